@@ -1,0 +1,102 @@
+# Benzina in C. `make deps demo` on a fresh Debian or Ubuntu runs the main job, `make deps test` the tests. Products go to build/.
+# What is installed decides what is built; `make` prints it.
+
+CC       ?= cc
+CXX      ?= c++
+BUILD    ?= build
+PREFIX   ?= /usr/local
+OPT      ?= -O3
+SANITIZE ?=
+WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+VERSION  := $(shell awk '/define BZNA_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } END { print v }' benzina.h)
+SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
+SUDO      = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+DEPS      = gcc make pkg-config libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg
+DEPS_TEST = clang g++ libbz2-dev
+
+HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
+HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
+
+# -std=c11 and -ffp-contract=off: no fused multiply-add, so that every machine computes the same bits.
+BASE_CFLAGS = -std=c11 $(OPT) -g -ffp-contract=off -fvisibility=hidden -I. $(WARN) $(SANITIZE)
+ifeq ($(HAVE_AVCODEC),yes)
+AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
+AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
+else
+AV_CFLAGS := -DBENZINA_NO_AVCODEC
+endif
+TOOL_CFLAGS := $(shell pkg-config --cflags libavformat libavcodec libswscale libavutil 2>/dev/null)
+TOOL_LIBS   := $(shell pkg-config --libs libavformat libavcodec libswscale libavutil 2>/dev/null)
+LIBS         = $(AV_LIBS) -lm -lpthread
+
+LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so
+PROGRAMS = $(BUILD)/decode_batch $(BUILD)/draw_pictures
+ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC),yesyes)
+PROGRAMS += $(BUILD)/bzna
+endif
+
+.PHONY: all deps demo test asan tsan fuzz bench gpu-check gpu-bench dist install uninstall clean what
+
+all: what $(LIB) $(PROGRAMS)
+
+what:
+	@echo "benzina $(VERSION): software decoder: $(if $(HAVE_AVCODEC),libavcodec,none (libavcodec-dev is missing)); tool: $(if $(findstring bzna,$(PROGRAMS)),build/bzna,none (libavformat-dev or libswscale-dev is missing)); NVDEC: not in this version"
+
+$(BUILD):
+	@mkdir -p $@
+
+$(BUILD)/benzina.o: benzina.c benzina.h benzina_kernels.cu | $(BUILD)
+	$(CC) $(BASE_CFLAGS) -fPIC $(AV_CFLAGS) -c -o $@ benzina.c
+
+$(BUILD)/libbenzina.a: $(BUILD)/benzina.o
+	rm -f $@ && ar rcs $@ $<
+
+$(BUILD)/libbenzina.so: $(BUILD)/benzina.o
+	$(CC) $(SANITIZE) -shared -Wl,-soname,libbenzina.so.$(SOVERSION) -o $@.$(VERSION) $< $(LIBS)
+	ln -sf libbenzina.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina.so.$(SOVERSION) $@
+
+$(BUILD)/bzna: examples/bzna.c benzina.h $(BUILD)/libbenzina.a
+	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) -o $@ examples/bzna.c $(BUILD)/libbenzina.a $(TOOL_LIBS) $(LIBS)
+
+$(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
+	$(CC) $(BASE_CFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
+
+$(BUILD)/draw_pictures: examples/draw_pictures.c | $(BUILD)
+	$(CC) $(BASE_CFLAGS) -o $@ examples/draw_pictures.c -lm
+
+deps:
+	@missing=""; for p in $(DEPS) $(DEPS_TEST); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then echo "deps: everything is installed"; \
+	else echo "deps: installing$$missing"; $(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+
+# A second make, so that what deps has just installed is seen.
+demo:
+	@$(MAKE) --no-print-directory all demo-run
+demo-run:
+	@rm -rf $(BUILD)/demo && mkdir -p $(BUILD)/demo
+	$(BUILD)/draw_pictures $(BUILD)/demo/pictures 24
+	$(BUILD)/bzna pack $(BUILD)/demo/pictures -o $(BUILD)/demo/demo.bzna
+	$(BUILD)/bzna batch $(BUILD)/demo/demo.bzna -o $(BUILD)/demo/batch --batch 16 --size 224 --seed 1 --shuffle --warp random --flip 0.5
+	$(BUILD)/bzna bench $(BUILD)/demo/demo.bzna --seconds 2
+	@echo "The batch: $(BUILD)/demo/batch/*.ppm, all of it on one sheet: $(BUILD)/demo/batch/contact.ppm"
+
+test:
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) CC="$(CC)" sh tests/run.sh
+
+asan:
+	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" all
+	@BUILD=build/asan CC="$(CC)" sh tests/run.sh
+
+tsan:
+	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" all
+	@BUILD=build/tsan CC="$(CC)" sh tests/run.sh
+
+# One test binary; tests include benzina.c, so that they reach what is static.
+$(BUILD)/tests/%: tests/%.c tests/test.h benzina.c benzina.h benzina_kernels.cu
+	@mkdir -p $(BUILD)/tests
+	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) -o $@ $< $(LIBS)
+
+clean:
+	rm -rf build

@@ -1,0 +1,5360 @@
+/* benzina.c - the library in one file. Read benzina.h first: its opening comment is the manual.                    MIT licence
+ *
+ * Rooms, in order. A room calls only rooms above it; there are no forward declarations, so the compiler enforces that.
+ *
+ *      1  limits            named constants, each with its reason
+ *      2  basics            checked arithmetic, big-endian loads, spans, versioned structs
+ *      3  OS                files, clock, threads; the only room that a port touches
+ *      4  memory            the only caller of the user's allocator
+ *      5  services          context, errors, log, sources, sinks
+ *      6  cursor            bounded bytes and bits, sticky overrun
+ *      7  boxes             mp4 boxes by table; NAL units, parameter sets, decoder configurations
+ *      8  dataset           the sample index of one archive
+ *      9  other containers  (none yet)
+ *     10  writer            the same boxes, the other way
+ *     11  random, sampler   Philox, the keyed permutation, shards
+ *     12  transforms        parameters -> homography, colour -> matrix
+ *     13  kernels           benzina_kernels.cu as plain C
+ *     14  software decode   libavcodec; nothing else touches it
+ *     15  function table    (CUDA: none yet)
+ *     16  NVDEC sessions    (none yet)
+ *     17  pipeline          threads, queues, batches; the locks live here
+ *     18  public API        validate, delegate
+ */
+
+/* ==== 0. Includes ======================================================================================================= */
+
+#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)
+#  define _POSIX_C_SOURCE 200809L
+#endif
+#ifndef _FILE_OFFSET_BITS
+#  define _FILE_OFFSET_BITS 64
+#endif
+
+#include "benzina.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef BENZINA_NO_AVCODEC
+#  include <libavcodec/avcodec.h>
+#  include <libavutil/error.h>
+#  include <libavutil/pixdesc.h>
+#endif
+
+_Static_assert(sizeof(bzna_error) == 256, "bzna_error is part of the ABI");
+_Static_assert(sizeof(bzna_loader_state) == 64, "bzna_loader_state is part of the ABI");
+_Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t");
+
+#if defined(__GNUC__) || defined(__clang__)
+#  define BZI_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#  define BZI_PRINTF(text, first)
+#endif
+
+
+/* ==== 1. Limits ==========================================================================================================
+ * Every bound on what a file or a caller may ask for. */
+
+#define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
+#define BZI_LIMIT_TRACKS         32u             /* tracks of a movie; archives have 4, with split variants 16 */
+#define BZI_LIMIT_TOP_BOXES      65536u          /* boxes at file level: bounds the walk over a hostile file */
+#define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
+#define BZI_LIMIT_PARAMETER_SETS 16u             /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
+#define BZI_LIMIT_CONFIG_BYTES   65536u          /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
+#define BZI_LIMIT_BATCH          65536u
+#define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
+#define BZI_LIMIT_THREADS        1024u
+#define BZI_LIMIT_READERS        256u
+#define BZI_LIMIT_IN_FLIGHT      64u
+#define BZI_LIMIT_READ_AHEAD     65536u
+#define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)  /* default: a 16k x 16k picture at 8 bits a pixel */
+#define BZI_LOG_QUEUE            32u             /* messages kept for the caller's next call */
+#define BZI_BATCH_ALIGN          64u             /* a cache line, and what AVX-512 and DLPack consumers like */
+
+
+/* ==== 2. Basics ==========================================================================================================
+ * Pure helpers. Checked arithmetic returns 0 on overflow and leaves *out alone. */
+
+typedef struct bzi_span {
+    const uint8_t *data;
+    uint64_t       size;
+} bzi_span;
+
+static int bzi_add(uint64_t a, uint64_t b, uint64_t *out)
+{
+    if (a > UINT64_MAX - b)
+        return 0;
+    *out = a + b;
+    return 1;
+}
+
+static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
+{
+    if (b && a > UINT64_MAX / b)
+        return 0;
+    *out = a * b;
+    return 1;
+}
+
+static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static uint32_t bzi_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+static uint32_t bzi_be32(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
+static uint64_t bzi_be64(const uint8_t *p) { return (uint64_t)bzi_be32(p) << 32 | bzi_be32(p + 4); }
+
+static uint64_t bzi_le64(const uint8_t *p)
+{
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--)
+        value = value << 8 | p[i];
+    return value;
+}
+
+#define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
+
+/* A type as text for messages: what cannot be printed becomes '?'. */
+static void bzi_fourcc_text(uint32_t type, char text[5])
+{
+    for (int i = 0; i < 4; i++) {
+        uint32_t c = type >> (24 - 8 * i) & 255;
+        text[i] = c > 32 && c < 127 ? (char)c : '?';
+    }
+    text[4] = 0;
+}
+
+/* Copies at most capacity - 1 bytes of text that may lack a NUL. */
+static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
+{
+    size_t n = 0;
+    while (n + 1 < capacity && n < size && src[n]) {
+        dst[n] = (char)src[n];
+        n++;
+    }
+    dst[n] = 0;
+}
+
+static void bzi_string_copy(char *dst, size_t capacity, const char *src)
+{
+    bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
+}
+
+/* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
+static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
+{
+    const uint8_t *p = data;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ p[i]) * 0x100000001b3ull;
+    return hash;
+}
+#define BZI_HASH_START 0xcbf29ce484222325ull
+
+/* Versioned structs. In: copies what both know; a larger struct must have a zero tail. Out: the caller gets what it knows. */
+static int bzi_struct_in(void *dst, size_t known, const void *src)
+{
+    uint32_t given;
+    memcpy(&given, src, sizeof given);
+    memset(dst, 0, known);
+    if (given < sizeof given)
+        return 0;
+    for (size_t i = known; i < given; i++)
+        if (((const uint8_t *)src)[i])
+            return 0;
+    memcpy(dst, src, given < known ? given : known);
+    return 1;
+}
+
+static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
+{
+    uint32_t size = (uint32_t)(given < known ? given : known);
+    if (given < sizeof size)
+        return;
+    memcpy(src, &size, sizeof size);
+    memcpy(dst, src, size);
+    if (given > known)
+        memset((uint8_t *)dst + known, 0, given - known);
+    size = (uint32_t)given;
+    memcpy(dst, &size, sizeof size);
+}
+
+static void bzi_struct_init(void *config, size_t given)
+{
+    uint32_t size = (uint32_t)given;
+    if (!config || given < sizeof size || given > UINT32_MAX)
+        return;
+    memset(config, 0, given);
+    memcpy(config, &size, sizeof size);
+}
+
+
+/* ==== 3. OS ==============================================================================================================
+ * The only room with system calls. Functions return 0 or an errno. */
+
+typedef struct bzi_file {
+    int      fd;
+    uint64_t size;
+    void    *map;                     /* the whole file, or NULL */
+} bzi_file;
+
+typedef pthread_mutex_t bzi_mutex;
+typedef pthread_cond_t  bzi_cond;
+typedef pthread_t       bzi_thread;
+
+/* Nesting of user callbacks on this thread: closing inside one would wait for itself. */
+static _Thread_local int bzi_os_in_callback;
+
+static int bzi_os_file_open(bzi_file *file, const char *path, int write)
+{
+    struct stat info;
+    memset(file, 0, sizeof *file);
+    file->fd = write ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : open(path, O_RDONLY | O_CLOEXEC);
+    if (file->fd < 0)
+        return errno;
+    if (fstat(file->fd, &info)) {
+        int error = errno;
+        close(file->fd);
+        return error;
+    }
+    if (S_ISDIR(info.st_mode)) {
+        close(file->fd);
+        return EISDIR;
+    }
+    file->size = (uint64_t)info.st_size;
+    return 0;
+}
+
+/* Mapping is an optimisation: without it the index is read in one piece. */
+static void bzi_os_file_map(bzi_file *file)
+{
+    if (file->size == 0 || file->size > SIZE_MAX)
+        return;
+    file->map = mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, file->fd, 0);
+    if (file->map == MAP_FAILED)
+        file->map = NULL;
+}
+
+static void bzi_os_file_close(bzi_file *file)
+{
+    if (file->map)
+        munmap(file->map, (size_t)file->size);
+    close(file->fd);
+}
+
+/* Bytes read (0 at the end), or -errno. */
+static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    const bzi_file *file = user;
+    ssize_t n;
+    if (offset > INT64_MAX)
+        return 0;
+    do
+        n = pread(file->fd, dst, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -(int64_t)errno : (int64_t)n;
+}
+
+static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
+{
+    const uint8_t *p = src;
+    while (size) {
+        ssize_t n = pwrite(file->fd, p, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : EIO;
+        p += n;
+        offset += (uint64_t)n;
+        size -= (uint64_t)n;
+    }
+    return 0;
+}
+
+static uint64_t bzi_os_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t bzi_os_processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)bzi_min((uint64_t)n, BZI_LIMIT_THREADS) : 1;
+}
+
+static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
+
+/* The library's threads block all signals: handlers run on the program's own threads. */
+static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument)
+{
+    sigset_t all, old;
+    int error;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); }
+
+static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
+static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
+static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
+static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
+
+static int bzi_os_cond_init(bzi_cond *cond)
+{
+    pthread_condattr_t attributes;
+    int error = pthread_condattr_init(&attributes);
+    if (error)
+        return error;
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    error = pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return error;
+}
+
+static void bzi_os_cond_free(bzi_cond *cond) { pthread_cond_destroy(cond); }
+static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
+static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
+static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
+
+/* Returns 0 when woken (perhaps for nothing), 1 when deadline_ns has passed. */
+static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
+{
+    struct timespec t;
+    t.tv_sec = (time_t)(deadline_ns / 1000000000u);
+    t.tv_nsec = (long)(deadline_ns % 1000000000u);
+    return pthread_cond_timedwait(cond, mutex, &t) == ETIMEDOUT;
+}
+
+static void *bzi_os_alloc(void *user, size_t size, size_t align)
+{
+    void *p = NULL;
+    (void)user;
+    return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
+}
+
+static void bzi_os_release(void *user, void *ptr, size_t size)
+{
+    (void)user;
+    (void)size;
+    free(ptr);
+}
+
+
+/* ==== 4. Memory ==========================================================================================================
+ * Calls: rooms 1-3. The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates remembers
+ * the size, because release gets it back. */
+
+typedef struct bzi_memory {
+    bzna_allocator allocator;
+} bzi_memory;
+
+static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, size_t align)
+{
+    uint64_t bytes;
+    void *p;
+    if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
+        return NULL;
+    bzi_os_in_callback++;
+    p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align);
+    bzi_os_in_callback--;
+    return p;
+}
+
+static void *bzi_alloc_zero(const bzi_memory *memory, uint64_t count, uint64_t size)
+{
+    void *p = bzi_alloc(memory, count, size, 16);
+    if (p)
+        memset(p, 0, (size_t)(count * size));
+    return p;
+}
+
+static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uint64_t size)
+{
+    size_t bytes = (size_t)(count * size);
+    if (!ptr)
+        return;
+    bzi_os_in_callback++;
+    memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1);
+    bzi_os_in_callback--;
+}
+
+/* A buffer that only grows. */
+typedef struct bzi_buffer {
+    uint8_t *data;
+    uint64_t capacity;
+} bzi_buffer;
+
+/* Makes room for size bytes; what was there is kept if keep. Returns 0 when memory is out, and the buffer is as it was. */
+static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint64_t size, int keep)
+{
+    uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
+    uint8_t *data;
+    if (size <= buffer->capacity)
+        return 1;
+    while (capacity < size)
+        if (!bzi_mul(capacity, 2, &capacity))
+            return 0;
+    data = bzi_alloc(memory, capacity, 1, BZI_BATCH_ALIGN);
+    if (!data)
+        return 0;
+    if (keep && buffer->capacity)
+        memcpy(data, buffer->data, (size_t)buffer->capacity);
+    bzi_release(memory, buffer->data, buffer->capacity, 1);
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return 1;
+}
+
+static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
+{
+    bzi_release(memory, buffer->data, buffer->capacity, 1);
+    buffer->data = NULL;
+    buffer->capacity = 0;
+}
+
+
+/* ==== 5. Services ========================================================================================================
+ * Calls: rooms 1-4. Inside the library a bzna_error is always there and whole; room 18 copies it to the caller's. */
+
+static const char *bzi_status_name(bzna_status status)
+{
+    switch (status) {
+#define BZI_STATUS_NAME(name, number, text) case number: return "BZNA_" #name;
+    BZNA_STATUS_MAP(BZI_STATUS_NAME)
+#undef BZI_STATUS_NAME
+    default: return "BZNA_?";
+    }
+}
+
+static const char *bzi_status_text(bzna_status status)
+{
+    switch (status) {
+#define BZI_STATUS_TEXT(name, number, text) case number: return text;
+    BZNA_STATUS_MAP(BZI_STATUS_TEXT)
+#undef BZI_STATUS_TEXT
+    default: return "unknown status";
+    }
+}
+
+static void bzi_error_init(bzna_error *err)
+{
+    memset(err, 0, sizeof *err);
+    err->struct_size = sizeof *err;
+    err->byte_offset = BZNA_NO_OFFSET;
+}
+
+BZI_PRINTF(6, 7)
+static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native, const char *format, ...)
+{
+    va_list arguments;
+    bzi_error_init(err);
+    err->status = status;
+    err->byte_offset = offset;
+    err->fourcc = fourcc;
+    err->native_code = native < INT32_MIN || native > INT32_MAX ? -1 : (int32_t)native;
+    va_start(arguments, format);
+    vsnprintf(err->message, sizeof err->message, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+#define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
+
+static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
+{
+    return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
+}
+
+/* Puts "name: " before the message; of a long name, its end. */
+static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
+{
+    char message[sizeof err->message + 8];
+    size_t length = strlen(name);
+    snprintf(message, sizeof message, "%s%.96s: %.130s", length > 96 ? "..." : "", length > 96 ? name + length - 96 : name, err->message);
+    bzi_string_copy(err->message, sizeof err->message, message);
+    return err->status;
+}
+
+typedef struct bzi_log_entry {
+    int32_t     level;
+    bzna_status code;
+    char        message[248];
+} bzi_log_entry;
+
+/* The context owns nothing but itself; datasets, loaders, decoders and writers each hold a reference. */
+struct bzna_context {
+    bzi_memory   memory;
+    atomic_int   references;
+    bzna_log_fn  log;
+    void        *log_user;
+    int32_t      log_level;
+    uint32_t     log_any_thread;
+    uint64_t     max_sample_bytes;
+    uint32_t     max_edge_px;
+    bzi_mutex    log_mutex;           /* leaf lock over the queue; never held across the user's function */
+    uint32_t     log_count, log_lost;
+    bzi_log_entry log_queue[BZI_LOG_QUEUE];
+};
+
+static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
+
+static void bzi_context_drop(bzna_context *context)
+{
+    if (atomic_fetch_sub(&context->references, 1) == 1) {
+        bzi_memory memory = context->memory;
+        bzi_os_mutex_free(&context->log_mutex);
+        bzi_release(&memory, context, 1, sizeof *context);
+    }
+}
+
+static void bzi_log_call(bzna_context *context, int32_t level, bzna_status code, const char *message)
+{
+    bzi_os_in_callback++;
+    context->log(context->log_user, level, code, message);
+    bzi_os_in_callback--;
+}
+
+/* From any thread: queued for the caller's next call, unless the user wants it at once. */
+BZI_PRINTF(4, 5)
+static void bzi_log(bzna_context *context, int32_t level, bzna_status code, const char *format, ...)
+{
+    bzi_log_entry entry;
+    va_list arguments;
+    if (!context->log || level > context->log_level)
+        return;
+    entry.level = level;
+    entry.code = code;
+    va_start(arguments, format);
+    vsnprintf(entry.message, sizeof entry.message, format, arguments);
+    va_end(arguments);
+    if (context->log_any_thread) {
+        bzi_log_call(context, level, code, entry.message);
+        return;
+    }
+    bzi_os_lock(&context->log_mutex);
+    if (context->log_count < BZI_LOG_QUEUE)
+        context->log_queue[context->log_count++] = entry;
+    else
+        context->log_lost++;
+    bzi_os_unlock(&context->log_mutex);
+}
+
+/* On the caller's thread, with no lock held. */
+static void bzi_log_deliver(bzna_context *context)
+{
+    bzi_log_entry entry;
+    uint32_t lost = 0;
+    if (!context->log || context->log_any_thread || bzi_os_in_callback)
+        return;
+    for (;;) {
+        bzi_os_lock(&context->log_mutex);
+        if (context->log_count == 0) {
+            lost = context->log_lost;
+            context->log_lost = 0;
+            bzi_os_unlock(&context->log_mutex);
+            break;
+        }
+        entry = context->log_queue[0];
+        context->log_count--;
+        memmove(context->log_queue, context->log_queue + 1, context->log_count * sizeof entry);
+        bzi_os_unlock(&context->log_mutex);
+        bzi_log_call(context, entry.level, entry.code, entry.message);
+    }
+    if (lost) {
+        snprintf(entry.message, sizeof entry.message, "%u more messages were dropped", lost);
+        bzi_log_call(context, BZNA_LOG_WARNING, BZNA_OK, entry.message);
+    }
+}
+
+/* Bytes at offsets: the user's callbacks, or a file of our own that may also be mapped. */
+typedef struct bzi_source {
+    bzna_source    callbacks;
+    bzi_file       file;              /* callbacks.user points here when owns_file */
+    uint32_t       owns_file;
+    uint64_t       size;
+    const uint8_t *map;
+} bzi_source;
+
+static bzna_status bzi_source_open_path(bzi_source *source, const char *path, bzna_error *err)
+{
+    int error = bzi_os_file_open(&source->file, path, 0);
+    if (error)
+        return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
+                        "cannot open: %s", strerror(error));
+    bzi_os_file_map(&source->file);
+    source->owns_file = 1;
+    source->callbacks.user = &source->file;
+    source->callbacks.read_at = bzi_os_file_read_at;
+    source->size = source->file.size;
+    source->map = source->file.map;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *callbacks, bzna_error *err)
+{
+    int64_t size;
+    bzi_os_in_callback++;
+    size = callbacks->size(callbacks->user);
+    bzi_os_in_callback--;
+    if (size < 0)
+        return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld", (long long)size);
+    source->callbacks = *callbacks;
+    source->size = (uint64_t)size;
+    return BZNA_OK;
+}
+
+static void bzi_source_close(bzi_source *source)
+{
+    if (source->owns_file) {
+        bzi_os_file_close(&source->file);
+    } else if (source->callbacks.close) {
+        bzi_os_in_callback++;
+        source->callbacks.close(source->callbacks.user);
+        bzi_os_in_callback--;
+    }
+}
+
+/* All of it or an error. */
+static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
+{
+    uint8_t *p = dst;
+    uint64_t done = 0;
+    while (done < size) {
+        int64_t n;
+        bzi_os_in_callback++;
+        n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
+        bzi_os_in_callback--;
+        if (n < 0)
+            return bzi_fail(err, BZNA_E_IO, offset + done, 0, n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
+                            (unsigned long long)(size - done), (unsigned long long)(offset + done), (long long)n,
+                            source->owns_file ? " (" : "", source->owns_file ? strerror((int)-n) : "", source->owns_file ? ")" : "");
+        if (n == 0)
+            return bzi_fail(err, BZNA_E_TRUNCATED, offset + done, 0, 0, "the data ends at byte %llu, %llu bytes too early",
+                            (unsigned long long)(offset + done), (unsigned long long)(size - done));
+        if ((uint64_t)n > size - done)
+            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes", (long long)n,
+                            (unsigned long long)(size - done));
+        done += (uint64_t)n;
+    }
+    return BZNA_OK;
+}
+
+/* A range as memory: in the map, or read into buffer. */
+static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer, uint64_t offset, uint64_t size,
+                                   const uint8_t **view, bzna_error *err)
+{
+    if (source->map) {
+        *view = source->map + offset;
+        return BZNA_OK;
+    }
+    if (!bzi_buffer_reserve(memory, buffer, size, 0))
+        return bzi_fail_memory(err, "the bytes of a source");
+    *view = buffer->data;
+    return bzi_source_read(source, offset, buffer->data, size, err);
+}
+
+
+/* ==== 6. Cursor ==========================================================================================================
+ * Calls: rooms 1-2. Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
+
+typedef struct bzi_cursor {
+    const uint8_t *data;
+    uint64_t       size;
+    uint64_t       pos;
+    uint64_t       base;              /* file offset of data[0], for messages */
+    uint32_t       overrun;
+} bzi_cursor;
+
+static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
+{
+    bzi_cursor c = { data, size, 0, base, 0 };
+    return c;
+}
+
+static uint64_t bzi_cursor_left(const bzi_cursor *c) { return c->size - c->pos; }
+static uint64_t bzi_cursor_offset(const bzi_cursor *c) { return c->base + c->pos; }
+
+/* The next n bytes, or NULL. */
+static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
+{
+    const uint8_t *p;
+    if (c->overrun || n > bzi_cursor_left(c)) {
+        c->overrun = 1;
+        return NULL;
+    }
+    p = c->data + c->pos;
+    c->pos += n;
+    return p;
+}
+
+static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_take(c, 1); return p ? *p : 0; }
+static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
+static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
+
+/* A cursor over the next n bytes. */
+static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
+{
+    uint64_t base = bzi_cursor_offset(c);
+    const uint8_t *p = bzi_cursor_take(c, n);
+    return bzi_cursor_make(p, p ? n : 0, base);
+}
+
+/* Bits of a NAL unit's payload: the emulation prevention byte (00 00 03) is skipped. */
+typedef struct bzi_bits {
+    const uint8_t *data;
+    uint64_t       size;
+    uint64_t       byte;
+    uint32_t       bit;               /* of data[byte], from the top */
+    uint32_t       zeros;             /* zero bytes in a row before data[byte] */
+    uint32_t       overrun;
+} bzi_bits;
+
+static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
+{
+    bzi_bits b = { nal.data, nal.size, header, 0, 0, header > nal.size };
+    return b;
+}
+
+static uint32_t bzi_bits_1(bzi_bits *b)
+{
+    uint32_t value;
+    if (b->bit == 0 && b->zeros >= 2 && b->byte < b->size && b->data[b->byte] == 3) {
+        b->byte++;
+        b->zeros = 0;
+    }
+    if (b->byte >= b->size) {
+        b->overrun = 1;
+        return 0;
+    }
+    value = b->data[b->byte] >> (7 - b->bit) & 1u;
+    if (++b->bit == 8) {
+        b->zeros = b->data[b->byte] ? 0 : b->zeros + 1;
+        b->bit = 0;
+        b->byte++;
+    }
+    return value;
+}
+
+static uint32_t bzi_bits_u(bzi_bits *b, uint32_t n)
+{
+    uint32_t value = 0;
+    while (n--)
+        value = value << 1 | bzi_bits_1(b);
+    return value;
+}
+
+static void bzi_bits_skip(bzi_bits *b, uint32_t n)
+{
+    while (n-- && !b->overrun)
+        bzi_bits_1(b);
+}
+
+/* Unsigned Exp-Golomb; more than 31 leading zeros is an overrun. */
+static uint32_t bzi_bits_ue(bzi_bits *b)
+{
+    uint32_t zeros = 0;
+    while (!bzi_bits_1(b)) {
+        if (b->overrun || ++zeros > 31) {
+            b->overrun = 1;
+            return 0;
+        }
+    }
+    return ((1u << zeros) - 1) + bzi_bits_u(b, zeros);
+}
+
+static int32_t bzi_bits_se(bzi_bits *b)
+{
+    uint32_t k = bzi_bits_ue(b);
+    return k & 1 ? (int32_t)(k / 2 + 1) : -(int32_t)(k / 2);
+}
+
+
+/* ==== 7. Boxes ===========================================================================================================
+ * Calls: rooms 1-6. Everything in here works on memory, without allocating: tables stay where they lie in the file. Rules say which
+ * box is read where; unknown boxes are skipped. First the boxes, then what the sample entries hold: NAL units and parameter sets. */
+
+/* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
+typedef struct bzi_table {
+    const uint8_t *sizes;             /* stsz/stz2 entries; NULL: common_size */
+    const uint8_t *chunks;            /* stco/co64 entries */
+    const uint8_t *runs;              /* stsc entries, 12 bytes */
+    uint64_t      *offsets;           /* one a sample, owned by the dataset; NULL when every sample is its own chunk */
+    uint32_t       size_bits;         /* of an entry of sizes: 4, 8, 16, 32 */
+    uint32_t       common_size;
+    uint32_t       sample_count;
+    uint32_t       chunk_bytes;       /* of an entry of chunks: 4, 8; 0: no box was seen */
+    uint32_t       chunk_count;
+    uint32_t       run_count;
+    uint64_t       sizes_at, chunks_at, runs_at;     /* file offsets of the entries, for messages */
+} bzi_table;
+
+typedef struct bzi_track {
+    char        name[BZNA_NAME_MAX];
+    char        mime[64];
+    uint32_t    handler, format, flags;
+    uint32_t    entries;              /* sample entries seen; only the first is kept */
+    uint32_t    width, height;        /* tkhd, whole pixels */
+    uint32_t    frame_width, frame_height;
+    uint32_t    has_clap, has_sync;
+    int32_t     clap[8];
+    bzna_colour colour;
+    bzi_span    config;               /* hvcC, avcC, av1C payload */
+    uint64_t    config_at;
+    bzi_table   table;
+} bzi_track;
+
+typedef struct bzi_movie {
+    uint32_t  brand_count, brands[8];
+    uint32_t  has_moov;
+    uint32_t  track_count;
+    uint32_t  depth;
+    uint32_t  path[BZI_LIMIT_DEPTH];  /* types from the file level down to the box being read */
+    bzi_track tracks[BZI_LIMIT_TRACKS];
+} bzi_movie;
+
+#define BZI_FILE   0u                             /* parent of top-level boxes */
+#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* parent of what is inside hvc1, avc1, ... */
+#define BZI_ANY    0u                             /* rule for a type that no other rule names */
+#define BZI_SKIP   1                              /* a reader's note: leave the children alone */
+
+/* "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+BZI_PRINTF(5, 6)
+static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset, const char *format, ...)
+{
+    char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
+    size_t n = 0;
+    uint32_t fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
+    va_list arguments;
+    path[0] = 0;
+    for (uint32_t i = 0; i < movie->depth; i++) {
+        bzi_fourcc_text(movie->path[i], type);
+        n += (size_t)snprintf(path + n, sizeof path - n, "%s%s", i ? "/" : "", type);
+        if (movie->path[i] == BZI_FOURCC('t', 'r', 'a', 'k') && movie->track_count)
+            n += (size_t)snprintf(path + n, sizeof path - n, "[%u]", movie->track_count - 1);
+    }
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "", (unsigned long long)offset, text);
+}
+
+static bzi_track *bzi_movie_track(bzi_movie *movie) { return &movie->tracks[movie->track_count - 1]; }
+
+static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    (void)err;
+    movie->brand_count = 0;
+    movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
+    bzi_cursor_u32(c);
+    while (bzi_cursor_left(c) >= 4 && movie->brand_count < 8)
+        movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    if (movie->has_moov)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
+    movie->has_moov = 1;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    if (movie->track_count == BZI_LIMIT_TRACKS)
+        return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+    memset(&movie->tracks[movie->track_count++], 0, sizeof movie->tracks[0]);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    uint32_t version = bzi_cursor_u32(c);
+    (void)err;
+    track->flags = version & 0xffffff;
+    bzi_cursor_take(c, (version >> 24 ? 32 : 20) + 52);     /* times, id, duration; layer, volume, matrix */
+    track->width = bzi_cursor_u32(c) >> 16;
+    track->height = bzi_cursor_u32(c) >> 16;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    (void)err;
+    bzi_cursor_take(c, 8);
+    track->handler = bzi_cursor_u32(c);
+    bzi_cursor_take(c, 12);
+    if (!c->overrun)
+        bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    (void)movie;
+    (void)err;
+    bzi_cursor_take(c, 8);                                  /* version, flags, number of entries: they are counted as they come */
+    return BZNA_OK;
+}
+
+/* Any sample entry: what all of them begin with. */
+static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    (void)err;
+    if (track->entries++)
+        return BZI_SKIP;
+    track->format = movie->path[movie->depth - 1];
+    bzi_cursor_take(c, 8);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    bzna_status status = bzi_box_entry(movie, c, err);
+    if (status != BZNA_OK)
+        return status;
+    while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
+        ;
+    if (!c->overrun)
+        bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    bzna_status status = bzi_box_entry(movie, c, err);
+    if (status != BZNA_OK)
+        return status;
+    bzi_cursor_take(c, 16);
+    track->frame_width = bzi_cursor_u16(c);
+    track->frame_height = bzi_cursor_u16(c);
+    bzi_cursor_take(c, 50);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    if (track->config.data)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one sample entry");
+    track->config_at = bzi_cursor_offset(c);
+    track->config.size = bzi_cursor_left(c);
+    track->config.data = bzi_cursor_take(c, track->config.size);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    (void)err;
+    for (int i = 0; i < 8; i++)
+        track->clap[i] = (int32_t)bzi_cursor_u32(c);
+    track->has_clap = 1;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    uint32_t type = bzi_cursor_u32(c);
+    (void)err;
+    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
+        return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
+    track->colour.primaries = (uint16_t)bzi_cursor_u16(c);
+    track->colour.transfer = (uint16_t)bzi_cursor_u16(c);
+    track->colour.matrix = (uint16_t)bzi_cursor_u16(c);
+    track->colour.full_range = type == BZI_FOURCC('n', 'c', 'l', 'x') && bzi_cursor_u8(c) >> 7;
+    track->colour.present = 1;
+    return BZNA_OK;
+}
+
+/* Takes a table of count entries of bits each, or says where it should have ended. */
+static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits, const uint8_t **entries, uint64_t *at, bzna_error *err)
+{
+    uint64_t bytes = ((uint64_t)count * bits + 7) / 8;
+    if (*entries || *at)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
+    *at = bzi_cursor_offset(c);
+    if (c->overrun || bytes > bzi_cursor_left(c))
+        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count, (unsigned long long)bytes,
+                            (unsigned long long)bzi_cursor_left(c));
+    *entries = count ? bzi_cursor_take(c, bytes) : NULL;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_cursor_take(c, 4);
+    table->common_size = bzi_cursor_u32(c);
+    table->sample_count = bzi_cursor_u32(c);
+    table->size_bits = 32;
+    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at, err);
+}
+
+static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_cursor_take(c, 4);
+    table->size_bits = bzi_cursor_u32(c) & 255;
+    table->sample_count = bzi_cursor_u32(c);
+    if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", table->size_bits);
+    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at, err);
+}
+
+static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_cursor_take(c, 4);
+    table->run_count = bzi_cursor_u32(c);
+    return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at, err);
+}
+
+static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_cursor_take(c, 4);
+    table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
+    table->chunk_count = bzi_cursor_u32(c);
+    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8, &table->chunks, &table->chunks_at, err);
+}
+
+static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    (void)c;
+    (void)err;
+    bzi_movie_track(movie)->has_sync = 1;
+    return BZNA_OK;
+}
+
+/* Which boxes are read, and where. children: what their children are looked up under; 0: they have none that matter. */
+typedef struct bzi_box_rule {
+    uint32_t parent, type, children;
+    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err);
+} bzi_box_rule;
+
+#define BZI_BOX(parent, a, b, c, d, children, read) { parent, BZI_FOURCC(a, b, c, d), children, read }
+#define BZI_MOOV BZI_FOURCC('m', 'o', 'o', 'v')
+#define BZI_TRAK BZI_FOURCC('t', 'r', 'a', 'k')
+#define BZI_MDIA BZI_FOURCC('m', 'd', 'i', 'a')
+#define BZI_MINF BZI_FOURCC('m', 'i', 'n', 'f')
+#define BZI_STBL BZI_FOURCC('s', 't', 'b', 'l')
+#define BZI_STSD BZI_FOURCC('s', 't', 's', 'd')
+#define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
+#define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
+#define BZI_AVC1 BZI_FOURCC('a', 'v', 'c', '1')
+#define BZI_AVC3 BZI_FOURCC('a', 'v', 'c', '3')
+#define BZI_AV01 BZI_FOURCC('a', 'v', '0', '1')
+
+static const bzi_box_rule bzi_box_rules[] = {
+    BZI_BOX(BZI_FILE,   'f', 't', 'y', 'p', 0,          bzi_box_ftyp),
+    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'v', BZI_MOOV,   bzi_box_moov),
+    BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
+    BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
+    BZI_BOX(BZI_TRAK,   'm', 'd', 'i', 'a', BZI_MDIA,   NULL),
+    BZI_BOX(BZI_MDIA,   'h', 'd', 'l', 'r', 0,          bzi_box_hdlr),
+    BZI_BOX(BZI_MDIA,   'm', 'i', 'n', 'f', BZI_MINF,   NULL),
+    BZI_BOX(BZI_MINF,   's', 't', 'b', 'l', BZI_STBL,   NULL),
+    BZI_BOX(BZI_STBL,   's', 't', 's', 'd', BZI_STSD,   bzi_box_stsd),
+    BZI_BOX(BZI_STBL,   's', 't', 's', 'z', 0,          bzi_box_stsz),
+    BZI_BOX(BZI_STBL,   's', 't', 'z', '2', 0,          bzi_box_stz2),
+    BZI_BOX(BZI_STBL,   's', 't', 's', 'c', 0,          bzi_box_stsc),
+    BZI_BOX(BZI_STBL,   's', 't', 'c', 'o', 0,          bzi_box_stco),
+    BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
+    BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
+    BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
+    BZI_BOX(BZI_STSD,   'h', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'h', 'e', 'v', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'a', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'a', 'v', 'c', '3', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'a', 'v', '0', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
+    BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
+    BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
+    BZI_BOX(BZI_VISUAL, 'c', 'l', 'a', 'p', 0,          bzi_box_clap),
+    BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
+    { BZI_STSD, BZI_ANY, 0, bzi_box_entry },
+};
+
+static const bzi_box_rule *bzi_box_find(uint32_t parent, uint32_t type)
+{
+    for (size_t i = 0; i < sizeof bzi_box_rules / sizeof bzi_box_rules[0]; i++)
+        if (bzi_box_rules[i].parent == parent && (bzi_box_rules[i].type == type || bzi_box_rules[i].type == BZI_ANY))
+            return &bzi_box_rules[i];
+    return NULL;
+}
+
+typedef struct bzi_box {
+    uint64_t at;                      /* file offset of the box */
+    uint64_t size;                    /* whole, header included */
+    uint64_t header;                  /* 8 or 16 */
+    uint32_t type;
+    uint32_t to_end;                  /* its size was written as 0: to the end of the file */
+} bzi_box;
+
+/* Reads a box header from up to 16 bytes; limit is how many bytes are left for the whole box. */
+static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box, bzna_error *err)
+{
+    memset(box, 0, sizeof *box);
+    box->at = at;
+    if (limit < 8)
+        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8", (unsigned long long)limit);
+    box->size = bzi_be32(bytes);
+    box->type = bzi_be32(bytes + 4);
+    box->header = 8;
+    movie->path[movie->depth++] = box->type;                /* so that messages name it */
+    if (box->size == 1) {
+        if (limit < 16)
+            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16", (unsigned long long)limit);
+        box->size = bzi_be64(bytes + 8);
+        box->header = 16;
+        if (box->size == 0 && box->type == BZI_FOURCC('m', 'd', 'a', 't'))
+            return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at, "its length was never written: the archive was not finished");
+    } else if (box->size == 0 && movie->depth == 1) {
+        box->size = limit;
+        box->to_end = 1;
+    }
+    if (box->size < box->header)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header", (unsigned long long)box->size);
+    if (box->size > limit)
+        return bzi_box_fail(movie, err, movie->depth == 1 ? BZNA_E_TRUNCATED : BZNA_E_BOX, at, "size %llu, but only %llu bytes are left in %s",
+                            (unsigned long long)box->size, (unsigned long long)limit, movie->depth == 1 ? "the file" : "the box around it");
+    movie->depth--;
+    return BZNA_OK;
+}
+
+/* Trailing zeros are allowed where a box header no longer fits: QuickTime ends lists with them. */
+static int bzi_box_padding(const bzi_cursor *c)
+{
+    uint64_t left = bzi_cursor_left(c);
+    if (left >= 8)
+        return 0;
+    for (uint64_t i = 0; i < left; i++)
+        if (c->data[c->pos + i])
+            return 0;
+    return 1;
+}
+
+/* Reads what the rules name among the boxes of c, depth first. */
+static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
+{
+    for (uint32_t n = 0; !bzi_box_padding(&c); n++) {
+        const bzi_box_rule *rule;
+        bzi_cursor payload;
+        bzi_box box;
+        bzna_status status;
+        if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(&c), n ? "too many boxes" : "boxes nest too deep");
+        status = bzi_box_header(movie, c.data + c.pos, bzi_cursor_left(&c), bzi_cursor_offset(&c), &box, err);
+        if (status != BZNA_OK)
+            return status;
+        bzi_cursor_take(&c, box.header);
+        payload = bzi_cursor_sub(&c, box.size - box.header);
+        rule = bzi_box_find(parent, box.type);
+        if (!rule)
+            continue;
+        movie->path[movie->depth++] = box.type;
+        status = rule->read ? rule->read(movie, &payload, err) : BZNA_OK;
+        if (status == BZNA_OK && payload.overrun)
+            status = bzi_box_fail(movie, err, BZNA_E_BOX, box.at, "its %llu bytes are too few", (unsigned long long)box.size);
+        if (status == BZNA_OK && rule->children)
+            status = bzi_box_walk(movie, bzi_cursor_sub(&payload, bzi_cursor_left(&payload)), rule->children, err);
+        if (status < 0)
+            return status;
+        movie->depth--;
+    }
+    return BZNA_OK;
+}
+
+/* Pre: i < sample_count. */
+static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
+{
+    if (!t->sizes)
+        return t->common_size;
+    switch (t->size_bits) {
+    case 32: return bzi_be32(t->sizes + (uint64_t)i * 4);
+    case 16: return bzi_be16(t->sizes + (uint64_t)i * 2);
+    case 8:  return t->sizes[i];
+    default: return t->sizes[i / 2] >> (i % 2 ? 0 : 4) & 15u;
+    }
+}
+
+static uint64_t bzi_table_chunk(const bzi_table *t, uint32_t i)
+{
+    return t->chunk_bytes == 8 ? bzi_be64(t->chunks + (uint64_t)i * 8) : bzi_be32(t->chunks + (uint64_t)i * 4);
+}
+
+/* Every sample its own chunk, as archives have it: sample i lies at chunk i. */
+static int bzi_table_is_plain(const bzi_table *t)
+{
+    if (t->sample_count == 1 && t->chunk_count == 1)
+        return 1;
+    return t->run_count == 1 && bzi_be32(t->runs) == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count >= t->sample_count;
+}
+
+/* A track must have its tables and they must agree. Costs nothing per sample. */
+static bzna_status bzi_table_check(bzi_movie *movie, uint32_t track, bzna_error *err)
+{
+    const bzi_table *t = &movie->tracks[track].table;
+    const char *name = movie->tracks[track].name;
+    if (t->sample_count == 0)
+        return BZNA_OK;
+    if (!t->chunk_bytes || t->chunk_count == 0)
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stco or co64 entry", track, name, t->sample_count);
+    if (!t->runs || t->run_count == 0)
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name, t->sample_count);
+    if (t->run_count == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count < t->sample_count)
+        return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0, "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
+                        t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
+    return BZNA_OK;
+}
+
+/* Writes every sample's offset by walking the chunks; offsets has sample_count entries. */
+static bzna_status bzi_table_expand(const bzi_movie *movie, uint32_t track, uint64_t *offsets, bzna_error *err)
+{
+    const bzi_table *t = &movie->tracks[track].table;
+    uint32_t sample = 0;
+    for (uint32_t run = 0; run < t->run_count && sample < t->sample_count; run++) {
+        const uint8_t *entry = t->runs + (uint64_t)run * 12;
+        uint32_t first = bzi_be32(entry), each = bzi_be32(entry + 4);
+        uint32_t end = run + 1 < t->run_count ? bzi_be32(entry + 12) : t->chunk_count + 1;
+        if (first == 0 || first >= end || end - 1 > t->chunk_count || each == 0 || (run == 0 && first != 1))
+            return bzi_fail(err, BZNA_E_BOX, t->runs_at + (uint64_t)run * 12, BZI_FOURCC('s', 't', 's', 'c'), 0,
+                            "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each", track,
+                            (unsigned long long)(t->runs_at + (uint64_t)run * 12), run, first, end - 1, t->chunk_count, each);
+        for (uint32_t chunk = first - 1; chunk < end - 1 && sample < t->sample_count; chunk++) {
+            uint64_t at = bzi_table_chunk(t, chunk);
+            for (uint32_t k = 0; k < each && sample < t->sample_count; k++) {
+                offsets[sample] = at;
+                if (!bzi_add(at, bzi_table_size(t, sample), &at))
+                    at = UINT64_MAX;                        /* fails its own sample, at use */
+                sample++;
+            }
+        }
+    }
+    if (sample < t->sample_count)
+        return bzi_fail(err, BZNA_E_BOX, t->runs_at, BZI_FOURCC('s', 't', 's', 'c'), 0,
+                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track, (unsigned long long)t->runs_at,
+                        sample, t->sample_count);
+    return BZNA_OK;
+}
+
+/* Where sample i lies, checked against the size of what holds it. */
+static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size, bzna_error *err)
+{
+    uint64_t end;
+    *offset = t->offsets ? t->offsets[i] : bzi_table_chunk(t, i);
+    *size = bzi_table_size(t, i);
+    if (bzi_add(*offset, *size, &end) && end <= limit)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes, 0, 0,
+                    "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are only %llu", i,
+                    (unsigned long long)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
+                    (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset, (unsigned long long)limit);
+}
+
+/* --- NAL units --- */
+
+enum { BZI_NALS_LENGTH, BZI_NALS_ANNEXB, BZI_NALS_HVCC, BZI_NALS_AVCC };
+
+/* One iterator for everything that holds NAL units. */
+typedef struct bzi_nals {
+    bzi_cursor c;
+    uint32_t   kind;
+    uint32_t   length_size;           /* LENGTH */
+    uint32_t   lists, left;           /* HVCC, AVCC: lists to come, units left in this one */
+} bzi_nals;
+
+static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
+{
+    bzi_nals n;
+    memset(&n, 0, sizeof n);
+    n.c = bzi_cursor_make(unit.data, unit.size, 0);
+    n.kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB;
+    n.length_size = length_size;
+    return n;
+}
+
+static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
+{
+    bzi_nals n;
+    memset(&n, 0, sizeof n);
+    n.c = bzi_cursor_make(config.data, config.size, 0);
+    n.kind = codec == BZNA_CODEC_H265 ? BZI_NALS_HVCC : BZI_NALS_AVCC;
+    if (n.kind == BZI_NALS_HVCC) {
+        bzi_cursor_take(&n.c, 22);
+        n.lists = bzi_cursor_u8(&n.c);
+    } else {
+        bzi_cursor_take(&n.c, 5);
+        n.lists = 2;                  /* sequence parameter sets, picture parameter sets */
+    }
+    return n;
+}
+
+/* The next start code at or behind from: its position, and where the bytes behind it begin. size when there is none. */
+static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *behind)
+{
+    for (uint64_t i = from; i + 3 <= s.size; i++) {
+        const uint8_t *one = memchr(s.data + i + 2, 1, (size_t)(s.size - i - 2));
+        if (!one)
+            break;
+        i = (uint64_t)(one - s.data) - 2;
+        if (s.data[i] == 0 && s.data[i + 1] == 0) {
+            *behind = i + 3;
+            return i;
+        }
+    }
+    *behind = s.size;
+    return s.size;
+}
+
+/* 1: *nal is the next unit (never empty); 0: the end; -1: lengths that contradict the data. */
+static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
+{
+    bzi_cursor *c = &n->c;
+    for (;;) {
+        uint64_t length = 0;
+        if (n->kind == BZI_NALS_ANNEXB) {
+            bzi_span all = { c->data, c->size };
+            uint64_t begin, end, behind;
+            bzi_annexb_find(all, c->pos, &begin);
+            end = bzi_annexb_find(all, begin, &behind);
+            c->pos = end;
+            while (end > begin && all.data[end - 1] == 0)   /* trailing zeros and the longer start code's first byte */
+                end--;
+            if (begin >= all.size)
+                return 0;
+            nal->data = all.data + begin;
+            nal->size = end - begin;
+            if (nal->size)
+                return 1;
+            continue;
+        }
+        if (n->kind == BZI_NALS_LENGTH) {
+            if (bzi_cursor_left(c) == 0)
+                return 0;
+            for (uint32_t i = 0; i < n->length_size; i++)
+                length = length << 8 | bzi_cursor_u8(c);
+        } else {
+            while (n->left == 0) {
+                if (n->lists == 0 || c->overrun)
+                    return c->overrun ? -1 : 0;
+                n->lists--;
+                if (n->kind == BZI_NALS_HVCC)
+                    bzi_cursor_u8(c);                       /* the type stands in each unit, too */
+                n->left = n->kind == BZI_NALS_HVCC ? bzi_cursor_u16(c) : bzi_cursor_u8(c) & (n->lists ? 31u : 255u);
+            }
+            n->left--;
+            length = bzi_cursor_u16(c);
+        }
+        nal->data = bzi_cursor_take(c, length);
+        nal->size = length;
+        if (c->overrun)
+            return -1;
+        if (length)
+            return 1;
+    }
+}
+
+enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_OTHER };
+
+/* What a NAL unit is, for both codecs. Only intra pictures that start a stream (IDR, CRA, BLA) can stand alone, but that is the
+ * decoder's to judge. */
+static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
+{
+    uint32_t type = codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63u : nal.data[0] & 31u;
+    if (codec == BZNA_CODEC_H265)
+        return type < 32 ? BZI_NAL_SLICE : type == 32 ? BZI_NAL_VPS : type == 33 ? BZI_NAL_SPS : type == 34 ? BZI_NAL_PPS :
+               type == 39 || type == 40 ? BZI_NAL_SEI : BZI_NAL_OTHER;
+    return type >= 1 && type <= 5 ? BZI_NAL_SLICE : type == 7 ? BZI_NAL_SPS : type == 8 ? BZI_NAL_PPS : type == 6 ? BZI_NAL_SEI : BZI_NAL_OTHER;
+}
+
+static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
+{
+    uint32_t kind = bzi_nal_kind(codec, nal);
+    return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
+}
+
+/* --- Sequence parameter sets: what container, decoder and kernel must agree on --- */
+
+typedef struct bzi_sps {
+    uint8_t     profile[12];          /* H.265: general profile .. level; H.264: profile, constraints, level */
+    uint32_t    sub_layers, nested;
+    uint32_t    chroma_format;        /* 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
+    uint32_t    depth_luma, depth_chroma;
+    uint32_t    width, height;        /* coded, before the conformance window */
+    uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
+    uint32_t    has_chroma_location, chroma_location;
+    bzna_colour colour;               /* present when the VUI has video_signal_type */
+} bzi_sps;
+
+/* E.2.1 of both standards begin alike: up to the chroma location. */
+static void bzi_sps_vui(bzi_bits *b, bzi_sps *sps)
+{
+    if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
+        bzi_bits_skip(b, 32);
+    if (bzi_bits_1(b))                                      /* overscan */
+        bzi_bits_1(b);
+    if (bzi_bits_1(b)) {
+        bzi_bits_u(b, 3);
+        sps->colour.present = 1;
+        sps->colour.full_range = (uint8_t)bzi_bits_1(b);
+        sps->colour.primaries = sps->colour.transfer = sps->colour.matrix = 2;
+        if (bzi_bits_1(b)) {
+            sps->colour.primaries = (uint16_t)bzi_bits_u(b, 8);
+            sps->colour.transfer = (uint16_t)bzi_bits_u(b, 8);
+            sps->colour.matrix = (uint16_t)bzi_bits_u(b, 8);
+        }
+    }
+    sps->has_chroma_location = bzi_bits_1(b);
+    if (sps->has_chroma_location) {
+        sps->chroma_location = bzi_bits_ue(b);
+        bzi_bits_ue(b);
+    }
+}
+
+static void bzi_sps_window(bzi_bits *b, bzi_sps *sps, uint32_t unit_x, uint32_t unit_y)
+{
+    for (int i = 0; i < 4; i++) {
+        uint64_t px = (uint64_t)bzi_bits_ue(b) * (i < 2 ? unit_x : unit_y);
+        sps->window[i] = (uint32_t)bzi_min(px, UINT32_MAX);
+    }
+}
+
+/* H.264 7.3.2.1.1.1: only the bits matter here. */
+static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
+{
+    int32_t last = 8, next = 8;
+    for (int i = 0; i < size && !b->overrun; i++) {
+        if (next)
+            next = (last + bzi_bits_se(b)) & 255;
+        if (next)
+            last = next;
+    }
+}
+
+/* H.264 7.3.2.1.1: profiles with the chroma fields. */
+static int bzi_sps_h264_is_high(uint32_t profile)
+{
+    static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
+    return memchr(high, (int)profile, sizeof high) != NULL;
+}
+
+static void bzi_sps_h264_chroma(bzi_bits *b, bzi_sps *sps)
+{
+    sps->chroma_format = bzi_bits_ue(b);
+    if (sps->chroma_format == 3)
+        bzi_bits_1(b);
+    sps->depth_luma = bzi_bits_ue(b) + 8;
+    sps->depth_chroma = bzi_bits_ue(b) + 8;
+    bzi_bits_1(b);
+    if (bzi_bits_1(b))
+        for (int i = 0; i < (sps->chroma_format == 3 ? 12 : 8); i++)
+            if (bzi_bits_1(b))
+                bzi_sps_h264_scaling_list(b, i < 6 ? 16 : 64);
+}
+
+static void bzi_sps_h264(bzi_bits *b, bzi_sps *sps)
+{
+    uint32_t mbs_only, poc, width, height;
+    for (int i = 0; i < 3; i++)
+        sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
+    bzi_bits_ue(b);
+    sps->chroma_format = 1;
+    sps->depth_luma = sps->depth_chroma = 8;
+    if (bzi_sps_h264_is_high(sps->profile[0]))
+        bzi_sps_h264_chroma(b, sps);
+    bzi_bits_ue(b);                                         /* log2_max_frame_num */
+    poc = bzi_bits_ue(b);
+    if (poc == 0) {
+        bzi_bits_ue(b);
+    } else if (poc == 1) {
+        uint32_t n;
+        bzi_bits_1(b);
+        bzi_bits_se(b);
+        bzi_bits_se(b);
+        n = bzi_bits_ue(b);
+        for (uint32_t i = 0; i < n && i < 256 && !b->overrun; i++)
+            bzi_bits_se(b);
+    }
+    bzi_bits_ue(b);                                         /* reference frames */
+    bzi_bits_1(b);
+    width = bzi_bits_ue(b) + 1;
+    height = bzi_bits_ue(b) + 1;
+    mbs_only = bzi_bits_1(b);
+    sps->width = width < 65536 ? width * 16 : 0;
+    sps->height = height < 65536 ? height * 16 * (2 - mbs_only) : 0;
+    if (!mbs_only)
+        bzi_bits_1(b);
+    bzi_bits_1(b);                                          /* direct_8x8 */
+    if (bzi_bits_1(b))
+        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1, (sps->chroma_format == 1 ? 2 : 1) * (2 - mbs_only));
+    if (bzi_bits_1(b))
+        bzi_sps_vui(b, sps);
+}
+
+/* H.265 7.3.3 */
+static void bzi_sps_h265_profile(bzi_bits *b, bzi_sps *sps, uint32_t sub_layers)
+{
+    uint32_t present[8] = { 0 };
+    for (int i = 0; i < 12; i++)
+        sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
+    for (uint32_t i = 0; i + 1 < sub_layers; i++)
+        present[i] = bzi_bits_u(b, 2);
+    if (sub_layers > 1)
+        bzi_bits_skip(b, 2 * (9 - sub_layers));
+    for (uint32_t i = 0; i + 1 < sub_layers; i++)
+        bzi_bits_skip(b, (present[i] & 2 ? 88u : 0) + (present[i] & 1 ? 8u : 0));
+}
+
+/* H.265 7.3.4 */
+static void bzi_sps_h265_scaling_lists(bzi_bits *b)
+{
+    for (int size = 0; size < 4; size++) {
+        for (int matrix = 0; matrix < 6 && !b->overrun; matrix += size == 3 ? 3 : 1) {
+            if (!bzi_bits_1(b)) {
+                bzi_bits_ue(b);
+            } else {
+                int count = size == 0 ? 16 : 64;
+                if (size > 1)
+                    bzi_bits_se(b);
+                while (count-- && !b->overrun)
+                    bzi_bits_se(b);
+            }
+        }
+    }
+}
+
+/* H.265 7.3.7. counts[i] is NumDeltaPocs of set i; returns that of this set. */
+static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32_t *counts)
+{
+    uint32_t count = 0, negative, positive;
+    if (i && bzi_bits_1(b)) {
+        bzi_bits_1(b);
+        bzi_bits_ue(b);
+        for (uint32_t j = 0; j <= counts[i - 1]; j++) {
+            uint32_t used = bzi_bits_1(b);
+            count += used || bzi_bits_1(b);
+        }
+        return count;
+    }
+    negative = bzi_bits_ue(b);
+    positive = bzi_bits_ue(b);
+    if (negative > 16 || positive > 16) {
+        b->overrun = 1;
+        return 0;
+    }
+    for (uint32_t j = 0; j < negative + positive; j++) {
+        bzi_bits_ue(b);
+        bzi_bits_1(b);
+    }
+    return negative + positive;
+}
+
+/* H.265 7.3.2.2.1, from the coding block sizes to the VUI. */
+static void bzi_sps_h265_tail(bzi_bits *b, bzi_sps *sps, uint32_t poc_bits)
+{
+    uint32_t counts[65] = { 0 }, sets;
+    for (int i = 0; i < 6; i++)
+        bzi_bits_ue(b);
+    if (bzi_bits_1(b) && bzi_bits_1(b))
+        bzi_sps_h265_scaling_lists(b);
+    bzi_bits_u(b, 2);
+    if (bzi_bits_1(b)) {                                    /* PCM */
+        bzi_bits_u(b, 8);
+        bzi_bits_ue(b);
+        bzi_bits_ue(b);
+        bzi_bits_1(b);
+    }
+    sets = bzi_bits_ue(b);
+    if (sets > 64)
+        b->overrun = 1;
+    for (uint32_t i = 0; i < sets && !b->overrun; i++)
+        counts[i] = bzi_sps_h265_reference_set(b, i, counts);
+    if (bzi_bits_1(b)) {                                    /* long-term references */
+        uint32_t n = bzi_bits_ue(b);
+        for (uint32_t i = 0; i < n && !b->overrun; i++)
+            bzi_bits_skip(b, poc_bits + 1);
+    }
+    bzi_bits_u(b, 2);
+    if (bzi_bits_1(b))
+        bzi_sps_vui(b, sps);
+}
+
+static void bzi_sps_h265(bzi_bits *b, bzi_sps *sps)
+{
+    uint32_t poc_bits, all;
+    bzi_bits_u(b, 4);
+    sps->sub_layers = bzi_bits_u(b, 3) + 1;
+    sps->nested = bzi_bits_1(b);
+    bzi_sps_h265_profile(b, sps, sps->sub_layers);
+    bzi_bits_ue(b);
+    sps->chroma_format = bzi_bits_ue(b);
+    if (sps->chroma_format == 3)
+        bzi_bits_1(b);
+    sps->width = bzi_bits_ue(b);
+    sps->height = bzi_bits_ue(b);
+    if (bzi_bits_1(b))
+        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1, sps->chroma_format == 1 ? 2 : 1);
+    sps->depth_luma = bzi_bits_ue(b) + 8;
+    sps->depth_chroma = bzi_bits_ue(b) + 8;
+    poc_bits = bzi_bits_ue(b) + 4;
+    all = bzi_bits_1(b);
+    for (uint32_t i = all ? 0 : sps->sub_layers - 1; i < sps->sub_layers; i++) {
+        bzi_bits_ue(b);
+        bzi_bits_ue(b);
+        bzi_bits_ue(b);
+    }
+    bzi_sps_h265_tail(b, sps, poc_bits);
+}
+
+/* 1 if the unit is a sequence parameter set that makes sense. */
+static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_sps *sps)
+{
+    bzi_bits b = bzi_bits_make(nal, codec == BZNA_CODEC_H265 ? 2 : 1);
+    memset(sps, 0, sizeof *sps);
+    if (codec == BZNA_CODEC_H265)
+        bzi_sps_h265(&b, sps);
+    else
+        bzi_sps_h264(&b, sps);
+    return !b.overrun && sps->chroma_format <= 3 && sps->depth_luma <= 16 && sps->depth_chroma <= 16 && sps->width && sps->height &&
+           sps->width <= 65536 && sps->height <= 65536 && (uint64_t)sps->window[0] + sps->window[1] < sps->width &&
+           (uint64_t)sps->window[2] + sps->window[3] < sps->height;
+}
+
+/* --- Coded pictures --- */
+
+static bzi_span bzi_image_config(const bzna_image *image) { bzi_span s = { image->config, image->config ? image->config_size : 0 }; return s; }
+static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
+
+/* Iterates over the units of the config, then over those of the data: one loop for all that look at both. */
+typedef struct bzi_image_nals {
+    bzi_nals nals[2];
+    uint32_t part;                    /* 0: in the config; 1: in the data */
+} bzi_image_nals;
+
+static bzi_image_nals bzi_image_nals_make(const bzna_image *image)
+{
+    bzi_image_nals n;
+    bzi_span config = bzi_image_config(image);
+    n.nals[0] = bzi_nals_of_config(config, image->codec);
+    n.nals[1] = bzi_nals_of_unit(bzi_image_data(image), image->length_size);
+    n.part = config.size ? 0 : 1;
+    return n;
+}
+
+static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *nal)
+{
+    int got = bzi_nals_next(&n->nals[n->part], nal);
+    if (got == 0 && n->part == 0) {
+        n->part = 1;
+        got = bzi_nals_next(&n->nals[1], nal);
+    }
+    return got;
+}
+
+static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than what holds it",
+                    n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
+}
+
+/* Config parameter sets, then the access unit, behind start codes. Counts always, writes while there is room. */
+static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
+{
+    static const uint8_t start[4] = { 0, 0, 0, 1 };
+    bzi_image_nals n = bzi_image_nals_make(image);
+    uint64_t size = 0;
+    bzi_span nal;
+    int got;
+    while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
+        if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
+            continue;                                       /* x265 puts its banner there, 2.4 kB of SEI */
+        if (size + 4 + nal.size <= capacity) {
+            memcpy(dst + size, start, 4);
+            memcpy(dst + size + 4, nal.data, (size_t)nal.size);
+        }
+        size += 4 + nal.size;                               /* cannot overflow: 4 more for each unit that lies in memory */
+    }
+    if (got < 0)
+        return bzi_image_fail_nals(&n, err);
+    *needed = size;
+    return BZNA_OK;
+}
+
+/* The sequence parameter set in force: the last one before the first slice. */
+static bzna_status bzi_image_sps(const bzna_image *image, bzi_sps *sps, bzna_error *err)
+{
+    bzi_image_nals n = bzi_image_nals_make(image);
+    bzi_span nal, found = { NULL, 0 };
+    int got;
+    while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
+        uint32_t kind = bzi_nal_kind(image->codec, nal);
+        if (kind == BZI_NAL_SPS)
+            found = nal;
+        else if (kind == BZI_NAL_SLICE)
+            break;
+    }
+    if (got < 0)
+        return bzi_image_fail_nals(&n, err);
+    if (got == 0)
+        return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
+    if (!found.data)
+        return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence parameter set");
+    if (!bzi_sps_read(image->codec, found, sps))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the sequence parameter set is damaged");
+    return BZNA_OK;
+}
+
+static uint32_t bzi_codec_of(uint32_t fourcc)
+{
+    switch (fourcc) {
+    case BZI_HVC1: case BZI_HEV1: return BZNA_CODEC_H265;
+    case BZI_AVC1: case BZI_AVC3: return BZNA_CODEC_H264;
+    case BZI_AV01:                return BZNA_CODEC_AV1;
+    default:                      return BZNA_CODEC_UNKNOWN;
+    }
+}
+
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): centre at (frame-1)/2 + offset. In units of 1/(2*d*d') to stay whole.
+ * Returns 0 if it does not lie in the frame. */
+static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
+{
+    double extent, middle, first;
+    if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
+        return 0;
+    extent = floor((double)size[0] / size[1]);
+    middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
+    first = floor(middle - (extent - 1) / 2);               /* a half-pixel position goes to the pixel before */
+    if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
+        return 0;
+    *begin = (uint32_t)first;
+    *length = (uint32_t)extent;
+    return 1;
+}
+
+/* What a video track says of its pictures. length_size comes from the configuration record. */
+static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bzna_error *err)
+{
+    memset(image, 0, sizeof *image);
+    image->struct_size = sizeof *image;
+    image->fourcc = track->format;
+    image->codec = bzi_codec_of(track->format);
+    image->frame_width = image->width = track->frame_width;
+    image->frame_height = image->height = track->frame_height;
+    image->colour = track->colour;
+    image->config_offset = track->config_at;
+    image->config_size = track->config.size;
+    if (image->codec == BZNA_CODEC_UNKNOWN) {
+        char type[5];
+        bzi_fourcc_text(track->format, type);
+        return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
+    }
+    if (!track->config.data || track->config.size < (image->codec == BZNA_CODEC_H265 ? 23u : image->codec == BZNA_CODEC_H264 ? 7u : 4u))
+        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": no decoder configuration (hvcC, avcC, av1C), or too short", track->name);
+    if (image->codec != BZNA_CODEC_AV1)
+        image->length_size = (track->config.data[image->codec == BZNA_CODEC_H265 ? 21 : 4] & 3u) + 1;
+    if (image->length_size == 3)
+        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": NAL unit lengths of 3 bytes", track->name);
+    if (!track->frame_width || !track->frame_height)
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width, track->frame_height);
+    if (track->has_clap) {
+        memcpy(image->clap, track->clap, sizeof image->clap);
+        if (!bzi_clap_side(image->frame_width, track->clap, track->clap + 4, &image->crop_x, &image->width) ||
+            !bzi_clap_side(image->frame_height, track->clap + 2, track->clap + 6, &image->crop_y, &image->height))
+            return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame", track->name,
+                            track->clap[0], track->clap[1], track->clap[2], track->clap[3], track->clap[4], track->clap[5], track->clap[6],
+                            track->clap[7], track->frame_width, track->frame_height);
+    }
+    return BZNA_OK;
+}
+
+
+/* ==== 8. Dataset =========================================================================================================
+ * Calls: rooms 1-7. One archive: its movie box stays where it lies (mapped, or read in one piece); a sample's own boxes are read
+ * when the sample is. Immutable once open, so any thread may look. Also opens a plain mp4 whose first video track has only sync
+ * samples: each frame is then a sample. */
+
+struct bzna_dataset {
+    bzna_context *context;
+    atomic_int    references;
+    char         *name;               /* for messages */
+    uint64_t      name_size;
+    bzi_source    source;
+    bzi_buffer    index;              /* the movie box, when the source is not mapped */
+    bzi_buffer    targets;            /* likewise the targets, when they lie together */
+    uint64_t      targets_at;
+    int32_t       input, target, filename;    /* track numbers, -1: there is none */
+    uint32_t      is_video;           /* input is a video track: no inner files */
+    uint64_t      count;
+    bzi_movie     movie;
+};
+
+static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
+
+/* Frees all but the source, which a failed open leaves to its owner. */
+static void bzi_dataset_free(bzna_dataset *dataset)
+{
+    bzna_context *context = dataset->context;
+    const bzi_memory *memory = &context->memory;
+    for (uint32_t i = 0; i < dataset->movie.track_count; i++) {
+        bzi_table *table = &dataset->movie.tracks[i].table;
+        bzi_release(memory, table->offsets, table->sample_count, sizeof *table->offsets);
+    }
+    bzi_buffer_free(memory, &dataset->index);
+    bzi_buffer_free(memory, &dataset->targets);
+    bzi_release(memory, dataset->name, dataset->name_size, 1);
+    bzi_release(memory, dataset, 1, sizeof *dataset);
+    bzi_context_drop(context);
+}
+
+static void bzi_dataset_drop(bzna_dataset *dataset)
+{
+    if (atomic_fetch_sub(&dataset->references, 1) == 1) {
+        bzi_source_close(&dataset->source);
+        bzi_dataset_free(dataset);
+    }
+}
+
+/* Walks the boxes of the file: ftyp and moov are read, the rest is skipped unread. */
+static bzna_status bzi_dataset_scan(bzna_dataset *dataset, bzna_error *err)
+{
+    const bzi_source *source = &dataset->source;
+    bzi_movie *movie = &dataset->movie;
+    const bzi_memory *memory = &dataset->context->memory;
+    bzi_buffer scratch = { NULL, 0 };
+    bzna_status status = BZNA_OK;
+    uint64_t at = 0;
+    if (source->size == 0)
+        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
+    for (uint32_t n = 0; at < source->size && status == BZNA_OK; n++) {
+        uint8_t header[16] = { 0 };
+        const uint8_t *view = NULL;
+        bzi_box box;
+        if (n == BZI_LIMIT_TOP_BOXES) {
+            status = bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
+            break;
+        }
+        if ((status = bzi_source_read(source, at, header, bzi_min(16, source->size - at), err)) != BZNA_OK)
+            break;
+        if (n == 0 && bzi_be32(header + 4) != BZI_FOURCC('f', 't', 'y', 'p') && bzi_be32(header + 4) != BZI_FOURCC('m', 'd', 'a', 't') &&
+            bzi_be32(header + 4) != BZI_MOOV && bzi_be32(header + 4) != BZI_FOURCC('w', 'i', 'd', 'e') &&
+            bzi_be32(header + 4) != BZI_FOURCC('f', 'r', 'e', 'e') && bzi_be32(header + 4) != BZI_FOURCC('s', 'k', 'i', 'p')) {
+            status = bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "not an mp4 file: it does not begin with a box");
+            break;
+        }
+        if ((status = bzi_box_header(movie, header, source->size - at, at, &box, err)) != BZNA_OK)
+            break;
+        if (bzi_box_find(BZI_FILE, box.type)) {
+            bzi_buffer *buffer = box.type == BZI_MOOV && !movie->has_moov ? &dataset->index : &scratch;
+            status = bzi_source_view(source, memory, buffer, at, box.size, &view, err);
+            if (status == BZNA_OK)
+                status = bzi_box_walk(movie, bzi_cursor_make(view, box.size, at), BZI_FILE, err);
+        }
+        at += box.size;
+    }
+    bzi_buffer_free(memory, &scratch);
+    if (status == BZNA_OK && !movie->has_moov)
+        status = bzi_fail(err, BZNA_E_TRUNCATED, source->size, 0, 0, "there is no moov box up to the end at byte %llu", (unsigned long long)source->size);
+    return status;
+}
+
+/* The first track of that name (archives), or the first video track (plain movies: name NULL). */
+static int32_t bzi_movie_find(const bzi_movie *movie, const char *name)
+{
+    for (uint32_t i = 0; i < movie->track_count; i++)
+        if (name ? !strcmp(movie->tracks[i].name, name) : movie->tracks[i].handler == BZI_FOURCC('v', 'i', 'd', 'e'))
+            return (int32_t)i;
+    return -1;
+}
+
+/* Only tables that are not one sample a chunk are written out; archives never need it. */
+static bzna_status bzi_dataset_index_track(bzna_dataset *dataset, int32_t track, bzna_error *err)
+{
+    bzi_table *table;
+    uint64_t bytes;
+    bzna_status status;
+    if (track < 0)
+        return BZNA_OK;
+    table = &dataset->movie.tracks[track].table;
+    if ((status = bzi_table_check(&dataset->movie, (uint32_t)track, err)) != BZNA_OK || table->sample_count == 0 || bzi_table_is_plain(table))
+        return status;
+    if (!table->sizes && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > dataset->source.size))
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0, "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
+                        (int)track, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
+    table->offsets = bzi_alloc(&dataset->context->memory, table->sample_count, sizeof *table->offsets, 16);
+    if (!table->offsets)
+        return bzi_fail_memory(err, "the sample index");
+    return bzi_table_expand(&dataset->movie, (uint32_t)track, table->offsets, err);
+}
+
+/* Without a map, one read for all targets when they lie together, as archives have them. */
+static bzna_status bzi_dataset_load_targets(bzna_dataset *dataset, bzna_error *err)
+{
+    const bzi_table *table;
+    uint64_t first = UINT64_MAX, last = 0;
+    if (dataset->source.map || dataset->target < 0)
+        return BZNA_OK;
+    table = &dataset->movie.tracks[dataset->target].table;
+    for (uint32_t i = 0; i < table->sample_count; i++) {
+        uint64_t offset, size;
+        if (bzi_table_entry(table, i, dataset->source.size, &offset, &size, err) != BZNA_OK)
+            return BZNA_OK;                                 /* its sample will say so */
+        first = bzi_min(first, offset);
+        last = offset + size > last ? offset + size : last;
+    }
+    if (table->sample_count == 0 || last - first > (uint64_t)table->sample_count * 8 + 4096)
+        return BZNA_OK;
+    if (!bzi_buffer_reserve(&dataset->context->memory, &dataset->targets, last - first, 0))
+        return bzi_fail_memory(err, "the targets");
+    dataset->targets_at = first;
+    return bzi_source_read(&dataset->source, first, dataset->targets.data, last - first, err);
+}
+
+static bzna_status bzi_dataset_index(bzna_dataset *dataset, bzna_error *err)
+{
+    const bzi_movie *movie = &dataset->movie;
+    bzna_status status;
+    dataset->input = bzi_movie_find(movie, "bzna_input");
+    dataset->target = bzi_movie_find(movie, "bzna_target");
+    dataset->filename = bzi_movie_find(movie, "bzna_fname");
+    if (dataset->input < 0) {
+        dataset->input = bzi_movie_find(movie, NULL);
+        dataset->is_video = 1;
+    }
+    if (dataset->input < 0)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
+    if (movie->tracks[dataset->input].table.sample_count == 0)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)dataset->input, movie->tracks[dataset->input].name);
+    if (dataset->is_video && movie->tracks[dataset->input].has_sync)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone", (int)dataset->input);
+    if ((status = bzi_dataset_index_track(dataset, dataset->input, err)) != BZNA_OK ||
+        (status = bzi_dataset_index_track(dataset, dataset->target, err)) != BZNA_OK ||
+        (status = bzi_dataset_index_track(dataset, dataset->filename, err)) != BZNA_OK)
+        return status;
+    dataset->count = movie->tracks[dataset->input].table.sample_count;
+    return bzi_dataset_load_targets(dataset, err);
+}
+
+/* Takes an open source; on failure the source is the caller's again. */
+static bzna_status bzi_dataset_make(bzna_context *context, const bzi_source *source, const char *name, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *dataset = bzi_alloc_zero(&context->memory, 1, sizeof *dataset);
+    bzna_status status;
+    if (!dataset)
+        return bzi_fail_memory(err, "a dataset");
+    dataset->context = context;
+    atomic_init(&dataset->references, 1);
+    bzi_context_retain(context);
+    dataset->source = *source;
+    if (source->owns_file)
+        dataset->source.callbacks.user = &dataset->source.file;
+    dataset->name_size = strlen(name) + 1;
+    dataset->name = bzi_alloc(&context->memory, dataset->name_size, 1, 1);
+    if (dataset->name)
+        memcpy(dataset->name, name, (size_t)dataset->name_size);
+    status = dataset->name ? bzi_dataset_scan(dataset, err) : bzi_fail_memory(err, "a dataset's name");
+    if (status == BZNA_OK)
+        status = bzi_dataset_index(dataset, err);
+    if (status != BZNA_OK) {
+        bzi_dataset_free(dataset);
+        return status;
+    }
+    *out = dataset;
+    return BZNA_OK;
+}
+
+/* "sample 12: " before the message. */
+static bzna_status bzi_dataset_fail(uint64_t index, bzna_error *err)
+{
+    char name[40];
+    snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
+    return bzi_error_prefix(err, name);
+}
+
+static bzna_status bzi_dataset_locate(const bzna_dataset *dataset, uint64_t index, uint64_t *offset, uint64_t *size, bzna_error *err)
+{
+    if (index >= dataset->count)
+        return BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
+    if (bzi_table_entry(&dataset->movie.tracks[dataset->input].table, (uint32_t)index, dataset->source.size, offset, size, err) != BZNA_OK)
+        return bzi_dataset_fail(index, err);
+    if (*size <= dataset->context->max_sample_bytes && *size <= SIZE_MAX)
+        return BZNA_OK;
+    bzi_fail(err, BZNA_E_LIMIT, *offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu", (unsigned long long)*size,
+             (unsigned long long)dataset->context->max_sample_bytes);
+    return bzi_dataset_fail(index, err);
+}
+
+static bzna_status bzi_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
+{
+    const bzi_table *table;
+    uint64_t offset, size;
+    uint8_t bytes[8];
+    bzna_status status = BZNA_OK;
+    *target = BZNA_TARGET_NONE;
+    if (index >= dataset->count)
+        return BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
+    if (dataset->target < 0 || index >= dataset->movie.tracks[dataset->target].table.sample_count)
+        return BZNA_OK;                                     /* the packer stops at the first sample without a target */
+    table = &dataset->movie.tracks[dataset->target].table;
+    if (bzi_table_entry(table, (uint32_t)index, dataset->source.size, &offset, &size, err) != BZNA_OK)
+        return bzi_dataset_fail(index, err);
+    if (size != 8) {
+        bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0, "its target has %llu bytes, not 8", (unsigned long long)size);
+        return bzi_dataset_fail(index, err);
+    }
+    if (dataset->source.map)
+        memcpy(bytes, dataset->source.map + offset, 8);
+    else if (dataset->targets.data && offset >= dataset->targets_at && offset + 8 - dataset->targets_at <= dataset->targets.capacity)
+        memcpy(bytes, dataset->targets.data + (offset - dataset->targets_at), 8);
+    else
+        status = bzi_source_read(&dataset->source, offset, bytes, 8, err);
+    if (status != BZNA_OK)
+        return bzi_dataset_fail(index, err);
+    *target = (int64_t)bzi_le64(bytes);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed, bzna_error *err)
+{
+    bzi_buffer scratch = { NULL, 0 };
+    const bzi_memory *memory = &dataset->context->memory;
+    const uint8_t *view = NULL, *nul;
+    uint64_t offset, size;
+    bzna_status status;
+    if (index >= dataset->count)
+        return BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
+    if (dataset->filename < 0 || index >= dataset->movie.tracks[dataset->filename].table.sample_count)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "sample %llu has no file name", (unsigned long long)index);
+    if (bzi_table_entry(&dataset->movie.tracks[dataset->filename].table, (uint32_t)index, dataset->source.size, &offset, &size, err) != BZNA_OK)
+        return bzi_dataset_fail(index, err);
+    status = bzi_source_view(&dataset->source, memory, &scratch, offset, bzi_min(size, 65536), &view, err);
+    if (status == BZNA_OK) {
+        size = bzi_min(size, 65536);
+        nul = size ? memchr(view, 0, (size_t)size) : NULL;
+        size = nul ? (uint64_t)(nul - view) : size;
+        *needed = size + 1;
+        if (size + 1 <= capacity) {
+            memcpy(buffer, view, (size_t)size);
+            buffer[size] = 0;
+        } else {
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "the file name needs %llu bytes, the buffer has %llu", (unsigned long long)size + 1, (unsigned long long)capacity);
+        }
+    }
+    bzi_buffer_free(memory, &scratch);
+    return status == BZNA_OK ? status : bzi_dataset_fail(index, err);
+}
+
+/* Reads the boxes of a sample whose bytes are at hand. movie is scratch of the caller's. */
+static bzna_status bzi_sample_parse(const bzna_dataset *dataset, const uint8_t *bytes, uint64_t size, uint64_t at, bzi_movie *movie, bzna_error *err)
+{
+    bzna_status status;
+    movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
+    if (dataset->is_video)
+        return BZNA_OK;
+    status = bzi_box_walk(movie, bzi_cursor_make(bytes, size, at), BZI_FILE, err);
+    if (status == BZNA_OK && !movie->has_moov)
+        status = bzi_fail(err, BZNA_E_BOX, at, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu", (unsigned long long)size, (unsigned long long)at);
+    return status;
+}
+
+static int bzi_track_is_picture(const bzi_track *track)
+{
+    return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
+}
+
+/* The track asked for; without a name, the thumbnail before the picture before any other video track. */
+static const bzi_track *bzi_sample_track(const bzna_dataset *dataset, const bzi_movie *movie, const char *name)
+{
+    static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
+    if (dataset->is_video) {
+        const bzi_track *track = &dataset->movie.tracks[dataset->input];
+        return !name || !strcmp(name, track->name) ? track : NULL;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        int32_t track = bzi_movie_find(movie, name ? name : preferred[i]);
+        if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
+            return &movie->tracks[track];
+    }
+    return NULL;
+}
+
+/* One picture of a parsed sample; pointers go into bytes and into the dataset's index. */
+static bzna_status bzi_sample_image(const bzna_dataset *dataset, const bzi_movie *movie, const char *name, const uint8_t *bytes, uint64_t size,
+                                    uint64_t at, bzna_image *image, bzna_error *err)
+{
+    const bzi_track *track = bzi_sample_track(dataset, movie, name);
+    uint64_t offset = 0, length = size;
+    bzna_status status;
+    if (!track)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture track%s%.32s%s", name ? " \"" : "", name ? name : "", name ? "\"" : "");
+    if ((status = bzi_track_image(track, image, err)) != BZNA_OK)
+        return status;
+    if (!dataset->is_video) {
+        if (!track->table.chunk_bytes || !track->table.chunk_count)
+            return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
+        if ((status = bzi_table_entry(&track->table, 0, size, &offset, &length, err)) != BZNA_OK)
+            return status;
+    }
+    if (length == 0)
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
+    image->config = track->config.data;
+    image->data = bytes + offset;
+    image->data_size = length;
+    image->data_offset = at + offset;
+    return BZNA_OK;
+}
+
+/* A sample's bytes for looking: in the map, or in buffer. */
+static bzna_status bzi_dataset_view(const bzna_dataset *dataset, uint64_t index, bzi_buffer *buffer, uint64_t *offset, uint64_t *size,
+                                    const uint8_t **view, bzna_error *err)
+{
+    bzna_status status = bzi_dataset_locate(dataset, index, offset, size, err);
+    if (status != BZNA_OK)
+        return status;
+    status = bzi_source_view(&dataset->source, &dataset->context->memory, buffer, *offset, *size, view, err);
+    return status == BZNA_OK ? status : bzi_dataset_fail(index, err);
+}
+
+static bzna_status bzi_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err)
+{
+    bzi_buffer scratch = { NULL, 0 };
+    const uint8_t *view = NULL;
+    bzi_movie movie;
+    bzna_status status;
+    memset(sample, 0, sizeof *sample);
+    sample->index = index;
+    status = bzi_dataset_view(dataset, index, &scratch, &sample->offset, &sample->size, &view, err);
+    if (status == BZNA_OK && (status = bzi_sample_parse(dataset, view, sample->size, sample->offset, &movie, err)) != BZNA_OK)
+        bzi_dataset_fail(index, err);
+    bzi_buffer_free(&dataset->context->memory, &scratch);
+    if (status != BZNA_OK)
+        return status;
+    for (uint32_t i = 0; i < movie.track_count && sample->image_count < BZNA_IMAGES_MAX; i++)
+        if (bzi_track_is_picture(&movie.tracks[i]))
+            bzi_string_copy(sample->image_names[sample->image_count++], BZNA_NAME_MAX, movie.tracks[i].name);
+    if (dataset->is_video)
+        bzi_string_copy(sample->image_names[sample->image_count++], BZNA_NAME_MAX, dataset->movie.tracks[dataset->input].name);
+    return bzi_dataset_target(dataset, index, &sample->target, err);
+}
+
+static bzna_status bzi_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer, uint64_t capacity,
+                                     bzna_image *image, bzna_error *err)
+{
+    bzi_buffer scratch = { NULL, 0 };
+    const uint8_t *view = NULL;
+    uint64_t offset, size;
+    bzi_movie movie;
+    bzna_status status;
+    if (buffer) {
+        if ((status = bzi_dataset_locate(dataset, index, &offset, &size, err)) != BZNA_OK)
+            return status;
+        if (capacity < size)
+            return BZI_FAIL(err, BZNA_E_BUFFER, "sample %llu has %llu bytes, the buffer %llu", (unsigned long long)index, (unsigned long long)size,
+                            (unsigned long long)capacity);
+        view = buffer;
+        if ((status = bzi_source_read(&dataset->source, offset, buffer, size, err)) != BZNA_OK)
+            return bzi_dataset_fail(index, err);
+    } else if ((status = bzi_dataset_view(dataset, index, &scratch, &offset, &size, &view, err)) != BZNA_OK) {
+        bzi_buffer_free(&dataset->context->memory, &scratch);
+        return status;
+    }
+    if ((status = bzi_sample_parse(dataset, view, size, offset, &movie, err)) != BZNA_OK ||
+        (status = bzi_sample_image(dataset, &movie, track, view, size, offset, image, err)) != BZNA_OK)
+        bzi_dataset_fail(index, err);
+    bzi_buffer_free(&dataset->context->memory, &scratch);
+    if (status == BZNA_OK && !buffer)
+        image->config = image->data = NULL;
+    return status;
+}
+
+/* Tells data sets apart: sizes, and the index entries at both ends. */
+static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
+{
+    const bzi_table *table = &dataset->movie.tracks[dataset->input].table;
+    uint64_t words[2], hash = BZI_HASH_START;
+    bzna_error ignored;
+    words[0] = dataset->source.size;
+    words[1] = dataset->count;
+    hash = bzi_hash(hash, words, sizeof words);
+    for (uint64_t i = 0; i < dataset->count; i += i == 63 && dataset->count > 128 ? dataset->count - 127 : 1) {
+        bzi_table_entry(table, (uint32_t)i, UINT64_MAX, &words[0], &words[1], &ignored);
+        hash = bzi_hash(hash, words, sizeof words);
+    }
+    return hash;
+}
+
+
+/* ==== 9. Other containers ================================================================================================
+ * None yet: tar, RecordIO and HEIF items will be read here. */
+
+
+/* ==== 10. Writer =========================================================================================================
+ * Calls: rooms 1-8. The same boxes, written to memory and from there to the sink. Nothing depends on time, address or thread: the
+ * same inputs give the same bytes. The archive's mdat has length 0 until bzna_writer_finish patches it, which marks it unfinished. */
+
+#define BZI_WRITER_TIMESCALE 20u
+#define BZI_WRITER_FIRST     40u                  /* where samples begin: ftyp 24, mdat header 16 */
+
+/* Bytes that grow; a failed allocation sticks, and is asked for once, at the end. */
+typedef struct bzi_out {
+    const bzi_memory *memory;
+    bzi_buffer        buffer;
+    uint64_t          size;
+    uint32_t          failed;
+} bzi_out;
+
+/* Room for n more bytes; NULL when memory is out. */
+static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
+{
+    uint64_t size;
+    if (out->failed || !bzi_add(out->size, n, &size) || !bzi_buffer_reserve(out->memory, &out->buffer, size, 1)) {
+        out->failed = 1;
+        return NULL;
+    }
+    out->size = size;
+    return out->buffer.data + size - n;
+}
+
+static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
+{
+    uint8_t *p = bzi_out_take(out, n);
+    if (p && n)
+        memcpy(p, bytes, (size_t)n);
+}
+
+static void bzi_out_zeros(bzi_out *out, uint64_t n)
+{
+    uint8_t *p = bzi_out_take(out, n);
+    if (p)
+        memset(p, 0, (size_t)n);
+}
+
+static void bzi_put_be32(uint8_t *p, uint32_t v)
+{
+    p[0] = (uint8_t)(v >> 24);
+    p[1] = (uint8_t)(v >> 16);
+    p[2] = (uint8_t)(v >> 8);
+    p[3] = (uint8_t)v;
+}
+
+static void bzi_out_u8(bzi_out *out, uint32_t v)  { uint8_t b = (uint8_t)v; bzi_out_bytes(out, &b, 1); }
+static void bzi_out_u16(bzi_out *out, uint32_t v) { bzi_out_u8(out, v >> 8); bzi_out_u8(out, v); }
+static void bzi_out_u32(bzi_out *out, uint32_t v) { uint8_t b[4]; bzi_put_be32(b, v); bzi_out_bytes(out, b, 4); }
+static void bzi_out_u64(bzi_out *out, uint64_t v) { bzi_out_u32(out, (uint32_t)(v >> 32)); bzi_out_u32(out, (uint32_t)v); }
+
+static void bzi_out_le64(bzi_out *out, uint64_t v)
+{
+    for (int i = 0; i < 8; i++)
+        bzi_out_u8(out, (uint32_t)(v >> (8 * i)) & 255);
+}
+
+/* begin gives the box's place, which end needs to patch its size. */
+static uint64_t bzi_out_begin(bzi_out *out, uint32_t type)
+{
+    uint64_t at = out->size;
+    bzi_out_u32(out, 0);
+    bzi_out_u32(out, type);
+    return at;
+}
+
+static uint64_t bzi_out_begin_full(bzi_out *out, uint32_t type, uint32_t version_flags)
+{
+    uint64_t at = bzi_out_begin(out, type);
+    bzi_out_u32(out, version_flags);
+    return at;
+}
+
+static void bzi_out_end(bzi_out *out, uint64_t at)
+{
+    if (!out->failed && out->size - at > UINT32_MAX)
+        out->failed = 1;
+    if (!out->failed)
+        bzi_put_be32(out->buffer.data + at, (uint32_t)(out->size - at));
+}
+
+static void bzi_out_reset(bzi_out *out)
+{
+    out->size = 0;
+    out->failed = 0;
+}
+
+static void bzi_out_matrix(bzi_out *out)
+{
+    static const uint32_t identity[9] = { 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000 };
+    for (int i = 0; i < 9; i++)
+        bzi_out_u32(out, identity[i]);
+}
+
+/* What one video track says: gathered once per picture, from config and data. */
+typedef struct bzi_coded {
+    bzna_image image;
+    bzi_sps    sps;
+    bzi_span   sets[BZI_LIMIT_PARAMETER_SETS];
+    uint32_t   set_count;
+} bzi_coded;
+
+static int bzi_span_equal(bzi_span a, bzi_span b) { return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size); }
+
+static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
+{
+    uint64_t total = nal.size;
+    for (uint32_t i = 0; i < coded->set_count; i++) {
+        if (bzi_span_equal(coded->sets[i], nal))
+            return BZNA_OK;
+        total += coded->sets[i].size;
+    }
+    if (coded->set_count == BZI_LIMIT_PARAMETER_SETS || total > BZI_LIMIT_CONFIG_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field, BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
+    coded->sets[coded->set_count++] = nal;
+    return BZNA_OK;
+}
+
+static int bzi_coded_has(const bzi_coded *coded, uint32_t kind)
+{
+    for (uint32_t i = 0; i < coded->set_count; i++)
+        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind)
+            return 1;
+    return 0;
+}
+
+/* A picture that a decoder can start with. */
+static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
+{
+    uint32_t type = codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63u : nal.data[0] & 31u;
+    return codec == BZNA_CODEC_H265 ? type >= 16 && type <= 21 : type == 5;
+}
+
+/* Units that a decoder has no use for in a picture that stands alone: delimiters, ends, filler, encoders' banners. */
+static int bzi_nal_is_ballast(uint32_t codec, bzi_span nal)
+{
+    uint32_t type = codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63u : nal.data[0] & 31u;
+    uint64_t header = codec == BZNA_CODEC_H265 ? 2 : 1;
+    if (bzi_nal_kind(codec, nal) == BZI_NAL_SEI)
+        return nal.size > header && nal.data[header] == 5;              /* user_data_unregistered */
+    return codec == BZNA_CODEC_H265 ? type >= 35 && type <= 38 : type >= 9 && type <= 12;
+}
+
+static bzna_status bzi_coded_gather(bzi_coded *coded, const char *field, bzna_error *err)
+{
+    const bzna_image *image = &coded->image;
+    bzi_image_nals n = bzi_image_nals_make(image);
+    bzi_span nal;
+    bzna_status status;
+    int got, pictures = 0;
+    while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
+        if (bzi_nal_is_parameter_set(image->codec, nal)) {
+            if ((status = bzi_coded_add_set(coded, field, nal, err)) != BZNA_OK)
+                return status;
+        } else if (n.part == 1 && bzi_nal_kind(image->codec, nal) == BZI_NAL_SLICE) {
+            if (!bzi_nal_starts_stream(image->codec, nal))
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: not an intra picture that stands alone (IDR)", field);
+            pictures++;
+        }
+    }
+    if (got < 0 && bzi_image_fail_nals(&n, err) < 0)
+        return bzi_error_prefix(err, field);
+    if (!pictures)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no coded picture in it", field);
+    if ((image->codec == BZNA_CODEC_H265 && !bzi_coded_has(coded, BZI_NAL_VPS)) || !bzi_coded_has(coded, BZI_NAL_SPS) || !bzi_coded_has(coded, BZI_NAL_PPS))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: parameter sets are missing in config and data", field);
+    if (bzi_image_sps(image, &coded->sps, err) != BZNA_OK)
+        return bzi_error_prefix(err, field);
+    return BZNA_OK;
+}
+
+/* Fills in what the stream says, and checks what the caller says against it. */
+static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
+{
+    static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };     /* BT.709 primaries, sRGB curve, BT.601 matrix, full range */
+    bzna_image *image = &coded->image;
+    uint32_t width, height;
+    bzna_status status;
+    memset(coded, 0, sizeof *coded);
+    if (!bzi_struct_in(image, sizeof *image, given))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
+    if (image->codec != BZNA_CODEC_H264 && image->codec != BZNA_CODEC_H265)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u can't be written (H.264 and H.265 can)", field, image->codec);
+    if (!image->data || !image->data_size || (image->config_size && !image->config))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
+    if (image->length_size > 4 || image->length_size == 3)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.length_size: %u is not 0, 1, 2 or 4", field, image->length_size);
+    if (!image->config)
+        image->config_size = 0;
+    if (image->config && image->config_size < (image->codec == BZNA_CODEC_H265 ? 23u : 7u))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no hvcC or avcC", field, (unsigned long long)image->config_size);
+    if ((status = bzi_coded_gather(coded, field, err)) != BZNA_OK)
+        return status;
+    width = coded->sps.width - coded->sps.window[0] - coded->sps.window[1];
+    height = coded->sps.height - coded->sps.window[2] - coded->sps.window[3];
+    if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field, image->frame_width, image->frame_height, width, height);
+    image->frame_width = width;
+    image->frame_height = height;
+    if (width > 65535 || height > 65535 || !image->width || !image->height || image->width > width || image->height > height ||
+        image->crop_x > width - image->width || image->crop_y > height - image->height)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width, image->height,
+                        image->crop_x, image->crop_y, width, height);
+    if (!image->colour.present)
+        image->colour = coded->sps.colour.present ? coded->sps.colour : jpeg;
+    return BZNA_OK;
+}
+
+static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind, int wide_count, uint32_t reserved)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < coded->set_count; i++)
+        count += bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind;
+    if (wide_count)
+        bzi_out_u16(out, count);
+    else
+        bzi_out_u8(out, reserved | count);
+    for (uint32_t i = 0; i < coded->set_count; i++) {
+        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) != kind)
+            continue;
+        bzi_out_u16(out, (uint32_t)coded->sets[i].size);
+        bzi_out_bytes(out, coded->sets[i].data, coded->sets[i].size);
+    }
+}
+
+/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. */
+static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
+{
+    static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
+    const bzi_sps *sps = &coded->sps;
+    bzi_out_u8(out, 1);
+    bzi_out_bytes(out, sps->profile, 12);
+    bzi_out_u16(out, 0xf000);                               /* spatial segmentation: not said */
+    bzi_out_u8(out, 0xfc);                                  /* parallelism: not said */
+    bzi_out_u8(out, 0xfc | sps->chroma_format);
+    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
+    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+    bzi_out_u16(out, 0);                                    /* frame rate: not said */
+    bzi_out_u8(out, sps->sub_layers << 3 | sps->nested << 2 | 3);
+    bzi_out_u8(out, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        bzi_out_u8(out, 0x80 | (32 + i));
+        bzi_out_sets(out, coded, kinds[i], 1, 0);
+    }
+}
+
+/* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. */
+static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
+{
+    const bzi_sps *sps = &coded->sps;
+    bzi_out_u8(out, 1);
+    bzi_out_bytes(out, sps->profile, 3);
+    bzi_out_u8(out, 0xff);
+    bzi_out_sets(out, coded, BZI_NAL_SPS, 0, 0xe0);
+    bzi_out_sets(out, coded, BZI_NAL_PPS, 0, 0);
+    if (sps->profile[0] == 100 || sps->profile[0] == 110 || sps->profile[0] == 122 || sps->profile[0] == 144) {
+        bzi_out_u8(out, 0xfc | sps->chroma_format);
+        bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
+        bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
+        bzi_out_u8(out, 0);
+    }
+}
+
+/* The access unit with 4-byte lengths, without parameter sets and ballast. */
+static void bzi_out_unit(bzi_out *out, const bzi_coded *coded)
+{
+    bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
+    bzi_span nal;
+    while (bzi_nals_next(&n, &nal) > 0) {
+        if (bzi_nal_is_parameter_set(coded->image.codec, nal) || bzi_nal_is_ballast(coded->image.codec, nal))
+            continue;
+        bzi_out_u32(out, (uint32_t)nal.size);
+        bzi_out_bytes(out, nal.data, nal.size);
+    }
+}
+
+/* hvc1 or avc1. With a clean aperture when the picture is not the whole frame. */
+static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
+{
+    const bzna_image *image = &coded->image;
+    uint64_t entry = bzi_out_begin(out, image->codec == BZNA_CODEC_H265 ? BZI_HVC1 : BZI_AVC1), box;
+    bzi_out_zeros(out, 6);
+    bzi_out_u16(out, 1);
+    bzi_out_zeros(out, 16);
+    bzi_out_u16(out, image->frame_width);
+    bzi_out_u16(out, image->frame_height);
+    bzi_out_u32(out, 72u << 16);
+    bzi_out_u32(out, 72u << 16);
+    bzi_out_u32(out, 0);
+    bzi_out_u16(out, 1);
+    bzi_out_zeros(out, 32);
+    bzi_out_u16(out, 24);
+    bzi_out_u16(out, 0xffff);
+    box = bzi_out_begin(out, image->codec == BZNA_CODEC_H265 ? BZI_FOURCC('h', 'v', 'c', 'C') : BZI_FOURCC('a', 'v', 'c', 'C'));
+    if (image->codec == BZNA_CODEC_H265)
+        bzi_out_hvcc(out, coded);
+    else
+        bzi_out_avcc(out, coded);
+    bzi_out_end(out, box);
+    box = bzi_out_begin(out, BZI_FOURCC('c', 'o', 'l', 'r'));
+    bzi_out_u32(out, BZI_FOURCC('n', 'c', 'l', 'x'));
+    bzi_out_u16(out, image->colour.primaries);
+    bzi_out_u16(out, image->colour.transfer);
+    bzi_out_u16(out, image->colour.matrix);
+    bzi_out_u8(out, image->colour.full_range ? 0x80 : 0);
+    bzi_out_end(out, box);
+    if (with_clap) {
+        box = bzi_out_begin(out, BZI_FOURCC('c', 'l', 'a', 'p'));
+        bzi_out_u32(out, image->width);
+        bzi_out_u32(out, 1);
+        bzi_out_u32(out, image->height);
+        bzi_out_u32(out, 1);
+        bzi_out_u32(out, 2 * image->crop_x + image->width - image->frame_width);     /* two's complement, as the box has it */
+        bzi_out_u32(out, 2);
+        bzi_out_u32(out, 2 * image->crop_y + image->height - image->frame_height);
+        bzi_out_u32(out, 2);
+        bzi_out_end(out, box);
+    }
+    bzi_out_end(out, entry);
+}
+
+/* One track to write. coded NULL: a metadata track with that mime type. */
+typedef struct bzi_track_desc {
+    const char      *name, *mime;
+    const bzi_coded *coded;
+    uint32_t         id, flags, version, width, height, with_clap;
+    uint32_t         count;
+    const uint8_t   *sizes;           /* big-endian 32 bits each; NULL: common_size */
+    uint32_t         common_size;
+    uint32_t         spell_out;       /* write common_size once a sample, as the original tools do */
+    uint64_t         offset;          /* of the first owner */
+    const uint8_t   *skips;           /* big-endian 32 bits each: bytes between an owner's start and this entry; NULL: 0 */
+    const uint8_t   *owners;          /* sizes of what the entries lie in; NULL: sizes */
+} bzi_track_desc;
+
+static void bzi_out_times(bzi_out *out, uint32_t version, uint32_t id_or_scale, int reserved, uint64_t duration)
+{
+    bzi_out_zeros(out, version ? 16 : 8);
+    bzi_out_u32(out, id_or_scale);
+    if (reserved)
+        bzi_out_u32(out, 0);
+    if (version)
+        bzi_out_u64(out, duration);
+    else
+        bzi_out_u32(out, (uint32_t)duration);
+}
+
+static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint32_t next_track)
+{
+    uint64_t box = bzi_out_begin_full(out, BZI_FOURCC('m', 'v', 'h', 'd'), version << 24);
+    bzi_out_times(out, version, BZI_WRITER_TIMESCALE, 0, duration);
+    bzi_out_u32(out, 0x10000);
+    bzi_out_u16(out, 0x100);
+    bzi_out_zeros(out, 10);
+    bzi_out_matrix(out);
+    bzi_out_zeros(out, 24);
+    bzi_out_u32(out, next_track);
+    bzi_out_end(out, box);
+}
+
+/* Offsets of a track's samples, which lie one behind the other: 64 bits wide only when the last needs it. */
+static void bzi_out_offsets(bzi_out *out, const bzi_track_desc *t)
+{
+    const uint8_t *owners = t->owners ? t->owners : t->sizes;
+    uint64_t box, at, last = t->offset;
+    int wide;
+    for (uint32_t i = 0; i + 1 < t->count; i++)
+        last += owners ? bzi_be32(owners + (uint64_t)i * 4) : t->common_size;
+    wide = last + (t->skips && t->count ? bzi_be32(t->skips + (uint64_t)(t->count - 1) * 4) : 0) > UINT32_MAX;
+    box = bzi_out_begin_full(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'), 0);
+    bzi_out_u32(out, t->count);
+    at = t->offset;
+    for (uint32_t i = 0; i < t->count; i++) {
+        uint64_t entry = at + (t->skips ? bzi_be32(t->skips + (uint64_t)i * 4) : 0);
+        if (wide)
+            bzi_out_u64(out, entry);
+        else
+            bzi_out_u32(out, (uint32_t)entry);
+        at += owners ? bzi_be32(owners + (uint64_t)i * 4) : t->common_size;
+    }
+    bzi_out_end(out, box);
+}
+
+static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
+{
+    uint64_t stbl = bzi_out_begin(out, BZI_STBL), box, entry;
+    box = bzi_out_begin_full(out, BZI_STSD, 0);
+    bzi_out_u32(out, 1);
+    if (t->coded) {
+        bzi_out_visual(out, t->coded, (int)t->with_clap);
+    } else {
+        entry = bzi_out_begin(out, BZI_FOURCC('m', 'e', 't', 't'));
+        bzi_out_zeros(out, 6);
+        bzi_out_u16(out, 1);
+        bzi_out_u8(out, 0);
+        bzi_out_bytes(out, t->mime, strlen(t->mime) + 1);
+        bzi_out_end(out, entry);
+    }
+    bzi_out_end(out, box);
+    box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 't', 's'), 0);
+    bzi_out_u32(out, 1);
+    bzi_out_u32(out, t->count);
+    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
+    bzi_out_end(out, box);
+    box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'z'), 0);
+    bzi_out_u32(out, t->sizes || t->spell_out ? 0 : t->common_size);
+    bzi_out_u32(out, t->count);
+    if (t->sizes)
+        bzi_out_bytes(out, t->sizes, (uint64_t)t->count * 4);
+    for (uint32_t i = 0; i < t->count && t->spell_out && !t->sizes; i++)
+        bzi_out_u32(out, t->common_size);
+    bzi_out_end(out, box);
+    box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'c'), 0);
+    bzi_out_u32(out, 1);
+    bzi_out_u32(out, 1);
+    bzi_out_u32(out, 1);
+    bzi_out_u32(out, 1);
+    bzi_out_end(out, box);
+    bzi_out_offsets(out, t);
+    bzi_out_end(out, stbl);
+}
+
+static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
+{
+    uint64_t minf = bzi_out_begin(out, BZI_MINF), box, inner;
+    box = bzi_out_begin_full(out, t->coded ? BZI_FOURCC('v', 'm', 'h', 'd') : BZI_FOURCC('n', 'm', 'h', 'd'), t->coded ? 1 : 0);
+    if (t->coded)
+        bzi_out_zeros(out, 8);
+    bzi_out_end(out, box);
+    box = bzi_out_begin(out, BZI_FOURCC('d', 'i', 'n', 'f'));
+    inner = bzi_out_begin_full(out, BZI_FOURCC('d', 'r', 'e', 'f'), 0);
+    bzi_out_u32(out, 1);
+    bzi_out_end(out, bzi_out_begin_full(out, BZI_FOURCC('u', 'r', 'l', ' '), 1));
+    bzi_out_end(out, inner);
+    bzi_out_end(out, box);
+    bzi_out_stbl(out, t);
+    bzi_out_end(out, minf);
+}
+
+static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
+{
+    uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE;
+    uint64_t trak = bzi_out_begin(out, BZI_TRAK), mdia, box;
+    box = bzi_out_begin_full(out, BZI_FOURCC('t', 'k', 'h', 'd'), t->version << 24 | t->flags);
+    bzi_out_times(out, t->version, t->id, 1, duration);
+    bzi_out_zeros(out, 16);
+    bzi_out_matrix(out);
+    bzi_out_u32(out, t->width << 16);
+    bzi_out_u32(out, t->height << 16);
+    bzi_out_end(out, box);
+    mdia = bzi_out_begin(out, BZI_MDIA);
+    box = bzi_out_begin_full(out, BZI_FOURCC('m', 'd', 'h', 'd'), t->version << 24);
+    bzi_out_times(out, t->version, BZI_WRITER_TIMESCALE, 0, duration);
+    bzi_out_u16(out, 0x55c4);                               /* und */
+    bzi_out_u16(out, 0);
+    bzi_out_end(out, box);
+    box = bzi_out_begin_full(out, BZI_FOURCC('h', 'd', 'l', 'r'), 0);
+    bzi_out_u32(out, 0);
+    bzi_out_u32(out, t->coded ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
+    bzi_out_zeros(out, 12);
+    bzi_out_bytes(out, t->name, strlen(t->name) + 1);
+    bzi_out_end(out, box);
+    bzi_out_minf(out, t);
+    bzi_out_end(out, mdia);
+    bzi_out_end(out, trak);
+}
+
+struct bzna_writer {
+    bzna_context *context;
+    bzna_sink     sink;               /* write_at NULL: file is ours */
+    bzi_file      file;
+    uint64_t      position;           /* where the next sample goes */
+    bzna_status   poison;             /* what every later call returns */
+    uint32_t      finished;
+    uint32_t      count, target_count;
+    uint32_t      no_more_targets;    /* a sample had none */
+    uint32_t      names, thumbs;      /* samples that had one */
+    uint32_t      thumbs_differ;
+    bzi_out       sizes, thumb_skips, thumb_sizes, targets, name_sizes, name_bytes;
+    bzi_out       thumb_entry;        /* sample entry of the first thumbnail, to compare the others with */
+    bzi_out       thumb_unit;         /* the first thumbnail as given: the index repeats its configuration */
+    bzi_coded     thumb;              /* points into thumb_unit */
+    bzi_out       scratch;
+};
+
+static void bzi_writer_free(bzna_writer *writer)
+{
+    bzna_context *context = writer->context;
+    bzi_out *outs[] = { &writer->sizes, &writer->thumb_skips, &writer->thumb_sizes, &writer->targets, &writer->name_sizes,
+                        &writer->name_bytes, &writer->thumb_entry, &writer->thumb_unit, &writer->scratch };
+    for (size_t i = 0; i < sizeof outs / sizeof outs[0]; i++)
+        bzi_buffer_free(&context->memory, &outs[i]->buffer);
+    bzi_release(&context->memory, writer, 1, sizeof *writer);
+    bzi_context_drop(context);
+}
+
+static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    int error = 0;
+    if (size == 0)
+        return BZNA_OK;
+    if (writer->sink.write_at) {
+        bzi_os_in_callback++;
+        status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
+        bzi_os_in_callback--;
+    } else {
+        error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
+    }
+    if (status >= 0 && !error)
+        return BZNA_OK;
+    writer->poison = BZNA_E_IO;
+    return bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s", (unsigned long long)size,
+                    (unsigned long long)offset, error ? strerror(error) : bzi_status_text(status));
+}
+
+static bzna_status bzi_writer_make(bzna_context *context, const char *path, const bzna_sink *sink, bzna_writer **out, bzna_error *err)
+{
+    static const uint8_t head[BZI_WRITER_FIRST] = { 0, 0, 0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm', 0, 0, 0, 0, 'b', 'z', 'n', 'a',
+                                                    'i', 's', 'o', 'm', 0, 0, 0, 1, 'm', 'd', 'a', 't' };
+    bzna_writer *writer = bzi_alloc_zero(&context->memory, 1, sizeof *writer);
+    bzna_status status = BZNA_OK;
+    int error;
+    if (!writer)
+        return bzi_fail_memory(err, "a writer");
+    writer->context = context;
+    bzi_context_retain(context);
+    writer->sizes.memory = writer->thumb_skips.memory = writer->thumb_sizes.memory = writer->targets.memory = writer->name_sizes.memory =
+        writer->name_bytes.memory = writer->thumb_entry.memory = writer->thumb_unit.memory = writer->scratch.memory = &context->memory;
+    if (sink) {
+        writer->sink = *sink;
+    } else if (path && (error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
+        status = bzi_fail(err, error == ENOENT ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%.160s: cannot create: %s", path, strerror(error));
+        bzi_writer_free(writer);
+        return status;
+    }
+    if ((status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
+        if (!sink)
+            bzi_os_file_close(&writer->file);
+        bzi_writer_free(writer);
+        return status;
+    }
+    writer->position = sizeof head;
+    *out = writer;
+    return BZNA_OK;
+}
+
+static void bzi_writer_close(bzna_writer *writer)
+{
+    if (!writer->sink.write_at) {
+        bzi_os_file_close(&writer->file);
+    } else if (writer->sink.close) {
+        bzi_os_in_callback++;
+        writer->sink.close(writer->sink.user);
+        bzi_os_in_callback--;
+    }
+    bzi_writer_free(writer);
+}
+
+/* The places inside one sample. */
+typedef struct bzi_sample_places {
+    uint64_t input, input_size, thumb, thumb_size, target, name, name_size;
+} bzi_sample_places;
+
+static void bzi_writer_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id, uint32_t flags,
+                                   uint64_t offset, uint64_t size)
+{
+    bzi_track_desc t;
+    memset(&t, 0, sizeof t);
+    t.name = name;
+    t.mime = mime;
+    t.coded = coded;
+    t.id = id;
+    t.flags = flags;
+    t.width = coded ? coded->image.width : 0;
+    t.height = coded ? coded->image.height : 0;
+    t.with_clap = coded != NULL;
+    t.count = 1;
+    t.common_size = (uint32_t)size;
+    t.offset = offset;
+    bzi_out_trak(out, &t);
+}
+
+/* The whole small mp4 of one sample, into scratch. */
+static void bzi_writer_inner(bzi_out *out, const bzna_sample_desc *sample, const bzi_coded *input, const bzi_coded *thumb, bzi_sample_places *at)
+{
+    uint64_t box;
+    uint32_t id = 1;
+    bzi_out_reset(out);
+    box = bzi_out_begin(out, BZI_FOURCC('f', 't', 'y', 'p'));
+    bzi_out_u32(out, BZI_FOURCC('i', 's', 'o', 'm'));
+    bzi_out_u32(out, 0);
+    bzi_out_u32(out, BZI_FOURCC('i', 's', 'o', 'm'));
+    bzi_out_end(out, box);
+    box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
+    at->input = at->thumb = out->size;
+    bzi_out_unit(out, input);
+    at->input_size = at->thumb_size = out->size - at->input;
+    if (thumb && thumb != input) {
+        at->thumb = out->size;
+        bzi_out_unit(out, thumb);
+        at->thumb_size = out->size - at->thumb;
+    }
+    at->target = out->size;
+    if (sample->has_target)
+        bzi_out_le64(out, (uint64_t)sample->target);
+    at->name = out->size;
+    at->name_size = sample->filename ? strlen(sample->filename) + 1 : 0;
+    bzi_out_bytes(out, sample->filename, at->name_size);
+    bzi_out_end(out, box);
+    box = bzi_out_begin(out, BZI_MOOV);
+    bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + (sample->filename != NULL) + (sample->has_target != 0) + (thumb != NULL));
+    bzi_writer_inner_track(out, "bzna_input", NULL, input, id++, 0, at->input, at->input_size);
+    if (sample->filename)
+        bzi_writer_inner_track(out, "bzna_fname", "text/plain", NULL, id++, 0, at->name, at->name_size);
+    if (sample->has_target)
+        bzi_writer_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, 0, at->target, 8);
+    if (thumb)
+        bzi_writer_inner_track(out, "bzna_thumb", NULL, thumb, id++, 3, at->thumb, at->thumb_size);
+    bzi_out_end(out, box);
+}
+
+/* The playable track needs one configuration: remembers the first thumbnail's and compares the others'. */
+static void bzi_writer_note_thumb(bzna_writer *writer, const bzi_coded *thumb)
+{
+    bzi_out *out = &writer->scratch;                        /* the sample is behind us */
+    if (!thumb || writer->thumbs_differ)
+        return;
+    bzi_out_reset(out);
+    bzi_out_visual(out, thumb, 0);
+    if (out->failed)
+        return;
+    if (writer->thumb_entry.size == 0) {
+        bzi_out_bytes(&writer->thumb_entry, out->buffer.data, out->size);
+        bzi_out_reset(&writer->thumb_unit);
+        writer->thumb = *thumb;
+        for (uint32_t i = 0; i < thumb->set_count; i++)
+            bzi_out_bytes(&writer->thumb_unit, thumb->sets[i].data, thumb->sets[i].size);
+        for (uint32_t i = 0, at = 0; i < thumb->set_count && !writer->thumb_unit.failed; at += (uint32_t)thumb->sets[i].size, i++)
+            writer->thumb.sets[i].data = writer->thumb_unit.buffer.data + at;
+    } else {
+        writer->thumbs_differ = writer->thumb_entry.size != out->size || memcmp(writer->thumb_entry.buffer.data, out->buffer.data, (size_t)out->size);
+    }
+}
+
+static bzna_status bzi_writer_index(bzna_writer *writer, const bzna_sample_desc *sample, const bzi_coded *thumb, const bzi_sample_places *at,
+                                    uint64_t size, bzna_error *err)
+{
+    bzi_out_u32(&writer->sizes, (uint32_t)size);
+    bzi_out_u32(&writer->thumb_skips, (uint32_t)at->thumb);
+    bzi_out_u32(&writer->thumb_sizes, (uint32_t)at->thumb_size);
+    writer->thumbs += thumb != NULL;
+    writer->names += sample->filename != NULL;
+    bzi_out_u32(&writer->name_sizes, sample->filename ? (uint32_t)at->name_size : 1);
+    bzi_out_bytes(&writer->name_bytes, sample->filename ? sample->filename : "", sample->filename ? at->name_size : 1);
+    if (sample->has_target && !writer->no_more_targets) {
+        bzi_out_le64(&writer->targets, (uint64_t)sample->target);
+        writer->target_count++;
+    }
+    writer->no_more_targets |= !sample->has_target;
+    bzi_writer_note_thumb(writer, thumb);
+    writer->count++;
+    writer->position += size;
+    if (writer->sizes.failed || writer->thumb_skips.failed || writer->thumb_sizes.failed || writer->name_sizes.failed ||
+        writer->name_bytes.failed || writer->targets.failed || writer->scratch.failed || writer->thumb_entry.failed || writer->thumb_unit.failed) {
+        writer->poison = BZNA_E_MEMORY;
+        return bzi_fail_memory(err, "the archive's index");
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+{
+    bzi_coded input, given_thumb;
+    const bzi_coded *thumb = NULL;
+    bzi_sample_places at;
+    uint64_t size;
+    bzna_status status;
+    if ((status = bzi_coded_make(&input, sample->input, "input", err)) != BZNA_OK)
+        return status;
+    if (sample->thumb) {
+        if ((status = bzi_coded_make(&given_thumb, sample->thumb, "thumb", err)) != BZNA_OK)
+            return status;
+        thumb = &given_thumb;
+    } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
+        thumb = &input;
+    }
+    if (sample->filename && strlen(sample->filename) > 65535)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "filename: longer than 65535 bytes");
+    if (writer->count == UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds at most %u samples", UINT32_MAX);
+    bzi_writer_inner(&writer->scratch, sample, &input, thumb, &at);
+    size = writer->scratch.size;
+    if (writer->scratch.failed || size > UINT32_MAX)
+        return size > UINT32_MAX ? BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB") : bzi_fail_memory(err, "a sample");
+    if ((status = bzi_writer_write(writer, writer->position, writer->scratch.buffer.data, size, err)) != BZNA_OK)
+        return status;
+    return bzi_writer_index(writer, sample, thumb, &at, size, err);
+}
+
+/* The outer movie box, into scratch. */
+static void bzi_writer_movie(bzna_writer *writer, uint64_t targets_at, uint64_t names_at)
+{
+    bzi_out *out = &writer->scratch;
+    int with_thumb = writer->thumbs == writer->count && !writer->thumbs_differ;
+    bzi_track_desc t;
+    uint64_t box;
+    uint32_t id = 1;
+    bzi_out_reset(out);
+    box = bzi_out_begin(out, BZI_MOOV);
+    bzi_out_mvhd(out, 1, (uint64_t)writer->count * BZI_WRITER_TIMESCALE, 3u + (writer->names > 0) + (unsigned)with_thumb);
+    memset(&t, 0, sizeof t);
+    t.version = 1;
+    t.id = id++;
+    t.name = "bzna_input";
+    t.mime = "video/mp4";
+    t.count = writer->count;
+    t.sizes = writer->sizes.buffer.data;
+    t.offset = BZI_WRITER_FIRST;
+    bzi_out_trak(out, &t);
+    t.id = id++;
+    t.name = "bzna_target";
+    t.mime = "application/octet-stream";
+    t.count = writer->target_count;
+    t.sizes = NULL;
+    t.common_size = 8;
+    t.spell_out = 1;
+    t.offset = targets_at;
+    bzi_out_trak(out, &t);
+    if (writer->names) {
+        t.id = id++;
+        t.name = "bzna_fname";
+        t.mime = "text/plain";
+        t.count = writer->count;
+        t.sizes = writer->name_sizes.buffer.data;
+        t.offset = names_at;
+        bzi_out_trak(out, &t);
+    }
+    if (with_thumb) {
+        t.id = id++;
+        t.name = "bzna_thumb";
+        t.coded = &writer->thumb;
+        t.flags = 3;
+        t.width = writer->thumb.image.frame_width;
+        t.height = writer->thumb.image.frame_height;
+        t.count = writer->count;
+        t.sizes = writer->thumb_sizes.buffer.data;
+        t.skips = writer->thumb_skips.buffer.data;
+        t.owners = writer->sizes.buffer.data;
+        t.offset = BZI_WRITER_FIRST;
+        bzi_out_trak(out, &t);
+    }
+    bzi_out_end(out, box);
+}
+
+static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
+{
+    uint64_t targets_at = writer->position, names_at = targets_at + writer->targets.size, end = names_at + (writer->names ? writer->name_bytes.size : 0);
+    uint8_t length[8];
+    bzna_status status;
+    if (writer->count == 0)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
+    bzi_writer_movie(writer, targets_at, names_at);
+    if (writer->scratch.failed)
+        return bzi_fail_memory(err, "the archive's index");
+    if ((status = bzi_writer_write(writer, targets_at, writer->targets.buffer.data, writer->targets.size, err)) != BZNA_OK ||
+        (status = bzi_writer_write(writer, names_at, writer->name_bytes.buffer.data, end - names_at, err)) != BZNA_OK ||
+        (status = bzi_writer_write(writer, end, writer->scratch.buffer.data, writer->scratch.size, err)) != BZNA_OK)
+        return status;
+    bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
+    bzi_put_be32(length + 4, (uint32_t)(end - 24));
+    if ((status = bzi_writer_write(writer, 32, length, 8, err)) != BZNA_OK)
+        return status;
+    writer->finished = 1;
+    if (writer->thumbs != writer->count || writer->thumbs_differ)
+        bzi_log(writer->context, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s", writer->thumbs != writer->count ?
+                "not every sample has a thumbnail" : "the thumbnails do not share one decoder configuration");
+    return BZNA_OK;
+}
+
+
+/* ==== 11. Random numbers and sampler =====================================================================================
+ * Calls: rooms 1-2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
+
+static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
+        uint32_t h0 = (uint32_t)(p0 >> 32), h1 = (uint32_t)(p1 >> 32);
+        c0 = h1 ^ c1 ^ k0;
+        c2 = h0 ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+/* 128 bits that (seed, epoch) own, by use: 0 keys the samples' numbers, 1 the permutation. */
+static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32_t out[4])
+{
+    uint32_t counter[4] = { (uint32_t)epoch, (uint32_t)(epoch >> 32), use, 0 };
+    uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    bzi_philox(counter, key, out);
+}
+
+static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
+{
+    uint32_t key[4];
+    memset(random, 0, sizeof *random);
+    bzi_random_epoch(seed, epoch, 0, key);
+    random->key[0] = key[0];
+    random->key[1] = key[1];
+    random->counter[0] = (uint32_t)sample;
+    random->counter[1] = (uint32_t)(sample >> 32);
+    random->counter[2] = operation;
+    random->used = 4;
+}
+
+static uint32_t bzi_random_u32(bzna_random *random)
+{
+    if (random->used >= 4) {
+        bzi_philox(random->counter, random->key, random->block);
+        random->counter[3]++;
+        random->used = 0;
+    }
+    return random->block[random->used++];
+}
+
+static double bzi_random_uniform(bzna_random *random, double lo, double hi)
+{
+    uint64_t low = bzi_random_u32(random), high = bzi_random_u32(random);
+    return lo + (hi - lo) * ((double)((high << 32 | low) >> 11) * 0x1p-53);
+}
+
+/* A keyed permutation of [0, count): an alternating Feistel network over the next power of two, walked until it falls inside, which takes less
+ * than two steps on average. Under 64 the domain stays 64, because few bits leave a Feistel network few permutations. */
+typedef struct bzi_permutation {
+    uint64_t count;
+    uint64_t key[2];
+    uint32_t left_bits, right_bits;
+} bzi_permutation;
+
+#define BZI_PERMUTATION_ROUNDS 8
+
+static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint64_t count)
+{
+    bzi_permutation p;
+    uint32_t words[4], bits = 6;
+    bzi_random_epoch(seed, epoch, 1, words);
+    p.count = count;
+    p.key[0] = (uint64_t)words[1] << 32 | words[0];
+    p.key[1] = (uint64_t)words[3] << 32 | words[2];
+    while (bits < 63 && (uint64_t)1 << bits < count)
+        bits++;
+    p.left_bits = bits / 2;
+    p.right_bits = bits - bits / 2;
+    return p;
+}
+
+static uint64_t bzi_permutation_mix(uint64_t x)
+{
+    x *= 0x9e3779b97f4a7c15ull;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93ull;
+    return x ^ x >> 32;
+}
+
+static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
+{
+    uint64_t left_mask = ((uint64_t)1 << p->left_bits) - 1, right_mask = ((uint64_t)1 << p->right_bits) - 1, value = position;
+    do {
+        uint64_t left = value >> p->right_bits, right = value & right_mask, key = p->key[0];
+        for (int round = 0; round < BZI_PERMUTATION_ROUNDS; round += 2) {
+            left ^= bzi_permutation_mix(right ^ key) & left_mask;
+            key += p->key[1] | 1;
+            right ^= bzi_permutation_mix(left ^ key) & right_mask;
+            key += p->key[1] | 1;
+        }
+        value = left << p->right_bits | right;
+    } while (value >= p->count);
+    return value;
+}
+
+/* The global order of one epoch from `start` on, dealt to world ranks in batches: batch j of rank r has the positions
+ * start + (j * batch + slot) * world + r. Every rank has the same number of batches. */
+typedef struct bzi_shard {
+    uint64_t count, start;
+    uint32_t batch, world, rank, last_batch;
+} bzi_shard;
+
+static uint64_t bzi_shard_step(const bzi_shard *s) { return (uint64_t)s->batch * s->world; }
+
+static uint64_t bzi_shard_batches(const bzi_shard *s)
+{
+    uint64_t left = s->count - s->start, step = bzi_shard_step(s);
+    return left / step + (s->last_batch != BZNA_LAST_DROP && left % step != 0);
+}
+
+/* Where slot 0 of batch j stands; positions at or behind count are padding. */
+static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j) { return s->start + j * bzi_shard_step(s) + s->rank; }
+
+static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
+{
+    uint64_t first = bzi_shard_position(s, j);
+    return first >= s->count ? 0 : (uint32_t)bzi_min(s->batch, (s->count - first + s->world - 1) / s->world);
+}
+
+
+/* ==== 12. Transforms =====================================================================================================
+ * Calls: rooms 1-2, 11. Parameters and random numbers -> homography; colour description -> coefficients. Double precision. */
+
+static int bzi_finite(const double *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!isfinite(values[i]))
+            return 0;
+    return 1;
+}
+
+/* H = T_in * T_crop * R * S * T_out, multiplied out. Pre: sizes > 0, numbers finite. Post: H maps output to input, affine. */
+static void bzi_affine_matrix(const bzna_affine *a, double h[9])
+{
+    double radians = a->degrees * (3.14159265358979323846 / 180), c = cos(radians), s = sin(radians);
+    double crop_width = a->has_crop ? a->crop_width : a->in_width, crop_height = a->has_crop ? a->crop_height : a->in_height;
+    double fx = a->flip_h ? -1 : 1, fy = a->flip_v ? -1 : 1, sx = 1, sy = 1, tx, ty;
+    if (a->resize) {
+        sx = fabs(c * crop_width - s * crop_height) / a->out_width;
+        sy = fabs(s * crop_width + c * crop_height) / a->out_height;
+        if (a->keep_ratio)
+            sx = sy = sx < sy ? sx : sy;
+    }
+    tx = a->translate_x - (a->out_width - 1.0) / 2;
+    ty = a->translate_y - (a->out_height - 1.0) / 2;
+    h[0] = fx * c * sx;
+    h[1] = fx * -s * sy;
+    h[2] = fx * (c * sx * tx - s * sy * ty + (a->has_crop ? a->crop_x : 0)) + (a->in_width - 1.0) / 2;
+    h[3] = fy * s * sx;
+    h[4] = fy * c * sy;
+    h[5] = fy * (s * sx * tx + c * sy * ty + (a->has_crop ? a->crop_y : 0)) + (a->in_height - 1.0) / 2;
+    h[6] = h[7] = 0;
+    h[8] = 1;
+}
+
+/* A range of no width takes no random number. */
+static double bzi_draw(bzna_random *random, double lo, double hi) { return lo < hi ? bzi_random_uniform(random, lo, hi) : lo; }
+
+static double bzi_draw_log(bzna_random *random, double lo, double hi)
+{
+    return lo < hi ? exp(bzi_random_uniform(random, log(lo), log(hi))) : lo;
+}
+
+/* True with that probability. */
+static uint32_t bzi_draw_flip(bzna_random *random, double probability)
+{
+    if (probability <= 0 || probability >= 1)
+        return probability >= 1;
+    return bzi_random_uniform(random, 0, 1) < probability;
+}
+
+/* The crop of both laws when ten tries found none: the largest centred one within the ratios. */
+static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width, double *crop_height)
+{
+    *crop_width = width;
+    *crop_height = height;
+    if (width / height < ratio[0])
+        *crop_height = fmax(1, floor(width / ratio[0] + 0.5));
+    else if (width / height > ratio[1])
+        *crop_width = fmax(1, floor(height * ratio[1] + 0.5));
+}
+
+/* torchvision's RandomResizedCrop: area uniform, ratio log-uniform, whole pixels. Returns 0 when it falls back to the central crop. */
+static int bzi_crop_torchvision(bzna_random *random, const bzna_similarity *p, double width, double height, bzna_affine *a)
+{
+    for (int i = 0; i < 10; i++) {
+        double area = width * height * bzi_draw(random, p->scale[0], p->scale[1]);
+        double ratio = p->ratio[0] > 0 ? bzi_draw_log(random, p->ratio[0], p->ratio[1]) : width / height;
+        double w = floor(sqrt(area * ratio) + 0.5), h = floor(sqrt(area / ratio) + 0.5);
+        if (w > 0 && w <= width && h > 0 && h <= height) {
+            double left = p->random_crop ? floor(bzi_draw(random, 0, width - w + 1)) : (width - w) / 2;
+            double top = p->random_crop ? floor(bzi_draw(random, 0, height - h + 1)) : (height - h) / 2;
+            a->crop_width = w;
+            a->crop_height = h;
+            a->crop_x = left + w / 2 - width / 2;
+            a->crop_y = top + h / 2 - height / 2;
+            return 1;
+        }
+    }
+    bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
+    return 0;
+}
+
+/* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0 when it falls back to the central crop. */
+static int bzi_crop_benzina(bzna_random *random, const bzna_similarity *p, double width, double height, int resize, bzna_affine *a)
+{
+    double scale = bzi_draw_log(random, p->scale[0], p->scale[1]);
+    if (p->ratio[0] > 0) {
+        for (int i = 0; i < 10; i++) {
+            double ratio = bzi_draw_log(random, p->ratio[0], p->ratio[1]);
+            a->crop_width = sqrt(scale * width * height * ratio);
+            a->crop_height = sqrt(scale * width * height / ratio);
+            if (a->crop_width > 0 && a->crop_width <= width && a->crop_height > 0 && a->crop_height <= height)
+                return 1;
+        }
+        bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
+        return 0;
+    }
+    a->crop_width = resize ? width * sqrt(scale) : a->out_width;
+    a->crop_height = resize ? height * sqrt(scale) : a->out_height;
+    return 1;
+}
+
+static bzna_status bzi_similarity_check(const bzna_similarity *p, const char **field)
+{
+    *field = "scale";
+    if (!bzi_finite(p->scale, 2) || !(p->scale[0] > 0) || !(p->scale[0] <= p->scale[1]) || p->scale[1] > 1e6)
+        return BZNA_E_ARGUMENT;
+    *field = "ratio";
+    if (!bzi_finite(p->ratio, 2) || (p->ratio[0] != 0 || p->ratio[1] != 0 ? !(p->ratio[0] > 0) || !(p->ratio[0] <= p->ratio[1]) || p->ratio[1] > 1e6 : 0))
+        return BZNA_E_ARGUMENT;
+    *field = "degrees";
+    if (!bzi_finite(p->degrees, 2) || !(p->degrees[0] <= p->degrees[1]))
+        return BZNA_E_ARGUMENT;
+    *field = "translate";
+    if (!bzi_finite(p->translate, 2) || p->translate[0] < 0 || p->translate[1] < 0)
+        return BZNA_E_ARGUMENT;
+    *field = "flip_h";
+    if (!(p->flip_h >= 0 && p->flip_h <= 1))
+        return BZNA_E_ARGUMENT;
+    *field = "flip_v";
+    if (!(p->flip_v >= 0 && p->flip_v <= 1))
+        return BZNA_E_ARGUMENT;
+    *field = "law";
+    return p->law > BZNA_LAW_TORCHVISION ? BZNA_E_ARGUMENT : BZNA_OK;
+}
+
+/* Pre: checked, sizes > 0. */
+static void bzi_warp_similarity(bzna_random *random, const bzna_similarity *p, uint32_t in_width, uint32_t in_height, uint32_t out_width,
+                                uint32_t out_height, double h[9])
+{
+    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
+    bzna_affine a;
+    memset(&a, 0, sizeof a);
+    a.in_width = in_width;
+    a.in_height = in_height;
+    a.out_width = out_width;
+    a.out_height = out_height;
+    a.has_crop = 1;
+    a.resize = (uint32_t)resize;
+    a.keep_ratio = p->keep_ratio;
+    if (p->law == BZNA_LAW_TORCHVISION && resize) {
+        found = bzi_crop_torchvision(random, p, in_width, in_height, &a);
+    } else {
+        found = bzi_crop_benzina(random, p, in_width, in_height, resize, &a);
+        if (found && p->random_crop) {
+            double margin_x = fmax(0, (in_width - a.crop_width) / 2), margin_y = fmax(0, (in_height - a.crop_height) / 2);
+            a.crop_x = bzi_draw(random, -margin_x, margin_x);
+            a.crop_y = bzi_draw(random, -margin_y, margin_y);
+        }
+    }
+    a.degrees = bzi_draw(random, p->degrees[0], p->degrees[1]);
+    a.translate_x = bzi_draw(random, -p->translate[0] * out_width, p->translate[0] * out_width);
+    a.translate_y = bzi_draw(random, -p->translate[1] * out_height, p->translate[1] * out_height);
+    a.flip_h = bzi_draw_flip(random, p->flip_h);
+    a.flip_v = bzi_draw_flip(random, p->flip_v);
+    bzi_affine_matrix(&a, h);
+}
+
+static void bzi_similarity_init(bzna_similarity *p)
+{
+    memset(p, 0, sizeof *p);
+    p->scale[0] = p->scale[1] = 1;
+}
+
+static void bzi_similarity_random_resized_crop(bzna_similarity *p)
+{
+    bzi_similarity_init(p);
+    p->scale[0] = 0.08;
+    p->ratio[0] = 3.0 / 4;
+    p->ratio[1] = 4.0 / 3;
+    p->resize = p->random_crop = 1;
+}
+
+static void bzi_similarity_center_resized_crop(bzna_similarity *p, double scale)
+{
+    bzi_similarity_init(p);
+    p->scale[0] = p->scale[1] = scale * scale;
+    p->resize = p->keep_ratio = 1;
+}
+
+static void bzi_transform_init(bzna_transform *t)
+{
+    memset(t, 0, sizeof *t);
+    t->struct_size = sizeof *t;
+    t->homography[0] = t->homography[4] = t->homography[8] = 1;
+    t->colour[0] = t->colour[5] = t->colour[10] = 1;
+    t->scale[0] = t->scale[1] = t->scale[2] = 1;
+}
+
+/* Luma weights of red and blue for a matrix code point (ISO/IEC 23091-2 table 4); unspecified is BT.601, as in JFIF. 0: not of that kind. */
+static int bzi_colour_weights(uint32_t matrix, double *kr, double *kb)
+{
+    switch (matrix) {
+    case 1:                         *kr = 0.2126; *kb = 0.0722; return 1;    /* BT.709 */
+    case 2: case 5: case 6:         *kr = 0.299;  *kb = 0.114;  return 1;    /* BT.601 */
+    case 4:                         *kr = 0.30;   *kb = 0.11;   return 1;    /* FCC */
+    case 7:                         *kr = 0.212;  *kb = 0.087;  return 1;    /* SMPTE 240M */
+    case 9: case 10:                *kr = 0.2627; *kb = 0.0593; return 1;    /* BT.2020 */
+    default: return 0;
+    }
+}
+
+/* What BZNA_MATRIX_... forces: a code point and a range. */
+static bzna_colour bzi_colour_forced(uint32_t matrix, bzna_colour stream)
+{
+    static const struct { uint8_t matrix, full; } forced[] = { { 0, 0 }, { 5, 1 }, { 5, 0 }, { 1, 0 }, { 9, 0 }, { 1, 1 }, { 9, 1 } };
+    if (matrix != BZNA_MATRIX_AUTO) {
+        stream.matrix = forced[matrix].matrix;
+        stream.full_range = forced[matrix].full;
+    }
+    return stream;
+}
+
+
+/* ==== 13. Kernels on the CPU =============================================================================================
+ * Calls: rooms 1-2, 12. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+
+#include "benzina_kernels.cu"
+
+static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
+{
+    if (!bzi_finite(t->homography, 9))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
+    for (int i = 0; i < 3; i++)
+        if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.bias, scale or fill: channel %d is not a finite number", i);
+    for (int i = 0; i < 12; i++)
+        if (!isfinite(t->colour[i]))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.colour[%d]: not a finite number", i);
+    if (t->filter != BZNA_FILTER_LINEAR)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.filter: %u is not known", t->filter);
+    if (t->antialias)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.antialias: must be 0 in this version");
+    if (t->matrix > BZNA_MATRIX_BT2020_FULL)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.matrix: %u is not known", t->matrix);
+    if (t->fill_space > BZNA_FILL_OUTPUT)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.fill_space: %u is not known", t->fill_space);
+    return BZNA_OK;
+}
+
+/* Colours of a slot: what a failed sample needs as well. */
+static void bzi_slot_colours(bzi_kernel_slot *slot, const bzna_transform *t)
+{
+    static const float identity[12] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0 };
+    memcpy(slot->colour, t->colour, sizeof slot->colour);
+    slot->flags = memcmp(t->colour, identity, sizeof identity) ? BZI_KERNEL_COLOUR : 0;
+    for (int i = 0; i < 3; i++) {
+        slot->bias[i] = t->bias[i];
+        slot->scale[i] = t->scale[i];
+        slot->fill[i] = t->fill_space == BZNA_FILL_OUTPUT ? t->fill[i] : (t->fill[i] - t->bias[i]) * t->scale[i];
+    }
+}
+
+static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t, bzna_error *err)
+{
+    bzna_colour colour = bzi_colour_forced(t->matrix, picture->colour);
+    double kr, kb;
+    bzna_status status = bzi_transform_check(t, err);
+    if (status != BZNA_OK)
+        return status;
+    if (!bzi_colour_weights(colour.matrix, &kr, &kb))
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "colour matrix %u is not supported", colour.matrix);
+    memset(slot, 0, sizeof *slot);
+    for (int i = 0; i < 3; i++) {
+        slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
+        slot->pitch[i] = (int32_t)picture->pitch[i];
+        slot->step[i] = 1;
+    }
+    slot->x0 = (int32_t)picture->crop_x;
+    slot->y0 = (int32_t)picture->crop_y;
+    slot->x1 = (int32_t)(picture->crop_x + picture->width - 1);
+    slot->y1 = (int32_t)(picture->crop_y + picture->height - 1);
+    slot->shift_x = (int32_t)picture->chroma_shift_x;
+    slot->shift_y = (int32_t)picture->chroma_shift_y;
+    slot->left = (int32_t)picture->chroma_left;
+    slot->top = (int32_t)picture->chroma_top;
+    slot->depth = (int32_t)picture->depth;
+    for (int i = 0; i < 9; i++)
+        slot->h[i] = (float)t->homography[i];
+    bzi_kernel_rgb_matrix(kr, kb, colour.full_range, slot->depth, slot->rgb);
+    bzi_slot_colours(slot, t);
+    return BZNA_OK;
+}
+
+static bzi_kernel_output bzi_output_nchw(uint32_t width, uint32_t height)
+{
+    bzi_kernel_output out = { (int32_t)width, (int32_t)height, (int64_t)width * height, width, 1 };
+    return out;
+}
+
+
+/* ==== 14. Software decode ================================================================================================
+ * Calls: rooms 1-7. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across samples. Results
+ * must not depend on what was decoded before, so: parameter sets travel with each picture and slices may only use those; the decoder is
+ * flushed in between; frame memory is cleared, because H.265 slices that end early leave pixels unwritten and nobody says so. */
+
+typedef struct bzi_software {
+    const bzi_memory *memory;
+    uint32_t          max_edge_px;
+    bzi_buffer        stream;         /* Annex B of the picture being decoded */
+#ifndef BENZINA_NO_AVCODEC
+    AVCodecContext   *codecs[2];      /* H.264, H.265 */
+    AVFrame          *frame;
+    AVPacket         *packet;
+#endif
+} bzi_software;
+
+/* Does every slice find its parameter sets among the picture's own? Otherwise a decoder would use an older picture's. */
+typedef struct bzi_own_sets {
+    uint32_t pps_count;
+    uint32_t pps_id[BZI_LIMIT_PARAMETER_SETS], sps_of_pps[BZI_LIMIT_PARAMETER_SETS];
+    uint64_t vps_seen, sps_seen;      /* bit masks of ids */
+} bzi_own_sets;
+
+static void bzi_own_sets_add(bzi_own_sets *own, uint32_t codec, bzi_span nal)
+{
+    uint32_t kind = bzi_nal_kind(codec, nal), id, sps;
+    bzi_bits b = bzi_bits_make(nal, codec == BZNA_CODEC_H265 ? 2 : 1);
+    if (kind == BZI_NAL_VPS) {
+        own->vps_seen |= 1ull << bzi_bits_u(&b, 4);
+    } else if (kind == BZI_NAL_SPS) {
+        bzi_sps ignored;
+        uint32_t layers;
+        if (codec == BZNA_CODEC_H265) {
+            id = bzi_bits_u(&b, 4);
+            if (!(own->vps_seen >> id & 1))
+                return;
+            layers = bzi_bits_u(&b, 3) + 1;
+            bzi_bits_1(&b);
+            bzi_sps_h265_profile(&b, &ignored, layers);
+        } else {
+            bzi_bits_skip(&b, 24);
+        }
+        id = bzi_bits_ue(&b);
+        if (!b.overrun && id < 64)
+            own->sps_seen |= 1ull << id;
+    } else if (kind == BZI_NAL_PPS) {
+        id = bzi_bits_ue(&b);
+        sps = bzi_bits_ue(&b);
+        if (!b.overrun && sps < 64 && (own->sps_seen >> sps & 1) && own->pps_count < BZI_LIMIT_PARAMETER_SETS) {
+            own->pps_id[own->pps_count] = id;
+            own->sps_of_pps[own->pps_count++] = sps;
+        }
+    }
+}
+
+static int bzi_own_sets_serve(const bzi_own_sets *own, uint32_t codec, bzi_span nal)
+{
+    bzi_bits b = bzi_bits_make(nal, codec == BZNA_CODEC_H265 ? 2 : 1);
+    uint32_t type = nal.data[0] >> 1 & 63u, id;
+    if (codec == BZNA_CODEC_H265) {
+        bzi_bits_1(&b);                                     /* first slice segment */
+        if (type >= 16 && type <= 23)
+            bzi_bits_1(&b);                                 /* no output of prior pictures */
+    } else {
+        bzi_bits_ue(&b);
+        bzi_bits_ue(&b);
+    }
+    id = bzi_bits_ue(&b);
+    for (uint32_t i = 0; i < own->pps_count; i++)
+        if (own->pps_id[i] == id && !b.overrun)
+            return 1;
+    return 0;
+}
+
+static bzna_status bzi_image_is_whole(const bzna_image *image, bzna_error *err)
+{
+    bzi_image_nals n = bzi_image_nals_make(image);
+    bzi_own_sets own;
+    bzi_span nal;
+    memset(&own, 0, sizeof own);
+    while (bzi_image_nals_next(&n, &nal) > 0) {
+        if (bzi_nal_kind(image->codec, nal) != BZI_NAL_SLICE)
+            bzi_own_sets_add(&own, image->codec, nal);
+        else if (!bzi_nal_starts_stream(image->codec, nal))
+            return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
+        else if (!bzi_own_sets_serve(&own, image->codec, nal))
+            return BZI_FAIL(err, BZNA_E_DECODE, "a slice asks for parameter sets that are not there");
+    }
+    return BZNA_OK;
+}
+
+/* What container and stream say together; planes come later. */
+static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzna_picture *picture, bzna_error *err)
+{
+    static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };
+    bzi_sps sps;
+    uint32_t location;
+    bzna_status status;
+    memset(picture, 0, sizeof *picture);
+    picture->struct_size = sizeof *picture;
+    if (image->codec != BZNA_CODEC_H264 && image->codec != BZNA_CODEC_H265)
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: only H.264 and H.265 can be decoded", image->codec);
+    if ((status = bzi_image_sps(image, &sps, err)) != BZNA_OK || (status = bzi_image_is_whole(image, err)) != BZNA_OK)
+        return status;
+    if (sps.width > max_edge_px || sps.height > max_edge_px)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps.width, sps.height, max_edge_px);
+    if (sps.depth_luma != 8 || (sps.depth_chroma != 8 && sps.chroma_format))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%u bits a sample: only 8 can be decoded so far", sps.depth_luma);
+    picture->frame_width = sps.width - sps.window[0] - sps.window[1];
+    picture->frame_height = sps.height - sps.window[2] - sps.window[3];
+    if (picture->frame_width != image->frame_width || picture->frame_height != image->frame_height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u", picture->frame_width, picture->frame_height,
+                        image->frame_width, image->frame_height);
+    if (!image->width || !image->height || image->width > image->frame_width || image->height > image->frame_height ||
+        image->crop_x > image->frame_width - image->width || image->crop_y > image->frame_height - image->height)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image: %ux%u at %u,%u does not lie in its frame", image->width, image->height, image->crop_x, image->crop_y);
+    picture->depth = 8;
+    picture->width = image->width;
+    picture->height = image->height;
+    picture->crop_x = image->crop_x;
+    picture->crop_y = image->crop_y;
+    picture->chroma_shift_x = sps.chroma_format == 1 || sps.chroma_format == 2;
+    picture->chroma_shift_y = sps.chroma_format == 1;
+    picture->colour = image->colour.present ? image->colour : sps.colour.present ? sps.colour : jpeg;
+    /* Unsaid, chroma is centred as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom) count as centred vertically. */
+    location = sps.has_chroma_location ? sps.chroma_location : picture->colour.full_range ? 1 : 0;
+    picture->chroma_left = location == 0 || location == 2 || location == 4;
+    picture->chroma_top = location == 2 || location == 3;
+    return BZNA_OK;
+}
+
+#ifndef BENZINA_NO_AVCODEC
+
+static void bzi_software_name(char *text, size_t size)
+{
+    unsigned v = avcodec_version();
+    snprintf(text, size, "libavcodec %u.%u.%u", v >> 16, v >> 8 & 255, v & 255);
+}
+
+static void bzi_software_close(bzi_software *software)
+{
+    avcodec_free_context(&software->codecs[0]);
+    avcodec_free_context(&software->codecs[1]);
+    av_frame_free(&software->frame);
+    av_packet_free(&software->packet);
+    bzi_buffer_free(software->memory, &software->stream);
+}
+
+static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
+{
+    int result = avcodec_default_get_buffer2(codec, frame, flags);
+    for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++)
+        memset(frame->buf[i]->data, 0, (size_t)frame->buf[i]->size);
+    return result;
+}
+
+static bzna_status bzi_software_open_codec(bzi_software *software, int which, bzna_error *err)
+{
+    const AVCodec *codec = avcodec_find_decoder(which ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264);
+    AVCodecContext *context;
+    int result;
+    if (software->codecs[which])
+        return BZNA_OK;
+    if (!codec)
+        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", which ? "H.265" : "H.264");
+    if (!(context = avcodec_alloc_context3(codec)))
+        return bzi_fail_memory(err, "a decoder");
+    context->thread_count = 1;
+    context->flags |= AV_CODEC_FLAG_LOW_DELAY | AV_CODEC_FLAG_UNALIGNED;
+    context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
+    context->error_concealment = 0;
+    context->get_buffer2 = bzi_software_get_buffer;
+    context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
+    context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
+    if ((result = avcodec_open2(context, codec, NULL)) < 0) {
+        avcodec_free_context(&context);
+        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s", which ? "H.265" : "H.264");
+    }
+    software->codecs[which] = context;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px, bzna_error *err)
+{
+    memset(software, 0, sizeof *software);
+    software->memory = memory;
+    software->max_edge_px = max_edge_px;
+    software->frame = av_frame_alloc();
+    software->packet = av_packet_alloc();
+    if (software->frame && software->packet)
+        return BZNA_OK;
+    bzi_software_close(software);
+    return bzi_fail_memory(err, "a decoder");
+}
+
+/* One access unit in, its frame out. Drains when the decoder would wait for more. */
+static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *frame)
+{
+    int result = avcodec_send_packet(codec, packet);
+    if (result < 0)
+        return result;
+    result = avcodec_receive_frame(codec, frame);
+    if (result == AVERROR(EAGAIN)) {
+        result = avcodec_send_packet(codec, NULL);
+        if (result >= 0)
+            result = avcodec_receive_frame(codec, frame);
+    }
+    return result;
+}
+
+static bzna_status bzi_software_fail(int result, bzna_error *err)
+{
+    char text[AV_ERROR_MAX_STRING_SIZE] = "";
+    if (result == AVERROR(ENOMEM))
+        return bzi_fail_memory(err, "a decoded picture");
+    av_strerror(result, text, sizeof text);
+    return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
+}
+
+/* The frame's planes; they belong to the decoder until its next call. */
+static bzna_status bzi_software_planes(const AVFrame *frame, bzna_picture *picture, bzna_error *err)
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    int grey = format && format->nb_components == 1;
+    if (!format || format->comp[0].depth != 8 || (format->flags & AV_PIX_FMT_FLAG_RGB) || (!grey && !(format->flags & AV_PIX_FMT_FLAG_PLANAR)) ||
+        (!grey && (format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
+        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
+    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height, picture->frame_width, picture->frame_height);
+    for (int i = 0; i < (grey ? 1 : 3); i++) {
+        picture->plane[i] = frame->data[i];
+        picture->pitch[i] = frame->linesize[i];
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture, bzna_error *err)
+{
+    int which = image->codec == BZNA_CODEC_H265, result;
+    uint64_t size;
+    AVCodecContext *codec;
+    bzna_status status = bzi_picture_describe(image, software->max_edge_px, picture, err);
+    if (status != BZNA_OK || (status = bzi_software_open_codec(software, which, err)) != BZNA_OK ||
+        (status = bzi_image_annexb(image, NULL, 0, &size, err)) != BZNA_OK)
+        return status;
+    if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "an access unit of %llu bytes", (unsigned long long)size);
+    if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
+        return bzi_fail_memory(err, "an access unit");
+    if ((status = bzi_image_annexb(image, software->stream.data, size, &size, err)) != BZNA_OK)
+        return status;
+    memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
+    codec = software->codecs[which];
+    software->packet->data = software->stream.data;
+    software->packet->size = (int)size;
+    avcodec_flush_buffers(codec);
+    result = bzi_software_run(codec, software->packet, software->frame);
+    if (result < 0)
+        return bzi_software_fail(result, err);
+    if ((software->frame->flags & AV_FRAME_FLAG_CORRUPT) || software->frame->decode_error_flags)
+        return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
+    return bzi_software_planes(software->frame, picture, err);
+}
+
+#else
+
+static void bzi_software_name(char *text, size_t size) { bzi_string_copy(text, size, "none"); }
+static void bzi_software_close(bzi_software *software) { (void)software; }
+
+static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px, bzna_error *err)
+{
+    memset(software, 0, sizeof *software);
+    software->memory = memory;
+    software->max_edge_px = max_edge_px;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
+}
+
+static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture, bzna_error *err)
+{
+    bzna_status status = bzi_picture_describe(image, software->max_edge_px, picture, err);
+    return status == BZNA_OK ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec") : status;
+}
+
+#endif
+
+struct bzna_decoder {
+    bzna_context *context;
+    bzi_software  software;
+};
+
+
+/* ==== 15. Function table =================================================================================================
+ * Nothing yet: CUDA and NVDEC, opened at run time. */
+
+
+/* ==== 16. NVDEC sessions =================================================================================================
+ * Nothing yet. */
+
+
+/* ==== 17. Pipeline =======================================================================================================
+ * Calls: rooms 1-14. A loader: readers fetch samples in the planned order, workers decode and warp each into the slot that the plan gave it,
+ * bzna_loader_next lends out finished batches in order. Completion order never matters.
+ *
+ * One lock a loader guards everything marked (L); it is held for bookkeeping only, never across a read, a decode or user code. An item
+ * belongs to whoever holds it: free list -> reader -> ring -> worker -> free list. A batch slot is written by the one worker whose item names it.
+ * Steady state allocates nothing: items, batches, rings are made at open; an item's bytes grow to the largest sample met.
+ *
+ * Pausing (stop, reset, restore) lets readers and workers finish the sample at hand and keeps them from taking another. */
+
+typedef struct bzi_item {
+    bzna_batch *batch;
+    uint32_t    slot;
+    bzna_status status;               /* of reading */
+    uint64_t    index;
+    uint64_t    offset, size;
+    bzi_buffer  bytes;
+} bzi_item;
+
+enum { BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN };
+
+struct bzna_batch {
+    bzna_loader *loader;
+    uint32_t     state;               /* (L) */
+    uint32_t     slots;               /* shape[0] */
+    uint32_t     real;
+    uint32_t     unfinished;          /* (L) */
+    uint32_t     failed;              /* (L) */
+    uint32_t     last_of_epoch;
+    uint64_t     epoch, number, position;
+    uint64_t     next_epoch, next_position;   /* where a run goes on behind this batch */
+    float       *data;                /* all five in one block, data first */
+    int64_t     *targets;
+    uint64_t    *indices;
+    bzna_status *status;
+    bzna_error  *errors;
+};
+
+typedef struct bzi_worker {
+    bzna_loader *loader;
+    bzi_thread   thread;
+    uint32_t     started;
+    bzi_software software;
+    bzi_movie    movie;
+    bzi_buffer   workspace;
+    uint64_t     decode_ns, warp_ns;  /* of the sample at hand */
+} bzi_worker;
+
+typedef struct bzi_reader {
+    bzna_loader *loader;
+    bzi_thread   thread;
+    uint32_t     started;
+} bzi_reader;
+
+struct bzna_loader {
+    bzna_context      *context;
+    bzna_dataset      *dataset;
+    bzna_loader_config config;        /* defaults filled in; immutable once open, but for seed */
+    char              *track;
+    uint64_t           track_size;
+    bzna_transform     transform;     /* what every sample starts with */
+    bzna_similarity    warp;
+    int64_t            process;
+    uint64_t           fingerprint;
+    uint64_t           slot_floats, batch_bytes;
+    uint32_t           item_count;
+
+    bzi_mutex mutex;
+    bzi_cond  reader_wake, worker_wake, consumer_wake, control_wake;
+    uint32_t  conds_made, has_mutex;
+
+    uint32_t references;              /* (L) the owner's and one a batch on loan */
+    uint32_t quit, stopped, paused;   /* (L) paused counts who wants quiet */
+    uint32_t active;                  /* (L) readers and workers with an item in hand */
+    uint32_t waiting;                 /* (L) a thread is in next */
+    uint32_t on_loan;                 /* (L) batches */
+
+    bzi_item  *items;
+    bzi_item **free_items;            /* (L) a stack */
+    uint32_t   free_item_count;       /* (L) */
+    bzi_item **ring;                  /* (L) read, waiting for a worker; capacity item_count */
+    uint32_t   ring_first, ring_count;/* (L) */
+
+    bzna_batch  *batches;
+    bzna_batch **line;                /* (L) planned and not yet delivered, in order; capacity batches_in_flight */
+    uint32_t     line_first, line_count;      /* (L) */
+
+    bzi_shard       shard;            /* (L) of the epoch being planned */
+    bzi_permutation permutation;      /* (L) */
+    uint64_t        epoch, end_epoch; /* (L) */
+    uint64_t        next_batch;       /* (L) number in the epoch */
+    bzna_batch     *planning;         /* (L) batch with slots not yet given out */
+    uint32_t        next_slot;        /* (L) */
+    uint64_t        done_epoch, done_position;     /* (L) behind the last delivered batch */
+
+    bzi_worker       *workers;
+    bzi_reader       *readers;
+    bzna_loader_stats stats;          /* (L) */
+};
+
+/* --- Plan: all with the lock held --- */
+
+static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
+{
+    loader->epoch = epoch;
+    loader->next_batch = 0;
+    loader->shard.start = start;
+    loader->permutation = bzi_permutation_make(loader->config.seed, epoch, loader->shard.count);
+}
+
+/* Moves past epochs that have no batch left. Only the first can be empty: open refuses a plan without batches. */
+static int bzi_plan_has_batch(bzna_loader *loader)
+{
+    while (loader->epoch < loader->end_epoch && loader->next_batch >= bzi_shard_batches(&loader->shard))
+        bzi_plan_epoch(loader, loader->epoch + 1, 0);
+    return loader->epoch < loader->end_epoch;
+}
+
+static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
+{
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+        if (loader->batches[i].state == BZI_BATCH_FREE)
+            return &loader->batches[i];
+    return NULL;
+}
+
+/* Opens the next batch of the plan, if there is one and room for it. */
+static int bzi_plan_batch(bzna_loader *loader)
+{
+    const bzi_shard *shard = &loader->shard;
+    bzna_batch *batch;
+    uint64_t end;
+    if (!bzi_plan_has_batch(loader) || !(batch = bzi_plan_free_batch(loader)))
+        return 0;
+    batch->state = BZI_BATCH_FILLING;
+    batch->epoch = loader->epoch;
+    batch->number = loader->next_batch++;
+    batch->position = bzi_shard_position(shard, batch->number);
+    batch->real = bzi_shard_real(shard, batch->number);
+    batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
+    batch->unfinished = batch->slots;
+    batch->failed = 0;
+    batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
+    end = shard->start + loader->next_batch * bzi_shard_step(shard);
+    batch->next_epoch = loader->epoch + batch->last_of_epoch;
+    batch->next_position = batch->last_of_epoch ? 0 : end;
+    loader->line[(loader->line_first + loader->line_count++) % loader->config.batches_in_flight] = batch;
+    if (batch->slots) {
+        loader->planning = batch;
+        loader->next_slot = 0;
+    } else {
+        batch->state = BZI_BATCH_READY;                     /* the last samples of the epoch went to other ranks */
+        bzi_os_wake_all(&loader->consumer_wake);
+    }
+    return 1;
+}
+
+/* Gives the next sample of the plan to an item. Returns 0 when there is none, or no free batch. */
+static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
+{
+    const bzi_shard *shard = &loader->shard;
+    uint64_t position;
+    while (!loader->planning)
+        if (!bzi_plan_batch(loader))
+            return 0;
+    item->batch = loader->planning;
+    item->slot = loader->next_slot++;
+    position = (item->batch->position + (uint64_t)item->slot * shard->world) % shard->count;
+    item->index = loader->config.order == BZNA_ORDER_SHUFFLE ? bzi_permutation_at(&loader->permutation, position) : position;
+    item->batch->indices[item->slot] = item->index;
+    if (loader->next_slot == item->batch->slots)
+        loader->planning = NULL;
+    return 1;
+}
+
+/* --- Readers --- */
+
+/* A free item with a planned sample, or NULL when the loader closes. Called and returns with the lock held. */
+static bzi_item *bzi_reader_take(bzna_loader *loader)
+{
+    uint64_t start = bzi_os_now_ns();
+    bzi_item *item = NULL;
+    while (!loader->quit) {
+        if (!loader->paused && !loader->stopped && loader->free_item_count &&
+            bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1])) {
+            item = loader->free_items[--loader->free_item_count];
+            loader->active++;
+            break;
+        }
+        bzi_os_wait(&loader->reader_wake, &loader->mutex);
+    }
+    loader->stats.reader_wait_ns += bzi_os_now_ns() - start;
+    return item;
+}
+
+static bzna_status bzi_reader_fetch(bzna_loader *loader, bzi_item *item, bzna_error *err)
+{
+    const bzna_dataset *dataset = loader->dataset;
+    bzna_status status = bzi_dataset_target(dataset, item->index, &item->batch->targets[item->slot], err);
+    item->size = 0;
+    if (status != BZNA_OK || (status = bzi_dataset_locate(dataset, item->index, &item->offset, &item->size, err)) != BZNA_OK)
+        return status;
+    if (!bzi_buffer_reserve(&loader->context->memory, &item->bytes, item->size, 0))
+        return bzi_fail_memory(err, "a sample's bytes");
+    status = bzi_source_read(&dataset->source, item->offset, item->bytes.data, item->size, err);
+    return status == BZNA_OK ? status : bzi_dataset_fail(item->index, err);
+}
+
+static void *bzi_reader_run(void *argument)
+{
+    bzna_loader *loader = ((bzi_reader *)argument)->loader;
+    bzi_item *item;
+    bzi_os_lock(&loader->mutex);
+    while ((item = bzi_reader_take(loader)) != NULL) {
+        uint64_t start;
+        bzi_os_unlock(&loader->mutex);
+        start = bzi_os_now_ns();
+        item->status = bzi_reader_fetch(loader, item, &item->batch->errors[item->slot]);
+        start = bzi_os_now_ns() - start;
+        bzi_os_lock(&loader->mutex);
+        loader->stats.read_ns += start;
+        loader->stats.bytes_read += item->status == BZNA_OK ? item->size : 0;
+        loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = item;
+        loader->active--;
+        bzi_os_wake_one(&loader->worker_wake);
+        if (loader->paused)
+            bzi_os_wake_all(&loader->control_wake);
+    }
+    bzi_os_unlock(&loader->mutex);
+    return NULL;
+}
+
+/* --- Workers --- */
+
+/* What the config and the user's callback make of one sample. */
+static bzna_status bzi_worker_transform(const bzna_loader *loader, const bzi_item *item, const bzna_picture *picture, bzna_transform *transform,
+                                        bzna_error *err)
+{
+    const bzna_loader_config *config = &loader->config;
+    bzna_sample_info info;
+    bzna_random random;
+    bzna_status status;
+    *transform = loader->transform;
+    bzi_random_init(&random, config->seed, item->batch->epoch, item->index, BZNA_OPERATION_WARP);
+    bzi_warp_similarity(&random, &loader->warp, picture->width, picture->height, config->width, config->height, transform->homography);
+    if (!config->transform)
+        return BZNA_OK;
+    info.struct_size = sizeof info;
+    info.slot = item->slot;
+    info.index = item->index;
+    info.epoch = item->batch->epoch;
+    info.target = item->batch->targets[item->slot];
+    info.width = picture->width;
+    info.height = picture->height;
+    info.out_width = config->width;
+    info.out_height = config->height;
+    bzi_random_init(&random, config->seed, item->batch->epoch, item->index, BZNA_OPERATION_USER);
+    bzi_os_in_callback++;
+    status = config->transform(config->transform_user, &info, &random, transform);
+    bzi_os_in_callback--;
+    return status >= 0 ? BZNA_OK : bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d", (int)status);
+}
+
+static bzna_status bzi_worker_warp(bzi_worker *worker, const bzi_item *item, const bzna_picture *picture, const bzna_transform *transform, bzna_error *err)
+{
+    bzna_loader *loader = worker->loader;
+    bzi_kernel_output out = bzi_output_nchw(loader->config.width, loader->config.height);
+    bzi_kernel_slot slot;
+    bzna_status status = bzi_slot_make(&slot, picture, transform, err);
+    if (status != BZNA_OK)
+        return status;
+    slot.dst = (uint64_t)(uintptr_t)(item->batch->data + item->slot * loader->slot_floats);
+    if (!bzi_buffer_reserve(&loader->context->memory, &worker->workspace, bzi_kernel_workspace_bytes(&slot, &out), 0))
+        return bzi_fail_memory(err, "the warp's workspace");
+    bzi_kernel_warp(&slot, &out, worker->workspace.data, (size_t)worker->workspace.capacity);
+    return BZNA_OK;
+}
+
+/* parse -> decode -> transform -> warp. */
+static bzna_status bzi_worker_sample(bzi_worker *worker, const bzi_item *item, bzna_error *err)
+{
+    bzna_loader *loader = worker->loader;
+    uint64_t begin = bzi_os_now_ns(), decoded;
+    bzna_transform transform;
+    bzna_picture picture;
+    bzna_image image;
+    bzna_status status;
+    if ((status = bzi_sample_parse(loader->dataset, item->bytes.data, item->size, item->offset, &worker->movie, err)) != BZNA_OK ||
+        (status = bzi_sample_image(loader->dataset, &worker->movie, loader->track, item->bytes.data, item->size, item->offset, &image, err)) != BZNA_OK ||
+        (status = bzi_software_decode(&worker->software, &image, &picture, err)) != BZNA_OK)
+        return status;
+    decoded = bzi_os_now_ns();
+    worker->decode_ns = decoded - begin;
+    if ((status = bzi_worker_transform(loader, item, &picture, &transform, err)) == BZNA_OK)
+        status = bzi_worker_warp(worker, item, &picture, &transform, err);
+    worker->warp_ns = bzi_os_now_ns() - decoded;
+    return status;
+}
+
+/* A failed slot holds the out-of-bounds colour; nothing of what was there before. */
+static void bzi_worker_fill(bzna_loader *loader, const bzi_item *item)
+{
+    bzi_kernel_output out = bzi_output_nchw(loader->config.width, loader->config.height);
+    bzi_kernel_slot slot;
+    memset(&slot, 0, sizeof slot);
+    bzi_slot_colours(&slot, &loader->transform);
+    slot.dst = (uint64_t)(uintptr_t)(item->batch->data + item->slot * loader->slot_floats);
+    bzi_kernel_fill(&slot, &out);
+}
+
+static bzna_status bzi_worker_item(bzi_worker *worker, bzi_item *item)
+{
+    bzna_loader *loader = worker->loader;
+    bzna_error *err = &item->batch->errors[item->slot];
+    bzna_status status = item->status;
+    worker->decode_ns = worker->warp_ns = 0;
+    if (status == BZNA_OK && (status = bzi_worker_sample(worker, item, err)) != BZNA_OK)
+        bzi_dataset_fail(item->index, err);
+    if (status != BZNA_OK) {
+        bzi_error_prefix(err, loader->dataset->name);
+        bzi_worker_fill(loader, item);
+        bzi_log(loader->context, BZNA_LOG_WARNING, status, "%s", err->message);
+    }
+    item->batch->status[item->slot] = status;
+    return status;
+}
+
+/* Called and returns with the lock held. */
+static bzi_item *bzi_worker_take(bzna_loader *loader)
+{
+    uint64_t start = bzi_os_now_ns();
+    bzi_item *item = NULL;
+    while (!loader->quit) {
+        if (!loader->paused && !loader->stopped && loader->ring_count) {
+            item = loader->ring[loader->ring_first];
+            loader->ring_first = (loader->ring_first + 1) % loader->item_count;
+            loader->ring_count--;
+            loader->active++;
+            break;
+        }
+        bzi_os_wait(&loader->worker_wake, &loader->mutex);
+    }
+    loader->stats.decoder_wait_ns += bzi_os_now_ns() - start;
+    return item;
+}
+
+static void bzi_worker_give(bzi_worker *worker, bzi_item *item, bzna_status status)
+{
+    bzna_loader *loader = worker->loader;
+    bzna_batch *batch = item->batch;
+    loader->stats.samples++;
+    loader->stats.samples_failed += status != BZNA_OK;
+    loader->stats.decode_ns += worker->decode_ns;
+    loader->stats.warp_ns += worker->warp_ns;
+    batch->failed += status != BZNA_OK && item->slot < batch->real;
+    if (--batch->unfinished == 0) {
+        batch->state = BZI_BATCH_READY;
+        bzi_os_wake_all(&loader->consumer_wake);
+    }
+    loader->free_items[loader->free_item_count++] = item;
+    loader->active--;
+    bzi_os_wake_one(&loader->reader_wake);
+    if (loader->paused)
+        bzi_os_wake_all(&loader->control_wake);
+}
+
+static void *bzi_worker_run(void *argument)
+{
+    bzi_worker *worker = argument;
+    bzna_loader *loader = worker->loader;
+    bzi_item *item;
+    bzi_os_lock(&loader->mutex);
+    while ((item = bzi_worker_take(loader)) != NULL) {
+        bzna_status status;
+        bzi_os_unlock(&loader->mutex);
+        status = bzi_worker_item(worker, item);
+        bzi_os_lock(&loader->mutex);
+        bzi_worker_give(worker, item, status);
+    }
+    bzi_os_unlock(&loader->mutex);
+    return NULL;
+}
+
+/* --- Making and ending --- */
+
+/* Bytes of a batch's block: data, targets, indices, status, errors. Returns 0 on overflow. */
+static int bzi_batch_layout(const bzna_loader_config *config, uint64_t offsets[5], uint64_t *total)
+{
+    uint64_t sizes[5], at = 0;
+    sizes[0] = 3 * sizeof(float) * config->width * (uint64_t)config->height;
+    sizes[1] = sizeof(int64_t);
+    sizes[2] = sizeof(uint64_t);
+    sizes[3] = sizeof(bzna_status);
+    sizes[4] = sizeof(bzna_error);
+    for (int i = 0; i < 5; i++) {
+        offsets[i] = at;
+        if (!bzi_mul(sizes[i], config->batch_size, &sizes[i]) || !bzi_add(at, sizes[i], &at) || !bzi_add(at, BZI_BATCH_ALIGN - 1, &at))
+            return 0;
+        at &= ~(uint64_t)(BZI_BATCH_ALIGN - 1);
+    }
+    *total = at;
+    return 1;
+}
+
+static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
+{
+    uint64_t at[5];
+    if (!bzi_batch_layout(&loader->config, at, &loader->batch_bytes))
+        return bzi_fail_memory(err, "batches");
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
+        bzna_batch *batch = &loader->batches[i];
+        uint8_t *block = bzi_alloc(&loader->context->memory, loader->batch_bytes, 1, BZI_BATCH_ALIGN);
+        if (!block)
+            return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for batch %u of %llu bytes (batch_size, width, height, batches_in_flight)", i,
+                            (unsigned long long)loader->batch_bytes);
+        batch->loader = loader;
+        batch->data = (float *)(void *)(block + at[0]);
+        batch->targets = (int64_t *)(void *)(block + at[1]);
+        batch->indices = (uint64_t *)(void *)(block + at[2]);
+        batch->status = (bzna_status *)(void *)(block + at[3]);
+        batch->errors = (bzna_error *)(void *)(block + at[4]);
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->context->memory;
+    const bzna_loader_config *config = &loader->config;
+    loader->item_count = config->read_ahead + config->threads + config->reader_threads;
+    loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
+    loader->free_items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->free_items);
+    loader->ring = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->ring);
+    loader->batches = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->batches);
+    loader->line = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->line);
+    loader->workers = bzi_alloc_zero(memory, config->threads, sizeof *loader->workers);
+    loader->readers = bzi_alloc_zero(memory, config->reader_threads, sizeof *loader->readers);
+    if (!loader->items || !loader->free_items || !loader->ring || !loader->batches || !loader->line || !loader->workers || !loader->readers)
+        return bzi_fail_memory(err, "a loader's queues");
+    for (uint32_t i = 0; i < loader->item_count; i++)
+        loader->free_items[loader->free_item_count++] = &loader->items[i];
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
+{
+    bzi_cond *conds[] = { &loader->reader_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
+    loader->has_mutex = bzi_os_mutex_init(&loader->mutex) == 0;
+    while (loader->has_mutex && loader->conds_made < 4 && bzi_os_cond_init(conds[loader->conds_made]) == 0)
+        loader->conds_made++;
+    return loader->conds_made == 4 ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+}
+
+static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < loader->config.threads; i++) {
+        bzi_worker *worker = &loader->workers[i];
+        bzna_status status = bzi_software_open(&worker->software, &loader->context->memory, loader->context->max_edge_px, err);
+        if (status != BZNA_OK)
+            return status;
+        worker->loader = loader;
+        if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker)) != 0)
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "threads: cannot start decoder thread %u of %u: %s", i, loader->config.threads, strerror(error));
+        worker->started = 1;
+    }
+    for (uint32_t i = 0; i < loader->config.reader_threads; i++) {
+        bzi_reader *reader = &loader->readers[i];
+        reader->loader = loader;
+        if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader)) != 0)
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "reader_threads: cannot start reader %u of %u: %s", i, loader->config.reader_threads, strerror(error));
+        reader->started = 1;
+    }
+    return BZNA_OK;
+}
+
+/* What a batch on loan still needs. */
+static void bzi_loader_free(bzna_loader *loader)
+{
+    bzna_context *context = loader->context;
+    bzi_cond *conds[] = { &loader->reader_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
+    for (uint32_t i = 0; loader->batches && i < loader->config.batches_in_flight; i++)
+        bzi_release(&context->memory, loader->batches[i].data, loader->batch_bytes, 1);
+    bzi_release(&context->memory, loader->batches, loader->config.batches_in_flight, sizeof *loader->batches);
+    while (loader->conds_made)
+        bzi_os_cond_free(conds[--loader->conds_made]);
+    if (loader->has_mutex)
+        bzi_os_mutex_free(&loader->mutex);
+    bzi_release(&context->memory, loader, 1, sizeof *loader);
+    bzi_context_drop(context);
+}
+
+/* Ends the threads and frees what only they use. */
+static void bzi_loader_end(bzna_loader *loader)
+{
+    const bzi_memory *memory = &loader->context->memory;
+    const bzna_loader_config *config = &loader->config;
+    if (loader->conds_made == 4) {
+        bzi_os_lock(&loader->mutex);
+        loader->quit = 1;
+        bzi_os_wake_all(&loader->reader_wake);
+        bzi_os_wake_all(&loader->worker_wake);
+        bzi_os_wake_all(&loader->consumer_wake);
+        while (loader->waiting)
+            bzi_os_wait(&loader->control_wake, &loader->mutex);
+        bzi_os_unlock(&loader->mutex);
+    }
+    for (uint32_t i = 0; loader->readers && i < config->reader_threads; i++)
+        if (loader->readers[i].started)
+            bzi_os_thread_join(loader->readers[i].thread);
+    for (uint32_t i = 0; loader->workers && i < config->threads; i++) {
+        if (loader->workers[i].started)
+            bzi_os_thread_join(loader->workers[i].thread);
+        if (loader->workers[i].software.memory)
+            bzi_software_close(&loader->workers[i].software);
+        bzi_buffer_free(memory, &loader->workers[i].workspace);
+    }
+    for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
+        bzi_buffer_free(memory, &loader->items[i].bytes);
+    bzi_release(memory, loader->items, loader->item_count, sizeof *loader->items);
+    bzi_release(memory, loader->free_items, loader->item_count, sizeof *loader->free_items);
+    bzi_release(memory, loader->ring, loader->item_count, sizeof *loader->ring);
+    bzi_release(memory, loader->line, config->batches_in_flight, sizeof *loader->line);
+    bzi_release(memory, loader->workers, config->threads, sizeof *loader->workers);
+    bzi_release(memory, loader->readers, config->reader_threads, sizeof *loader->readers);
+    bzi_release(memory, loader->track, loader->track_size, 1);
+    bzi_dataset_drop(loader->dataset);
+}
+
+static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t first)
+{
+    return config->epochs > UINT64_MAX - first ? UINT64_MAX : first + config->epochs;
+}
+
+/* config is checked and complete; transform and warp follow from it. */
+static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, const bzna_transform *transform,
+                                   const bzna_similarity *warp, bzna_loader **out, bzna_error *err)
+{
+    bzna_loader *loader = bzi_alloc_zero(&context->memory, 1, sizeof *loader);
+    bzna_status status;
+    if (!loader)
+        return bzi_fail_memory(err, "a loader");
+    bzi_context_retain(context);
+    bzi_dataset_retain(dataset);
+    loader->context = context;
+    loader->dataset = dataset;
+    loader->config = *config;
+    loader->transform = *transform;
+    loader->warp = *warp;
+    loader->references = 1;
+    loader->process = bzi_os_process();
+    loader->fingerprint = bzi_dataset_fingerprint(dataset);
+    loader->slot_floats = (uint64_t)3 * config->width * config->height;
+    loader->shard.count = dataset->count;
+    loader->shard.batch = config->batch_size;
+    loader->shard.world = config->world_size;
+    loader->shard.rank = config->rank;
+    loader->shard.last_batch = config->last_batch;
+    loader->end_epoch = bzi_loader_end_epoch(config, config->first_epoch);
+    loader->done_epoch = config->first_epoch;
+    bzi_plan_epoch(loader, config->first_epoch, 0);
+    status = bzi_loader_make_locks(loader, err);
+    if (status == BZNA_OK && config->track) {
+        loader->track_size = strlen(config->track) + 1;
+        loader->track = bzi_alloc(&context->memory, loader->track_size, 1, 1);
+        if (loader->track)
+            memcpy(loader->track, config->track, (size_t)loader->track_size);
+        else
+            status = bzi_fail_memory(err, "a loader's track");
+    }
+    loader->config.track = NULL;
+    if (status != BZNA_OK || (status = bzi_loader_make_items(loader, err)) != BZNA_OK || (status = bzi_loader_make_batches(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_start(loader, err)) != BZNA_OK) {
+        bzi_loader_end(loader);
+        bzi_loader_free(loader);
+        return status;
+    }
+    *out = loader;
+    return BZNA_OK;
+}
+
+/* Drops one reference; the last one frees. Called with the lock held, returns without. */
+static void bzi_loader_drop_locked(bzna_loader *loader)
+{
+    uint32_t left = --loader->references;
+    bzi_os_unlock(&loader->mutex);
+    if (left == 0)
+        bzi_loader_free(loader);
+}
+
+static void bzi_loader_close(bzna_loader *loader)
+{
+    bzi_loader_end(loader);
+    bzi_os_lock(&loader->mutex);
+    bzi_loader_drop_locked(loader);
+}
+
+/* --- What the consumer does --- */
+
+/* The next batch with the lock held, or why not. */
+static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
+{
+    uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
+    for (;;) {
+        bzna_batch *head = loader->line_count ? loader->line[loader->line_first] : NULL;
+        if (loader->quit || loader->stopped)
+            return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
+        if (head && head->state == BZI_BATCH_READY) {
+            *out = head;
+            return BZNA_OK;
+        }
+        if (!head && !bzi_plan_has_batch(loader))
+            return BZNA_END;
+        if (!head && loader->on_loan == loader->config.batches_in_flight)
+            return BZI_FAIL(err, BZNA_E_STATE, "all %u batches are on loan: release one first, or raise batches_in_flight", loader->on_loan);
+        if (timeout_ns == 0)
+            return BZNA_AGAIN;
+        if (timeout_ns < 0)
+            bzi_os_wait(&loader->consumer_wake, &loader->mutex);
+        else if (bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline))
+            timeout_ns = 0;                                 /* look once more */
+    }
+}
+
+static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
+{
+    uint64_t start = bzi_os_now_ns();
+    bzna_batch *batch = NULL;
+    bzna_status status;
+    bzi_os_lock(&loader->mutex);
+    if (loader->waiting) {
+        bzi_os_unlock(&loader->mutex);
+        return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
+    }
+    loader->waiting = 1;
+    status = bzi_loader_wait(loader, timeout_ns, &batch, err);
+    loader->waiting = 0;
+    if (loader->quit)
+        bzi_os_wake_all(&loader->control_wake);
+    if (batch) {
+        loader->line_first = (loader->line_first + 1) % loader->config.batches_in_flight;
+        loader->line_count--;
+        batch->state = BZI_BATCH_ON_LOAN;
+        loader->on_loan++;
+        loader->references++;
+        loader->done_epoch = batch->next_epoch;
+        loader->done_position = batch->next_position;
+        loader->stats.batches++;
+    }
+    loader->stats.consumer_wait_ns += bzi_os_now_ns() - start;
+    bzi_os_unlock(&loader->mutex);
+    *out = batch;
+    return status;
+}
+
+static bzna_status bzi_batch_release(bzna_batch *batch)
+{
+    bzna_loader *loader = batch->loader;
+    bzi_os_lock(&loader->mutex);
+    if (batch->state != BZI_BATCH_ON_LOAN) {
+        bzi_os_unlock(&loader->mutex);
+        return BZNA_E_STATE;
+    }
+    batch->state = BZI_BATCH_FREE;
+    loader->on_loan--;
+    bzi_os_wake_all(&loader->reader_wake);
+    bzi_os_wake_all(&loader->consumer_wake);
+    bzi_loader_drop_locked(loader);
+    return BZNA_OK;
+}
+
+static void bzi_loader_stop(bzna_loader *loader)
+{
+    bzi_os_lock(&loader->mutex);
+    loader->stopped = 1;
+    bzi_os_wake_all(&loader->consumer_wake);
+    bzi_os_unlock(&loader->mutex);
+}
+
+/* Goes elsewhere: waits for the samples at hand, forgets what is planned, plans anew. */
+static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position, uint64_t end_epoch, bzna_error *err)
+{
+    bzi_os_lock(&loader->mutex);
+    if (loader->waiting) {
+        bzi_os_unlock(&loader->mutex);
+        return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
+    }
+    loader->paused++;
+    while (loader->active)
+        bzi_os_wait(&loader->control_wake, &loader->mutex);
+    while (loader->ring_count) {
+        loader->free_items[loader->free_item_count++] = loader->ring[loader->ring_first];
+        loader->ring_first = (loader->ring_first + 1) % loader->item_count;
+        loader->ring_count--;
+    }
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+        if (loader->batches[i].state != BZI_BATCH_ON_LOAN)
+            loader->batches[i].state = BZI_BATCH_FREE;
+    loader->line_count = 0;
+    loader->planning = NULL;
+    loader->config.seed = seed;
+    loader->end_epoch = end_epoch;
+    loader->done_epoch = epoch;
+    loader->done_position = position;
+    bzi_plan_epoch(loader, epoch, position);
+    loader->paused--;
+    loader->stopped = 0;
+    bzi_os_wake_all(&loader->reader_wake);
+    bzi_os_wake_all(&loader->worker_wake);
+    bzi_os_unlock(&loader->mutex);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
+{
+    uint64_t seed;
+    bzi_os_lock(&loader->mutex);
+    seed = loader->config.seed;
+    bzi_os_unlock(&loader->mutex);
+    return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
+}
+
+static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
+{
+    uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
+{
+    memset(state, 0, sizeof *state);
+    bzi_os_lock(&loader->mutex);
+    state->struct_size = sizeof *state;
+    state->version = 1;
+    state->seed = loader->config.seed;
+    state->epoch = loader->done_epoch;
+    state->position = loader->done_position;
+    state->fingerprint = loader->fingerprint;
+    state->sample_count = loader->shard.count;
+    state->end_epoch = loader->end_epoch;
+    state->order = loader->config.order;
+    bzi_os_unlock(&loader->mutex);
+    state->check = bzi_loader_state_check(state);
+}
+
+static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
+{
+    if (state->struct_size != sizeof *state || state->version != 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", state->version, state->struct_size);
+    if (state->check != bzi_loader_state_check(state))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
+    if (state->fingerprint != loader->fingerprint || state->sample_count != loader->shard.count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.fingerprint: the state is of another data set, of %llu samples; this one has %llu",
+                        (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count);
+    if (state->order != loader->config.order)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order, loader->config.order);
+    if (state->position > state->sample_count || state->epoch > state->end_epoch)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu", (unsigned long long)state->position,
+                        (unsigned long long)state->sample_count, (unsigned long long)state->epoch);
+    return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
+}
+
+
+/* ==== 18. Public API =====================================================================================================
+ * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
+
+/* Gives the caller its copy of an error, with what its struct has room for. */
+static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
+{
+    uint32_t room;
+    if (status >= 0 || !out)
+        return status;
+    room = out->struct_size;
+    err->status = status;
+    if (room < offsetof(bzna_error, message) + 1)
+        return status;
+    bzi_struct_out(out, room, err, sizeof *err);
+    if (room < sizeof *err)
+        out->message[room - offsetof(bzna_error, message) - 1] = 0;
+    return status;
+}
+
+#define BZI_API_BEGIN bzna_error e; bzi_error_init(&e)
+#define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
+#define BZI_API_END(status) return bzi_api_error(err, &e, (status))
+
+BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
+
+BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
+BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
+
+/* --- Context --- */
+
+BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
+
+static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
+{
+    if (!c->allocator.alloc != !c->allocator.release)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
+    if (c->device > 0)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device: CUDA device %d was asked for, but this version has no CUDA path", c->device - 1);
+    if (c->device < BZNA_DEVICE_CPU)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device: %d is neither AUTO, CPU nor a CUDA device", c->device);
+    if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
+    if (c->max_edge_px > 65535)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
+    if (!c->allocator.alloc) {
+        c->allocator.alloc = bzi_os_alloc;
+        c->allocator.release = bzi_os_release;
+    }
+    c->log_level = c->log_level ? c->log_level : BZNA_LOG_WARNING;
+    c->max_sample_bytes = c->max_sample_bytes ? c->max_sample_bytes : BZI_LIMIT_SAMPLE_BYTES;
+    c->max_edge_px = c->max_edge_px ? c->max_edge_px : BZI_LIMIT_EDGE;
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
+{
+    bzna_context_config c;
+    bzna_context *context;
+    bzi_memory memory;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_open: out is NULL");
+    *out = NULL;
+    memset(&c, 0, sizeof c);
+    if (config && !bzi_struct_in(&c, sizeof c, config))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "context_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+    if ((status = bzi_context_check(&c, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    memory.allocator = c.allocator;
+    context = bzi_alloc_zero(&memory, 1, sizeof *context);
+    if (!context)
+        BZI_API_END(bzi_fail_memory(&e, "a context"));
+    context->memory = memory;
+    atomic_init(&context->references, 1);
+    context->log = c.log;
+    context->log_user = c.log_user;
+    context->log_level = c.log_level;
+    context->log_any_thread = c.log_any_thread;
+    context->max_sample_bytes = c.max_sample_bytes;
+    context->max_edge_px = c.max_edge_px;
+    if (bzi_os_mutex_init(&context->log_mutex)) {
+        bzi_release(&memory, context, 1, sizeof *context);
+        BZI_API_FAIL(BZNA_E_THREAD, "cannot make a lock");
+    }
+    *out = context;
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_context_close(bzna_context *context)
+{
+    if (!context)
+        return BZNA_OK;
+    if (bzi_os_in_callback)
+        return BZNA_E_STATE;
+    bzi_log_deliver(context);
+    bzi_context_drop(context);
+    return BZNA_OK;
+}
+
+/* --- Coded pictures --- */
+
+static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
+{
+    if (!given || !bzi_struct_in(image, sizeof *image, given))
+        return BZI_FAIL(err, given ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "image%s", given ? ".struct_size is not known" : " is NULL");
+    if (!image->data || !image->data_size)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; read it with bzna_dataset_image and a buffer");
+    if (image->length_size > 4 || image->length_size == 3)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
+    if (!image->config)
+        image->config_size = 0;
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed, bzna_error *err)
+{
+    bzna_image whole;
+    uint64_t size = 0, skip;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (needed)
+        *needed = 0;
+    if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    if (whole.codec == BZNA_CODEC_AV1) {
+        skip = whole.config_size > 4 ? 4 : whole.config_size;
+        size = whole.config_size - skip + whole.data_size;
+        if (size <= capacity && dst) {
+            if (whole.config_size > skip)
+                memcpy(dst, (const uint8_t *)whole.config + skip, (size_t)(whole.config_size - skip));
+            memcpy((uint8_t *)dst + (whole.config_size - skip), whole.data, (size_t)whole.data_size);
+        }
+    } else if (whole.codec != BZNA_CODEC_H264 && whole.codec != BZNA_CODEC_H265) {
+        BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
+    } else if ((status = bzi_image_annexb(&whole, dst, dst ? capacity : 0, &size, &e)) != BZNA_OK) {
+        BZI_API_END(status);
+    }
+    if (needed)
+        *needed = (size_t)size;
+    if (size > capacity || !dst)
+        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (unsigned long long)size, (unsigned long long)(dst ? capacity : 0));
+    return BZNA_OK;
+}
+
+/* --- Data sets --- */
+
+BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
+
+/* Common to both ways of opening: the name that messages use, and the end of a failure. */
+static bzna_status bzi_api_dataset(bzna_context *context, const bzi_source *source, const char *name, bzna_dataset **out, bzna_error *e)
+{
+    bzna_status status = bzi_dataset_make(context, source, name, out, e);
+    bzi_log_deliver(context);
+    return status == BZNA_OK ? status : bzi_error_prefix(e, name);
+}
+
+BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset_config c;
+    bzi_source source;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    if (!context || !path || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open: %s is NULL", !context ? "context" : !path ? "path" : "out");
+    memset(&c, 0, sizeof c);
+    if (config && !bzi_struct_in(&c, sizeof c, config))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+    memset(&source, 0, sizeof source);
+    if (bzi_source_open_path(&source, path, &e) != BZNA_OK)
+        BZI_API_END(bzi_error_prefix(&e, path));
+    status = bzi_api_dataset(context, &source, c.name ? c.name : path, out, &e);
+    if (status != BZNA_OK)
+        bzi_source_close(&source);
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source, const bzna_dataset_config *config,
+                                              bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset_config c;
+    bzi_source opened;
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    if (!context || !source || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_source: %s is NULL", !context ? "context" : !source ? "source" : "out");
+    if (!source->read_at || !source->size)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", source->read_at ? "size" : "read_at");
+    memset(&c, 0, sizeof c);
+    if (config && !bzi_struct_in(&c, sizeof c, config))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+    memset(&opened, 0, sizeof opened);
+    if (bzi_source_open_user(&opened, source, &e) != BZNA_OK)
+        BZI_API_END(bzi_error_prefix(&e, c.name ? c.name : "source"));
+    BZI_API_END(bzi_api_dataset(context, &opened, c.name ? c.name : "source", out, &e));
+}
+
+BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
+{
+    if (!dataset)
+        return BZNA_OK;
+    if (bzi_os_in_callback)
+        return BZNA_E_STATE;
+    bzi_dataset_drop(dataset);
+    return BZNA_OK;
+}
+
+BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
+
+BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size)
+{
+    bzna_dataset_info all;
+    if (!dataset || !info)
+        return BZNA_E_ARGUMENT;
+    memset(&all, 0, sizeof all);
+    all.track_count = dataset->movie.track_count;
+    all.size_bytes = dataset->source.size;
+    all.sample_count = dataset->count;
+    all.target_count = dataset->target < 0 ? 0 : bzi_min(dataset->count, dataset->movie.tracks[dataset->target].table.sample_count);
+    all.brand_count = dataset->movie.brand_count;
+    memcpy(all.brands, dataset->movie.brands, sizeof all.brands);
+    bzi_struct_out(info, struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info, size_t struct_size)
+{
+    const bzi_track *found;
+    bzna_track_info all;
+    if (!dataset || !info)
+        return BZNA_E_ARGUMENT;
+    if (track >= dataset->movie.track_count)
+        return BZNA_E_RANGE;
+    found = &dataset->movie.tracks[track];
+    memset(&all, 0, sizeof all);
+    all.handler = found->handler;
+    all.format = found->format;
+    all.flags = found->flags;
+    all.sample_count = found->table.sample_count;
+    memcpy(all.name, found->name, sizeof all.name);
+    memcpy(all.mime, found->mime, sizeof all.mime);
+    bzi_struct_out(info, struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
+{
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!dataset || !target)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_target: %s is NULL", dataset ? "target" : "dataset");
+    if ((status = bzi_dataset_target(dataset, index, target, &e)) != BZNA_OK)
+        bzi_error_prefix(&e, dataset->name);
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, size_t capacity, size_t *needed, bzna_error *err)
+{
+    uint64_t size = 0;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (needed)
+        *needed = 0;
+    if (!dataset || (!buffer && capacity))
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_filename: %s is NULL", dataset ? "buffer" : "dataset");
+    if ((status = bzi_dataset_filename(dataset, index, buffer, capacity, &size, &e)) != BZNA_OK)
+        bzi_error_prefix(&e, dataset->name);
+    if (needed)
+        *needed = (size_t)size;
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err)
+{
+    bzna_sample all;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!dataset || !sample)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_sample: %s is NULL", dataset ? "sample" : "dataset");
+    if (sample->struct_size < sizeof(uint32_t))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "sample.struct_size: not set");
+    if ((status = bzi_dataset_sample(dataset, index, &all, &e)) != BZNA_OK)
+        bzi_error_prefix(&e, dataset->name);
+    else
+        bzi_struct_out(sample, sample->struct_size, &all, sizeof all);
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer, size_t capacity,
+                                        bzna_image *image, bzna_error *err)
+{
+    bzna_image all;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!dataset || !image)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_image: %s is NULL", dataset ? "image" : "dataset");
+    if (image->struct_size < sizeof(uint32_t))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
+    if ((status = bzi_dataset_image(dataset, index, track, buffer, capacity, &all, &e)) != BZNA_OK)
+        bzi_error_prefix(&e, dataset->name);
+    else
+        bzi_struct_out(image, image->struct_size, &all, sizeof all);
+    BZI_API_END(status);
+}
+
+/* --- Decoding single pictures --- */
+
+BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
+{
+    bzna_decoder *decoder;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    if (!context || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_decoder_open: %s is NULL", context ? "out" : "context");
+    decoder = bzi_alloc_zero(&context->memory, 1, sizeof *decoder);
+    if (!decoder)
+        BZI_API_END(bzi_fail_memory(&e, "a decoder"));
+    if ((status = bzi_software_open(&decoder->software, &context->memory, context->max_edge_px, &e)) != BZNA_OK) {
+        bzi_release(&context->memory, decoder, 1, sizeof *decoder);
+        BZI_API_END(status);
+    }
+    decoder->context = context;
+    bzi_context_retain(context);
+    *out = decoder;
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
+{
+    bzna_context *context;
+    if (!decoder)
+        return BZNA_OK;
+    if (bzi_os_in_callback)
+        return BZNA_E_STATE;
+    context = decoder->context;
+    bzi_software_close(&decoder->software);
+    bzi_release(&context->memory, decoder, 1, sizeof *decoder);
+    bzi_context_drop(context);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image, bzna_picture *picture, bzna_error *err)
+{
+    bzna_image whole;
+    bzna_picture all;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!decoder || !picture)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_decoder_decode: %s is NULL", decoder ? "picture" : "decoder");
+    if (picture->struct_size < sizeof(uint32_t))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
+    if ((status = bzi_api_image(image, &whole, &e)) == BZNA_OK)
+        status = bzi_software_decode(&decoder->software, &whole, &all, &e);
+    if (status == BZNA_OK)
+        bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
+    BZI_API_END(status);
+}
+
+/* --- Random numbers, transforms --- */
+
+BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) { bzi_philox(counter, key, out); }
+
+BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
+{
+    bzi_random_init(random, seed, epoch, sample, operation);
+}
+
+BZNA_API uint32_t bzna_random_u32(bzna_random *random) { return bzi_random_u32(random); }
+BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi) { return bzi_random_uniform(random, lo, hi); }
+
+BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position)
+{
+    bzi_permutation p;
+    if (position >= count || count > (uint64_t)1 << 63)
+        return UINT64_MAX;
+    p = bzi_permutation_make(seed, epoch, count);
+    return bzi_permutation_at(&p, position);
+}
+
+BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
+{
+    bzna_transform all;
+    bzi_transform_init(&all);
+    if (transform)
+        bzi_struct_out(transform, struct_size, &all, sizeof all);
+}
+
+BZNA_API void bzna_similarity_init(bzna_similarity *similarity, size_t struct_size)
+{
+    bzna_similarity all;
+    bzi_similarity_init(&all);
+    if (similarity)
+        bzi_struct_out(similarity, struct_size, &all, sizeof all);
+}
+
+BZNA_API void bzna_similarity_random_resized_crop(bzna_similarity *similarity, size_t struct_size)
+{
+    bzna_similarity all;
+    bzi_similarity_random_resized_crop(&all);
+    if (similarity)
+        bzi_struct_out(similarity, struct_size, &all, sizeof all);
+}
+
+BZNA_API void bzna_similarity_center_resized_crop(bzna_similarity *similarity, size_t struct_size, double scale)
+{
+    bzna_similarity all;
+    bzi_similarity_center_resized_crop(&all, scale);
+    if (similarity)
+        bzi_struct_out(similarity, struct_size, &all, sizeof all);
+}
+
+BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9])
+{
+    double numbers[7];
+    bzna_affine a;
+    if (!affine || !homography)
+        return BZNA_E_ARGUMENT;
+    if (!bzi_struct_in(&a, sizeof a, affine))
+        return BZNA_E_STRUCT_SIZE;
+    numbers[0] = a.crop_x;
+    numbers[1] = a.crop_y;
+    numbers[2] = a.crop_width;
+    numbers[3] = a.crop_height;
+    numbers[4] = a.degrees;
+    numbers[5] = a.translate_x;
+    numbers[6] = a.translate_y;
+    if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
+        return BZNA_E_ARGUMENT;
+    bzi_affine_matrix(&a, homography);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_warp_similarity(bzna_random *random, const bzna_similarity *similarity, uint32_t in_width, uint32_t in_height,
+                                          uint32_t out_width, uint32_t out_height, double homography[9])
+{
+    bzna_similarity p;
+    const char *field;
+    if (!random || !similarity || !homography || !in_width || !in_height || !out_width || !out_height)
+        return BZNA_E_ARGUMENT;
+    if (!bzi_struct_in(&p, sizeof p, similarity))
+        return BZNA_E_STRUCT_SIZE;
+    if (bzi_similarity_check(&p, &field) != BZNA_OK)
+        return BZNA_E_ARGUMENT;
+    bzi_warp_similarity(random, &p, in_width, in_height, out_width, out_height, homography);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_api_output_check(const char *what, uint32_t width, uint32_t height, uint32_t dtype, uint32_t layout, bzna_error *err)
+{
+    if (!width || width > BZI_LIMIT_EDGE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, width, BZI_LIMIT_EDGE);
+    if (!height || height > BZI_LIMIT_EDGE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, height, BZI_LIMIT_EDGE);
+    if (dtype != BZNA_DTYPE_FLOAT32)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32 so far", what, dtype);
+    if (layout != BZNA_LAYOUT_NCHW)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW so far", what, layout);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
+{
+    if (p->depth != 8 || p->chroma_shift_x > 1 || p->chroma_shift_y > 1 || !p->plane[0] || !p->plane[1] != !p->plane[2])
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 bits, subsampling of at most 2 and planes are needed");
+    if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width || p->height > p->frame_height ||
+        p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width, p->height, p->crop_x, p->crop_y,
+                        p->frame_width, p->frame_height);
+    for (int i = 0; i < 3; i++)
+        if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld", i, (long long)p->pitch[i]);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna_transform *transform, const bzna_output *output,
+                                         void *dst, size_t dst_bytes, bzna_error *err)
+{
+    bzna_picture p;
+    bzna_transform t;
+    bzna_output o;
+    bzi_kernel_output out;
+    bzi_kernel_slot slot;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!picture || !transform || !output || !dst)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
+    if (!bzi_struct_in(&p, sizeof p, picture) || !bzi_struct_in(&t, sizeof t, transform) || !bzi_struct_in(&o, sizeof o, output))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_picture_render: a struct_size is not known");
+    if ((status = bzi_api_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
+        (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    out = bzi_output_nchw(o.width, o.height);
+    if (dst_bytes < 3 * sizeof(float) * o.width * (uint64_t)o.height)
+        BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for 3 x %u x %u floats", (unsigned long long)dst_bytes, o.height, o.width);
+    slot.dst = (uint64_t)(uintptr_t)dst;
+    bzi_kernel_warp_plain(&slot, &out);
+    return BZNA_OK;
+}
+
+/* --- Loaders --- */
+
+BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
+
+static uint32_t bzi_api_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
+
+static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
+{
+    bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
+    bzna_status status;
+    if (!c->batch_size || c->batch_size > BZI_LIMIT_BATCH)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batch_size: %u is not in 1..%u", c->batch_size, BZI_LIMIT_BATCH);
+    if ((status = bzi_api_output_check("loader_config", c->width, c->height, c->dtype, c->layout, err)) != BZNA_OK)
+        return status;
+    if (c->order > BZNA_ORDER_SHUFFLE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order: %u is not known", c->order);
+    if (c->last_batch > BZNA_LAST_PAD)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.last_batch: %u is not known", c->last_batch);
+    c->epochs = c->epochs ? c->epochs : 1;
+    c->world_size = bzi_api_default(c->world_size, 1);
+    if (c->rank >= c->world_size)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.rank: %u is not below world_size, %u", c->rank, c->world_size);
+    c->threads = bzi_api_default(c->threads, bzi_os_processors());
+    if (c->threads > BZI_LIMIT_THREADS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.threads: %u is more than %u", c->threads, BZI_LIMIT_THREADS);
+    c->reader_threads = bzi_api_default(c->reader_threads, 1);
+    if (c->reader_threads > BZI_LIMIT_READERS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.reader_threads: %u is more than %u", c->reader_threads, BZI_LIMIT_READERS);
+    c->batches_in_flight = bzi_api_default(c->batches_in_flight, 3);
+    if (c->batches_in_flight > BZI_LIMIT_IN_FLIGHT)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batches_in_flight: %u is more than %u", c->batches_in_flight, BZI_LIMIT_IN_FLIGHT);
+    c->read_ahead = bzi_api_default(c->read_ahead, 2 * c->threads + 2);
+    if (c->read_ahead > BZI_LIMIT_READ_AHEAD)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_ahead: %u is more than %u", c->read_ahead, BZI_LIMIT_READ_AHEAD);
+    shard.batch = c->batch_size;
+    shard.world = c->world_size;
+    shard.last_batch = c->last_batch;
+    if (bzi_shard_batches(&shard) == 0)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.last_batch: DROP leaves no batch: %llu samples, %u x %u a step", (unsigned long long)samples,
+                        c->batch_size, c->world_size);
+    if (c->decoder > BZNA_DECODER_NVDEC)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decoder: %u is not known", c->decoder);
+    if (c->decoder == BZNA_DECODER_NVDEC)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decoder: this version has no NVDEC path; use AUTO or SOFTWARE");
+    return BZNA_OK;
+}
+
+/* mean/std or bias/scale: one spelling. */
+static bzna_status bzi_loader_check_colours(const bzna_loader_config *c, bzna_transform *t, bzna_error *err)
+{
+    int divides = 0, multiplies = 0;
+    for (int i = 0; i < 3; i++) {
+        divides |= c->mean[i] != 0 || c->std[i] != 0;
+        multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
+    }
+    if (divides && multiplies)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), which multiplies");
+    for (int i = 0; i < 3; i++) {
+        t->bias[i] = divides ? c->mean[i] : c->bias[i];
+        t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
+        t->fill[i] = c->fill[i];
+        if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s, %s, fill: channel %d is not a finite number", divides ? "mean" : "bias",
+                            divides ? "std" : "scale", i);
+    }
+    t->fill_space = c->fill_space;
+    t->matrix = c->matrix;
+    t->filter = c->filter;
+    t->antialias = c->antialias;
+    if (bzi_transform_check(t, err) != BZNA_OK)
+        return bzi_error_prefix(err, "loader_config");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_similarity *p, bzna_error *err)
+{
+    const char *field = "";
+    bzi_similarity_init(p);
+    switch (c->warp) {
+    case BZNA_WARP_NONE:
+        break;
+    case BZNA_WARP_RANDOM_RESIZED_CROP:
+        bzi_similarity_random_resized_crop(p);
+        break;
+    case BZNA_WARP_CENTER_RESIZED_CROP:
+        bzi_similarity_center_resized_crop(p, c->warp_scale[0] != 0 ? (double)c->warp_scale[0] : 1);
+        break;
+    case BZNA_WARP_SIMILARITY:
+        for (int i = 0; i < 2; i++) {
+            p->degrees[i] = c->warp_degrees[i];
+            p->translate[i] = c->warp_translate[i];
+        }
+        p->resize = c->warp_resize;
+        p->keep_ratio = c->warp_keep_ratio;
+        p->random_crop = c->warp_random_crop;
+        break;
+    default:
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp: %u is not known", c->warp);
+    }
+    if (c->warp == BZNA_WARP_SIMILARITY || c->warp == BZNA_WARP_RANDOM_RESIZED_CROP) {
+        for (int i = 0; i < 2 && (c->warp_scale[0] != 0 || c->warp_scale[1] != 0); i++)
+            p->scale[i] = c->warp_scale[i];
+        for (int i = 0; i < 2 && (c->warp_ratio[0] != 0 || c->warp_ratio[1] != 0); i++)
+            p->ratio[i] = c->warp_ratio[i];
+    }
+    p->law = c->warp_law;
+    p->flip_h = c->flip_h;
+    p->flip_v = c->flip_v;
+    if (bzi_similarity_check(p, &field) != BZNA_OK)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s%s: out of its range, or not a number", field[0] == 'f' ? "" : "warp_", field);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, bzna_loader **out, bzna_error *err)
+{
+    bzna_loader_config c;
+    bzna_similarity warp;
+    bzna_transform transform;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    if (!context || !dataset || !config || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_open: %s is NULL", !context ? "context" : !dataset ? "dataset" : !config ? "config" : "out");
+    if (!bzi_struct_in(&c, sizeof c, config))
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "loader_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+    bzi_transform_init(&transform);
+    if ((status = bzi_loader_check_counts(&c, dataset->count, &e)) == BZNA_OK &&
+        (status = bzi_loader_check_warp(&c, &warp, &e)) == BZNA_OK &&
+        (status = bzi_loader_check_colours(&c, &transform, &e)) == BZNA_OK)
+        status = bzi_loader_make(context, dataset, &c, &transform, &warp, out, &e);
+    bzi_log_deliver(context);
+    BZI_API_END(status);
+}
+
+/* A loader made before fork() has no threads in the child, and its lock may be held by one that is not there. */
+static int bzi_api_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
+
+BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
+{
+    bzna_context *context;
+    if (!loader)
+        return BZNA_OK;
+    if (bzi_os_in_callback || bzi_api_forked(loader))
+        return BZNA_E_STATE;
+    context = loader->context;
+    bzi_context_retain(context);
+    bzi_loader_close(loader);
+    bzi_log_deliver(context);
+    bzi_context_drop(context);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch, bzna_error *err)
+{
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (batch)
+        *batch = NULL;
+    if (!loader || !batch)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_next: %s is NULL", loader ? "batch" : "loader");
+    if (bzi_os_in_callback || bzi_api_forked(loader))
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_next: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
+    status = bzi_loader_next(loader, timeout_ns, batch, &e);
+    bzi_log_deliver(loader->context);
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader)
+{
+    if (!loader || bzi_api_forked(loader))
+        return loader ? BZNA_E_STATE : BZNA_E_ARGUMENT;
+    bzi_loader_stop(loader);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (!loader)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_reset: loader is NULL");
+    if (bzi_os_in_callback || bzi_api_forked(loader))
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_reset: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
+    BZI_API_END(bzi_loader_reset(loader, epoch, &e));
+}
+
+BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size)
+{
+    if (!loader || !state || bzi_api_forked(loader))
+        return loader && state ? BZNA_E_STATE : BZNA_E_ARGUMENT;
+    if (struct_size < sizeof *state)
+        return BZNA_E_STRUCT_SIZE;
+    bzi_loader_save(loader, state);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (!loader || !state)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_restore: %s is NULL", loader ? "state" : "loader");
+    if (bzi_os_in_callback || bzi_api_forked(loader))
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_restore: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
+    BZI_API_END(bzi_loader_restore(loader, state, &e));
+}
+
+BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info *info, size_t struct_size)
+{
+    bzna_loader_info all;
+    const bzna_loader_config *c;
+    bzi_shard whole;
+    if (!loader || !info)
+        return BZNA_E_ARGUMENT;
+    c = &loader->config;
+    memset(&all, 0, sizeof all);
+    all.decoder = BZNA_DECODER_SOFTWARE;
+    all.shape[0] = c->batch_size;
+    all.shape[1] = 3;
+    all.shape[2] = c->height;
+    all.shape[3] = c->width;
+    all.dtype = c->dtype;
+    all.layout = c->layout;
+    all.device = -1;
+    all.threads = c->threads;
+    all.reader_threads = c->reader_threads;
+    all.batches_in_flight = c->batches_in_flight;
+    all.read_ahead = c->read_ahead;
+    whole = loader->shard;                                  /* start is the only field that changes, and it is not used */
+    whole.start = 0;
+    all.batches_per_epoch = bzi_shard_batches(&whole);
+    all.samples_per_epoch = c->last_batch == BZNA_LAST_DROP ? all.batches_per_epoch * c->batch_size :
+                            whole.count > c->rank ? (whole.count - c->rank + c->world_size - 1) / c->world_size : 0;
+    bzi_software_name(all.decoder_name, sizeof all.decoder_name);
+    bzi_string_copy(all.decoder_reason, sizeof all.decoder_reason, c->decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
+                    "this version decodes in software only: it has no NVDEC path yet");
+    bzi_struct_out(info, struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size)
+{
+    bzna_loader_stats all;
+    if (!loader || !stats || bzi_api_forked(loader))
+        return loader && stats ? BZNA_E_STATE : BZNA_E_ARGUMENT;
+    bzi_os_lock(&loader->mutex);
+    all = loader->stats;
+    bzi_os_unlock(&loader->mutex);
+    bzi_struct_out(stats, struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
+/* --- Batches --- */
+
+BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size)
+{
+    bzna_batch_info all;
+    if (!batch || !info)
+        return BZNA_E_ARGUMENT;
+    memset(&all, 0, sizeof all);
+    all.device = -1;
+    all.data = batch->data;
+    all.shape[0] = batch->slots;
+    all.shape[1] = 3;
+    all.shape[2] = batch->loader->config.height;
+    all.shape[3] = batch->loader->config.width;
+    all.data_bytes = batch->slots * batch->loader->slot_floats * sizeof(float);
+    all.dtype = batch->loader->config.dtype;
+    all.layout = batch->loader->config.layout;
+    all.count = batch->real;
+    all.failed = batch->failed;
+    all.epoch = batch->epoch;
+    all.batch = batch->number;
+    all.position = batch->position;
+    all.targets = batch->targets;
+    all.indices = batch->indices;
+    all.status = batch->status;
+    all.last_of_epoch = batch->last_of_epoch;
+    bzi_struct_out(info, struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (!batch || slot >= batch->slots)
+        BZI_API_FAIL(batch ? BZNA_E_RANGE : BZNA_E_ARGUMENT, "bzna_batch_error: %s", batch ? "slot is not below shape[0]" : "batch is NULL");
+    if (batch->status[slot] < 0)
+        e = batch->errors[slot];
+    BZI_API_END(batch->status[slot]);
+}
+
+BZNA_API bzna_status bzna_batch_release(bzna_batch *batch) { return batch ? bzi_batch_release(batch) : BZNA_OK; }
+
+/* --- Writers --- */
+
+BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
+
+static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink, const bzna_writer_config *config,
+                                  bzna_writer **out, bzna_error *err)
+{
+    bzna_writer_config c;
+    if (!context || !out || (!path && !sink))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL", !context ? "context" : !out ? "out" : "path or sink");
+    if (sink && !sink->write_at)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
+    if (config && !bzi_struct_in(&c, sizeof c, config))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+    return bzi_writer_make(context, path, sink, out, err);
+}
+
+BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
+}
+
+BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
+}
+
+static bzna_status bzi_api_writer_usable(const bzna_writer *writer, bzna_error *err)
+{
+    if (!writer)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
+    if (writer->poison)
+        return BZI_FAIL(err, writer->poison, "the writer failed before: %s", bzi_status_text(writer->poison));
+    if (writer->finished)
+        return BZI_FAIL(err, BZNA_E_STATE, "the archive is finished");
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+{
+    bzna_sample_desc desc;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if ((status = bzi_api_writer_usable(writer, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    if (!sample || !bzi_struct_in(&desc, sizeof desc, sample))
+        BZI_API_FAIL(sample ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "sample%s", sample ? ".struct_size is not known" : " is NULL");
+    if (!desc.input)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample.input: must be given");
+    BZI_API_END(bzi_writer_add(writer, &desc, &e));
+}
+
+BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
+{
+    bzna_status status;
+    BZI_API_BEGIN;
+    if ((status = bzi_api_writer_usable(writer, &e)) == BZNA_OK) {
+        status = bzi_writer_finish(writer, &e);
+        bzi_log_deliver(writer->context);
+    }
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_writer_close(bzna_writer *writer)
+{
+    if (!writer)
+        return BZNA_OK;
+    if (bzi_os_in_callback)
+        return BZNA_E_STATE;
+    bzi_writer_close(writer);
+    return BZNA_OK;
+}

@@ -1,0 +1,2232 @@
+/* bzna - make, look into, check and time .bzna archives: the command-line tool of benzina                       MIT licence
+ *
+ *     bzna pack DIR -o OUT.bzna        a folder of class folders, or of pictures, into an archive
+ *     bzna info FILE                   brands, samples and tracks
+ *     bzna list FILE                   one line a sample
+ *     bzna extract FILE INDEX          one picture, as PPM, planes or H.265/H.264
+ *     bzna verify FILE                 every sample, and with --decode every picture
+ *     bzna batch FILE -o DIR           one batch as a loader delivers it, as PPM files
+ *     bzna bench FILE                  pictures per second
+ *
+ * The library is used through benzina.h alone. Pictures are read and coded by libavformat, libavcodec and libswscale:
+ *
+ *     cc -std=c11 -O2 bzna.c benzina.o $(pkg-config --cflags --libs libavformat libavcodec libswscale libavutil) -lm -lpthread
+ *
+ * Sections, each using only those above it:
+ *
+ *     1 small helpers          5 extract        9 pack: reading pictures
+ *     2 options                6 verify        10 pack: coding them
+ *     3 output                 7 batch         11 pack: folders, threads
+ *     4 archives, info, list   8 bench         12 commands
+ *
+ * Exit status: 0 all is well, 1 the input is at fault, 2 the command line is. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#ifdef __APPLE__
+#define _DARWIN_C_SOURCE
+#endif
+#include "../benzina.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+#include <libavutil/md5.h>
+#include <libavutil/opt.h>
+#include <libavutil/pixdesc.h>
+#include <libswscale/swscale.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PRINTF_LIKE(text, first)
+#endif
+
+enum { EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2 };
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+
+/* ---- 1. Small helpers --------------------------------------------------------------------------------------------------- */
+
+/* Says what is wrong with the input, and returns the exit status for that. */
+PRINTF_LIKE(1, 2) static int complain(const char *format, ...)
+{
+    va_list arguments;
+    fflush(stdout);
+    fputs("bzna: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return EXIT_INPUT;
+}
+
+/* A tool of one run may give up here: nothing is half done that another run would trip over. */
+static void *checked(void *pointer)
+{
+    if (!pointer) exit(complain("out of memory"));
+    return pointer;
+}
+
+PRINTF_LIKE(1, 2) static char *text_make(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = checked(malloc(length < 0 ? 1 : (size_t)length + 1));
+    text[0] = 0;
+    va_start(arguments, format);
+    if (length > 0) vsnprintf(text, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void sleep_ns(int64_t duration_ns)
+{
+    struct timespec time = { .tv_sec = (time_t)(duration_ns / 1000000000), .tv_nsec = (long)(duration_ns % 1000000000) };
+    nanosleep(&time, NULL);
+}
+
+static int is_folder(const char *path)
+{
+    struct stat status;
+    return !stat(path, &status) && S_ISDIR(status.st_mode);
+}
+
+static int processors(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > 1024 ? 1024 : (int)count;
+}
+
+/* A buffer that grows. */
+typedef struct bytes {
+    uint8_t *data;
+    size_t   size;
+} bytes;
+
+static void bytes_reserve(bytes *buffer, uint64_t size)
+{
+    if (size <= buffer->size) return;
+    if (size > SIZE_MAX / 2) exit(complain("out of memory"));
+    buffer->data = checked(realloc(buffer->data, (size_t)size));
+    buffer->size = (size_t)size;
+}
+
+/* How far a long job has come, on a terminal only. */
+typedef struct progress {
+    const char *what;
+    uint64_t    total;
+    int64_t     start_ns, shown_ns;
+    int         terminal, shown;
+} progress;
+
+static progress progress_start(const char *what, uint64_t total)
+{
+    return (progress){ .what = what, .total = total, .start_ns = now_ns(), .terminal = isatty(STDERR_FILENO) };
+}
+
+static void progress_show(progress *p, uint64_t done)
+{
+    int64_t now = now_ns();
+    if (!p->terminal || now - p->shown_ns < 200000000) return;
+    double seconds = (double)(now - p->start_ns) * 1e-9;
+    double rate = seconds > 0 ? (double)done / seconds : 0;
+    uint64_t left = rate > 0 ? (uint64_t)((double)(p->total - done) / rate + 0.5) : 0;
+    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " %s, %.1f a second, %" PRIu64 ":%02" PRIu64 ":%02" PRIu64 " left   ",
+            done, p->total, p->what, rate, left / 3600, left / 60 % 60, left % 60);
+    p->shown_ns = now;
+    p->shown = 1;
+}
+
+static void progress_end(const progress *p)
+{
+    if (p->shown) fprintf(stderr, "\r%78s\r", "");
+}
+
+
+/* ---- 2. Options --------------------------------------------------------------------------------------------------------- */
+
+/* Everything that any command can be told. */
+typedef struct options {
+    const char *out, *track, *codec, *preset, *warp, *decoder;
+    double      crf, flip, seconds;
+    int64_t     jobs, batch, size, threads, seed;
+    int64_t     json, md5, decode, shuffle;           /* flags */
+    const char *operand[2];
+    int         operands;
+} options;
+
+typedef enum option_kind { KIND_FLAG, KIND_INTEGER, KIND_REAL, KIND_TEXT, KIND_CHOICE } option_kind;
+
+typedef struct option {
+    const char *name;
+    char        letter;               /* 0: there is no short form */
+    option_kind kind;
+    size_t      offset;               /* of the field in options */
+    double      lo, hi;               /* numbers only */
+    const char *argument;             /* as help shows it; "a|b|c" for a choice */
+    const char *fallback;             /* when it is not given; NULL: 0 */
+    const char *help;
+} option;
+
+#define FIELD(name) offsetof(options, name)
+#define OPTION_JSON { "json", 0, KIND_FLAG, FIELD(json), 0, 0, NULL, NULL, "write JSON, for machines" }
+#define OPTION_END  { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
+
+typedef struct command {
+    const char   *name, *operands, *summary, *help;
+    int           operand_count;
+    const option *options;
+    int         (*run)(const options *o);
+} command;
+
+static void print_usage(FILE *file, const command *c)
+{
+    fprintf(file, "usage: bzna %s %s [options]\n", c->name, c->operands);
+}
+
+static void print_help(const command *c)
+{
+    print_usage(stdout, c);
+    printf("\n%s\n\noptions:\n", c->help);
+    for (const option *p = c->options; p->name; p++) {
+        char left[96];
+        char letter[8] = "";
+        if (p->letter) snprintf(letter, sizeof letter, "-%c, ", p->letter);
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, p->name, p->argument ? " " : "", p->argument ? p->argument : "");
+        printf("  %-34s%s %s", left, strlen(left) > 33 ? "\n                                    " : "", p->help);
+        if (p->fallback) printf(" (default %s)", p->fallback);
+        putchar('\n');
+    }
+    printf("  %-34s %s\n", "-h, --help", "show this");
+}
+
+PRINTF_LIKE(2, 3) static int usage_error(const command *c, const char *format, ...)
+{
+    va_list arguments;
+    fputs("bzna: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    print_usage(stderr, c);
+    fprintf(stderr, "`bzna %s --help` says more\n", c->name);
+    return EXIT_USAGE;
+}
+
+/* Whether word is one of "a|b|c". */
+static int is_choice(const char *choices, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = choices; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (!strncmp(at, word, length) && (at[length] == 0 || at[length] == '|')) return length > 0;
+    }
+    return 0;
+}
+
+/* Sets one option. Returns what was expected instead, or NULL. */
+static const char *option_set(const option *p, options *o, const char *value)
+{
+    char *field = (char *)o + p->offset, *end = NULL;
+    errno = 0;
+    switch (p->kind) {
+    case KIND_FLAG:
+        memcpy(field, &(int64_t){ 1 }, sizeof(int64_t));
+        return NULL;
+    case KIND_INTEGER: {
+        int64_t number = strtoll(value, &end, 10);
+        if (end == value || *end || errno || (double)number < p->lo || (double)number > p->hi) return "an integer";
+        memcpy(field, &number, sizeof number);
+        return NULL;
+    }
+    case KIND_REAL: {
+        double number = strtod(value, &end);
+        if (end == value || *end || !(number >= p->lo && number <= p->hi)) return "a number";
+        memcpy(field, &number, sizeof number);
+        return NULL;
+    }
+    case KIND_CHOICE:
+        if (!is_choice(p->argument, value)) return p->argument;
+        break;
+    case KIND_TEXT:
+        if (!*value) return "a text";
+        break;
+    }
+    memcpy(field, &value, sizeof value);
+    return NULL;
+}
+
+/* The option that an argument names; *value is set when it carries its value along ("--crf=20"). */
+static const option *option_find(const command *c, const char *argument, const char **value)
+{
+    *value = NULL;
+    for (const option *p = c->options; p->name; p++) {
+        size_t length = strlen(p->name);
+        if (argument[1] != '-') {
+            if (p->letter && argument[1] == p->letter && !argument[2]) return p;
+        } else if (!strncmp(argument + 2, p->name, length) && (argument[2 + length] == 0 || argument[2 + length] == '=')) {
+            if (argument[2 + length] == '=') *value = argument + 2 + length + 1;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* Reads a command's arguments into *o. Returns 0 to go on, 1 after showing help, or -1 after complaining. */
+static int options_parse(const command *c, int count, char **arguments, options *o)
+{
+    int only_operands = 0;
+    memset(o, 0, sizeof *o);
+    for (const option *p = c->options; p->name; p++)
+        if (p->fallback && p->kind != KIND_FLAG) option_set(p, o, p->fallback);
+    for (int i = 0; i < count; i++) {
+        const char *argument = arguments[i], *value;
+        if (only_operands || argument[0] != '-' || !argument[1]) {
+            if (o->operands == c->operand_count) return usage_error(c, "one argument too many: \"%s\"", argument), -1;
+            o->operand[o->operands++] = argument;
+            continue;
+        }
+        if (!strcmp(argument, "--")) { only_operands = 1; continue; }
+        if (!strcmp(argument, "--help") || !strcmp(argument, "-h")) { print_help(c); return 1; }
+        const option *p = option_find(c, argument, &value);
+        if (!p) return usage_error(c, "unknown option \"%s\"", argument), -1;
+        if (p->kind == KIND_FLAG && value) return usage_error(c, "--%s takes no value", p->name), -1;
+        if (p->kind != KIND_FLAG && !value) {
+            if (++i == count) return usage_error(c, "--%s wants a value: %s", p->name, p->argument), -1;
+            value = arguments[i];
+        }
+        const char *expected = option_set(p, o, value);
+        if (expected && p->hi > p->lo)
+            return usage_error(c, "--%s wants %s from %.15g to %.15g, not \"%s\"", p->name, expected, p->lo, p->hi, value), -1;
+        if (expected) return usage_error(c, "--%s wants %s, not \"%s\"", p->name, expected, value), -1;
+    }
+    if (o->operands < c->operand_count) return usage_error(c, "too few arguments"), -1;
+    return 0;
+}
+
+
+/* ---- 3. Output ---------------------------------------------------------------------------------------------------------- */
+
+/* Length of the UTF-8 sequence at text, or 0 if it is not one. */
+static int utf8_length(const unsigned char *text)
+{
+    int length = text[0] < 0x80 ? 1 : text[0] >= 0xC2 && text[0] < 0xE0 ? 2 : (text[0] & 0xF0) == 0xE0 ? 3 :
+                 text[0] >= 0xF0 && text[0] < 0xF5 ? 4 : 0;
+    for (int i = 1; i < length; i++)
+        if ((text[i] & 0xC0) != 0x80) return 0;
+    if (length == 3 && ((text[0] == 0xE0 && text[1] < 0xA0) || (text[0] == 0xED && text[1] > 0x9F))) return 0;
+    if (length == 4 && ((text[0] == 0xF0 && text[1] < 0x90) || (text[0] == 0xF4 && text[1] > 0x8F))) return 0;
+    return length;
+}
+
+/* A JSON string, or null for NULL. What is not UTF-8 becomes U+FFFD. */
+static void json_string(const char *text)
+{
+    if (!text) { fputs("null", stdout); return; }
+    putchar('"');
+    for (const unsigned char *at = (const unsigned char *)text; *at;) {
+        int length = utf8_length(at);
+        if (!length)                        fputs("\\ufffd", stdout);
+        else if (*at == '"' || *at == '\\') printf("\\%c", *at);
+        else if (*at < 0x20 || *at == 0x7F) printf("\\u%04x", *at);
+        else                                fwrite(at, 1, (size_t)length, stdout);
+        at += length ? length : 1;
+    }
+    putchar('"');
+}
+
+/* Text from a file for a person to read: control characters must not reach the terminal. */
+static void print_plain(FILE *file, const char *text)
+{
+    for (; *text; text++) fputc((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text, file);
+}
+
+typedef struct fourcc_text { char text[5]; } fourcc_text;
+
+static fourcc_text fourcc(uint32_t code)
+{
+    fourcc_text result = { { 0 } };
+    for (int i = 0; i < 4; i++) {
+        uint32_t c = code >> (24 - 8 * i) & 0xFF;
+        result.text[i] = (char)(c >= 0x20 && c < 0x7F ? c : '?');
+    }
+    return result;
+}
+
+/* Opens, writes and closes a file of several pieces; complains once. */
+typedef struct output {
+    const char *path;
+    FILE       *file;
+} output;
+
+static int output_open(output *out, const char *path)
+{
+    out->path = path;
+    out->file = fopen(path, "wb");
+    return out->file ? EXIT_OK : complain("%s: cannot be written: %s", path, strerror(errno));
+}
+
+static int output_close(output *out)
+{
+    int failed = ferror(out->file);
+    errno = 0;
+    if (fclose(out->file) || failed) return complain("%s: cannot be written: %s", out->path, errno ? strerror(errno) : "write error");
+    return EXIT_OK;
+}
+
+/* Three planes of floats, 0..255, into 8-bit RGB. */
+static void rgb_from_planes(const float *planes, uint32_t width, uint32_t height, uint8_t *rgb, size_t pitch)
+{
+    size_t area = (size_t)width * height;
+    for (uint32_t y = 0; y < height; y++)
+        for (uint32_t x = 0; x < width; x++)
+            for (uint32_t c = 0; c < 3; c++) {
+                float value = planes[c * area + (size_t)y * width + x];
+                rgb[y * pitch + 3 * x + c] = (uint8_t)(value >= 255.f ? 255 : value > 0.f ? (int)(value + 0.5f) : 0);
+            }
+}
+
+static int ppm_write(const char *path, const uint8_t *rgb, uint32_t width, uint32_t height)
+{
+    output out;
+    if (output_open(&out, path)) return EXIT_INPUT;
+    fprintf(out.file, "P6\n%" PRIu32 " %" PRIu32 "\n255\n", width, height);
+    fwrite(rgb, 3, (size_t)width * height, out.file);
+    return output_close(&out);
+}
+
+
+/* ---- 4. Archives, info, list -------------------------------------------------------------------------------------------- */
+
+typedef struct archive {
+    bzna_context *context;
+    bzna_dataset *dataset;
+    uint64_t      count;
+} archive;
+
+static bzna_error error_empty(void)
+{
+    return (bzna_error){ .struct_size = sizeof(bzna_error), .byte_offset = BZNA_NO_OFFSET };
+}
+
+/* device: BZNA_DEVICE_CPU, or BZNA_DEVICE_AUTO for the commands that time a GPU. */
+static int archive_open(archive *a, const char *path, int32_t device)
+{
+    bzna_error err = error_empty();
+    bzna_context_config config;
+    memset(a, 0, sizeof *a);
+    bzna_context_config_init(&config, sizeof config);
+    config.device = device;
+    if (bzna_context_open(&config, &a->context, &err) < 0 || bzna_dataset_open(a->context, path, NULL, &a->dataset, &err) < 0) {
+        bzna_context_close(a->context);
+        return complain("%s", err.message);
+    }
+    a->count = bzna_dataset_count(a->dataset);
+    return EXIT_OK;
+}
+
+static void archive_close(archive *a)
+{
+    bzna_dataset_close(a->dataset);
+    bzna_context_close(a->context);
+}
+
+/* The file name of a sample, in a buffer that is used again; NULL when it has none. */
+static bzna_status sample_filename(const archive *a, uint64_t index, bytes *buffer, const char **name, bzna_error *err)
+{
+    size_t needed = 0;
+    *name = NULL;
+    bytes_reserve(buffer, 256);
+    bzna_status status = bzna_dataset_filename(a->dataset, index, (char *)buffer->data, buffer->size, &needed, err);
+    if (status == BZNA_E_BUFFER) {
+        bytes_reserve(buffer, needed);
+        status = bzna_dataset_filename(a->dataset, index, (char *)buffer->data, buffer->size, &needed, err);
+    }
+    if (status == BZNA_OK) *name = (const char *)buffer->data;
+    return status == BZNA_E_NOT_FOUND ? BZNA_OK : status;
+}
+
+/* Reads one picture of a sample, coded, into a buffer that is used again. */
+static bzna_status sample_load(const archive *a, uint64_t index, const char *track, bytes *buffer, bzna_image *image, bzna_error *err)
+{
+    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_status status = bzna_dataset_sample(a->dataset, index, &sample, err);
+    if (status < 0) return status;
+    bytes_reserve(buffer, sample.size);
+    memset(image, 0, sizeof *image);
+    image->struct_size = sizeof *image;
+    return bzna_dataset_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
+}
+
+static void info_json(const archive *a, const bzna_dataset_info *info)
+{
+    printf("{\"brands\":[");
+    for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++) {
+        if (i) putchar(',');
+        json_string(fourcc(info->brands[i]).text);
+    }
+    printf("],\"size\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"targets\":%" PRIu64 ",\"tracks\":[",
+           info->size_bytes, info->sample_count, info->target_count);
+    for (uint32_t i = 0; i < info->track_count; i++) {
+        bzna_track_info track = { .struct_size = sizeof track };
+        bzna_dataset_track(a->dataset, i, &track, sizeof track);
+        printf("%s\n {\"name\":", i ? "," : "");
+        json_string(track.name);
+        printf(",\"handler\":");
+        json_string(fourcc(track.handler).text);
+        printf(",\"format\":");
+        json_string(fourcc(track.format).text);
+        printf(",\"mime\":");
+        json_string(track.mime[0] ? track.mime : NULL);
+        printf(",\"count\":%" PRIu64 "}", track.sample_count);
+    }
+    puts("\n]}");
+}
+
+static void info_plain(const archive *a, const bzna_dataset_info *info)
+{
+    printf("brands  ");
+    for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++) printf(" %s", fourcc(info->brands[i]).text);
+    printf("\nsize     %" PRIu64 " bytes\nsamples  %" PRIu64 "\ntargets  %" PRIu64 "\n\n%-24s %-8s %-7s %10s  %s\n", info->size_bytes,
+           info->sample_count, info->target_count, "track", "handler", "format", "count", "mime");
+    for (uint32_t i = 0; i < info->track_count; i++) {
+        bzna_track_info track = { .struct_size = sizeof track };
+        bzna_dataset_track(a->dataset, i, &track, sizeof track);
+        printf("%-24s %-8s %-7s %10" PRIu64 "  ", track.name, fourcc(track.handler).text, fourcc(track.format).text,
+               track.sample_count);
+        print_plain(stdout, track.mime);
+        putchar('\n');
+    }
+}
+
+static int run_info(const options *o)
+{
+    archive a;
+    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;
+    bzna_dataset_info info = { .struct_size = sizeof info };
+    bzna_dataset_describe(a.dataset, &info, sizeof info);
+    if (o->json) info_json(&a, &info);
+    else         info_plain(&a, &info);
+    archive_close(&a);
+    return EXIT_OK;
+}
+
+/* What is known of one sample; err tells what could not be found out. */
+typedef struct record {
+    uint64_t    index;
+    int         located;              /* sample is filled in */
+    bzna_sample sample;
+    const char *filename;
+    uint32_t    image_count;          /* of images that could be read */
+    bzna_image  images[BZNA_IMAGES_MAX];
+    bzna_error  err;
+} record;
+
+static void record_read(const archive *a, uint64_t index, bytes *buffer, record *r)
+{
+    memset(r, 0, sizeof *r);
+    r->index = index;
+    r->err = error_empty();
+    r->sample.struct_size = sizeof r->sample;
+    if (bzna_dataset_sample(a->dataset, index, &r->sample, &r->err) < 0) return;
+    r->located = 1;
+    if (sample_filename(a, index, buffer, &r->filename, &r->err) < 0) return;
+    if (!r->filename) r->err = error_empty();
+    for (uint32_t i = 0; i < r->sample.image_count && i < BZNA_IMAGES_MAX; i++) {
+        r->images[i].struct_size = sizeof r->images[i];
+        if (bzna_dataset_image(a->dataset, index, r->sample.image_names[i], NULL, 0, &r->images[i], &r->err) < 0) return;
+        r->image_count = i + 1;
+    }
+}
+
+static void record_json(const record *r)
+{
+    printf("{\"index\":%" PRIu64, r->index);
+    if (r->located) {
+        if (r->sample.target == BZNA_TARGET_NONE) printf(",\"target\":null");
+        else                                      printf(",\"target\":%" PRId64, r->sample.target);
+        printf(",\"filename\":");
+        json_string(r->filename);
+        printf(",\"offset\":%" PRIu64 ",\"size\":%" PRIu64 ",\"images\":{", r->sample.offset, r->sample.size);
+        for (uint32_t i = 0; i < r->image_count; i++) {
+            const bzna_image *image = &r->images[i];
+            if (i) putchar(',');
+            json_string(r->sample.image_names[i]);
+            printf(":{\"codec\":");
+            json_string(fourcc(image->fourcc).text);
+            printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32
+                   ",\"payload_offset\":%" PRIu64 ",\"payload_size\":%" PRIu64 "}",
+                   image->width, image->height, image->frame_width, image->frame_height, image->data_offset, image->data_size);
+        }
+        putchar('}');
+    }
+    if (r->err.status < 0) {
+        printf(",\"error\":");
+        json_string(r->err.message);
+    }
+    putchar('}');
+}
+
+static void record_plain(const record *r)
+{
+    char target[24] = "-", sizes[BZNA_IMAGES_MAX + 1][32] = { "-", "-" };
+    if (!r->located) {
+        printf("%8" PRIu64 "  ", r->index);
+        print_plain(stdout, r->err.message);
+        putchar('\n');
+        return;
+    }
+    if (r->sample.target != BZNA_TARGET_NONE) snprintf(target, sizeof target, "%" PRId64, r->sample.target);
+    for (uint32_t i = 0; i < r->image_count; i++)
+        snprintf(sizes[i], sizeof sizes[i], "%" PRIu32 "x%" PRIu32, r->images[i].width, r->images[i].height);
+    printf("%8" PRIu64 " %8s %11" PRIu64 " %-5s %-11s %-11s ", r->index, target, r->sample.size,
+           r->image_count ? fourcc(r->images[0].fourcc).text : "-", sizes[0], sizes[1]);
+    print_plain(stdout, r->filename ? r->filename : "-");
+    if (r->err.status < 0) {
+        printf("  ");
+        print_plain(stdout, r->err.message);
+    }
+    putchar('\n');
+}
+
+static int run_list(const options *o)
+{
+    archive a;
+    bytes buffer = { NULL, 0 };
+    uint64_t bad = 0;
+    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;
+    if (o->json) putchar('[');
+    else         printf("%8s %8s %11s %-5s %-11s %-11s %s\n", "index", "target", "bytes", "codec", "picture", "thumbnail", "file name");
+    for (uint64_t i = 0; i < a.count && !ferror(stdout); i++) {
+        record r;
+        record_read(&a, i, &buffer, &r);
+        bad += r.err.status < 0;
+        if (o->json) fputs(i ? ",\n " : "\n ", stdout), record_json(&r);
+        else         record_plain(&r);
+    }
+    if (o->json) puts("\n]");
+    free(buffer.data);
+    archive_close(&a);
+    return bad ? complain("%s: %" PRIu64 " of %" PRIu64 " samples are damaged", o->operand[0], bad, a.count) : EXIT_OK;
+}
+
+
+/* ---- 5. Extract --------------------------------------------------------------------------------------------------------- */
+
+typedef struct plane_size { uint32_t width, height; } plane_size;
+
+/* Of plane 0, 1 or 2 of the whole frame. */
+static plane_size picture_plane(const bzna_picture *p, int plane)
+{
+    if (!plane) return (plane_size){ p->frame_width, p->frame_height };
+    if (!p->plane[plane]) return (plane_size){ 0, 0 };
+    return (plane_size){ (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x,
+                         (p->frame_height + (1u << p->chroma_shift_y) - 1) >> p->chroma_shift_y };
+}
+
+/* MD5 of the whole frame's planes, as hexadecimal digits. */
+static void picture_md5(const bzna_picture *p, char text[33])
+{
+    uint8_t digest[16];
+    struct AVMD5 *md5 = checked(av_md5_alloc());
+    av_md5_init(md5);
+    for (int plane = 0; plane < 3; plane++) {
+        plane_size size = picture_plane(p, plane);
+        for (uint32_t y = 0; y < size.height; y++)
+            av_md5_update(md5, (const uint8_t *)p->plane[plane] + (ptrdiff_t)p->pitch[plane] * (ptrdiff_t)y, size.width);
+    }
+    av_md5_final(md5, digest);
+    av_free(md5);
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+static int extract_ppm(const bzna_picture *picture, const char *path)
+{
+    bzna_error err = error_empty();
+    bzna_transform transform;
+    bzna_output render = { .struct_size = sizeof render, .width = picture->width, .height = picture->height,
+                           .dtype = BZNA_DTYPE_FLOAT32, .layout = BZNA_LAYOUT_NCHW };
+    size_t area = (size_t)picture->width * picture->height;
+    float *planes = checked(malloc(area * 3 * sizeof(float)));
+    uint8_t *rgb = checked(malloc(area * 3));
+    bzna_transform_init(&transform, sizeof transform);
+    int result = EXIT_OK;
+    if (bzna_picture_render(picture, &transform, &render, planes, area * 3 * sizeof(float), &err) < 0) {
+        result = complain("%s", err.message);
+    } else {
+        rgb_from_planes(planes, picture->width, picture->height, rgb, (size_t)picture->width * 3);
+        result = ppm_write(path, rgb, picture->width, picture->height);
+    }
+    free(planes);
+    free(rgb);
+    return result;
+}
+
+static int extract_planes(const bzna_picture *picture, const char *path)
+{
+    output out;
+    if (output_open(&out, path)) return EXIT_INPUT;
+    for (int plane = 0; plane < 3; plane++) {
+        plane_size size = picture_plane(picture, plane);
+        for (uint32_t y = 0; y < size.height; y++)
+            fwrite((const uint8_t *)picture->plane[plane] + (ptrdiff_t)picture->pitch[plane] * (ptrdiff_t)y, 1, size.width, out.file);
+    }
+    return output_close(&out);
+}
+
+static int extract_stream(const bzna_image *image, const char *path)
+{
+    bzna_error err = error_empty();
+    output out;
+    size_t size = 0;
+    bzna_status status = bzna_image_annexb(image, NULL, 0, &size, &err);
+    if (status < 0 && status != BZNA_E_BUFFER) return complain("%s", err.message);
+    void *stream = checked(malloc(size ? size : 1));
+    int result = bzna_image_annexb(image, stream, size, &size, &err) < 0 ? complain("%s", err.message) : output_open(&out, path);
+    if (result == EXIT_OK) {
+        fwrite(stream, 1, size, out.file);
+        result = output_close(&out);
+    }
+    free(stream);
+    return result;
+}
+
+typedef enum extract_format { EXTRACT_NONE, EXTRACT_PPM, EXTRACT_YUV, EXTRACT_STREAM, EXTRACT_UNKNOWN } extract_format;
+
+typedef struct extension {
+    const char    *text;
+    extract_format format;
+    uint32_t       codec;
+} extension;
+
+static const extension extensions[] = {
+    { ".ppm",  EXTRACT_PPM, 0 },
+    { ".yuv",  EXTRACT_YUV, 0 },
+    { ".h265", EXTRACT_STREAM, BZNA_CODEC_H265 },
+    { ".265",  EXTRACT_STREAM, BZNA_CODEC_H265 },
+    { ".hevc", EXTRACT_STREAM, BZNA_CODEC_H265 },
+    { ".h264", EXTRACT_STREAM, BZNA_CODEC_H264 },
+    { ".264",  EXTRACT_STREAM, BZNA_CODEC_H264 },
+    { ".obu",  EXTRACT_STREAM, BZNA_CODEC_AV1 },
+};
+
+static extension extension_of(const char *path)
+{
+    if (!path) return (extension){ NULL, EXTRACT_NONE, 0 };
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < LENGTH(extensions); i++)
+        if (!strcmp(dot, extensions[i].text)) return extensions[i];
+    return (extension){ NULL, EXTRACT_UNKNOWN, 0 };
+}
+
+static void extract_report(const options *o, uint64_t index, const bzna_picture *p)
+{
+    char md5[33] = "";
+    if (o->md5) picture_md5(p, md5);
+    if (o->json) {
+        printf("{\"index\":%" PRIu64 ",\"track\":", index);
+        json_string(o->track);
+        printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32 ",\"md5\":",
+               p->width, p->height, p->frame_width, p->frame_height);
+        json_string(o->md5 ? md5 : NULL);
+        puts("}");
+    } else if (o->md5) {
+        puts(md5);
+    }
+}
+
+static int extract_sample(const options *o, const archive *a, uint64_t index, const extension *as)
+{
+    bzna_error err = error_empty();
+    bytes buffer = { NULL, 0 };
+    bzna_image image;
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_decoder *decoder = NULL;
+    int result = EXIT_OK;
+    if (sample_load(a, index, o->track, &buffer, &image, &err) < 0) {
+        result = complain("%s", err.message);
+    } else if (as->format == EXTRACT_STREAM && as->codec != image.codec) {
+        result = complain("%s: sample %" PRIu64 " is coded as %s: not what %s asks for", o->operand[0], index,
+                          fourcc(image.fourcc).text, as->text);
+    } else if (as->format == EXTRACT_STREAM) {
+        result = extract_stream(&image, o->out);
+    }
+    if (result == EXIT_OK && (as->format != EXTRACT_STREAM || o->md5 || o->json)) {
+        if (bzna_decoder_open(a->context, &decoder, &err) < 0 || bzna_decoder_decode(decoder, &image, &picture, &err) < 0)
+            result = complain("%s: sample %" PRIu64 ": %s", o->operand[0], index, err.message);
+        else if (as->format == EXTRACT_PPM) result = extract_ppm(&picture, o->out);
+        else if (as->format == EXTRACT_YUV) result = extract_planes(&picture, o->out);
+        if (result == EXIT_OK) extract_report(o, index, &picture);
+    }
+    bzna_decoder_close(decoder);
+    free(buffer.data);
+    return result;
+}
+
+static int run_extract(const options *o)
+{
+    archive a;
+    char *end = NULL;
+    errno = 0;
+    uint64_t index = strtoull(o->operand[1], &end, 10);
+    if (end == o->operand[1] || *end || errno || o->operand[1][0] == '-') {
+        complain("INDEX must be a number from 0, not \"%s\"", o->operand[1]);
+        return EXIT_USAGE;
+    }
+    extension as = extension_of(o->out);
+    if (as.format == EXTRACT_UNKNOWN) {
+        complain("%s: the name must end in .ppm, .yuv, .h265, .h264 or .obu", o->out);
+        return EXIT_USAGE;
+    }
+    if (as.format == EXTRACT_NONE && !o->md5 && !o->json) {
+        complain("nothing to do: give -o or --md5");
+        return EXIT_USAGE;
+    }
+    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;
+    int result = extract_sample(o, &a, index, &as);
+    archive_close(&a);
+    return result;
+}
+
+
+/* ---- 6. Verify ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct bad_sample {
+    uint64_t    index;
+    bzna_status status;
+    char       *message;
+} bad_sample;
+
+/* Shared by the checking threads; lock guards next and what follows it. */
+typedef struct checking {
+    const archive  *archive;
+    int             decode;
+    pthread_mutex_t lock;
+    uint64_t        next, done;
+    bad_sample     *bad;
+    size_t          bad_count, bad_room;
+    progress        progress;
+} checking;
+
+/* One sample: its index entries, boxes and ranges; with a decoder its pictures too. */
+static bzna_status check_sample(const archive *a, uint64_t index, bzna_decoder *decoder, bytes *buffer, bzna_error *err)
+{
+    const char *filename;
+    int64_t target;
+    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_image image = { .struct_size = sizeof image }, last = { 0 };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_status status;
+    if ((status = bzna_dataset_sample(a->dataset, index, &sample, err)) < 0 ||
+        (status = bzna_dataset_target(a->dataset, index, &target, err)) < 0 ||
+        (status = sample_filename(a, index, buffer, &filename, err)) < 0) return status;
+    for (uint32_t i = 0; i < sample.image_count && i < BZNA_IMAGES_MAX; i++) {
+        const char *track = sample.image_names[i];
+        if (!decoder) {
+            if ((status = bzna_dataset_image(a->dataset, index, track, NULL, 0, &image, err)) < 0) return status;
+            continue;
+        }
+        if ((status = sample_load(a, index, track, buffer, &image, err)) < 0) return status;
+        /* A small picture is its own thumbnail: the same bytes need not be decoded again. */
+        if (i && image.data_offset == last.data_offset && image.data_size == last.data_size && image.frame_width == last.frame_width &&
+            image.frame_height == last.frame_height) continue;
+        if ((status = bzna_decoder_decode(decoder, &image, &picture, err)) < 0) return status;
+        last = image;
+    }
+    if (sample.image_count) return BZNA_OK;
+    snprintf(err->message, sizeof err->message, "the sample holds no picture");
+    return err->status = BZNA_E_NOT_FOUND;
+}
+
+static void check_note(checking *c, uint64_t index, const bzna_error *err, bzna_status status)
+{
+    if (c->bad_count == c->bad_room) {
+        c->bad_room = c->bad_room ? 2 * c->bad_room : 16;
+        c->bad = checked(realloc(c->bad, c->bad_room * sizeof *c->bad));
+    }
+    c->bad[c->bad_count++] = (bad_sample){ index, status, text_make("%s", err->message[0] ? err->message : bzna_status_text(status)) };
+}
+
+static void *check_thread(void *argument)
+{
+    checking *c = argument;
+    bytes buffer = { NULL, 0 };
+    bzna_decoder *decoder = NULL;
+    if (c->decode) bzna_decoder_open(c->archive->context, &decoder, NULL);     /* run_verify has tried whether it can be */
+    for (;;) {
+        pthread_mutex_lock(&c->lock);
+        uint64_t index = c->next < c->archive->count ? c->next++ : UINT64_MAX;
+        pthread_mutex_unlock(&c->lock);
+        if (index == UINT64_MAX) break;
+        bzna_error err = error_empty();
+        bzna_status status = c->decode && !decoder ? BZNA_E_MEMORY : check_sample(c->archive, index, decoder, &buffer, &err);
+        pthread_mutex_lock(&c->lock);
+        if (status < 0) check_note(c, index, &err, status);
+        progress_show(&c->progress, ++c->done);
+        pthread_mutex_unlock(&c->lock);
+    }
+    bzna_decoder_close(decoder);
+    free(buffer.data);
+    return NULL;
+}
+
+static int bad_order(const void *a, const void *b)
+{
+    uint64_t x = ((const bad_sample *)a)->index, y = ((const bad_sample *)b)->index;
+    return (x > y) - (x < y);
+}
+
+static void verify_report(const options *o, const checking *c)
+{
+    if (o->json) printf("{\"samples\":%" PRIu64 ",\"bad\":[", c->archive->count);
+    for (size_t i = 0; i < c->bad_count; i++) {
+        const bad_sample *bad = &c->bad[i];
+        if (o->json) {
+            printf("%s\n {\"index\":%" PRIu64 ",\"status\":", i ? "," : "", bad->index);
+            json_string(bzna_status_name(bad->status));
+            printf(",\"message\":");
+            json_string(bad->message);
+            putchar('}');
+        } else {
+            printf("sample %" PRIu64 ": %s: ", bad->index, bzna_status_name(bad->status));
+            print_plain(stdout, bad->message);
+            putchar('\n');
+        }
+    }
+    if (o->json) puts(c->bad_count ? "\n]}" : "]}");
+    else if (!c->bad_count) printf("%" PRIu64 " samples, all %s\n", c->archive->count, o->decode ? "decoded" : "in order");
+}
+
+/* Runs body(argument) on `count` threads, this one among them. */
+static void threads_run(int64_t count, void *(*body)(void *), void *argument)
+{
+    pthread_t *threads = checked(calloc((size_t)count, sizeof *threads));
+    int64_t started = 0;
+    while (started < count - 1 && !pthread_create(&threads[started], NULL, body, argument)) started++;
+    body(argument);
+    for (int64_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    free(threads);
+}
+
+static int run_verify(const options *o)
+{
+    archive a;
+    bzna_decoder *decoder = NULL;
+    bzna_error err = error_empty();
+    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;
+    if (o->decode && bzna_decoder_open(a.context, &decoder, &err) < 0) {
+        archive_close(&a);
+        return complain("%s", err.message);
+    }
+    bzna_decoder_close(decoder);
+    checking c = { .archive = &a, .decode = o->decode != 0, .progress = progress_start("samples", a.count) };
+    pthread_mutex_init(&c.lock, NULL);
+    threads_run(o->jobs ? o->jobs : processors(), check_thread, &c);
+    pthread_mutex_destroy(&c.lock);
+    progress_end(&c.progress);
+    if (c.bad_count) qsort(c.bad, c.bad_count, sizeof *c.bad, bad_order);
+    verify_report(o, &c);
+    int result = c.bad_count ? complain("%s: %zu of %" PRIu64 " samples are damaged", o->operand[0], c.bad_count, a.count) : EXIT_OK;
+    for (size_t i = 0; i < c.bad_count; i++) free(c.bad[i].message);
+    free(c.bad);
+    archive_close(&a);
+    return result;
+}
+
+
+/* ---- 7. Batch ----------------------------------------------------------------------------------------------------------- */
+
+static uint32_t decoder_code(const char *name)
+{
+    return !strcmp(name, "software") ? BZNA_DECODER_SOFTWARE : !strcmp(name, "nvdec") ? BZNA_DECODER_NVDEC : BZNA_DECODER_AUTO;
+}
+
+static uint32_t warp_code(const char *name)
+{
+    return !strcmp(name, "random") ? BZNA_WARP_RANDOM_RESIZED_CROP :
+           !strcmp(name, "center") ? BZNA_WARP_CENTER_RESIZED_CROP : BZNA_WARP_NONE;
+}
+
+static int folder_make(const char *path)
+{
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && is_folder(path))) return EXIT_OK;
+    return complain("%s: cannot be made: %s", path, strerror(errno));
+}
+
+enum { CONTACT_GAP_PX = 2 };
+
+/* Writes each picture, and all of them side by side. */
+static int batch_write(const bzna_batch_info *info, const char *folder)
+{
+    uint32_t height = (uint32_t)info->shape[2], width = (uint32_t)info->shape[3], columns = 1;
+    while (columns * columns < info->count) columns++;
+    uint32_t rows = (info->count + columns - 1) / columns;
+    uint32_t sheet_width = columns * (width + CONTACT_GAP_PX) - CONTACT_GAP_PX;
+    uint32_t sheet_height = rows * (height + CONTACT_GAP_PX) - CONTACT_GAP_PX;
+    uint8_t *sheet = checked(calloc((size_t)sheet_width * sheet_height, 3)), *rgb = checked(malloc((size_t)width * height * 3));
+    int result = EXIT_OK;
+    for (uint32_t slot = 0; slot < info->count && result == EXIT_OK; slot++) {
+        const float *planes = (const float *)info->data + (size_t)slot * 3 * width * height;
+        char *path = text_make("%s/%05" PRIu32 ".ppm", folder, slot);
+        uint8_t *corner = sheet + ((size_t)(slot / columns) * (height + CONTACT_GAP_PX) * sheet_width +
+                                   (size_t)(slot % columns) * (width + CONTACT_GAP_PX)) * 3;
+        rgb_from_planes(planes, width, height, rgb, (size_t)width * 3);
+        rgb_from_planes(planes, width, height, corner, (size_t)sheet_width * 3);
+        result = ppm_write(path, rgb, width, height);
+        free(path);
+    }
+    if (result == EXIT_OK) {
+        char *path = text_make("%s/contact.ppm", folder);
+        result = ppm_write(path, sheet, sheet_width, sheet_height);
+        free(path);
+    }
+    free(sheet);
+    free(rgb);
+    return result;
+}
+
+static void batch_row(const archive *a, const bzna_batch *batch, const bzna_batch_info *info, uint32_t slot, int json, bytes *buffer)
+{
+    bzna_error err = error_empty();
+    const char *filename = NULL;
+    char target[24] = "-";
+    if (info->targets[slot] != BZNA_TARGET_NONE) snprintf(target, sizeof target, "%" PRId64, info->targets[slot]);
+    sample_filename(a, info->indices[slot], buffer, &filename, NULL);
+    if (info->status[slot] < 0) bzna_batch_error(batch, slot, &err);
+    if (json) {
+        printf("%s\n {\"slot\":%" PRIu32 ",\"index\":%" PRIu64 ",\"target\":%s,\"filename\":", slot ? "," : "", slot, info->indices[slot],
+               info->targets[slot] == BZNA_TARGET_NONE ? "null" : target);
+        json_string(filename);
+        if (info->status[slot] < 0) printf(",\"error\":"), json_string(err.message);
+        putchar('}');
+        return;
+    }
+    printf("%5" PRIu32 " %8" PRIu64 " %8s  ", slot, info->indices[slot], target);
+    print_plain(stdout, filename ? filename : "-");
+    if (info->status[slot] < 0) printf("  "), print_plain(stdout, err.message);
+    putchar('\n');
+}
+
+static void batch_report(const options *o, const archive *a, bzna_loader *loader, const bzna_batch *batch, const bzna_batch_info *info)
+{
+    bytes buffer = { NULL, 0 };
+    bzna_loader_info who = { .struct_size = sizeof who };
+    bzna_loader_describe(loader, &who, sizeof who);
+    if (o->json) {
+        printf("{\"decoder\":");
+        json_string(who.decoder_name);
+        printf(",\"reason\":");
+        json_string(who.decoder_reason);
+        printf(",\"slots\":[");
+    } else {
+        printf("decoder  %s: %s\n\n%5s %8s %8s  %s\n", who.decoder_name, who.decoder_reason, "slot", "sample", "target", "file name");
+    }
+    for (uint32_t slot = 0; slot < info->count; slot++) batch_row(a, batch, info, slot, o->json != 0, &buffer);
+    if (o->json) puts("\n]}");
+    free(buffer.data);
+}
+
+static int run_batch(const options *o)
+{
+    archive a;
+    bzna_error err = error_empty();
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_loader_config config;
+    int result = EXIT_OK;
+    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;        /* on the CPU: the pixels are to be written */
+    bzna_loader_config_init(&config, sizeof config);
+    config.batch_size = (uint32_t)o->batch;
+    config.width = config.height = (uint32_t)o->size;
+    config.seed = (uint64_t)o->seed;
+    config.order = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
+    config.warp = warp_code(o->warp);
+    config.flip_h = (float)o->flip;
+    config.track = o->track;
+    config.batches_in_flight = 1;
+    if (bzna_loader_open(a.context, a.dataset, &config, &loader, &err) < 0 ||
+        bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) < 0) {
+        result = complain("%s", err.message);
+    } else if (batch && (result = folder_make(o->out)) == EXIT_OK) {
+        bzna_batch_info info = { .struct_size = sizeof info };
+        bzna_batch_describe(batch, &info, sizeof info);
+        result = batch_write(&info, o->out);
+        if (result == EXIT_OK) batch_report(o, &a, loader, batch, &info);
+        if (result == EXIT_OK && info.failed) result = complain("%" PRIu32 " of %" PRIu32 " samples failed", info.failed, info.count);
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    archive_close(&a);
+    return result;
+}
+
+
+/* ---- 8. Bench -----------------------------------------------------------------------------------------------------------
+ *
+ * Two rates of one machine in one run: the whole loader (read, parse, decode, warp, batch), and a bare decoder on each of as many
+ * threads, fed from memory. Their ratio says what the library costs on top of decoding. They take turns in short slices, so that
+ * whatever else the machine does hits both.
+ *
+ * How the loader is paused and counted: nobody takes batches during the decoders' slice, so it fills its bounded number of batches
+ * and stops by itself; the slice begins only when its sample counter stands still. When its turn comes again, the batches that lay
+ * ready, and the first one made after them, are taken without being counted, and the clock starts when that one arrives: from then
+ * to the last batch counted, as much work is under way at the beginning as at the end, and none of it was done during the pause.
+ * Each decoder thread counts the pictures and the time that it was busy itself, whole pictures only. */
+
+enum { BENCH_UNITS_MAX = 4096, BENCH_SLICES_MIN = 4, BENCH_SLICES_MAX = 10 };
+static const uint64_t bench_memory_bytes = UINT64_C(256) << 20;
+
+/* One coded picture in memory. */
+typedef struct unit {
+    bytes      buffer;
+    bzna_image image;
+} unit;
+
+typedef struct bench {
+    const archive  *archive;
+    unit           *units;
+    uint32_t        unit_count;
+    uint32_t        threads;
+    pthread_mutex_t lock;             /* guards what follows */
+    pthread_cond_t  changed;
+    uint64_t        slice;            /* number of the slice under way, from 1 */
+    int64_t         deadline_ns;
+    uint32_t        running;          /* threads that have not finished it */
+    int             quit;
+    uint64_t        loader_pictures, loader_failed;
+    int64_t         loader_ns;
+} bench;
+
+typedef struct bench_thread {
+    bench        *bench;
+    pthread_t     thread;
+    bzna_decoder *decoder;
+    uint32_t      next;               /* unit */
+    uint64_t      pictures, failed;
+    int64_t       busy_ns;
+} bench_thread;
+
+/* Fills memory with samples of a shuffled order, so that they are as mixed as what the loader meets. */
+static int bench_preload(bench *b, const char *track)
+{
+    bzna_error err = error_empty();
+    uint64_t wanted = b->archive->count < BENCH_UNITS_MAX ? b->archive->count : BENCH_UNITS_MAX, total = 0;
+    b->units = checked(calloc((size_t)wanted, sizeof *b->units));
+    for (uint64_t i = 0; i < wanted && total < bench_memory_bytes; i++) {
+        unit *u = &b->units[b->unit_count];
+        if (sample_load(b->archive, bzna_permute(0, 0, b->archive->count, i), track, &u->buffer, &u->image, &err) < 0) continue;
+        total += u->buffer.size;
+        b->unit_count++;
+    }
+    return b->unit_count ? EXIT_OK : complain("%s", err.message);
+}
+
+static void bench_decode_one(bench_thread *t, int counted)
+{
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_status status = bzna_decoder_decode(t->decoder, &t->bench->units[t->next].image, &picture, NULL);
+    t->next = (t->next + t->bench->threads) % t->bench->unit_count;
+    if (counted && status < 0)  t->failed++;
+    if (counted && status >= 0) t->pictures++;
+}
+
+static void *bench_thread_body(void *argument)
+{
+    bench_thread *t = argument;
+    bench *b = t->bench;
+    bench_decode_one(t, 0);                       /* the decoder sets itself up with its first picture */
+    for (uint64_t seen = 0;; seen++) {
+        pthread_mutex_lock(&b->lock);
+        while (b->slice == seen && !b->quit) pthread_cond_wait(&b->changed, &b->lock);
+        int quit = b->quit;
+        int64_t deadline = b->deadline_ns;
+        pthread_mutex_unlock(&b->lock);
+        if (quit) return NULL;
+        int64_t start = now_ns(), now;
+        do {
+            bench_decode_one(t, 1);
+            now = now_ns();
+        } while (now < deadline);
+        t->busy_ns += now - start;
+        pthread_mutex_lock(&b->lock);
+        b->running--;
+        pthread_cond_broadcast(&b->changed);
+        pthread_mutex_unlock(&b->lock);
+    }
+}
+
+static void bench_decoder_slice(bench *b, int64_t slice_ns)
+{
+    pthread_mutex_lock(&b->lock);
+    b->running = b->threads;
+    b->deadline_ns = now_ns() + slice_ns;
+    b->slice++;
+    pthread_cond_broadcast(&b->changed);
+    while (b->running) pthread_cond_wait(&b->changed, &b->lock);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Takes one batch. Returns its number of pictures, or 0 after complaining. */
+static uint32_t bench_take(bench *b, bzna_loader *loader, int counted)
+{
+    bzna_error err = error_empty();
+    bzna_batch *batch = NULL;
+    if (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) != BZNA_OK) return complain("%s", err.message), 0;
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_release(batch);
+    if (counted) b->loader_pictures += info.count, b->loader_failed += info.failed;
+    return info.count;
+}
+
+static int bench_loader_slice(bench *b, bzna_loader *loader, uint32_t batches_in_flight, int64_t slice_ns)
+{
+    for (uint32_t i = 0; i <= batches_in_flight; i++)
+        if (!bench_take(b, loader, 0)) return EXIT_INPUT;
+    int64_t start = now_ns(), now;
+    do {
+        if (!bench_take(b, loader, 1)) return EXIT_INPUT;
+        now = now_ns();
+    } while (now - start < slice_ns);
+    b->loader_ns += now - start;
+    return EXIT_OK;
+}
+
+/* Waits until the loader has filled all its batches: a fifth of a second without a sample finished, ten seconds at most. */
+static void bench_wait_idle(bzna_loader *loader)
+{
+    bzna_loader_stats stats = { .struct_size = sizeof stats };
+    uint64_t last = UINT64_MAX;
+    for (int still = 0, polls = 0; still < 10 && polls < 500; polls++) {
+        bzna_loader_statistics(loader, &stats, sizeof stats);
+        still = stats.samples == last ? still + 1 : 0;
+        last = stats.samples;
+        sleep_ns(20000000);
+    }
+}
+
+static void bench_report(const options *o, const bench *b, bzna_loader *loader, double decode_rate)
+{
+    bzna_loader_info who = { .struct_size = sizeof who };
+    bzna_loader_stats s = { .struct_size = sizeof s };
+    double seconds = (double)b->loader_ns * 1e-9, rate = seconds > 0 ? (double)(b->loader_pictures - b->loader_failed) / seconds : 0;
+    bzna_loader_describe(loader, &who, sizeof who);
+    bzna_loader_statistics(loader, &s, sizeof s);
+    if (o->json) {
+        printf("{\"images_per_second\":%.2f,\"decode_only_images_per_second\":", rate);
+        if (who.decoder == BZNA_DECODER_SOFTWARE) printf("%.2f", decode_rate);
+        else                                      fputs("null", stdout);
+        printf(",\"decoder\":\"%s\",\"threads\":%" PRIu32 ",\"samples\":%" PRIu64 ",\"seconds\":%.3f}\n",
+               who.decoder == BZNA_DECODER_SOFTWARE ? "software" : "nvdec", who.threads, b->archive->count, seconds);
+        return;
+    }
+    printf("decoder      %s: %s\n", who.decoder_name, who.decoder_reason);
+    printf("loader       %10.1f pictures/s  %" PRIu32 " decoder threads, %" PRIu32 " reader threads, %" PRIu32 " batches in flight, %.1f s\n",
+           rate, who.threads, who.reader_threads, who.batches_in_flight, seconds);
+    if (who.decoder == BZNA_DECODER_SOFTWARE)
+        printf("decode only  %10.1f pictures/s  the loader reaches %.1f %%\n", decode_rate,
+               decode_rate > 0 ? 100 * rate / decode_rate : 0);
+    else
+        printf("decode only           -             single pictures are decoded in software only\n");
+    double n = s.samples ? (double)s.samples : 1;
+    printf("\nsince the loader was opened: %" PRIu64 " batches, %" PRIu64 " samples, %" PRIu64 " failed, %.1f MB read\n",
+           s.batches, s.samples, s.samples_failed, (double)s.bytes_read * 1e-6);
+    printf("busy, us a sample: read %.1f, decode %.1f, warp %.1f\n", (double)s.read_ns / n * 1e-3, (double)s.decode_ns / n * 1e-3,
+           (double)s.warp_ns / n * 1e-3);
+    printf("waiting, s: readers %.2f, decoders %.2f, consumer %.2f (readers and decoders rest while decoding alone is timed)\n",
+           (double)s.reader_wait_ns * 1e-9, (double)s.decoder_wait_ns * 1e-9, (double)s.consumer_wait_ns * 1e-9);
+}
+
+/* The slices, one of each kind in turn. */
+static int bench_measure(const options *o, bench *b, bzna_loader *loader, const bzna_loader_info *who)
+{
+    int slices = o->seconds < BENCH_SLICES_MIN ? BENCH_SLICES_MIN : o->seconds > BENCH_SLICES_MAX ? BENCH_SLICES_MAX :
+                 (int)o->seconds;
+    int64_t slice_ns = (int64_t)(o->seconds * 1e9) / slices;
+    bench_thread *threads = checked(calloc(b->threads, sizeof *threads));
+    bzna_error err = error_empty();
+    int result = EXIT_OK;
+    uint32_t started = 0;
+    double decode_rate = 0;
+    for (; who->decoder == BZNA_DECODER_SOFTWARE && started < b->threads && result == EXIT_OK; started++) {
+        threads[started].bench = b;
+        threads[started].next = started % b->unit_count;
+        if (bzna_decoder_open(b->archive->context, &threads[started].decoder, &err) < 0) {
+            result = complain("%s", err.message);
+            break;
+        }
+        if (pthread_create(&threads[started].thread, NULL, bench_thread_body, &threads[started])) {
+            bzna_decoder_close(threads[started].decoder);
+            result = complain("a thread could not be started");
+            break;
+        }
+    }
+    for (int i = 0; i < slices && result == EXIT_OK; i++) {
+        result = bench_loader_slice(b, loader, who->batches_in_flight, slice_ns);
+        bench_wait_idle(loader);
+        if (result == EXIT_OK && started) bench_decoder_slice(b, slice_ns);
+    }
+    pthread_mutex_lock(&b->lock);
+    b->quit = 1;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+    for (uint32_t i = 0; i < started; i++) {
+        pthread_join(threads[i].thread, NULL);
+        bzna_decoder_close(threads[i].decoder);
+        if (threads[i].busy_ns > 0) decode_rate += (double)threads[i].pictures / ((double)threads[i].busy_ns * 1e-9);
+    }
+    free(threads);
+    if (result == EXIT_OK) bench_report(o, b, loader, decode_rate);
+    return result;
+}
+
+static int run_bench(const options *o)
+{
+    archive a;
+    bzna_error err = error_empty();
+    bzna_loader *loader = NULL;
+    bzna_loader_config config;
+    bzna_loader_info who = { .struct_size = sizeof who };
+    bench b = { .archive = &a };
+    int result;
+    if (archive_open(&a, o->operand[0], !strcmp(o->decoder, "software") ? BZNA_DEVICE_CPU : BZNA_DEVICE_AUTO)) return EXIT_INPUT;
+    pthread_mutex_init(&b.lock, NULL);
+    pthread_cond_init(&b.changed, NULL);
+    bzna_loader_config_init(&config, sizeof config);
+    config.batch_size = (uint32_t)o->batch;
+    config.width = config.height = (uint32_t)o->size;
+    config.order = BZNA_ORDER_SHUFFLE;
+    config.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.flip_h = 0.5f;
+    config.epochs = BZNA_EPOCHS_ENDLESS;
+    config.threads = (uint32_t)o->threads;
+    config.decoder = decoder_code(o->decoder);
+    config.track = o->track;
+    if ((result = bench_preload(&b, o->track)) == EXIT_OK) {
+        if (bzna_loader_open(a.context, a.dataset, &config, &loader, &err) < 0) result = complain("%s", err.message);
+    }
+    if (result == EXIT_OK) {
+        bzna_loader_describe(loader, &who, sizeof who);
+        b.threads = who.threads;
+        bench_wait_idle(loader);
+        result = bench_measure(o, &b, loader, &who);
+    }
+    if (result == EXIT_OK && b.loader_failed)
+        result = complain("%" PRIu64 " of %" PRIu64 " pictures failed: see bzna verify --decode", b.loader_failed, b.loader_pictures);
+    bzna_loader_close(loader);
+    for (uint32_t i = 0; i < b.unit_count; i++) free(b.units[i].buffer.data);
+    free(b.units);
+    pthread_cond_destroy(&b.changed);
+    pthread_mutex_destroy(&b.lock);
+    archive_close(&a);
+    return result;
+}
+
+
+/* ---- 9. Pack: reading pictures ------------------------------------------------------------------------------------------
+ *
+ * A file is read whole, libavformat recognises it by its content (by its name only where content cannot tell, TGA for one), and
+ * libavcodec decodes its first picture, strictly: a picture that is cut off or damaged is unreadable, not half grey. Names are
+ * never given to libavformat as such: "100%d.jpg" is a file, not a sequence.
+ *
+ * Turning: the EXIF orientation of JPEG, PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
+ * libavcodec tells of it depends on format and version.
+ * Colour: everything becomes 8-bit 4:2:0, full range, BT.601, chroma centred, as in JPEG. An alpha channel is dropped, as ffmpeg
+ * and PIL's convert("RGB") do: transparent pixels show the colour stored in them. Colour profiles are not applied. */
+
+enum { EDGE_MAX_PX = 16384 };
+static const int64_t file_max_bytes = INT64_C(1) << 30;
+
+/* What libavcodec first complained about on this thread since this was emptied. */
+static _Thread_local char av_complaint[200];
+
+static void av_log_quiet(void *object, int level, const char *format, va_list arguments)
+{
+    (void)object;
+    if (level > AV_LOG_ERROR || av_complaint[0]) return;
+    if (!strncmp(format, "Unknown or unsupported tag", 26)) return;        /* TIFF's private tags do no harm */
+    vsnprintf(av_complaint, sizeof av_complaint, format, arguments);
+    av_complaint[strcspn(av_complaint, "\r\n")] = 0;
+}
+
+/* A reason as text, from an AVERROR and the complaint that went with it. */
+static char *av_reason(const char *what, int code)
+{
+    char text[AV_ERROR_MAX_STRING_SIZE] = "";
+    av_strerror(code, text, sizeof text);
+    if (av_complaint[0]) return text_make("%s: %s (%s)", what, av_complaint, text);
+    return text_make("%s: %s", what, text);
+}
+
+/* Reads a file into a packet. Returns NULL or the reason. */
+static char *file_read(const char *path, AVPacket *packet)
+{
+    struct stat status;
+    if (stat(path, &status)) return text_make("cannot be opened: %s", strerror(errno));
+    if (!S_ISREG(status.st_mode)) return text_make("not a regular file");
+    if (status.st_size == 0) return text_make("the file is empty");
+    if (status.st_size > file_max_bytes) return text_make("the file is larger than 1 GiB");
+    FILE *file = fopen(path, "rb");
+    if (!file) return text_make("cannot be opened: %s", strerror(errno));
+    if (av_new_packet(packet, (int)status.st_size) < 0) { fclose(file); return text_make("out of memory"); }
+    size_t size = fread(packet->data, 1, (size_t)packet->size, file);
+    fclose(file);
+    return size == (size_t)packet->size ? NULL : text_make("cannot be read");
+}
+
+/* A packet's bytes as libavformat's input. */
+typedef struct memory_input {
+    const AVPacket *packet;
+    int64_t         position;
+} memory_input;
+
+static int memory_read(void *user, uint8_t *dst, int size)
+{
+    memory_input *input = user;
+    int64_t left = input->packet->size - input->position;
+    if (left <= 0) return AVERROR_EOF;
+    if (size > left) size = (int)left;
+    memcpy(dst, input->packet->data + input->position, (size_t)size);
+    input->position += size;
+    return size;
+}
+
+static int64_t memory_seek(void *user, int64_t offset, int whence)
+{
+    memory_input *input = user;
+    if (whence == AVSEEK_SIZE) return input->packet->size;
+    int64_t position = whence == SEEK_SET ? offset : whence == SEEK_CUR ? input->position + offset : input->packet->size + offset;
+    if (position < 0 || position > input->packet->size) return AVERROR(EINVAL);
+    return input->position = position;
+}
+
+/* A decoder must not allocate a picture that could not be packed. */
+static int limited_get_buffer(AVCodecContext *decoder, AVFrame *frame, int flags)
+{
+    if (frame->width > EDGE_MAX_PX || frame->height > EDGE_MAX_PX) {
+        av_log(decoder, AV_LOG_ERROR, "%d x %d pixels: an edge may have %d\n", frame->width, frame->height, (int)EDGE_MAX_PX);
+        return AVERROR(EINVAL);
+    }
+    return avcodec_default_get_buffer2(decoder, frame, flags);
+}
+
+/* Decodes the first picture of a packet. Returns NULL or the reason. */
+static char *packet_decode(const AVCodecParameters *parameters, const AVPacket *packet, AVFrame *frame)
+{
+    const AVCodec *codec = avcodec_find_decoder(parameters->codec_id);
+    if (!codec) return text_make("no decoder for %s", avcodec_get_name(parameters->codec_id));
+    AVCodecContext *decoder = checked(avcodec_alloc_context3(codec));
+    int result = avcodec_parameters_to_context(decoder, parameters);
+    decoder->thread_count = 1;
+    /* Strictly, but for TIFF, where strictness is to refuse unknown tags: there, any complaint counts instead. */
+    int is_tiff = parameters->codec_id == AV_CODEC_ID_TIFF;
+    decoder->err_recognition = is_tiff ? 0 : AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE;
+    decoder->get_buffer2 = limited_get_buffer;
+    if (result >= 0) result = avcodec_open2(decoder, codec, NULL);
+    if (result >= 0) result = avcodec_send_packet(decoder, packet);
+    if (result >= 0) result = avcodec_send_packet(decoder, NULL);
+    if (result >= 0) result = avcodec_receive_frame(decoder, frame);
+    avcodec_free_context(&decoder);
+    if (result < 0) return av_reason("cannot be decoded", result);
+    if (is_tiff && av_complaint[0]) return text_make("the picture is damaged: %s", av_complaint);
+    if (frame->width > EDGE_MAX_PX || frame->height > EDGE_MAX_PX)             /* decoders with buffers of their own */
+        return text_make("%d x %d pixels: an edge may have %d", frame->width, frame->height, (int)EDGE_MAX_PX);
+    if (frame->decode_error_flags || (frame->flags & AV_FRAME_FLAG_CORRUPT)) return text_make("the picture is damaged");
+    return NULL;
+}
+
+/* Whether a container is one of pictures: a film or a song's cover is not what a folder of pictures is meant to hold. */
+static int is_picture_format(const AVFormatContext *format)
+{
+    const char *name = format->iformat->name;
+    size_t length = strlen(name);
+    const AVDictionaryEntry *brand = av_dict_get(format->metadata, "major_brand", NULL, 0);
+    return (length > 5 && !strcmp(name + length - 5, "_pipe")) || !strcmp(name, "image2pipe") || !strcmp(name, "gif") ||
+           !strcmp(name, "apng") || !strcmp(name, "ico") || (brand && !strcmp(brand->value, "avif"));
+}
+
+/* Formats that libavformat does not always know by their content. */
+static enum AVCodecID codec_by_name(const char *path)
+{
+    static const struct { const char *extensions; enum AVCodecID codec; } table[] = {
+        { "tga", AV_CODEC_ID_TARGA }, { "pcx", AV_CODEC_ID_PCX }, { "ppm|pnm", AV_CODEC_ID_PPM }, { "pgm", AV_CODEC_ID_PGM },
+        { "pbm", AV_CODEC_ID_PBM }, { "pam", AV_CODEC_ID_PAM }, { "ras|sun", AV_CODEC_ID_SUNRAST },
+    };
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < LENGTH(table); i++)
+        if (is_choice(table[i].extensions, dot + 1)) return table[i].codec;
+    return AV_CODEC_ID_NONE;
+}
+
+/* Opens a file in memory: by content, else by name. */
+static int format_open(AVFormatContext **format, const char *path)
+{
+    AVIOContext *pb = (*format)->pb;
+    enum AVCodecID guess = codec_by_name(path);
+    int result = avformat_open_input(format, NULL, NULL, NULL);
+    if (result >= 0 || guess == AV_CODEC_ID_NONE) return result;
+    *format = checked(avformat_alloc_context());         /* a failed opening has freed the first one */
+    avio_seek(pb, 0, SEEK_SET);
+    (*format)->pb = pb;
+    (*format)->video_codec_id = guess;
+    return avformat_open_input(format, NULL, av_find_input_format("image2pipe"), NULL);
+}
+
+/* Decodes the first picture of a file in memory. Returns NULL or the reason. */
+static char *file_decode(const AVPacket *file, const char *path, AVFrame *frame)
+{
+    enum { IO_BYTES = 32768 };
+    memory_input input = { file, 0 };
+    char *reason = NULL;
+    AVFormatContext *format = checked(avformat_alloc_context());
+    AVIOContext *pb = checked(avio_alloc_context(checked(av_malloc(IO_BYTES)), IO_BYTES, 0, &input, memory_read, NULL, memory_seek));
+    format->pb = pb;
+    int result = format_open(&format, path);
+    av_complaint[0] = 0;
+    if (result < 0) {
+        reason = text_make("not a picture that libavformat knows");
+    } else if (!is_picture_format(format)) {
+        reason = text_make("not a picture: %s", format->iformat->long_name);
+    } else if (strstr(format->iformat->name, "pipe") && format->nb_streams == 1) {
+        reason = packet_decode(format->streams[0]->codecpar, file, frame);        /* the file is one packet */
+    } else {
+        AVPacket *packet = checked(av_packet_alloc());
+        int stream = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
+        result = stream < 0 ? stream : av_read_frame(format, packet);
+        reason = result < 0 ? av_reason("cannot be read", result) :
+                 packet_decode(format->streams[packet->stream_index]->codecpar, packet, frame);
+        av_packet_free(&packet);
+    }
+    avformat_close_input(&format);
+    av_freep(&pb->buffer);
+    avio_context_free(&pb);
+    return reason;
+}
+
+/* A number of `size` bytes at an offset, 0 beyond the end. */
+static uint32_t number_at(const uint8_t *data, size_t data_size, size_t offset, size_t size, int little)
+{
+    uint32_t number = 0;
+    if (offset > data_size || size > data_size - offset) return 0;
+    for (size_t i = 0; i < size; i++) number = number << 8 | data[offset + (little ? size - 1 - i : i)];
+    return number;
+}
+
+/* The orientation in a TIFF structure, which is what EXIF data is: tag 0x0112 of the first directory. */
+static int tiff_orientation(const uint8_t *data, size_t size)
+{
+    if (size >= 6 && !memcmp(data, "Exif\0\0", 6)) data += 6, size -= 6;
+    if (size < 8 || (memcmp(data, "II*\0", 4) && memcmp(data, "MM\0*", 4))) return 1;
+    int little = data[0] == 'I';
+    size_t directory = number_at(data, size, 4, 4, little), count = number_at(data, size, directory, 2, little);
+    for (size_t i = 0; i < count; i++) {
+        size_t entry = directory + 2 + 12 * i;
+        if (number_at(data, size, entry, 2, little) != 0x0112) continue;
+        uint32_t value = number_at(data, size, entry + 8, 2, little);
+        return value >= 1 && value <= 8 ? (int)value : 1;
+    }
+    return 1;
+}
+
+/* The orientation in a file: in JPEG's APP1, PNG's eXIf, WebP's EXIF, or TIFF itself; 1 when it has none. */
+static int file_orientation(const uint8_t *data, size_t size)
+{
+    if (size > 4 && data[0] == 0xFF && data[1] == 0xD8) {
+        for (size_t at = 2; at + 4 <= size && data[at] == 0xFF && data[at + 1] != 0xDA;) {
+            size_t length = number_at(data, size, at + 2, 2, 0);
+            if (data[at + 1] == 0xFF) { at++; continue; }                              /* fill bytes */
+            if (length < 2 || length > size - at - 2) break;
+            if (data[at + 1] == 0xE1 && length >= 8 && !memcmp(data + at + 4, "Exif\0\0", 6))
+                return tiff_orientation(data + at + 4, length - 2);
+            at += 2 + length;
+        }
+        return 1;
+    }
+    int png = size > 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8);
+    int webp = size > 12 && !memcmp(data, "RIFF", 4) && !memcmp(data + 8, "WEBP", 4);
+    if (!png && !webp) return tiff_orientation(data, size);
+    for (size_t at = png ? 8 : 12; at + 8 <= size;) {
+        size_t length = number_at(data, size, at + (png ? 0 : 4), 4, webp);
+        if (length > size - at - 8) break;
+        if (!memcmp(data + at + (png ? 4 : 0), png ? "eXIf" : "EXIF", 4)) return tiff_orientation(data + at + 8, length);
+        at += 8 + length + (png ? 4 : length & 1);
+    }
+    return 1;
+}
+
+
+/* ---- 10. Pack: coding pictures -------------------------------------------------------------------------------------------
+ *
+ * The full picture stands in the top left corner of a frame whose edges are multiples of 512, a picture that does not fit 512x512
+ * gets a thumbnail, longest edge 512, in a frame of 512x512; the rest of a frame repeats the picture's last column and row. Each
+ * frame is coded alone, by an encoder of its own with one thread: so the bytes do not depend on how many run side by side. */
+
+enum { FRAME_STEP_PX = 512 };
+
+static int half_up(int size) { return (size + 1) / 2; }
+
+static AVFrame *frame_make(enum AVPixelFormat format, int width, int height)
+{
+    AVFrame *frame = checked(av_frame_alloc());
+    frame->format = format;
+    frame->width = width;
+    frame->height = height;
+    if (av_frame_get_buffer(frame, 0) < 0) exit(complain("out of memory"));
+    return frame;
+}
+
+/* A "yuvj" format is its "yuv" format in full range. */
+static enum AVPixelFormat plain_format(enum AVPixelFormat format, int *full_range)
+{
+    static const struct { enum AVPixelFormat old, plain; } table[] = {
+        { AV_PIX_FMT_YUVJ420P, AV_PIX_FMT_YUV420P }, { AV_PIX_FMT_YUVJ422P, AV_PIX_FMT_YUV422P },
+        { AV_PIX_FMT_YUVJ444P, AV_PIX_FMT_YUV444P }, { AV_PIX_FMT_YUVJ440P, AV_PIX_FMT_YUV440P },
+        { AV_PIX_FMT_YUVJ411P, AV_PIX_FMT_YUV411P },
+    };
+    for (size_t i = 0; i < LENGTH(table); i++)
+        if (table[i].old == format) return *full_range = 1, table[i].plain;
+    return format;
+}
+
+/* Scales src into the top left width x height pixels of dst, full-range BT.601. Returns NULL or the reason. */
+static char *frame_convert(const AVFrame *src, AVFrame *dst, int width, int height)
+{
+    int full_range = src->color_range == AVCOL_RANGE_JPEG;
+    enum AVPixelFormat format = plain_format((enum AVPixelFormat)src->format, &full_range);
+    if (!sws_isSupportedInput(format)) return text_make("pixel format %s cannot be converted", av_get_pix_fmt_name(format));
+    int same_size = width == src->width && height == src->height;
+    int flags = (same_size ? SWS_AREA : SWS_LANCZOS) | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT;
+    int matrix = src->colorspace == AVCOL_SPC_RGB || src->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_ITU601 : (int)src->colorspace;
+    struct SwsContext *scaler = checked(sws_alloc_context());
+    av_opt_set_int(scaler, "srcw", src->width, 0);
+    av_opt_set_int(scaler, "srch", src->height, 0);
+    av_opt_set_int(scaler, "src_format", format, 0);
+    av_opt_set_int(scaler, "src_range", full_range, 0);
+    av_opt_set_int(scaler, "dstw", width, 0);
+    av_opt_set_int(scaler, "dsth", height, 0);
+    av_opt_set_int(scaler, "dst_format", dst->format, 0);
+    av_opt_set_int(scaler, "dst_range", 1, 0);
+    av_opt_set_int(scaler, "sws_flags", flags, 0);
+    int result = sws_init_context(scaler, NULL, NULL);
+    if (result >= 0) {
+        sws_setColorspaceDetails(scaler, sws_getCoefficients(matrix), full_range, sws_getCoefficients(SWS_CS_ITU601), 1,
+                                 0, 1 << 16, 1 << 16);
+        result = sws_scale(scaler, (const uint8_t *const *)src->data, src->linesize, 0, src->height, dst->data, dst->linesize);
+    }
+    sws_freeContext(scaler);
+    return result < 0 ? av_reason("cannot be converted", result) : NULL;
+}
+
+/* Turns a 4:4:4 frame as an EXIF orientation asks. */
+static AVFrame *frame_turn(const AVFrame *src, int orientation)
+{
+    int swap = orientation >= 5, w = src->width, h = src->height;
+    int flip_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;      /* of the source */
+    int flip_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+    AVFrame *dst = frame_make((enum AVPixelFormat)src->format, swap ? h : w, swap ? w : h);
+    dst->color_range = src->color_range;
+    dst->colorspace = src->colorspace;
+    for (int plane = 0; plane < 3; plane++)
+        for (int y = 0; y < dst->height; y++)
+            for (int x = 0; x < dst->width; x++) {
+                int from_x = swap ? y : x, from_y = swap ? x : y;
+                if (flip_x) from_x = w - 1 - from_x;
+                if (flip_y) from_y = h - 1 - from_y;
+                dst->data[plane][y * dst->linesize[plane] + x] = src->data[plane][from_y * src->linesize[plane] + from_x];
+            }
+    return dst;
+}
+
+/* Replaces *frame by the turned picture, in 4:4:4 so that no chroma sample has to be split. */
+static char *frame_orient(AVFrame **frame, int orientation)
+{
+    if (orientation == 1) return NULL;
+    AVFrame *full = frame_make(AV_PIX_FMT_YUV444P, (*frame)->width, (*frame)->height);
+    char *reason = frame_convert(*frame, full, full->width, full->height);
+    full->color_range = AVCOL_RANGE_JPEG;
+    full->colorspace = AVCOL_SPC_BT470BG;
+    if (!reason) {
+        av_frame_free(frame);
+        *frame = frame_turn(full, orientation);
+    }
+    av_frame_free(&full);
+    return reason;
+}
+
+/* Repeats the last column and row of the top left width x height pixels over the rest of a 4:2:0 frame. */
+static void frame_smear(AVFrame *frame, int width, int height)
+{
+    for (int plane = 0; plane < 3; plane++) {
+        int w = plane ? half_up(width) : width, h = plane ? half_up(height) : height;
+        int frame_w = plane ? half_up(frame->width) : frame->width, frame_h = plane ? half_up(frame->height) : frame->height;
+        ptrdiff_t pitch = frame->linesize[plane];
+        uint8_t *top = frame->data[plane], *last = top + (h - 1) * pitch;
+        for (uint8_t *row = top; row <= last; row += pitch) memset(row + w, row[w - 1], (size_t)(frame_w - w));
+        for (int y = h; y < frame_h; y++) memcpy(top + y * pitch, last, (size_t)frame_w);
+    }
+}
+
+static AVCodecContext *encoder_make(const options *o, const AVFrame *frame)
+{
+    int h265 = !strcmp(o->codec, "h265");
+    const AVCodec *codec = avcodec_find_encoder_by_name(h265 ? "libx265" : "libx264");
+    if (!codec) return NULL;
+    AVCodecContext *encoder = checked(avcodec_alloc_context3(codec));
+    encoder->width = frame->width;
+    encoder->height = frame->height;
+    encoder->pix_fmt = AV_PIX_FMT_YUV420P;
+    encoder->time_base = (AVRational){ 1, 20 };
+    encoder->framerate = (AVRational){ 20, 1 };
+    encoder->thread_count = 1;
+    encoder->color_range = AVCOL_RANGE_JPEG;
+    encoder->color_primaries = AVCOL_PRI_BT709;
+    encoder->color_trc = AVCOL_TRC_IEC61966_2_1;
+    encoder->colorspace = AVCOL_SPC_BT470BG;
+    encoder->chroma_sample_location = AVCHROMA_LOC_CENTER;
+    av_opt_set(encoder->priv_data, "preset", o->preset, 0);
+    av_opt_set_double(encoder->priv_data, "crf", o->crf, 0);
+    /* Each encoder gets one picture. keyint=2, since x265 marks streams of keyint=1 with the profile Main Intra, which hardware
+     * decoders need not know; and ref=1, so that a decoder keeps no more surfaces than it must. */
+    if (h265) av_opt_set(encoder->priv_data, "x265-params",
+                         "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0", 0);
+    else      av_opt_set(encoder->priv_data, "x264-params", "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1", 0);
+    av_opt_set(encoder->priv_data, "profile", h265 ? "main" : "high", 0);
+    return encoder;
+}
+
+/* The next start code (00) 00 00 01 at or after data + from, or size. */
+static size_t start_code(const uint8_t *data, size_t size, size_t from)
+{
+    for (size_t at = from; at + 3 <= size; at++)
+        if (!data[at] && !data[at + 1] && data[at + 2] == 1) return at > from && !data[at - 1] ? at - 1 : at;
+    return size;
+}
+
+/* Drops SEI from an Annex B access unit: the encoder's banner would be stored with every picture. */
+static void drop_sei(AVPacket *packet, int h265)
+{
+    uint8_t *data = packet->data;
+    size_t size = (size_t)packet->size, kept = 0;
+    for (size_t at = start_code(data, size, 0); at < size;) {
+        size_t next = start_code(data, size, at + 4), header_at = at + (data[at + 2] == 1 ? 3 : 4);
+        uint8_t header = header_at < size ? data[header_at] : 0;
+        int type = h265 ? header >> 1 & 63 : header & 31;
+        if (h265 ? type != 39 && type != 40 : type != 6) {
+            memmove(data + kept, data + at, next - at);
+            kept += next - at;
+        }
+        at = next;
+    }
+    av_shrink_packet(packet, (int)kept);
+}
+
+/* Codes one frame as one access unit, parameter sets included. Returns NULL or the reason. */
+static char *frame_encode(const options *o, AVFrame *frame, AVPacket *packet)
+{
+    AVCodecContext *encoder = encoder_make(o, frame);
+    if (!encoder) return text_make("this libavcodec has no %s", !strcmp(o->codec, "h265") ? "libx265" : "libx264");
+    frame->pts = 0;
+    frame->color_range = AVCOL_RANGE_JPEG;
+    frame->pict_type = AV_PICTURE_TYPE_I;
+    int result = avcodec_open2(encoder, encoder->codec, NULL);
+    if (result >= 0) result = avcodec_send_frame(encoder, frame);
+    if (result >= 0) result = avcodec_send_frame(encoder, NULL);
+    if (result >= 0) result = avcodec_receive_packet(encoder, packet);
+    avcodec_free_context(&encoder);
+    if (result >= 0 && av_packet_make_writable(packet) < 0) result = AVERROR(ENOMEM);
+    if (result < 0) return av_reason("cannot be encoded", result);
+    drop_sei(packet, !strcmp(o->codec, "h265"));
+    return NULL;
+}
+
+/* One picture, coded. */
+typedef struct coded {
+    AVPacket *packet;                 /* NULL: there is none */
+    int       width, height, frame_width, frame_height;
+} coded;
+
+/* A picture of any size as width x height pixels in a padded frame. Returns NULL or the reason. */
+static char *picture_code(const options *o, const AVFrame *picture, int width, int height, coded *result)
+{
+    result->width = width;
+    result->height = height;
+    result->frame_width = (width + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX;
+    result->frame_height = (height + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX;
+    AVFrame *frame = frame_make(AV_PIX_FMT_YUV420P, result->frame_width, result->frame_height);
+    char *reason = frame_convert(picture, frame, width, height);
+    if (!reason) {
+        frame_smear(frame, width, height);
+        result->packet = checked(av_packet_alloc());
+        reason = frame_encode(o, frame, result->packet);
+    }
+    av_frame_free(&frame);
+    return reason;
+}
+
+static char *picture_code_both(const options *o, const AVFrame *picture, coded *input, coded *thumb)
+{
+    int w = picture->width, h = picture->height, longest = w > h ? w : h;
+    char *reason = picture_code(o, picture, w, h, input);
+    if (reason || longest <= FRAME_STEP_PX) return reason;
+    int thumb_w = w * FRAME_STEP_PX / longest, thumb_h = h * FRAME_STEP_PX / longest;
+    return picture_code(o, picture, thumb_w ? thumb_w : 1, thumb_h ? thumb_h : 1, thumb);
+}
+
+/* A file as a coded picture and, when it does not fit, a thumbnail. Returns NULL or the reason. */
+static char *file_code(const options *o, const char *path, coded *input, coded *thumb)
+{
+    AVPacket *file = checked(av_packet_alloc());
+    AVFrame *picture = checked(av_frame_alloc());
+    av_complaint[0] = 0;
+    char *reason = file_read(path, file);
+    if (!reason) reason = file_decode(file, path, picture);
+    if (!reason) reason = frame_orient(&picture, file_orientation(file->data, (size_t)file->size));
+    if (!reason) reason = picture_code_both(o, picture, input, thumb);
+    av_frame_free(&picture);
+    av_packet_free(&file);
+    return reason;
+}
+
+
+/* ---- 11. Pack: folders and threads -------------------------------------------------------------------------------------- */
+
+/* A file to pack. */
+typedef struct entry {
+    char   *path;
+    char   *reason;                   /* why it cannot be packed; NULL: nothing is known against it */
+    int64_t target;
+} entry;
+
+typedef struct list {
+    char **names;
+    size_t count, room;
+} list;
+
+typedef struct entries {
+    entry *list;
+    size_t count, room;
+    list   classes;
+} entries;
+
+static void list_add(list *l, char *name)
+{
+    if (l->count == l->room) {
+        l->room = l->room ? 2 * l->room : 64;
+        l->names = checked(realloc(l->names, l->room * sizeof *l->names));
+    }
+    l->names[l->count++] = name;
+}
+
+static void list_free(list *l)
+{
+    for (size_t i = 0; i < l->count; i++) free(l->names[i]);
+    free(l->names);
+}
+
+static void entries_add(entries *e, char *path, int64_t target, char *reason)
+{
+    if (e->count == e->room) {
+        e->room = e->room ? 2 * e->room : 64;
+        e->list = checked(realloc(e->list, e->room * sizeof *e->list));
+    }
+    e->list[e->count++] = (entry){ path, reason, target };
+}
+
+static int name_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* The names in a folder, sorted, without those that begin with a dot. Returns 0, or errno. */
+static int folder_names(const char *path, list *names)
+{
+    DIR *folder = opendir(path);
+    struct dirent *item;
+    if (!folder) return errno;
+    while ((item = readdir(folder)))
+        if (item->d_name[0] != '.') list_add(names, text_make("%s", item->d_name));
+    closedir(folder);
+    if (names->count) qsort(names->names, names->count, sizeof *names->names, name_order);
+    return 0;
+}
+
+enum { FOLDER_DEPTH_MAX = 16 };       /* a symbolic link may lead back up */
+
+/* Adds what a class folder holds, sub-folders included. Consumes path. */
+static void folder_collect(entries *e, char *path, int64_t target, int depth)
+{
+    list names = { NULL, 0, 0 };
+    int error = depth > FOLDER_DEPTH_MAX ? ELOOP : folder_names(path, &names);
+    if (error) {
+        entries_add(e, path, target, text_make("cannot be opened: %s", strerror(error)));
+        list_free(&names);
+        return;
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        char *inner = text_make("%s/%s", path, names.names[i]);
+        if (is_folder(inner)) folder_collect(e, inner, target, depth + 1);
+        else                  entries_add(e, inner, target, NULL);
+    }
+    list_free(&names);
+    free(path);
+}
+
+/* The files of a data set: each sub-folder is a class; without sub-folders there are no classes. */
+static int entries_collect(entries *e, const char *root)
+{
+    list names = { NULL, 0, 0 };
+    int error = folder_names(root, &names);
+    if (error) {
+        list_free(&names);
+        return complain("%s: cannot be opened: %s", root, strerror(error));
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        char *path = text_make("%s/%s", root, names.names[i]);
+        if (is_folder(path)) {
+            folder_collect(e, path, (int64_t)e->classes.count, 0);
+            list_add(&e->classes, text_make("%s", names.names[i]));
+        } else {
+            entries_add(e, path, BZNA_TARGET_NONE, NULL);
+        }
+    }
+    for (size_t i = 0; i < e->count && e->classes.count; i++)
+        if (e->list[i].target == BZNA_TARGET_NONE) e->list[i].reason = text_make("lies outside every class folder");
+    list_free(&names);
+    return e->count ? EXIT_OK : complain("%s: there are no files in it", root);
+}
+
+static void entries_free(entries *e)
+{
+    for (size_t i = 0; i < e->count; i++) {
+        free(e->list[i].path);
+        free(e->list[i].reason);
+    }
+    free(e->list);
+    list_free(&e->classes);
+}
+
+/* One place of the window in which pictures are coded ahead of what has been written. */
+typedef struct place {
+    coded input, thumb;
+    int   ready;
+} place;
+
+/* Shared by the coding threads and the writing one; lock guards next, written, stop and each place's ready. */
+typedef struct packing {
+    const options  *options;
+    entries        *entries;
+    place          *places;
+    size_t          window, next, written;
+    int             stop;
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+} packing;
+
+static void *pack_thread(void *argument)
+{
+    packing *p = argument;
+    for (;;) {
+        pthread_mutex_lock(&p->lock);
+        while (!p->stop && p->next < p->entries->count && p->next >= p->written + p->window) pthread_cond_wait(&p->changed, &p->lock);
+        size_t index = p->stop || p->next >= p->entries->count ? SIZE_MAX : p->next++;
+        pthread_mutex_unlock(&p->lock);
+        if (index == SIZE_MAX) return NULL;
+        entry *e = &p->entries->list[index];
+        place *at = &p->places[index % p->window];
+        if (!e->reason) e->reason = file_code(p->options, e->path, &at->input, &at->thumb);
+        pthread_mutex_lock(&p->lock);
+        at->ready = 1;
+        pthread_cond_broadcast(&p->changed);
+        pthread_mutex_unlock(&p->lock);
+    }
+}
+
+static bzna_image coded_image(const coded *c, uint32_t codec)
+{
+    return (bzna_image){
+        .struct_size = sizeof(bzna_image), .codec = codec, .width = (uint32_t)c->width, .height = (uint32_t)c->height,
+        .frame_width = (uint32_t)c->frame_width, .frame_height = (uint32_t)c->frame_height,
+        .colour = { .primaries = 1, .transfer = 13, .matrix = 5, .full_range = 1, .present = 1 },
+        .data = c->packet->data, .data_size = (uint64_t)c->packet->size,
+    };
+}
+
+/* Writes one finished picture. A picture that the writer refuses is listed; only a failed write ends it all. */
+static int pack_write(const packing *p, entry *e, const place *at, bzna_writer *writer)
+{
+    bzna_error err = error_empty();
+    uint32_t codec = !strcmp(p->options->codec, "h265") ? BZNA_CODEC_H265 : BZNA_CODEC_H264;
+    if (e->reason) return EXIT_OK;
+    bzna_image input = coded_image(&at->input, codec), thumb = { 0 };
+    if (at->thumb.packet) thumb = coded_image(&at->thumb, codec);
+    const char *slash = strrchr(e->path, '/');
+    bzna_sample_desc sample = { .struct_size = sizeof sample, .has_target = e->target != BZNA_TARGET_NONE, .target = e->target,
+                                .filename = slash ? slash + 1 : e->path, .input = &input, .thumb = at->thumb.packet ? &thumb : NULL };
+    bzna_status status = bzna_writer_add(writer, &sample, &err);
+    if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_CALLBACK || status == BZNA_E_STATE)
+        return complain("%s", err.message);
+    if (status < 0) e->reason = text_make("%s", err.message);
+    return EXIT_OK;
+}
+
+/* Takes the pictures in order as they become ready. */
+static int pack_drain(packing *p, bzna_writer *writer)
+{
+    progress shown = progress_start("pictures", p->entries->count);
+    int result = EXIT_OK;
+    for (size_t i = 0; i < p->entries->count && result == EXIT_OK; i++) {
+        place *at = &p->places[i % p->window];
+        pthread_mutex_lock(&p->lock);
+        while (!at->ready) pthread_cond_wait(&p->changed, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+        result = pack_write(p, &p->entries->list[i], at, writer);
+        av_packet_free(&at->input.packet);
+        av_packet_free(&at->thumb.packet);
+        pthread_mutex_lock(&p->lock);
+        memset(at, 0, sizeof *at);
+        p->written = i + 1;
+        pthread_cond_broadcast(&p->changed);
+        pthread_mutex_unlock(&p->lock);
+        progress_show(&shown, i + 1);
+    }
+    progress_end(&shown);
+    return result;
+}
+
+/* Codes and writes everything. */
+static int pack_all(const options *o, entries *e, bzna_writer *writer)
+{
+    size_t jobs = o->jobs ? (size_t)o->jobs : (size_t)processors(), started = 0;
+    packing p = { .options = o, .entries = e, .window = 8 * jobs };
+    pthread_t *threads = checked(calloc(jobs, sizeof *threads));
+    p.places = checked(calloc(p.window, sizeof *p.places));
+    pthread_mutex_init(&p.lock, NULL);
+    pthread_cond_init(&p.changed, NULL);
+    while (started < jobs && !pthread_create(&threads[started], NULL, pack_thread, &p)) started++;
+    int result = started ? pack_drain(&p, writer) : complain("no thread could be started");
+    pthread_mutex_lock(&p.lock);
+    p.stop = 1;
+    pthread_cond_broadcast(&p.changed);
+    pthread_mutex_unlock(&p.lock);
+    for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < p.window; i++) {
+        av_packet_free(&p.places[i].input.packet);
+        av_packet_free(&p.places[i].thumb.packet);
+    }
+    pthread_cond_destroy(&p.changed);
+    pthread_mutex_destroy(&p.lock);
+    free(p.places);
+    free(threads);
+    return result;
+}
+
+static void pack_report(const options *o, const entries *e, size_t unreadable, double seconds)
+{
+    struct stat status;
+    long long size = stat(o->out, &status) ? 0 : (long long)status.st_size;
+    const char *comma = "";
+    if (!o->json) {
+        printf("%s: %zu pictures, %zu classes, %lld bytes, %.1f s\n", o->out, e->count - unreadable, e->classes.count, size, seconds);
+        return;
+    }
+    printf("{\"samples\":%zu,\"bytes\":%lld,\"seconds\":%.3f,\"classes\":[", e->count - unreadable, size, seconds);
+    for (size_t i = 0; i < e->classes.count; i++) {
+        if (i) putchar(',');
+        json_string(e->classes.names[i]);
+    }
+    printf("],\"unreadable\":[");
+    for (size_t i = 0; i < e->count; i++) {
+        if (!e->list[i].reason) continue;
+        printf("%s\n {\"file\":", comma);
+        json_string(e->list[i].path);
+        printf(",\"reason\":");
+        json_string(e->list[i].reason);
+        putchar('}');
+        comma = ",";
+    }
+    puts("]}");
+}
+
+static size_t pack_list_unreadable(const entries *e)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < e->count; i++) {
+        if (!e->list[i].reason) continue;
+        print_plain(stderr, e->list[i].path);
+        fputs(": ", stderr);
+        print_plain(stderr, e->list[i].reason);
+        fputc('\n', stderr);
+        count++;
+    }
+    return count;
+}
+
+/* Writes OUT.partial and gives it its name at the end: a run that is broken off leaves no half archive behind under that name. */
+static int run_pack(const options *o)
+{
+    entries e = { 0 };
+    bzna_context *context = NULL;
+    bzna_writer *writer = NULL;
+    bzna_error err = error_empty();
+    bzna_context_config config;
+    int64_t start = now_ns();
+    char *partial = text_make("%s.partial", o->out);
+    int result = is_folder(o->out) ? complain("%s: is a folder", o->out) : entries_collect(&e, o->operand[0]);
+    bzna_context_config_init(&config, sizeof config);
+    config.device = BZNA_DEVICE_CPU;
+    if (result == EXIT_OK && (bzna_context_open(&config, &context, &err) < 0 ||
+                              bzna_writer_open(context, partial, NULL, &writer, &err) < 0)) result = complain("%s", err.message);
+    if (result == EXIT_OK) {
+        av_log_set_callback(av_log_quiet);
+        result = pack_all(o, &e, writer);
+        size_t unreadable = pack_list_unreadable(&e);
+        if (result == EXIT_OK && unreadable == e.count)
+            result = complain("%s: none of its %zu files is a readable picture", o->operand[0], e.count);
+        if (result == EXIT_OK && bzna_writer_finish(writer, &err) < 0) result = complain("%s", err.message);
+        bzna_writer_close(writer);
+        if (result == EXIT_OK && rename(partial, o->out)) result = complain("%s: cannot be written: %s", o->out, strerror(errno));
+        if (result != EXIT_OK) unlink(partial);
+        if (result == EXIT_OK) pack_report(o, &e, unreadable, (double)(now_ns() - start) * 1e-9);
+        if (result == EXIT_OK && unreadable) result = complain("%zu of %zu files could not be read and are left out", unreadable, e.count);
+    }
+    bzna_context_close(context);
+    entries_free(&e);
+    free(partial);
+    return result;
+}
+
+
+/* ---- 12. Commands ------------------------------------------------------------------------------------------------------- */
+
+#define PRESETS "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo"
+
+static const option pack_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write; must be given" },
+    { "codec", 0, KIND_CHOICE, FIELD(codec), 0, 0, "h265|h264", "h265", "how pictures are coded" },
+    { "crf", 0, KIND_REAL, FIELD(crf), 0, 51, "N", "20", "quality, 0..51: less is better and larger" },
+    { "preset", 0, KIND_CHOICE, FIELD(preset), 0, 0, PRESETS, "medium", "the encoder's effort" },
+    { "jobs", 'j', KIND_INTEGER, FIELD(jobs), 1, 1024, "N", NULL, "coding threads (default: one a processor); does not change the result" },
+    OPTION_JSON, OPTION_END
+};
+static const option json_options[] = { OPTION_JSON, OPTION_END };
+static const option extract_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL, "what to write; its ending says how" },
+    { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", "bzna_input", "which of the sample's pictures; the other is bzna_thumb" },
+    { "md5", 0, KIND_FLAG, FIELD(md5), 0, 0, NULL, NULL, "print the MD5 of the decoded frame: planes Y, Cb, Cr, padding included" },
+    OPTION_JSON, OPTION_END
+};
+static const option verify_options[] = {
+    { "decode", 0, KIND_FLAG, FIELD(decode), 0, 0, NULL, NULL, "also decode every picture" },
+    { "jobs", 'j', KIND_INTEGER, FIELD(jobs), 1, 1024, "N", NULL, "threads (default: one a processor)" },
+    OPTION_JSON, OPTION_END
+};
+static const option batch_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "DIR", NULL, "the folder to write to, made if need be; must be given" },
+    { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "16", "pictures in the batch" },
+    { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, pixels" },
+    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "of order and warps" },
+    { "shuffle", 0, KIND_FLAG, FIELD(shuffle), 0, 0, NULL, NULL, "in shuffled order instead of the archive's" },
+    { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", "random or central crop, resized; or 1:1" },
+    { "flip", 0, KIND_REAL, FIELD(flip), 0, 1, "P", "0", "probability of mirroring left and right" },
+    { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", NULL, "bzna_input or bzna_thumb (default: the thumbnail where there is one)" },
+    OPTION_JSON, OPTION_END
+};
+static const option bench_options[] = {
+    { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "64", "pictures in a batch" },
+    { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, pixels" },
+    { "threads", 0, KIND_INTEGER, FIELD(threads), 1, 1024, "N", NULL, "decoder threads (default: one a processor)" },
+    { "seconds", 0, KIND_REAL, FIELD(seconds), 0.1, 86400, "S", "5", "how long each of the two is measured" },
+    { "decoder", 0, KIND_CHOICE, FIELD(decoder), 0, 0, "auto|software|nvdec", "auto", "who decodes for the loader" },
+    { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", NULL, "bzna_input or bzna_thumb (default: the thumbnail where there is one)" },
+    OPTION_JSON, OPTION_END
+};
+
+static const command commands[] = {
+    { "pack", "DIR -o OUT.bzna", "make an archive from a folder of pictures",
+      "Codes every picture below DIR as one H.265 (or H.264) frame and writes them into an archive. Each folder in\n"
+      "DIR is a class, numbered from 0 in the order of their names; without folders the pictures have no class.\n"
+      "Any picture format that libavcodec knows is read. EXIF orientations are applied, alpha channels dropped.\n"
+      "Files that are no readable pictures are listed at the end; the archive is whole without them. Names that\n"
+      "begin with a dot are passed over. The same pictures and options give the same bytes.\n"
+      "Exit status: 0 all packed, 1 something was left out or went wrong, 2 wrong usage.", 1, pack_options, run_pack },
+    { "info", "FILE", "brands, samples and tracks of an archive",
+      "Shows what an archive holds as a whole: brands, size, number of samples and of targets, tracks.", 1, json_options, run_info },
+    { "list", "FILE", "every sample of an archive",
+      "Shows each sample's index, target, size, coding, picture sizes and file name. JSON also tells where in the\n"
+      "file they lie. Damaged samples are shown with the reason, and make the exit status 1.", 1, json_options, run_list },
+    { "extract", "FILE INDEX", "one picture of an archive",
+      "Takes sample INDEX (from 0) out of an archive. The ending of -o's name says as what:\n"
+      "  .ppm                 the picture without padding, in colour\n"
+      "  .yuv                 the decoded frame's planes Y, Cb, Cr, padding included, one after the other\n"
+      "  .h265 .h264 .obu     the coded picture as a stream, not decoded", 2, extract_options, run_extract },
+    { "verify", "FILE", "look for damage",
+      "Checks every sample's index entries, boxes and ranges; with --decode also that its pictures decode.\n"
+      "Exit status 1 if any sample is damaged.", 1, verify_options, run_verify },
+    { "batch", "FILE -o DIR", "one batch, as a loader delivers it, as pictures",
+      "Loads the first batch of an epoch and writes DIR/00000.ppm, ... by slot, and all of them as DIR/contact.ppm.",
+      1, batch_options, run_batch },
+    { "bench", "FILE", "pictures per second",
+      "Times a loader (shuffled, random resized crops, endless epochs) against bare decoders with as many threads\n"
+      "and the pictures in memory. The two take turns, so that other work on the machine hits both alike.", 1, bench_options, run_bench },
+};
+
+static void print_summary(FILE *file)
+{
+    fputs("usage: bzna COMMAND ...\n\n", file);
+    for (size_t i = 0; i < LENGTH(commands); i++)
+        fprintf(file, "  bzna %-8s %-18s %s\n", commands[i].name, commands[i].operands, commands[i].summary);
+    fputs("\n`bzna COMMAND --help` shows a command's options. `bzna --version` shows the version.\n", file);
+}
+
+static int run_command(const command *c, int count, char **arguments)
+{
+    options o;
+    int parsed = options_parse(c, count, arguments, &o);
+    if (parsed < 0) return EXIT_USAGE;
+    if (parsed > 0) return EXIT_OK;
+    if (!o.out && (c->run == run_pack || c->run == run_batch)) return usage_error(c, "-o must be given");
+    int result = c->run(&o);
+    if ((fflush(stdout) || ferror(stdout)) && result == EXIT_OK) result = complain("standard output cannot be written");
+    return result;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    av_log_set_level(AV_LOG_QUIET);
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        print_summary(stdout);
+        return EXIT_OK;
+    }
+    if (!strcmp(name, "--version")) {
+        uint32_t version = bzna_version();
+        printf("bzna %" PRIu32 ".%" PRIu32 ".%" PRIu32 "\n", version / 10000, version / 100 % 100, version % 100);
+        return EXIT_OK;
+    }
+    for (size_t i = 0; i < LENGTH(commands); i++)
+        if (!strcmp(name, commands[i].name)) return run_command(&commands[i], argc - 2, argv + 2);
+    if (*name) fprintf(stderr, "bzna: unknown command \"%s\"\n", name);
+    print_summary(stderr);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Builds and runs every test; prints what fails or is skipped, and "N passed, N failed, N skipped" last. BUILD: where things are built.
+BUILD=${BUILD:-build}
+passed=0; failed=0; skipped=0
+mkdir -p "$BUILD/tests"
+log="$BUILD/tests/log.txt"; : > "$log"
+
+count() { # output, exit status, name: adds up its closing line
+    line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1)
+    if [ -z "$line" ]; then
+        echo "FAIL $3: ended with status $2 and without a closing line"; tail -n 20 "$1"; failed=$((failed + 1)); return
+    fi
+    p=$(echo "$line" | sed 's/.* \([0-9]*\) passed.*/\1/'); f=$(echo "$line" | sed 's/.* \([0-9]*\) failed.*/\1/')
+    s=$(echo "$line" | sed -n 's/.* \([0-9]*\) skipped.*/\1/p')
+    passed=$((passed + p)); failed=$((failed + f)); skipped=$((skipped + ${s:-0}))
+    grep -E '^(FAIL|SKIP)' "$1"
+    if [ "$f" -gt 0 ] || [ "$2" -ne 0 ]; then grep -vE '^(FAIL|SKIP)' "$1" | tail -n 40; fi
+    if [ "$2" -ne 0 ] && [ "$f" -eq 0 ]; then echo "FAIL $3: exit status $2"; failed=$((failed + 1)); fi
+}
+
+for source in tests/test_*.c; do
+    name=$(basename "$source" .c)
+    if ! make --no-print-directory -s "$BUILD/tests/$name" ${MAKE_ARGS:+"$@"} > "$log" 2>&1; then
+        echo "FAIL $name: does not build"; tail -n 20 "$log"; failed=$((failed + 1)); continue
+    fi
+    "$BUILD/tests/$name" > "$log" 2>&1; count "$log" $? "$name"
+done
+for script in tests/test_*.sh; do
+    [ -e "$script" ] || continue
+    sh "$script" "$BUILD/bzna" "$BUILD" > "$log" 2>&1; count "$log" $? "$(basename "$script")"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,660 @@
+/* test_13_kernels.c - the pixel arithmetic, as C: what each loop computes, and that all of them compute the same. */
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include "../benzina_kernels.cu"
+#include "test.h"
+
+#define SENTINEL (-12345.0f)
+
+/* ---- Random pictures ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t random_state = 1;
+
+static uint32_t random_u32(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    uint32_t x = (uint32_t)(random_state >> 32);
+    x ^= x >> 15;
+    x *= 0x2c1b3c6du;
+    return x ^ x >> 13;
+}
+
+static int32_t random_int(int32_t lo, int32_t hi) { return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1)); }
+static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (random_u32() / 4294967296.0); }
+
+/* A frame in memory of exactly its size, so that a sanitizer sees every step outside. Cr of a semi-planar frame lies in memory[1]. */
+typedef struct frame {
+    bzi_kernel_slot slot;
+    uint8_t *memory[3];
+    size_t   bytes[3];
+} frame;
+
+static void frame_free(frame *f)
+{
+    for (int p = 0; p < 3; p++)
+        free(f->memory[p]);
+}
+
+/* A frame_w x frame_h frame of noise; planes: 1 grey, 2 semi-planar (NV12, P016), 3 planar. The picture is the whole frame. */
+static frame frame_make(int32_t frame_w, int32_t frame_h, int planes, int32_t shift_x, int32_t shift_y, int32_t depth, int32_t padding)
+{
+    frame f;
+    memset(&f, 0, sizeof f);
+    bzi_kernel_slot *slot = &f.slot;
+    int32_t size = depth > 8 ? 2 : 1;
+    for (int p = 0; p < planes; p++) {
+        int32_t width  = p ? (frame_w + (1 << shift_x) - 1) >> shift_x : frame_w;
+        int32_t height = p ? (frame_h + (1 << shift_y) - 1) >> shift_y : frame_h;
+        slot->step[p]  = p && planes == 2 ? 2 * size : size;
+        slot->pitch[p] = width * slot->step[p] + padding * size;
+        f.bytes[p]  = (size_t)slot->pitch[p] * (size_t)(height - 1) + (size_t)(width * slot->step[p]);
+        f.memory[p] = malloc(f.bytes[p]);
+        if (!f.memory[p])
+            abort();
+        for (size_t i = 0; i < f.bytes[p]; i++)
+            f.memory[p][i] = (uint8_t)random_u32();
+        for (size_t i = 0; size == 2 && i + 1 < f.bytes[p]; i += 2)
+            f.memory[p][i + 1] &= (uint8_t)((1 << (depth - 8)) - 1);
+        slot->plane[p] = (uint64_t)(uintptr_t)f.memory[p];
+    }
+    if (planes == 2) {
+        slot->plane[2] = slot->plane[1] + (uint64_t)size;
+        slot->pitch[2] = slot->pitch[1];
+        slot->step[2]  = slot->step[1];
+    }
+    slot->x1 = frame_w - 1;
+    slot->y1 = frame_h - 1;
+    slot->shift_x = shift_x;
+    slot->shift_y = shift_y;
+    slot->depth   = depth;
+    slot->h[0] = slot->h[4] = slot->h[8] = 1.0f;
+    bzi_kernel_rgb_matrix(0.299, 0.114, 1, depth, slot->rgb);
+    for (int c = 0; c < 3; c++) {
+        slot->colour[c * 5] = slot->scale[c] = 1.0f;
+        slot->fill[c] = (float)(-1000 - c);
+    }
+    return f;
+}
+
+static frame frame_random(void)
+{
+    int32_t w = random_int(1, 40), h = random_int(1, 40);
+    int32_t depth = random_int(0, 3) ? 8 : random_int(9, 16);
+    frame f = frame_make(w, h, random_int(1, 3), random_int(0, 2), random_int(0, 2), depth, random_int(0, 5));
+    bzi_kernel_slot *slot = &f.slot;
+    if (random_int(0, 2)) {
+        slot->x0 = random_int(0, w - 1);
+        slot->y0 = random_int(0, h - 1);
+        slot->x1 = random_int(slot->x0, w - 1);
+        slot->y1 = random_int(slot->y0, h - 1);
+    }
+    slot->left = random_int(0, 1);
+    slot->top  = random_int(0, 1);
+    bzi_kernel_rgb_matrix(0.2126, 0.0722, random_int(0, 1), depth, slot->rgb);
+    slot->flags = random_int(0, 1) ? BZI_KERNEL_COLOUR : 0;
+    for (int i = 0; i < 12; i++)
+        slot->colour[i] += (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
+    for (int c = 0; c < 3; c++) {
+        slot->bias[c]  = (float)random_real(0, 255);
+        slot->scale[c] = (float)random_real(-1, 1);
+    }
+    return f;
+}
+
+/* A crop, perhaps mirrored, perhaps reaching beyond the picture, scaled to the output. */
+static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
+{
+    double w = slot->x1 - slot->x0 + 1, h = slot->y1 - slot->y0 + 1, crop_w = w * random_real(0.05, 1.5), crop_h = h * random_real(0.05, 1.5);
+    double x = (w - crop_w) * random_real(-0.2, 1.2), y = (h - crop_h) * random_real(-0.2, 1.2), sx = crop_w / width, sy = crop_h / height;
+    int flip_x = random_int(0, 1), flip_y = random_int(0, 1);
+    const double m[9] = { flip_x ? -sx : sx, 0, flip_x ? x + crop_w - sx / 2 - 0.5 : x + sx / 2 - 0.5,
+                          0, flip_y ? -sy : sy, flip_y ? y + crop_h - sy / 2 - 0.5 : y + sy / 2 - 0.5, 0, 0, 1 };
+    for (int i = 0; i < 9; i++)
+        slot->h[i] = (float)m[i];
+}
+
+/* ---- Rendering ---------------------------------------------------------------------------------------------------------- */
+
+enum { EDGE = 48, ROOM = 3 * EDGE * EDGE + 2 };        /* outputs are at most EDGE x EDGE; one guard before, one behind */
+static float buffer_a[ROOM], buffer_b[ROOM];
+
+static bzi_kernel_output output_nchw(int32_t width, int32_t height)
+{
+    bzi_kernel_output out = { width, height, (int64_t)width * height, width, 1 };
+    return out;
+}
+
+static bzi_kernel_output output_nhwc(int32_t width, int32_t height)
+{
+    bzi_kernel_output out = { width, height, 1, (int64_t)width * 3, 3 };
+    return out;
+}
+
+typedef void (*warp_fn)(const bzi_kernel_slot *slot, const bzi_kernel_output *out);
+
+/* NaN everywhere: what is read before it is written shows. */
+static void *workspace_make(size_t bytes)
+{
+    void *workspace = malloc(bytes ? bytes : 1);
+    if (!workspace)
+        abort();
+    return memset(workspace, 0xff, bytes);
+}
+
+static void warp_front(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    size_t bytes = bzi_kernel_workspace_bytes(slot, out);
+    void *workspace = workspace_make(bytes);
+    bzi_kernel_warp(slot, out, workspace, bytes);
+    free(workspace);
+}
+
+static void warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    size_t bytes = bzi_kernel_workspace_bytes(slot, out);
+    void *workspace = workspace_make(bytes);
+    CHECK(bytes > 0);
+    CHECK_EQ(bzi_kernel_warp_separable(slot, out, workspace, bytes), 1);
+    free(workspace);
+}
+
+/* The separable loop with the instructions of the build alone, whatever this processor has. */
+static void warp_separable_base(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    void *workspace = workspace_make(bzi_kernel_workspace_bytes(slot, out));
+    bzi_kernel_view view = bzi_kernel_view_of(slot);
+    bzi_kernel_lines lines;
+    bzi_kernel_plan(&lines, slot, &view, out->width, workspace);
+    bzi_kernel_rows(slot, &view, &lines, out);
+    free(workspace);
+}
+
+/* Renders into buffer[1...]; every element of the slot is written, and no other. Returns the first element. */
+static const float *render(warp_fn warp, bzi_kernel_slot slot, bzi_kernel_output out, float *buffer)
+{
+    size_t count = 3 * (size_t)out.width * (size_t)out.height, unwritten = 0;
+    for (size_t i = 0; i < count + 2; i++)
+        buffer[i] = SENTINEL;
+    slot.dst = (uint64_t)(uintptr_t)(buffer + 1);
+    warp(&slot, &out);
+    for (size_t i = 1; i <= count; i++)
+        unwritten += buffer[i] == SENTINEL;
+    CHECK_EQ(unwritten, 0);
+    CHECK(buffer[0] == SENTINEL && buffer[count + 1] == SENTINEL);
+    return buffer + 1;
+}
+
+static int same_bits(warp_fn a, warp_fn b, const bzi_kernel_slot *slot, bzi_kernel_output out)
+{
+    render(a, *slot, out, buffer_a);
+    render(b, *slot, out, buffer_b);
+    return !memcmp(buffer_a, buffer_b, sizeof(float) * 3 * (size_t)out.width * (size_t)out.height);
+}
+
+/* One channel of the pixel where (u, v) is sampled. */
+static float sample_at(const frame *f, float u, float v, int channel)
+{
+    bzi_kernel_slot slot = f->slot;
+    const float h[9] = { 0, 0, u, 0, 0, v, 0, 0, 1 };
+    memcpy(slot.h, h, sizeof h);
+    CHECK(same_bits(bzi_kernel_warp_plain, warp_separable, &slot, output_nchw(1, 1)));
+    return render(bzi_kernel_warp_plain, slot, output_nchw(1, 1), buffer_a)[channel];
+}
+
+/* ---- The oracle: TRANSFORMS in double precision, in frame coordinates ---------------------------------------------------- */
+
+static double oracle_fetch(const bzi_kernel_slot *slot, int p, int32_t x, int32_t y)
+{
+    const uint8_t *at = (const uint8_t *)(uintptr_t)slot->plane[p] + (ptrdiff_t)y * slot->pitch[p] + (ptrdiff_t)x * slot->step[p];
+    return slot->depth <= 8 ? at[0] : (at[0] + 256 * at[1]) >> slot->low_zeros;
+}
+
+static double oracle_plane(const bzi_kernel_slot *slot, int p, double x, double y)
+{
+    int32_t sx = p ? slot->shift_x : 0, sy = p ? slot->shift_y : 0;
+    if (!slot->plane[p])
+        return ldexp(1, slot->depth - 1);
+    x = slot->left ? x / (1 << sx) : (x + 0.5) / (1 << sx) - 0.5;
+    y = slot->top  ? y / (1 << sy) : (y + 0.5) / (1 << sy) - 0.5;
+    x = fmin(fmax(x, slot->x0 >> sx), slot->x1 >> sx);
+    y = fmin(fmax(y, slot->y0 >> sy), slot->y1 >> sy);
+    int32_t ix = (int32_t)floor(x), iy = (int32_t)floor(y), jx = ix < slot->x1 >> sx ? ix + 1 : ix, jy = iy < slot->y1 >> sy ? iy + 1 : iy;
+    double fx = x - ix, fy = y - iy;
+    return (1 - fy) * ((1 - fx) * oracle_fetch(slot, p, ix, iy) + fx * oracle_fetch(slot, p, jx, iy)) +
+                fy  * ((1 - fx) * oracle_fetch(slot, p, ix, jy) + fx * oracle_fetch(slot, p, jx, jy));
+}
+
+static void oracle_mix(const float m[12], double c[3])
+{
+    const double in[4] = { c[0], c[1], c[2], 1 };
+    for (int i = 0; i < 3; i++) {
+        double sum = 0;
+        for (int k = 0; k < 4; k++)
+            sum += (double)m[i * 4 + k] * in[k];
+        c[i] = fmin(fmax(sum, 0), 255);
+    }
+}
+
+/* 0: (x, y) is so near to the edge of the picture that rounding decides. */
+static int oracle(const bzi_kernel_slot *slot, int32_t x, int32_t y, double c[3])
+{
+    const float *h = slot->h;
+    double w = (double)h[6] * x + (double)h[7] * y + h[8], u = ((double)h[0] * x + (double)h[1] * y + h[2]) / w;
+    double v = ((double)h[3] * x + (double)h[4] * y + h[5]) / w, right = slot->x1 - slot->x0 + 0.5, bottom = slot->y1 - slot->y0 + 0.5;
+    double near = fmin(fmin(fabs(u + 0.5), fabs(u - right)), fmin(fabs(v + 0.5), fabs(v - bottom)));
+    if (near < 1e-3)
+        return 0;
+    if (!(u >= -0.5 && v >= -0.5 && u <= right && v <= bottom)) {
+        for (int i = 0; i < 3; i++)
+            c[i] = slot->fill[i];
+        return 1;
+    }
+    u = fmin(fmax(u, 0), right - 0.5) + slot->x0;
+    v = fmin(fmax(v, 0), bottom - 0.5) + slot->y0;
+    bzi_kernel_slot luma = *slot;
+    luma.left = luma.top = 1;
+    c[0] = oracle_plane(&luma, 0, u, v);
+    c[1] = oracle_plane(slot, 1, u, v);
+    c[2] = oracle_plane(slot, 2, u, v);
+    oracle_mix(slot->rgb, c);
+    if (slot->flags & BZI_KERNEL_COLOUR)
+        oracle_mix(slot->colour, c);
+    for (int i = 0; i < 3; i++)
+        c[i] = (c[i] - slot->bias[i]) * slot->scale[i];
+    return 1;
+}
+
+/* ---- The loops agree ---------------------------------------------------------------------------------------------------- */
+
+TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
+{
+    int different = 0;
+    random_state = 1;
+    for (int i = 0; i < 1500; i++) {
+        frame f = frame_random();
+        int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
+        random_crop(&f.slot, width, height);
+        bzi_kernel_output out = random_int(0, 3) ? output_nchw(width, height) : output_nhwc(width, height);
+        different += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
+        different += !same_bits(bzi_kernel_warp_plain, warp_separable_base, &f.slot, out);
+        frame_free(&f);
+    }
+    CHECK_EQ(different, 0);
+}
+
+TEST(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
+{
+    random_state = 2;
+    for (int i = 0; i < 300; i++) {
+        frame f = frame_random();
+        random_crop(&f.slot, 20, 20);
+        if (i % 3 == 1)
+            f.slot.h[1] = 0.2f;
+        if (i % 3 == 2)
+            f.slot.h[7] = 0.01f;
+        CHECK_EQ(bzi_kernel_workspace_bytes(&f.slot, &(bzi_kernel_output){ 20, 20, 400, 20, 1 }) > 0, i % 3 == 0);
+        CHECK(same_bits(bzi_kernel_warp_plain, warp_front, &f.slot, output_nchw(20, 20)));
+        frame_free(&f);
+    }
+}
+
+TEST(the_plain_loop_equals_an_oracle_in_double_precision)
+{
+    int compared = 0;
+    random_state = 3;
+    for (int i = 0; i < 600; i++) {
+        frame f = frame_random();
+        bzi_kernel_slot *slot = &f.slot;
+        random_crop(slot, 24, 24);
+        for (int k = 0; i % 2 && k < 2; k++) {
+            slot->h[1 + 2 * k] += (float)random_real(-0.5, 0.5);
+            slot->h[6 + k]     += (float)random_real(-0.01, 0.02);
+        }
+        const float *got = render(bzi_kernel_warp_plain, *slot, output_nchw(24, 24), buffer_a);
+        double worst = 0;
+        for (int32_t p = 0; p < 24 * 24; p++) {
+            double c[3];
+            if (!oracle(slot, p % 24, p / 24, c))
+                continue;
+            for (int k = 0; k < 3; k++)
+                worst = fmax(worst, fabs(got[k * 24 * 24 + p] - c[k]));
+            compared++;
+        }
+        CHECK_NEAR(worst, 0, 0.05);
+        frame_free(&f);
+    }
+    CHECK(compared > 300000);
+}
+
+TEST(interleaved_pixels_have_the_values_of_planar_ones)
+{
+    random_state = 4;
+    for (int i = 0; i < 100; i++) {
+        frame f = frame_random();
+        int32_t width = random_int(1, 30), height = random_int(1, 30), wrong = 0;
+        random_crop(&f.slot, width, height);
+        const float *planar = render(warp_front, f.slot, output_nchw(width, height), buffer_a);
+        const float *mixed  = render(warp_front, f.slot, output_nhwc(width, height), buffer_b);
+        for (int32_t p = 0; p < width * height; p++)
+            for (int32_t c = 0; c < 3; c++)
+                wrong += planar[c * width * height + p] != mixed[p * 3 + c];
+        CHECK_EQ(wrong, 0);
+        frame_free(&f);
+    }
+}
+
+/* ---- Where samples are read --------------------------------------------------------------------------------------------- */
+
+TEST(half_a_pixel_outside_is_the_border_and_more_is_fill)
+{
+    random_state = 5;
+    frame f = frame_make(7, 5, 3, 1, 1, 8, 0);
+    for (int axis = 0; axis < 2; axis++) {
+        float last = axis ? 4.0f : 6.0f;
+#define AT(t) sample_at(&f, axis ? 2.0f : (t), axis ? (t) : 2.0f, 0)
+        CHECK(AT(-0.5f) == AT(0.0f) && AT(0.0f) >= 0.0f);
+        CHECK(AT(last + 0.5f) == AT(last) && AT(last) >= 0.0f);
+        CHECK(AT(nextafterf(-0.5f, -1.0f)) == f.slot.fill[0]);
+        CHECK(AT(nextafterf(last + 0.5f, 99.0f)) == f.slot.fill[0]);
+        CHECK(AT(NAN) == f.slot.fill[0]);
+        CHECK(AT(INFINITY) == f.slot.fill[0]);
+        CHECK(AT(-INFINITY) == f.slot.fill[0]);
+#undef AT
+    }
+    frame_free(&f);
+}
+
+TEST(padding_is_never_read)
+{
+    random_state = 6;
+    for (int i = 0; i < 200; i++) {
+        frame f = frame_random();
+        bzi_kernel_slot *slot = &f.slot;
+        random_crop(slot, 24, 24);
+        if (i & 1)
+            slot->h[1] = 0.3f;
+        render(warp_front, *slot, output_nchw(24, 24), buffer_a);
+        for (int p = 0; p < 3; p++) {
+            int32_t sx = p ? slot->shift_x : 0, sy = p ? slot->shift_y : 0, size = slot->depth > 8 ? 2 : 1;
+            for (size_t at = 0; f.memory[p] && at < f.bytes[p]; at++) {
+                int32_t x = (int32_t)(at % (size_t)slot->pitch[p]) / slot->step[p], y = (int32_t)(at / (size_t)slot->pitch[p]);
+                if (x < slot->x0 >> sx || x > slot->x1 >> sx || y < slot->y0 >> sy || y > slot->y1 >> sy)
+                    f.memory[p][at] = (uint8_t)(f.memory[p][at] + 100 * size);
+            }
+        }
+        render(warp_front, *slot, output_nchw(24, 24), buffer_b);
+        CHECK(!memcmp(buffer_a, buffer_b, sizeof(float) * 3 * 24 * 24));
+        frame_free(&f);
+    }
+}
+
+TEST(hostile_matrices_read_nothing_outside_and_write_every_pixel)
+{
+    static const float values[] = { 0, 1, -1, 1e-45f, 1e30f, -3.4e38f, 16777216.0f, -2147483648.0f, 4e9f, NAN, INFINITY, -INFINITY };
+    random_state = 7;
+    for (int i = 0; i < 3000; i++) {
+        frame f = frame_random();
+        if (i & 1)
+            random_crop(&f.slot, 9, 5);
+        for (int k = random_int(1, 9); k > 0; k--)
+            f.slot.h[random_int(0, i % 3 ? 5 : 8)] = values[random_u32() % (sizeof values / sizeof *values)];
+        CHECK(same_bits(bzi_kernel_warp_plain, warp_front, &f.slot, output_nchw(9, 5)));
+        for (int k = 0; k < 3 * 9 * 5; k++)
+            CHECK(isfinite(buffer_a[k + 1]));
+        frame_free(&f);
+    }
+}
+
+TEST(one_pixel_is_its_colour_anywhere_and_no_pixel_is_fill)
+{
+    random_state = 8;
+    for (int shift = 0; shift < 3; shift++) {
+        frame f = frame_make(1, 1, 3, shift, shift, 8, 0);
+        CHECK(sample_at(&f, -0.5f, 0.5f, 1) == sample_at(&f, 0, 0, 1));
+        CHECK(sample_at(&f, 0.75f, 0, 1) == f.slot.fill[1]);
+        f.slot.x1 = -1;
+        const float *got = render(warp_front, f.slot, output_nchw(3, 3), buffer_a);
+        for (int i = 0; i < 27; i++)
+            CHECK(got[i] == f.slot.fill[i / 9]);
+        f.slot.h[0] = 0.0f;
+        f.slot.h[2] = -0.5f;                  /* the only point that is half a pixel from both edges of nothing */
+        got = render(bzi_kernel_warp_plain, f.slot, output_nchw(1, 1), buffer_a);
+        CHECK(got[0] == f.slot.fill[0]);
+        frame_free(&f);
+    }
+}
+
+/* ---- Chroma ------------------------------------------------------------------------------------------------------------- */
+
+TEST(chroma_lies_where_its_siting_says)
+{
+    /* Cb and Cr rise by 8 a sample, so that the value tells the position; away from the edges. */
+    for (int variant = 0; variant < 16; variant++) {
+        frame f = frame_make(40, 40, 3, 1, 1, 8, 0);
+        bzi_kernel_slot *slot = &f.slot;
+        const float pass[12] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0 };
+        memcpy(slot->rgb, pass, sizeof pass);
+        slot->left = variant & 1;
+        slot->top  = variant >> 1 & 1;
+        slot->x0   = variant & 4 ? 5 : 0;
+        slot->y0   = variant & 8 ? 3 : 0;
+        for (int i = 0; i < 400; i++) {
+            f.memory[1][i] = (uint8_t)(i % 20 * 8);
+            f.memory[2][i] = (uint8_t)(i / 20 * 8);
+        }
+        for (float t = 4.0f; t < 16.0f; t += 0.37f) {
+            double x = (double)t + slot->x0, y = (double)t + slot->y0;
+            CHECK_NEAR(sample_at(&f, t, t, 1), 8 * (slot->left ? x / 2 : (x + 0.5) / 2 - 0.5), 1e-4);
+            CHECK_NEAR(sample_at(&f, t, t, 2), 8 * (slot->top  ? y / 2 : (y + 0.5) / 2 - 0.5), 1e-4);
+        }
+        frame_free(&f);
+    }
+}
+
+TEST(semi_planar_chroma_equals_planar)
+{
+    random_state = 9;
+    for (int i = 0; i < 100; i++) {
+        int32_t w = random_int(1, 30), h = random_int(1, 30), shift = random_int(0, 1), depth = i & 1 ? 8 : 10;
+        frame a = frame_make(w, h, 2, shift, shift, depth, 2), b = a;
+        size_t size = depth > 8 ? 2 : 1, samples = a.bytes[1] / (2 * size);
+        for (int p = 1; p < 3; p++) {
+            b.memory[p] = malloc(samples * size);
+            for (size_t k = 0; k < samples; k++)
+                memcpy(b.memory[p] + k * size, a.memory[1] + (2 * k + (size_t)(p - 1)) * size, size);
+            b.slot.plane[p] = (uint64_t)(uintptr_t)b.memory[p];
+            b.slot.pitch[p] /= 2;
+            b.slot.step[p]  /= 2;
+        }
+        random_crop(&a.slot, 17, 17);
+        memcpy(b.slot.h, a.slot.h, sizeof b.slot.h);
+        render(warp_front, a.slot, output_nchw(17, 17), buffer_a);
+        render(warp_front, b.slot, output_nchw(17, 17), buffer_b);
+        CHECK(!memcmp(buffer_a, buffer_b, sizeof(float) * 3 * 17 * 17));
+        free(b.memory[1]);
+        free(b.memory[2]);
+        frame_free(&a);
+    }
+}
+
+TEST(values_in_the_high_bits_equal_values_in_the_low_bits)
+{
+    random_state = 10;
+    frame f = frame_make(20, 20, 2, 1, 1, 10, 0);
+    random_crop(&f.slot, 24, 24);
+    render(warp_front, f.slot, output_nchw(24, 24), buffer_a);
+    for (int p = 0; p < 2; p++)
+        for (size_t i = 0; i < f.bytes[p]; i += 2) {
+            int value = (f.memory[p][i] + 256 * f.memory[p][i + 1]) << 6;
+            f.memory[p][i]     = (uint8_t)(value & 255);
+            f.memory[p][i + 1] = (uint8_t)(value >> 8);
+        }
+    f.slot.low_zeros = 6;
+    render(warp_front, f.slot, output_nchw(24, 24), buffer_b);
+    CHECK(!memcmp(buffer_a, buffer_b, sizeof(float) * 3 * 24 * 24));
+    frame_free(&f);
+}
+
+TEST(grey_has_three_equal_channels)
+{
+    random_state = 11;
+    for (int32_t depth = 8; depth <= 16; depth += 4) {
+        frame f = frame_make(20, 20, 1, 1, 1, depth, 0);
+        const float *got = render(warp_front, f.slot, output_nchw(20, 20), buffer_a);
+        for (int i = 0; i < 400; i++) {
+            double grey = 255.0 * oracle_fetch(&f.slot, 0, i % 20, i / 20) / ((1 << depth) - 1);
+            for (int c = 0; c < 3; c++)
+                CHECK_NEAR(got[c * 400 + i], grey, 1e-4);
+        }
+        frame_free(&f);
+    }
+}
+
+/* ---- Colour ------------------------------------------------------------------------------------------------------------- */
+
+TEST(the_identity_on_444_is_the_colour_conversion_alone)
+{
+    random_state = 12;
+    frame f = frame_make(33, 21, 3, 0, 0, 8, 3);
+    const float *got = render(warp_front, f.slot, output_nchw(33, 21), buffer_a);
+    for (int i = 0; i < 33 * 21; i++) {
+        double y = oracle_fetch(&f.slot, 0, i % 33, i / 33);
+        double cb = oracle_fetch(&f.slot, 1, i % 33, i / 33) - 128, cr = oracle_fetch(&f.slot, 2, i % 33, i / 33) - 128;
+        CHECK_NEAR(got[i],               fmin(fmax(y + 1.402 * cr, 0), 255), 1e-4);
+        CHECK_NEAR(got[33 * 21 + i],     fmin(fmax(y - 0.114 * 1.772 / 0.587 * cb - 0.299 * 1.402 / 0.587 * cr, 0), 255), 1e-4);
+        CHECK_NEAR(got[2 * 33 * 21 + i], fmin(fmax(y + 1.772 * cb, 0), 255), 1e-4);
+    }
+    frame_free(&f);
+}
+
+TEST(limited_range_601_gives_the_known_values)
+{
+    static const struct { float ycc[3], rgb[3]; } known[] = {
+        { { 235, 128, 128 }, { 255, 255, 255 } }, { { 16, 128, 128 }, { 0, 0, 0 } }, { { 126, 128, 128 }, { 128.082f, 128.082f, 128.082f } },
+        { { 81, 90, 240 },   { 254.4f, 0, 0 } },  { { 145, 54, 34 },  { 0, 255, 0 } }, { { 41, 240, 110 }, { 0, 0, 255 } },
+        { { 255, 128, 128 }, { 255, 255, 255 } }, { { 0, 128, 128 },  { 0, 0, 0 } },
+    };
+    float rgb[12];
+    bzi_kernel_rgb_matrix(0.299, 0.114, 0, 8, rgb);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        int rounded = i >= 3 && i < 6;        /* the primaries are no exact 8-bit codes */
+        float c[3] = { known[i].ycc[0], known[i].ycc[1], known[i].ycc[2] };
+        bzi_kernel_mix(rgb, c);
+        for (int k = 0; k < 3; k++)
+            CHECK_NEAR(c[k], known[i].rgb[k], rounded ? 1.2 : 1e-3);
+    }
+}
+
+TEST(every_matrix_and_depth_inverts_its_definition)
+{
+    static const double weights[][2] = { { 0.299, 0.114 }, { 0.2126, 0.0722 }, { 0.2627, 0.0593 }, { 0.212, 0.087 } };
+    for (int i = 0; i < 4 * 2 * 9 * 8; i++) {
+        const double *k = weights[i & 3];
+        int full = i >> 2 & 1, corner = i >> 3 & 7, depth = 8 + (i >> 6) % 9;
+        double r = corner & 1 ? 0.9 : 0.2, g = corner & 2 ? 0.8 : 0.1, b = corner & 4 ? 0.7 : 0.3, unit = ldexp(1, depth - 8);
+        double y = k[0] * r + (1 - k[0] - k[1]) * g + k[1] * b, cb = (b - y) / (2 * (1 - k[1])), cr = (r - y) / (2 * (1 - k[0]));
+        double top = ldexp(1, depth) - 1, middle = ldexp(1, depth - 1);
+        float rgb[12], c[3] = { (float)(full ? y * top : unit * (219 * y + 16)), (float)(full ? cb * top + middle : unit * (224 * cb + 128)),
+                                (float)(full ? cr * top + middle : unit * (224 * cr + 128)) };
+        bzi_kernel_rgb_matrix(k[0], k[1], full, depth, rgb);
+        bzi_kernel_mix(rgb, c);
+        CHECK_NEAR(c[0], 255 * r, 1e-3);
+        CHECK_NEAR(c[1], 255 * g, 1e-3);
+        CHECK_NEAR(c[2], 255 * b, 1e-3);
+    }
+}
+
+TEST(jitter_stays_a_colour_and_bias_comes_before_scale)
+{
+    frame f = frame_make(1, 1, 1, 0, 0, 8, 0);
+    const float jitter[12] = { 2, 0, 0, 0, 0, 1, 0, -150, 0, 0, 0.5f, 10 };
+    f.memory[0][0] = 140;
+    memcpy(f.slot.colour, jitter, sizeof jitter);
+    for (int c = 0; c < 3; c++) {
+        f.slot.bias[c]  = 10.0f * (float)(c + 1);
+        f.slot.scale[c] = 2.0f;
+    }
+    CHECK_NEAR(sample_at(&f, 0, 0, 0), (140 - 10) * 2, 1e-3);
+    CHECK_NEAR(sample_at(&f, 0, 0, 2), (140 - 30) * 2, 1e-3);
+    f.slot.flags = BZI_KERNEL_COLOUR;
+    CHECK_NEAR(sample_at(&f, 0, 0, 0), (255 - 10) * 2, 1e-3);
+    CHECK_NEAR(sample_at(&f, 0, 0, 1), (0 - 20) * 2, 1e-3);
+    CHECK_NEAR(sample_at(&f, 0, 0, 2), (80 - 30) * 2, 1e-3);
+    frame_free(&f);
+}
+
+TEST(nan_in_a_matrix_of_colour_gives_black_not_nan)
+{
+    random_state = 13;
+    frame f = frame_make(9, 9, 3, 1, 1, 8, 0);
+    f.slot.rgb[0] = NAN;
+    f.slot.rgb[5] = INFINITY;
+    CHECK(same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, output_nchw(9, 9)));
+    for (int i = 0; i < 3 * 81; i++)
+        CHECK(i < 81 ? buffer_a[i + 1] == 0.0f : buffer_a[i + 1] >= 0.0f && buffer_a[i + 1] <= 255.0f);
+    frame_free(&f);
+}
+
+/* ---- The rest ----------------------------------------------------------------------------------------------------------- */
+
+TEST(fill_fills_its_slot_and_nothing_else)
+{
+    frame f = frame_make(1, 1, 1, 0, 0, 8, 0);
+    const float *got = render(bzi_kernel_fill, f.slot, output_nhwc(5, 4), buffer_a);
+    for (int i = 0; i < 60; i++)
+        CHECK(got[i] == f.slot.fill[i % 3]);
+    frame_free(&f);
+}
+
+TEST(a_workspace_too_small_changes_nothing_and_the_front_does_without)
+{
+    random_state = 14;
+    frame f = frame_make(12, 12, 3, 1, 1, 8, 0);
+    bzi_kernel_output out = output_nchw(10, 10);
+    size_t bytes = bzi_kernel_workspace_bytes(&f.slot, &out);
+    void *workspace = workspace_make(bytes);
+    float pixels[300] = { SENTINEL };
+    f.slot.dst = (uint64_t)(uintptr_t)pixels;
+    CHECK_EQ(bzi_kernel_warp_separable(&f.slot, &out, workspace, bytes - 1), 0);
+    CHECK_EQ(bzi_kernel_warp_separable(&f.slot, &out, NULL, bytes), 0);
+    CHECK(pixels[0] == SENTINEL);
+    bzi_kernel_warp(&f.slot, &out, NULL, 0);
+    render(bzi_kernel_warp_plain, f.slot, out, buffer_a);
+    CHECK(!memcmp(pixels, buffer_a + 1, sizeof pixels));
+    free(workspace);
+    frame_free(&f);
+}
+
+TEST(the_size_of_the_workspace_does_not_wrap_around)
+{
+    bzi_kernel_slot slot;
+    memset(&slot, 0, sizeof slot);
+    slot.h[0] = slot.h[4] = slot.h[8] = 1.0f;
+    slot.x1 = INT32_MAX;
+    bzi_kernel_output out = output_nchw(INT32_MAX, 1);
+    CHECK(bzi_kernel_workspace_bytes(&slot, &out) == (SIZE_MAX > UINT32_MAX ? (size_t)85899345904u : SIZE_MAX));
+}
+
+TEST_MAIN(
+    RUN(the_separable_loop_equals_the_plain_one_to_the_bit)
+    RUN(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
+    RUN(the_plain_loop_equals_an_oracle_in_double_precision)
+    RUN(interleaved_pixels_have_the_values_of_planar_ones)
+    RUN(half_a_pixel_outside_is_the_border_and_more_is_fill)
+    RUN(padding_is_never_read)
+    RUN(hostile_matrices_read_nothing_outside_and_write_every_pixel)
+    RUN(one_pixel_is_its_colour_anywhere_and_no_pixel_is_fill)
+    RUN(chroma_lies_where_its_siting_says)
+    RUN(semi_planar_chroma_equals_planar)
+    RUN(values_in_the_high_bits_equal_values_in_the_low_bits)
+    RUN(grey_has_three_equal_channels)
+    RUN(the_identity_on_444_is_the_colour_conversion_alone)
+    RUN(limited_range_601_gives_the_known_values)
+    RUN(every_matrix_and_depth_inverts_its_definition)
+    RUN(jitter_stays_a_colour_and_bias_comes_before_scale)
+    RUN(nan_in_a_matrix_of_colour_gives_black_not_nan)
+    RUN(fill_fills_its_slot_and_nothing_else)
+    RUN(a_workspace_too_small_changes_nothing_and_the_front_does_without)
+    RUN(the_size_of_the_workspace_does_not_wrap_around))

@@ -1,0 +1,393 @@
+#!/bin/sh
+# test_tool.sh - what the command-line tool and the examples promise, tried from outside
+#
+#     sh tests/test_tool.sh build/bzna build        from the repository's root
+#
+# The second argument is the folder that holds draw_pictures and decode_batch. Prints FAIL and SKIP lines, and a count last.
+# shellcheck disable=SC2012,SC2046,SC2059
+bzna=${1:?usage: sh tests/test_tool.sh build/bzna build}
+build=${2:?usage: sh tests/test_tool.sh build/bzna build}
+data=tests/data
+LC_ALL=C
+export LC_ALL
+
+t=$(mktemp -d "${TMPDIR:-/tmp}/test_tool.XXXXXX") || exit 1
+trap 'rm -rf "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+passed=0 failed=0 skipped=0
+
+pass() { passed=$((passed + 1)); }
+fail() { failed=$((failed + 1)); echo "FAIL $1"; shift; for line; do printf '%s\n' "$line" | sed 's/^/  /'; done; }
+skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
+
+# run COMMAND...: its exit status in $status, its output in $t/out and $t/err
+run() { status=0; "$@" >"$t/out" 2>"$t/err" || status=$?; }
+
+# expect STATUS NAME COMMAND...: passes when the command ends so
+expect() {
+    wanted=$1 name=$2
+    shift 2
+    run "$@"
+    if [ "$status" -eq "$wanted" ]; then pass; else fail "$name" "$*" "exit status $status, not $wanted" "$(head -n 5 "$t/err")"; fi
+}
+
+# says FILE TEXT NAME: passes when the file holds the text
+says() { if grep -qF -e "$2" "$1"; then pass; else fail "$3" "\"$2\" is not in:" "$(head -n 5 "$1")"; fi; }
+
+# same NAME ACTUAL EXPECTED
+same() { if [ "$2" = "$3" ]; then pass; else fail "$1" "is  $2" "not $3"; fi; }
+
+# refused STATUS TEXT NAME COMMAND...: ends with the status, prints nothing on stdout, and says the text on stderr
+refused() {
+    wanted=$1 text=$2 name=$3
+    shift 3
+    run "$@"
+    if [ "$status" -eq "$wanted" ] && grep -qF -e "$text" "$t/err" && grep -q '^bzna: ' "$t/err" && [ ! -s "$t/out" ]; then pass
+    else fail "$name" "$*" "exit status $status, not $wanted, or without \"$text\":" "$(head -n 5 "$t/err")"; fi
+}
+
+# json FILE: passes where it is JSON, as far as an awk program can tell: strings closed, brackets in pairs
+json_ok() {
+    awk '{ line = $0; while (length(line)) { c = substr(line, 1, 1); line = substr(line, 2)
+             if (inside) { if (c == "\\") line = substr(line, 2); else if (c == "\"") inside = 0; else if (c < " ") bad = 1 }
+             else if (c == "\"") inside = 1
+             else if (c == "{" || c == "[") stack = c stack
+             else if (c == "}" || c == "]") { if (substr(stack, 1, 1) != (c == "}" ? "{" : "[")) bad = 1; stack = substr(stack, 2) } } }
+         END { exit bad || inside || stack != "" || NR == 0 }' "$1"
+}
+json() { if json_ok "$1"; then pass; else fail "$2" "not JSON:" "$(head -n 5 "$1")"; fi; }
+
+# ppm_size FILE: "width height"
+ppm_size() { sed -n '2{p;q;}' "$1" 2>&1; }
+
+# field NAME <JSON on one line: the value of its first field of that name, without quotes
+field() { sed -n "s/.*\"$1\": *\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" | head -n 1; }
+
+
+# ---- usage ----
+
+usage_tests() {
+    expect 0 "the tool's own help" "$bzna" --help
+    for command in pack info list extract verify batch bench; do
+        says "$t/out" "bzna $command" "help lists $command"
+    done
+    for command in pack info list extract verify batch bench; do
+        expect 0 "$command --help" "$bzna" $command --help
+        says "$t/out" "usage: bzna $command" "$command --help shows its usage"
+        run "$bzna" $command --nonsense
+        same "$command refuses an unknown option" "$status" 2
+        says "$t/err" "--nonsense" "$command names the unknown option"
+        run "$bzna" $command
+        same "$command without arguments" "$status" 2
+    done
+    refused 2 "--crf" "a number out of range" "$bzna" pack "$t" -o "$t/x.bzna" --crf 77
+    refused 2 "--codec" "a word that is no choice" "$bzna" pack "$t" -o "$t/x.bzna" --codec vp9
+    refused 2 "--jobs" "a value that is no number" "$bzna" pack "$t" -o "$t/x.bzna" --jobs=many
+    refused 2 "--out" "a missing value" "$bzna" pack "$t" -o
+    refused 2 "-o" "pack without -o" "$bzna" pack "$t"
+    refused 2 "too many" "an argument too many" "$bzna" info a b
+    refused 2 "INDEX" "an index that is no number" "$bzna" extract $data/mini_h265.bzna one --md5
+    refused 2 "x.gif" "a format that extract cannot write" "$bzna" extract $data/mini_h265.bzna 0 -o "$t/x.gif"
+    refused 2 "nothing to do" "extract without anything to do" "$bzna" extract $data/mini_h265.bzna 0
+    refused 2 "frobnicate" "an unknown command" "$bzna" frobnicate
+    expect 2 "no command" "$bzna"
+}
+
+bad_file_tests() {
+    : >"$t/empty.bzna"
+    echo "this is a text, and no archive of pictures" >"$t/text.bzna"
+    head -c 100000 $data/mini_h265.bzna >"$t/cut.bzna"
+    for command in "info" "list" "verify" "bench --seconds 0.1" "batch -o $t/nowhere"; do
+        for file in missing empty text cut; do
+            # shellcheck disable=SC2086  # the options are words
+            refused 1 "$file.bzna" "$command of a file that is $file" "$bzna" $command "$t/$file.bzna"
+        done
+    done
+    refused 1 "missing.bzna" "extract of a missing file" "$bzna" extract "$t/missing.bzna" 0 --md5
+    refused 1 "" "extract beyond the end" "$bzna" extract $data/mini_h265.bzna 8 --md5
+    refused 1 "" "extract of a track that is not there" "$bzna" extract $data/mini_h265.bzna 0 --md5 --track nonsense
+    refused 1 "hvc1" "H.265 is not written as H.264" "$bzna" extract $data/mini_h265.bzna 0 -o "$t/x.h264"
+}
+
+
+# ---- archives of the original tools ----
+
+# golden FILE.json: a line a picture: index target filename offset size track codec width height frame payload MD5
+golden() {
+    awk -F': ' '{ value = $2; gsub(/[",]/, "", value); key = $1; gsub(/[ "]/, "", key) }
+        value == "{" && key != "images" { track = key }
+        { at[key] = value }
+        key == "md5_yuv420p_frame" { print at["index"], at["target"], at["filename"], at["offset"], at["size"], track, at["codec"],
+            at["width"], at["height"], at["frame_width"], at["frame_height"], at["payload_offset"], at["payload_size"], value }' "$1"
+}
+
+# listed FILE.bzna: the same from `bzna list --json` and `bzna extract --md5`
+listed() {
+    "$bzna" list --json "$1" | awk -F'"images":' '
+        function get(text, key) { if (!match(text, "\"" key "\":[^,}]*")) return "?"
+            text = substr(text, RSTART + length(key) + 3, RLENGTH - length(key) - 3); gsub(/"/, "", text); return text }
+        NF > 1 { n = split($2, image, "},")
+            for (i = 1; i <= n; i++) if (image[i] ~ /"codec"/) { track = image[i]; sub(/^{*"/, "", track); sub(/".*/, "", track)
+                print get($1, "index"), get($1, "target"), get($1, "filename"), get($1, "offset"), get($1, "size"), track,
+                    get(image[i], "codec"), get(image[i], "width"), get(image[i], "height"), get(image[i], "frame_width"),
+                    get(image[i], "frame_height"), get(image[i], "payload_offset"), get(image[i], "payload_size") } }' |
+    while read -r index target name offset size track rest; do
+        echo "$index $target $name $offset $size $track $rest $("$bzna" extract "$1" "$index" --track "$track" --md5 2>&1)"
+    done
+}
+
+original_tests() {
+    for mini in mini_h264 mini_h265; do
+        golden $data/$mini.json >"$t/golden"
+        listed $data/$mini.bzna >"$t/listed"
+        same "$mini has 16 pictures" "$(wc -l <"$t/golden" | tr -d ' ')" 16
+        if cmp -s "$t/golden" "$t/listed"; then pass
+        else fail "$mini: list and extract --md5 agree with its description" "$(diff "$t/golden" "$t/listed" | head -n 6)"; fi
+        expect 0 "$mini: info --json" "$bzna" info --json $data/$mini.bzna
+        json "$t/out" "$mini: info is JSON"
+        tr -d '\n' <"$t/out" >"$t/line"
+        same "$mini: samples" "$(field samples <"$t/line")" 8
+        same "$mini: targets" "$(field targets <"$t/line")" "$(sed -n 's/ *"target_count": //p' $data/$mini.json)"
+        same "$mini: tracks" "$(grep -o '"name":"[a-z_]*"' "$t/out" | tr '\n' ' ')" \
+            '"name":"bzna_input" "name":"bzna_target" "name":"bzna_fname" "name":"bzna_thumb" '
+        same "$mini: size" "$(field size <"$t/line")" "$(wc -c <$data/$mini.bzna | tr -d ' ')"
+        expect 0 "$mini: plain info" "$bzna" info $data/$mini.bzna
+        expect 0 "$mini: plain list" "$bzna" list $data/$mini.bzna
+        expect 0 "$mini: list --json" "$bzna" list --json $data/$mini.bzna
+        json "$t/out" "$mini: list is JSON"
+        expect 0 "$mini: verify" "$bzna" verify $data/$mini.bzna
+        expect 0 "$mini: verify --decode" "$bzna" verify --decode --json $data/$mini.bzna
+        same "$mini: nothing is bad" "$(cat "$t/out")" '{"samples":8,"bad":[]}'
+    done
+}
+
+# overwrite FILE OFFSET COUNT: with bytes 255
+overwrite() { dd if=/dev/zero bs=1 count="$3" 2>/dev/null | tr '\000' '\377' | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
+
+damage_tests() {
+    set -- $(golden $data/mini_h265.json | awk '$1 == 2 && $6 == "bzna_input" { print $4, $12, $13 }')
+    sample=$1 payload=$2 size=$3
+    cp $data/mini_h265.bzna "$t/box.bzna"
+    overwrite "$t/box.bzna" "$((sample))" 28
+    overwrite "$t/box.bzna" "$((payload + size + 700))" 6000
+    expect 1 "list of an archive with damaged boxes" "$bzna" list --json "$t/box.bzna"
+    json "$t/out" "list of damage is JSON"
+    same "one sample has an error, and it is the damaged one" "$(grep '"error"' "$t/out" | field index)" 2
+    same "the others are listed" "$(grep -c '"bzna_input"' "$t/out")" 7
+    expect 1 "verify of an archive with damaged boxes" "$bzna" verify --json "$t/box.bzna"
+    json "$t/out" "verify of damage is JSON"
+    same "verify names the sample" "$(grep '"message"' "$t/out" | field index)" 2
+    says "$t/out" '"status":"BZNA_E_' "verify names the status"
+    expect 1 "plain verify of damage" "$bzna" verify "$t/box.bzna"
+    says "$t/out" "sample 2: BZNA_E_" "plain verify names sample and status"
+
+    cp $data/mini_h265.bzna "$t/payload.bzna"
+    overwrite "$t/payload.bzna" "$((payload + 4))" "$((size - 4))"
+    expect 0 "a damaged payload is not seen without --decode" "$bzna" verify "$t/payload.bzna"
+    expect 1 "a damaged payload is seen with --decode" "$bzna" verify --decode --jobs 2 --json "$t/payload.bzna"
+    same "verify --decode names the sample" "$(grep '"message"' "$t/out" | field index)" 2
+    refused 1 "" "extract of a damaged picture" "$bzna" extract "$t/payload.bzna" 2 --md5
+    expect 0 "its neighbour can be extracted" "$bzna" extract "$t/payload.bzna" 3 --md5
+}
+
+
+# ---- pack ----
+
+# pixel FILE.ppm WIDTH HEIGHT X Y: red, green and blue
+pixel() { tail -c $(($2 * $3 * 3)) "$1" 2>&1 | od -An -v -tu1 -j $((($5 * $2 + $4) * 3)) -N 3 2>&1 | tr -s ' ' ' ' | sed 's/^ //; s/ $//'; }
+
+# bytes_of FILE.ppm COUNT: the last COUNT bytes as numbers, one a line
+bytes_of() { tail -c "$2" "$1" 2>&1 | od -An -v -tu1 | tr -s ' ' '\n' | grep .; }
+
+# psnr A.ppm B.ppm: in whole dB
+psnr() {
+    size=$(ppm_size "$1")
+    same "$2 is as large as $1" "$(ppm_size "$2")" "$size"
+    count=$((${size% *} * ${size#* } * 3))
+    bytes_of "$1" $count >"$t/a" && bytes_of "$2" $count >"$t/b"
+    db=$(paste "$t/a" "$t/b" | awk '{ d = $1 - $2; s += d * d } END { print int(s ? 10 * log(255 * 255 * NR / s) / log(10) : 99) }')
+}
+
+pack_tests() {
+    expect 0 "draw_pictures" "$build/draw_pictures" "$t/drawn" 12
+    expect 0 "draw_pictures again" "$build/draw_pictures" "$t/again" 12
+    if diff -r "$t/drawn" "$t/again" >/dev/null; then pass; else fail "draw_pictures draws the same twice"; fi
+    expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/one.bzna" --jobs 1 --preset superfast
+    expect 0 "pack --json" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --jobs 2 --preset superfast --json
+    json "$t/out" "pack's report is JSON"
+    says "$t/out" '"classes":["charts","fractals","plasma","shapes"]' "pack tells the classes in order"
+    if cmp -s "$t/one.bzna" "$t/two.bzna"; then pass; else fail "the archive does not depend on --jobs"; fi
+    expect 0 "verify --decode of the packed archive" "$bzna" verify --decode "$t/one.bzna"
+    expect 0 "list of the packed archive" "$bzna" list --json "$t/one.bzna"
+    same "targets are the numbers of the class folders" "$(field_all target)" "0 0 0 1 1 1 2 2 2 3 3 3 "
+    same "file names are kept, in order" "$(field_all filename)" "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
+    expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 --preset veryfast
+    expect 0 "verify --decode of H.264" "$bzna" verify --decode "$t/two.bzna"
+    if [ -e "$t/one.bzna.partial" ] || [ -e "$t/two.bzna.partial" ]; then fail "no partial file is left"; else pass; fi
+
+    # 333x251 (odd) and 120x90 look like what they were made from.
+    for archive in one two; do
+        for which in 4:fractals/01 9:shapes/00; do
+            expect 0 "extract ${which#*:} of $archive" "$bzna" extract "$t/$archive.bzna" "${which%%:*}" -o "$t/x.ppm"
+            psnr "$t/drawn/${which#*:}.ppm" "$t/x.ppm"
+            if [ "$db" -ge 24 ]; then pass; else fail "${which#*:} of $archive looks like its source" "$db dB"; fi
+        done
+    done
+    expect 0 "extract of a stream" "$bzna" extract "$t/one.bzna" 0 -o "$t/x.h265"
+    same "the stream begins with a parameter set" "$(head -c 5 "$t/x.h265" | od -An -tx1 | tr -d ' ')" 0000000140
+    expect 0 "extract of planes" "$bzna" extract "$t/one.bzna" 0 -o "$t/x.yuv"
+    same "the planes are the whole frame" "$(wc -c <"$t/x.yuv" | tr -d ' ')" $((512 * 512 * 3 / 2))
+    expect 0 "extract of a thumbnail" "$bzna" extract "$t/one.bzna" 7 --track bzna_thumb -o "$t/x.ppm"
+    same "a thumbnail's longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
+}
+field_all() { sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" "$t/out" | tr '\n' ' '; }
+
+movie_tests() {
+    if ! command -v ffprobe >/dev/null 2>&1; then skip "other players see every picture" "ffprobe is not installed"; return; fi
+    for archive in one two; do
+        same "ffprobe sees every picture of $archive" "$(ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames \
+            -of csv=p=0 "$t/$archive.bzna" 2>&1 | tr -d ',')" 12
+    done
+}
+
+# A grey JPEG of 24x16 whose corners are 32, 80, 176, 224, with an EXIF orientation.
+oriented_jpeg() {
+    printf '\377\330\377\341\000\042Exif\000\000MM\000*\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000\0'"$(($1 / 8))$(($1 % 8))"'\000\000\000\000\000\000'
+    printf '\377\333\000\103\000'
+    i=0
+    while [ $i -lt 64 ]; do printf '\100'; i=$((i + 1)); done
+    printf '\377\304\000\032\000\000\000\007\000\000\000\000\000\000\000\000\000\000\000\000\000\000\001\002\003\004\005\006\377\304\000\024\020\001\000'
+    printf '\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\377\300\000\013\010\000\020\000\030\001\001\021\000\377\332\000\010\001\001'
+    printf '\000\000\077\000\206\224\155\060\332\123\377\331'
+}
+
+orientation_tests() {
+    mkdir "$t/exif"
+    for o in 1 2 3 4 5 6 7 8; do oriented_jpeg $o >"$t/exif/$o.jpg"; done
+    expect 0 "pack of EXIF orientations" "$bzna" pack "$t/exif" -o "$t/exif.bzna" --preset superfast --crf 4
+    for corners in 1:ABCD 2:BADC 3:DCBA 4:CDAB 5:ACBD 6:CADB 7:DBCA 8:BDAC; do
+        o=${corners%:*} w=24 h=16
+        if [ "$o" -ge 5 ]; then w=16 h=24; fi
+        run "$bzna" extract "$t/exif.bzna" $((o - 1)) -o "$t/x.ppm"
+        same "orientation $o gives the right size" "$(ppm_size "$t/x.ppm")" "$w $h"
+        found=$(for xy in "2 2" "$((w - 3)) 2" "2 $((h - 3))" "$((w - 3)) $((h - 3))"; do
+            # shellcheck disable=SC2086  # two words
+            pixel "$t/x.ppm" $w $h $xy; done | awk '{ printf "%s", $1 < 56 ? "A" : $1 < 128 ? "B" : $1 < 200 ? "C" : "D" }')
+        same "orientation $o turns the picture the right way" "$found" "${corners#*:}"
+    done
+}
+
+unreadable_tests() {
+    mkdir -p "$t/mixed/ants" "$t/mixed/bees"
+    cp "$t/drawn/shapes/00.ppm" "$t/mixed/ants/good.ppm"
+    cp "$t/drawn/plasma/00.ppm" "$t/mixed/bees/good.ppm"
+    echo "not a picture" >"$t/mixed/ants/note.txt"
+    : >"$t/mixed/ants/empty.jpg"
+    oriented_jpeg 1 | head -c 183 >"$t/mixed/bees/cut.jpg"
+    head -c 9000 "$t/drawn/shapes/00.ppm" >"$t/mixed/bees/cut.ppm"
+    cp "$t/drawn/shapes/00.ppm" "$t/mixed/loose.ppm"
+    : >"$t/mixed/ants/.hidden"
+    expect 1 "pack with unreadable files" "$bzna" pack "$t/mixed" -o "$t/mixed.bzna" --preset superfast
+    for file in ants/note.txt ants/empty.jpg bees/cut.jpg bees/cut.ppm loose.ppm; do
+        if grep -qE "mixed/$file: .+" "$t/err"; then pass; else fail "$file is listed with a reason" "$(cat "$t/err")"; fi
+    done
+    says "$t/err" "5 of 7 files" "unreadable files are counted, hidden ones are not"
+    expect 0 "the archive is whole without them" "$bzna" verify --decode "$t/mixed.bzna"
+    run "$bzna" list --json "$t/mixed.bzna"
+    same "the others are in it" "$(field_all target)" "0 1 "
+    run "$bzna" pack "$t/mixed" -o "$t/mixed.bzna" --preset superfast --json
+    json "$t/out" "the report of unreadable files is JSON"
+
+    mkdir "$t/nothing" "$t/texts"
+    echo text >"$t/texts/a.txt"
+    refused 1 "nothing" "pack of an empty folder" "$bzna" pack "$t/nothing" -o "$t/none.bzna"
+    refused 1 "absent" "pack of a folder that is not there" "$bzna" pack "$t/absent" -o "$t/none.bzna"
+    refused 1 "texts" "pack of a folder without pictures" "$bzna" pack "$t/texts" -o "$t/none.bzna"
+    refused 1 "nodir" "pack into a folder that is not there" "$bzna" pack "$t/drawn" -o "$t/nodir/x.bzna"
+    if ls "$t"/none.bzna* >/dev/null 2>&1; then fail "a failed pack leaves no file"; else pass; fi
+}
+
+name_tests() {
+    mkdir "$t/flat"
+    utf8=$(printf 'b \303\274\303\261 "q" \\ .ppm')
+    cp "$t/drawn/shapes/00.ppm" "$t/flat/100%d%03d.ppm"
+    cp "$t/drawn/shapes/00.ppm" "$t/flat/$utf8"
+    cp "$t/drawn/shapes/00.ppm" "$t/flat/c*[d]?.ppm"
+    printf 'P6 1 1 255\n\310\144\062' >"$t/flat/e.ppm"
+    { printf 'P5 3 700 255\n'; dd if=/dev/zero bs=2100 count=1 2>/dev/null; } >"$t/flat/f.pgm"
+    expect 0 "pack of a flat folder with odd names and sizes" "$bzna" pack "$t/flat" -o "$t/flat.bzna" --preset superfast
+    expect 0 "verify of it" "$bzna" verify --decode "$t/flat.bzna"
+    expect 0 "list of it" "$bzna" list --json "$t/flat.bzna"
+    json "$t/out" "odd names are JSON"
+    same "a flat folder has no targets" "$(field_all target)" "null null null null null "
+    says "$t/out" '"100%d%03d.ppm"' "a name with % is kept"
+    says "$t/out" "$(printf '"b \303\274\303\261 \\"q\\" \\\\ .ppm"')" "a name with quotes and letters beyond ASCII is kept"
+    run "$bzna" extract "$t/flat.bzna" 3 -o "$t/x.ppm"
+    same "one pixel stays one pixel" "$(ppm_size "$t/x.ppm")" "1 1"
+    same "and keeps its colour" "$(pixel "$t/x.ppm" 1 1 0 0 | awk '{ print (($1-200)^2 < 50 && ($2-100)^2 < 50 && ($3-50)^2 < 50) }')" 1
+    run "$bzna" extract "$t/flat.bzna" 4 --track bzna_thumb -o "$t/x.ppm"
+    same "a sliver's thumbnail" "$(ppm_size "$t/x.ppm")" "2 512"
+}
+
+
+# ---- batch, bench, decode_batch ----
+
+batch_tests() {
+    expect 0 "batch" "$bzna" batch "$t/one.bzna" -o "$t/b1" --batch 8 --size 64 --shuffle --seed 5 --flip 0.5
+    says "$t/out" "decoder" "batch says who decodes"
+    same "batch writes each picture and a contact sheet" "$(cd "$t/b1" && echo *)" \
+        "00000.ppm 00001.ppm 00002.ppm 00003.ppm 00004.ppm 00005.ppm 00006.ppm 00007.ppm contact.ppm"
+    same "the pictures are as large as asked" "$(ppm_size "$t/b1/00000.ppm")" "64 64"
+    same "the contact sheet is a grid" "$(ppm_size "$t/b1/contact.ppm")" "196 196"
+    expect 0 "batch again" "$bzna" batch "$t/one.bzna" -o "$t/b2" --batch 8 --size 64 --shuffle --seed 5 --flip 0.5
+    expect 0 "batch of another seed" "$bzna" batch "$t/one.bzna" -o "$t/b3" --batch 8 --size 64 --shuffle --seed 6 --flip 0.5
+    if diff -r "$t/b1" "$t/b2" >/dev/null; then pass; else fail "the same seed gives the same batch"; fi
+    if cmp -s "$t/b1/contact.ppm" "$t/b3/contact.ppm"; then fail "another seed gives another batch"; else pass; fi
+    expect 0 "batch --json" "$bzna" batch "$t/one.bzna" -o "$t/b4" --warp center --batch 4 --json
+    json "$t/out" "batch's report is JSON"
+    expect 0 "batch --warp none" "$bzna" batch "$t/one.bzna" -o "$t/b5" --warp none --batch 4
+    refused 1 "one.bzna" "batch into what is no folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
+    expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
+    same "the damaged picture's neighbours are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 9
+}
+
+bench_tests() {
+    expect 0 "bench --json" "$bzna" bench --json --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    json "$t/out" "bench's report is JSON"
+    for key in images_per_second decode_only_images_per_second decoder threads samples seconds; do
+        says "$t/out" "\"$key\":" "bench tells $key"
+    done
+    same "bench used the threads it was given" "$(field threads <"$t/out")" 1
+    same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
+    expect 0 "plain bench" "$bzna" bench --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+}
+
+example_tests() {
+    mkdir "$t/decoded"
+    expect 0 "decode_batch" "$build/decode_batch" $data/mini_h265.bzna "$t/decoded"
+    same "decode_batch writes every picture" "$(cd "$t/decoded" && ls | wc -l | tr -d ' ')" 8
+    same "decode_batch writes 224x224" "$(ppm_size "$t/decoded/00000.ppm")" "224 224"
+    expect 0 "batch --warp center" "$bzna" batch $data/mini_h265.bzna -o "$t/b7" --warp center --batch 16
+    if cmp -s "$t/decoded/00003.ppm" "$t/b7/00003.ppm"; then pass; else fail "decode_batch and bzna batch agree"; fi
+    run "$build/decode_batch" "$t/missing.bzna" "$t/decoded"
+    same "decode_batch of a missing file" "$status" 1
+    says "$t/err" "missing.bzna" "decode_batch names the file"
+    run "$build/decode_batch"
+    same "decode_batch without arguments" "$status" 2
+}
+
+usage_tests
+bad_file_tests
+original_tests
+damage_tests
+pack_tests
+movie_tests
+orientation_tests
+unreadable_tests
+name_tests
+batch_tests
+bench_tests
+example_tests
+
+echo "tests/test_tool.sh: $passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
