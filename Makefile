@@ -98,5 +98,53 @@ $(BUILD)/tests/%: tests/%.c tests/test.h benzina.c benzina.h benzina_kernels.cu
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) -o $@ $< $(LIBS)
 
+# Every single-byte corruption of the fixed series, under ASan and UBSan; then a coverage-guided minute where clang has libFuzzer.
+FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. $(AV_CFLAGS)
+fuzz: | $(BUILD)
+	@mkdir -p $(BUILD)/fuzz/corpus
+	$(CC) $(FUZZ_FLAGS) -o $(BUILD)/fuzz/archive tests/fuzz_archive.c $(LIBS)
+	for f in tests/data/mini_h265.bzna tests/data/mini_h264.bzna; do \
+	    $(BUILD)/fuzz/archive corrupt $$f 0 10000 2 & $(BUILD)/fuzz/archive corrupt $$f 1 10000 2 || exit 1; wait $$! || exit 1; done
+	@if echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' | clang -fsanitize=fuzzer -x c - -o $(BUILD)/fuzz/probe 2>/dev/null; then \
+	    clang $(FUZZ_FLAGS) -fsanitize=fuzzer -DBENZINA_LIBFUZZER -o $(BUILD)/fuzz/guided tests/fuzz_archive.c $(LIBS) && \
+	    cp tests/data/mini_*.bzna $(BUILD)/fuzz/corpus/ && \
+	    $(BUILD)/fuzz/guided -max_total_time=60 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 $(BUILD)/fuzz/corpus 2>&1 | tail -n 12; \
+	else echo "SKIP guided fuzzing: clang has no libFuzzer here"; fi
+
+# Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours instead of drawn ones.
+PHOTOS ?= $(BUILD)/bench/pictures
+bench: all
+	@mkdir -p $(BUILD)/bench
+	@$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) -o $(BUILD)/bench/open tests/bench_open.c $(LIBS)
+	$(BUILD)/bench/open $(BUILD)/bench/large.bzna
+	@rm -f $(BUILD)/bench/large.bzna
+	@[ -d $(PHOTOS) ] || $(BUILD)/draw_pictures $(PHOTOS) 96
+	@$(BUILD)/bzna pack $(PHOTOS) -o $(BUILD)/bench/pictures.bzna
+	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 1 --seconds 10
+	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 2 --seconds 10
+
+# This version has no CUDA path, so there is nothing to check or time on a GPU yet; saying so is all that these do.
+gpu-check gpu-bench:
+	@echo "SKIP $@: this version has no NVDEC path"
+
+# The vendorable pair: benzina.c with the kernels inside.
+dist: | $(BUILD)
+	@mkdir -p build/dist && cp benzina.h build/dist/benzina.h
+	@awk '/^#include "benzina_kernels.cu"/ { while ((getline line < "benzina_kernels.cu") > 0) print line; next } { print }' benzina.c > build/dist/benzina.c
+	@echo "build/dist: benzina.h and benzina.c, $(VERSION)"
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin
+	install -m 644 benzina.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 $(BUILD)/libbenzina.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BUILD)/libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so.$(SOVERSION)
+	ln -sf libbenzina.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so
+	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/; fi
+	printf 'Name: benzina\nDescription: Pictures for training neural networks, decoded in hardware or software\nVersion: $(VERSION)\nCflags: -I$(PREFIX)/include\nLibs: -L$(PREFIX)/lib -lbenzina\nLibs.private: $(LIBS)\n' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/include/benzina.h $(DESTDIR)$(PREFIX)/lib/libbenzina.a $(DESTDIR)$(PREFIX)/lib/libbenzina.so* $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc $(DESTDIR)$(PREFIX)/bin/bzna
+
 clean:
 	rm -rf build

@@ -24,8 +24,8 @@
 
 /* ==== 0. Includes ======================================================================================================= */
 
-#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)
-#  define _POSIX_C_SOURCE 200809L
+#if !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE)
+#  define _DEFAULT_SOURCE             /* POSIX.1-2008 and madvise */
 #endif
 #ifndef _FILE_OFFSET_BITS
 #  define _FILE_OFFSET_BITS 64
@@ -244,6 +244,15 @@ static void bzi_os_file_map(bzi_file *file)
     file->map = mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, file->fd, 0);
     if (file->map == MAP_FAILED)
         file->map = NULL;
+}
+
+/* Lets go of the pages that a walk over the map has touched; they come back from the page cache when they are needed. */
+static void bzi_os_file_relax(bzi_file *file)
+{
+#ifdef MADV_DONTNEED
+    if (file->map)                    /* shared and read-only: nothing can be lost */
+        madvise(file->map, (size_t)file->size, MADV_DONTNEED);
+#endif
 }
 
 static void bzi_os_file_close(bzi_file *file)
@@ -1983,6 +1992,7 @@ static bzna_status bzi_dataset_make(bzna_context *context, const bzi_source *sou
         bzi_dataset_free(dataset);
         return status;
     }
+    bzi_os_file_relax(&dataset->source.file);
     *out = dataset;
     return BZNA_OK;
 }

@@ -701,7 +701,7 @@ static int extract_planes(const bzna_picture *picture, const char *path)
 static int extract_stream(const bzna_image *image, const char *path)
 {
     bzna_error err = error_empty();
-    output out;
+    output out = { path, NULL };
     size_t size = 0;
     bzna_status status = bzna_image_annexb(image, NULL, 0, &size, &err);
     if (status < 0 && status != BZNA_E_BUFFER) return complain("%s", err.message);

@@ -8,6 +8,9 @@
 bzna=${1:?usage: sh tests/test_tool.sh build/bzna build}
 build=${2:?usage: sh tests/test_tool.sh build/bzna build}
 data=tests/data
+for file in "$bzna" "$build/draw_pictures" "$build/decode_batch" $data/mini_h265.json; do
+    if [ ! -e "$file" ]; then echo "FAIL $file is not there"; echo "tests/test_tool.sh: 0 passed, 1 failed, 0 skipped"; exit 1; fi
+done
 LC_ALL=C
 export LC_ALL
 
