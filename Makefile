@@ -83,15 +83,13 @@ demo-run:
 
 test:
 	@$(MAKE) --no-print-directory all
-	@BUILD=$(BUILD) CC="$(CC)" sh tests/run.sh
+	@BUILD="$(BUILD)" CC="$(CC)" OPT="$(OPT)" SANITIZE="$(SANITIZE)" sh tests/run.sh
 
+# The same suite under sanitizers.
 asan:
-	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" all
-	@BUILD=build/asan CC="$(CC)" sh tests/run.sh
-
+	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" test
 tsan:
-	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" all
-	@BUILD=build/tsan CC="$(CC)" sh tests/run.sh
+	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" test
 
 # One test binary; tests include benzina.c, so that they reach what is static.
 $(BUILD)/tests/%: tests/%.c tests/test.h benzina.c benzina.h benzina_kernels.cu

@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Writes picture `slot` of a batch: three planes of floats, 0..255, red first. Returns 0, or -1. */
 static int write_picture(const char *folder, const bzna_batch_info *info, uint32_t slot)

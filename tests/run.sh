@@ -20,13 +20,13 @@ count() { # output, exit status, name: adds up its closing line
 
 for source in tests/test_*.c; do
     name=$(basename "$source" .c)
-    if ! make --no-print-directory -s "$BUILD/tests/$name" ${MAKE_ARGS:+"$@"} > "$log" 2>&1; then
+    if ! make --no-print-directory -s "$BUILD/tests/$name" > "$log" 2>&1; then
         echo "FAIL $name: does not build"; tail -n 20 "$log"; failed=$((failed + 1)); continue
     fi
     "$BUILD/tests/$name" > "$log" 2>&1; count "$log" $? "$name"
 done
 for script in tests/test_*.sh; do
-    [ -e "$script" ] || continue
+    if [ "$script" = tests/test_build.sh ] && [ -n "$SANITIZE" ]; then echo "SKIP $script: compilers are not what a sanitizer watches"; skipped=$((skipped + 1)); continue; fi
     sh "$script" "$BUILD/bzna" "$BUILD" > "$log" 2>&1; count "$log" $? "$(basename "$script")"
 done
 echo "$passed passed, $failed failed, $skipped skipped"

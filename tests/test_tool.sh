@@ -70,6 +70,7 @@ field() { sed -n "s/.*\"$1\": *\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" | head -n 1; }
 # ---- usage ----
 
 usage_tests() {
+    expect 0 "the tool's version" "$bzna" --version
     expect 0 "the tool's own help" "$bzna" --help
     for command in pack info list extract verify batch bench; do
         says "$t/out" "bzna $command" "help lists $command"
@@ -205,7 +206,7 @@ bytes_of() { tail -c "$2" "$1" 2>&1 | od -An -v -tu1 | tr -s ' ' '\n' | grep .; 
 # psnr A.ppm B.ppm: in whole dB
 psnr() {
     size=$(ppm_size "$1")
-    same "$2 is as large as $1" "$(ppm_size "$2")" "$size"
+    same "an extracted picture is as large as its source" "$(ppm_size "$2")" "$size"
     count=$((${size% *} * ${size#* } * 3))
     bytes_of "$1" $count >"$t/a" && bytes_of "$2" $count >"$t/b"
     db=$(paste "$t/a" "$t/b" | awk '{ d = $1 - $2; s += d * d } END { print int(s ? 10 * log(255 * 255 * NR / s) / log(10) : 99) }')

@@ -1,0 +1,778 @@
+/* test_12_transforms.c - parameters and random numbers to homographies; colour descriptions to colours. The oracle multiplies the published
+ * matrices out one by one and draws in the documented order; the laws are then tested on their distributions, which no code here repeats. */
+#include "../benzina.c"
+#include "test.h"
+
+#define COUNT(array) (sizeof (array) / sizeof *(array))
+
+/* ---- Oracles ------------------------------------------------------------------------------------------------------------ */
+
+static void multiply(const double a[9], const double b[9], double out[9])
+{
+    double c[9];
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            c[i * 3 + j] = a[i * 3] * b[j] + a[i * 3 + 1] * b[3 + j] + a[i * 3 + 2] * b[6 + j];
+    memcpy(out, c, sizeof c);
+}
+
+/* T_in * T_crop * R * S * T_out, factor by factor. */
+static void oracle_affine(const bzna_affine *a, double h[9])
+{
+    double r = a->degrees * acos(-1) / 180, cw = a->has_crop ? a->crop_width : a->in_width, ch = a->has_crop ? a->crop_height : a->in_height;
+    double t_in[9] = { a->flip_h ? -1 : 1, 0, (a->in_width - 1.0) / 2, 0, a->flip_v ? -1 : 1, (a->in_height - 1.0) / 2, 0, 0, 1 };
+    double t_crop[9] = { 1, 0, a->has_crop ? a->crop_x : 0, 0, 1, a->has_crop ? a->crop_y : 0, 0, 0, 1 };
+    double rotation[9] = { cos(r), -sin(r), 0, sin(r), cos(r), 0, 0, 0, 1 };
+    double s[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+    double t_out[9] = { 1, 0, a->translate_x - (a->out_width - 1.0) / 2, 0, 1, a->translate_y - (a->out_height - 1.0) / 2, 0, 0, 1 };
+    if (a->resize) {
+        double x0 = rotation[0] * -cw / 2 + rotation[1] * -ch / 2, y0 = rotation[3] * -cw / 2 + rotation[4] * -ch / 2;
+        double x1 = rotation[0] * cw / 2 + rotation[1] * ch / 2, y1 = rotation[3] * cw / 2 + rotation[4] * ch / 2;
+        s[0] = fabs(x1 - x0) / a->out_width;
+        s[4] = fabs(y1 - y0) / a->out_height;
+        if (a->keep_ratio)
+            s[0] = s[4] = fmin(s[0], s[4]);
+    }
+    multiply(t_in, t_crop, h);
+    multiply(h, rotation, h);
+    multiply(h, s, h);
+    multiply(h, t_out, h);
+}
+
+static double draw(bzna_random *random, double lo, double hi) { return lo < hi ? bzna_random_uniform(random, lo, hi) : lo; }
+
+static double draw_log(bzna_random *random, double lo, double hi) { return lo < hi ? exp(bzna_random_uniform(random, log(lo), log(hi))) : lo; }
+
+static uint32_t draw_flip(bzna_random *random, double p) { return p <= 0 ? 0 : p >= 1 ? 1 : bzna_random_uniform(random, 0, 1) < p; }
+
+/* TRANSFORMS.md's Similarity, with the documented order of draws: s, (ar) up to 10 times, cx, cy, degrees, tx, ty, flip_h, flip_v. */
+static void oracle_similarity(bzna_random *random, const bzna_similarity *p, uint32_t iw, uint32_t ih, uint32_t ow, uint32_t oh, double h[9])
+{
+    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, random_crop = p->random_crop != 0;
+    bzna_affine a = { .struct_size = sizeof a, .in_width = iw, .in_height = ih, .out_width = ow, .out_height = oh, .has_crop = 1 };
+    double s = draw_log(random, p->scale[0], p->scale[1]), cw = ow, ch = oh;
+    if (p->ratio[0] > 0) {
+        int tries = 0, found = 0;
+        while (tries++ < 10 && !found) {
+            double ar = draw_log(random, p->ratio[0], p->ratio[1]);
+            cw = sqrt(s * iw * ih * ar);
+            ch = sqrt(s * iw * ih / ar);
+            found = cw > 0 && cw <= iw && ch > 0 && ch <= ih;
+        }
+        if (!found) {
+            double in = (double)iw / ih;
+            cw = in > p->ratio[1] ? round(ih * p->ratio[1]) : iw;
+            ch = in < p->ratio[0] ? round(iw / p->ratio[0]) : ih;
+            random_crop = 0;
+        }
+    } else if (resize) {
+        cw = iw * sqrt(s);
+        ch = ih * sqrt(s);
+    }
+    if (random_crop) {
+        double mx = fmax(0, (iw - cw) / 2), my = fmax(0, (ih - ch) / 2);
+        a.crop_x = draw(random, -mx, mx);
+        a.crop_y = draw(random, -my, my);
+    }
+    a.crop_width = cw;
+    a.crop_height = ch;
+    a.degrees = draw(random, p->degrees[0], p->degrees[1]);
+    a.translate_x = draw(random, -p->translate[0] * ow, p->translate[0] * ow);
+    a.translate_y = draw(random, -p->translate[1] * oh, p->translate[1] * oh);
+    a.flip_h = draw_flip(random, p->flip_h);
+    a.flip_v = draw_flip(random, p->flip_v);
+    a.resize = (uint32_t)resize;
+    a.keep_ratio = p->keep_ratio;
+    oracle_affine(&a, h);
+}
+
+static double relative(double actual, double expected) { return fabs(actual - expected) / fmax(1, fabs(expected)); }
+
+static int matrices_agree(const double a[9], const double b[9], double tolerance)
+{
+    for (int i = 0; i < 9; i++)
+        if (!(relative(a[i], b[i]) <= tolerance))
+            return 0;
+    return 1;
+}
+
+static bzna_random stream(uint64_t sample)
+{
+    bzna_random random;
+    bzna_random_init(&random, 4711, 3, sample, BZNA_OPERATION_WARP);
+    return random;
+}
+
+static uint32_t words_taken(const bzna_random *random) { return random->counter[3] * 4 - (4 - random->used); }
+
+static bzna_similarity similarity(void)
+{
+    bzna_similarity p;
+    bzna_similarity_init(&p, sizeof p);
+    return p;
+}
+
+/* The crop that an axis-aligned matrix shows, in pixel edges: 0..in_width. */
+typedef struct crop {
+    double left, right, top, bottom, width, height;
+    int    mirrored, upside_down;
+} crop;
+
+static crop crop_of(const double h[9], uint32_t ow, uint32_t oh)
+{
+    double x0 = h[0] * -0.5 + h[2] + 0.5, x1 = h[0] * (ow - 0.5) + h[2] + 0.5, y0 = h[4] * -0.5 + h[5] + 0.5, y1 = h[4] * (oh - 0.5) + h[5] + 0.5;
+    crop c = { fmin(x0, x1), fmax(x0, x1), fmin(y0, y1), fmax(y0, y1), fabs(x1 - x0), fabs(y1 - y0), x1 < x0, y1 < y0 };
+    return c;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Kolmogorov-Smirnov: are n values in 0..1 uniform? 2.2 / sqrt(n) is exceeded by chance once in 8000. */
+static void check_uniform(const char *what, double *values, int n)
+{
+    double worst = 0;
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    for (int i = 0; i < n; i++)
+        worst = fmax(worst, fmax(fabs(values[i] - (double)i / n), fabs(values[i] - (i + 1.0) / n)));
+    if (n < 500 || !(worst <= 2.2 / sqrt(n))) {
+        test_failures++;
+        printf("  %s: %d values differ by %.4f from uniform\n", what, n, worst);
+    }
+}
+
+/* ---- compute_affine_matrix ---------------------------------------------------------------------------------------------- */
+
+TEST(the_affine_matrix_is_the_originals)
+{
+    char line[2048];
+    int cases = 0;
+    double worst = 0;
+    FILE *file = fopen("tests/data/affine.txt", "r");
+    REQUIRE(file != NULL);
+    while (fgets(line, sizeof line, file)) {
+        double v[25], h[9];
+        char *at = line;
+        int n = 0;
+        if (line[0] == '#')
+            continue;
+        for (; n < 25; n++) {
+            char *end;
+            v[n] = strtod(at, &end);
+            if (end == at)
+                break;
+            at = end;
+        }
+        if (n == 0)
+            continue;
+        CHECK_EQ(n, 25);
+        bzna_affine a = { .struct_size = sizeof a, .in_width = (uint32_t)v[0], .in_height = (uint32_t)v[1], .out_width = (uint32_t)v[2],
+                          .out_height = (uint32_t)v[3], .has_crop = (uint32_t)v[4], .crop_x = v[5], .crop_y = v[6], .crop_width = v[7], .crop_height = v[8],
+                          .degrees = v[9], .translate_x = v[10], .translate_y = v[11], .flip_h = (uint32_t)v[12], .flip_v = (uint32_t)v[13],
+                          .resize = (uint32_t)v[14], .keep_ratio = (uint32_t)v[15] };
+        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_OK);
+        for (int i = 0; i < 9; i++)
+            worst = fmax(worst, relative(h[i], v[16 + i]));
+        oracle_affine(&a, h);                               /* the oracle of the tests below */
+        CHECK(matrices_agree(h, v + 16, 1e-9));
+        cases++;
+    }
+    fclose(file);
+    CHECK_EQ(cases, 240);
+    CHECK(worst <= 1e-9);
+}
+
+TEST(the_affine_matrix_refuses_nan_and_zero_sizes)
+{
+    bzna_affine good = { .struct_size = sizeof good, .in_width = 10, .in_height = 20, .out_width = 5, .out_height = 6 }, a;
+    double *numbers[] = { &a.crop_x, &a.crop_y, &a.crop_width, &a.crop_height, &a.degrees, &a.translate_x, &a.translate_y };
+    uint32_t *sizes[] = { &a.in_width, &a.in_height, &a.out_width, &a.out_height };
+    double h[9];
+    CHECK_EQ(bzna_affine_matrix(&good, h), BZNA_OK);
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        a = good;
+        *numbers[i] = NAN;
+        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+        *numbers[i] = INFINITY;
+        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+    }
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        a = good;
+        *sizes[i] = 0;
+        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+    }
+    CHECK_EQ(bzna_affine_matrix(NULL, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_affine_matrix(&good, NULL), BZNA_E_ARGUMENT);
+    a = good;
+    a.struct_size = 0;
+    CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_STRUCT_SIZE);
+}
+
+TEST(a_larger_struct_is_taken_when_its_tail_is_zero)
+{
+    struct { bzna_affine known; uint8_t tail[16]; } future;
+    double h[9];
+    memset(&future, 0, sizeof future);
+    future.known.struct_size = sizeof future;
+    future.known.in_width = future.known.in_height = future.known.out_width = future.known.out_height = 8;
+    CHECK_EQ(bzna_affine_matrix(&future.known, h), BZNA_OK);
+    future.tail[15] = 1;
+    CHECK_EQ(bzna_affine_matrix(&future.known, h), BZNA_E_STRUCT_SIZE);
+}
+
+/* ---- Similarity against the oracle -------------------------------------------------------------------------------------- */
+
+TEST(a_similarity_is_drawn_as_documented)
+{
+    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 1, 1 }, { 2000, 30 }, { 17, 900 }, { 224, 224 }, { 16384, 1 } };
+    int differ = 0, runs = 0;
+    for (uint64_t i = 0; i < 20000; i++) {
+        bzna_random choice, a, b;
+        bzna_similarity p = similarity();
+        double h[9], expected[9];
+        const uint32_t *in = sizes[i % COUNT(sizes)];
+        uint32_t out[2];
+        bzna_random_init(&choice, 1, 1, i, BZNA_OPERATION_USER);
+        out[0] = 1 + bzna_random_u32(&choice) % 300;
+        out[1] = 1 + bzna_random_u32(&choice) % 300;
+        uint32_t bits = bzna_random_u32(&choice);
+        if (bits & 1)
+            p.scale[0] = 0.08;
+        if (bits & 2)
+            p.scale[1] = 1.8;
+        if (bits & 4)
+            p.ratio[0] = 0.5, p.ratio[1] = bits & 8 ? 0.5 : 2;
+        if (bits & 16)
+            p.degrees[0] = -40, p.degrees[1] = bits & 32 ? 110 : -40;
+        if (bits & 64)
+            p.translate[0] = 0.25;
+        if (bits & 128)
+            p.translate[1] = 1.5;
+        p.flip_h = bits & 256 ? 0.5 : bits & 512 ? 1 : 0;
+        p.flip_v = bits & 1024 ? 0.25 : 0;
+        p.resize = bits >> 11 & 1;
+        p.keep_ratio = bits >> 12 & 1;
+        p.random_crop = bits >> 13 & 1;
+        a = b = stream(i);
+        CHECK_EQ(bzna_warp_similarity(&a, &p, in[0], in[1], out[0], out[1], h), BZNA_OK);
+        oracle_similarity(&b, &p, in[0], in[1], out[0], out[1], expected);
+        differ += !matrices_agree(h, expected, 1e-9) || words_taken(&a) != words_taken(&b);
+        runs++;
+    }
+    CHECK_EQ(differ, 0);
+    CHECK_EQ(runs, 20000);
+}
+
+TEST(a_range_of_no_width_takes_no_random_number)
+{
+    bzna_similarity p = similarity();
+    bzna_random random = stream(1), untouched = random;
+    double h[9];
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 100, 100, h), BZNA_OK);
+    CHECK(!memcmp(&random, &untouched, sizeof random));
+    p.scale[0] = p.scale[1] = 0.5;                          /* fixed, but not one */
+    p.ratio[0] = p.ratio[1] = 1;
+    p.degrees[0] = p.degrees[1] = 30;
+    p.flip_h = 1;
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 100, 100, h), BZNA_OK);
+    CHECK(!memcmp(&random, &untouched, sizeof random));
+    p = similarity();
+    p.random_crop = 1;                                      /* nowhere to go: the output is larger than the input */
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 300, 400, h), BZNA_OK);
+    CHECK(!memcmp(&random, &untouched, sizeof random));
+    bzna_similarity_center_resized_crop(&p, sizeof p, 0.875);
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 224, 224, h), BZNA_OK);
+    CHECK(!memcmp(&random, &untouched, sizeof random));
+}
+
+TEST(each_range_takes_one_number_of_two_words)
+{
+    for (int field = 0; field < 8; field++) {
+        bzna_similarity p = similarity();
+        bzna_random random = stream(1);
+        double h[9];
+        int numbers = 1;
+        switch (field) {
+        case 0: p.scale[0] = 0.5; break;
+        case 1: p.ratio[0] = 0.99; p.ratio[1] = 1.01; p.scale[0] = p.scale[1] = 0.25; break;
+        case 2: p.degrees[1] = 1; break;
+        case 3: p.translate[0] = 0.1; break;
+        case 4: p.translate[1] = 0.1; break;
+        case 5: p.flip_h = 0.5; break;
+        case 6: p.flip_v = 0.5; break;
+        case 7: p.random_crop = 1; numbers = 2; break;
+        }
+        CHECK_EQ(bzna_warp_similarity(&random, &p, 100, 100, 50, 50, h), BZNA_OK);
+        CHECK_EQ(words_taken(&random), 2 * numbers);
+    }
+}
+
+/* ---- The laws ----------------------------------------------------------------------------------------------------------- */
+
+enum { DRAWS = 20000 };
+static double first[DRAWS], second[DRAWS], third[DRAWS], fourth[DRAWS];
+
+/* Crops of less than half the area are never refused, whatever the ratio: there the laws show themselves undisturbed. */
+static void check_crop_law(uint32_t law)
+{
+    bzna_similarity p;
+    int small = 0, all_inside = 1, whole_pixels = 1, ratio_holds = 1;
+    bzna_similarity_random_resized_crop(&p, sizeof p);
+    p.law = law;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        bzna_random random = stream(i);
+        double h[9], area, ratio;
+        crop c;
+        CHECK_EQ(bzna_warp_similarity(&random, &p, 4000, 4000, 224, 224, h), BZNA_OK);
+        c = crop_of(h, 224, 224);
+        area = c.width * c.height / 16e6;
+        ratio = c.width / c.height;
+        all_inside &= c.left >= -1e-6 && c.right <= 4000 + 1e-6 && c.top >= -1e-6 && c.bottom <= 4000 + 1e-6;
+        whole_pixels &= fabs(c.left - round(c.left)) < 1e-6 && fabs(c.right - round(c.right)) < 1e-6 && fabs(c.top - round(c.top)) < 1e-6;
+        ratio_holds &= ratio > 0.749 && ratio < 1.335 && area > 0.0799 && area < 1.0001;
+        if (area < 0.5) {
+            first[small] = law == BZNA_LAW_BENZINA ? log(area / 0.08) / log(0.5 / 0.08) : (area - 0.08) / (0.5 - 0.08);
+            second[small] = log(ratio * 4 / 3) / log(16.0 / 9);
+            third[small] = c.left / (4000 - c.width);
+            fourth[small] = c.top / (4000 - c.height);
+            small++;
+        }
+    }
+    check_uniform("area", first, small);
+    check_uniform("ratio", second, small);
+    check_uniform("left", third, small);
+    check_uniform("top", fourth, small);
+    CHECK(all_inside);
+    CHECK(ratio_holds);
+    CHECK_EQ(whole_pixels, law == BZNA_LAW_TORCHVISION);
+    if (law == BZNA_LAW_BENZINA) {          /* s is drawn once, so that half the area splits the law where it says */
+        double share = log(0.5 / 0.08) / log(1 / 0.08);
+        CHECK_NEAR((double)small / DRAWS, share, 5 * sqrt(share * (1 - share) / DRAWS));
+    } else {                                /* s is drawn anew after each refusal: P(accept | s) = min(1, -ln s / ln 4/3), integrated over s */
+        double accepted = 0, share;
+        for (int i = 0; i < 100000; i++)
+            accepted += fmin(1, -log(0.08 + 0.92 * (i + 0.5) / 100000) / log(4.0 / 3)) / 100000;
+        share = (0.5 - 0.08) / 0.92 / accepted;
+        CHECK_NEAR((double)small / DRAWS, share, 5 * sqrt(share * (1 - share) / DRAWS));
+    }
+}
+
+TEST(the_law_of_benzina_is_log_uniform_in_area_and_ratio)    { check_crop_law(BZNA_LAW_BENZINA); }
+TEST(the_law_of_torchvision_is_uniform_in_area_and_rounds)   { check_crop_law(BZNA_LAW_TORCHVISION); }
+
+TEST(crops_stay_inside_pictures_of_any_size)
+{
+    static const uint32_t sizes[][2] = { { 1, 1 }, { 2, 1 }, { 1, 3 }, { 500, 375 }, { 127, 95 }, { 3000, 11 }, { 11, 3000 }, { 65535, 1 }, { 16384, 16384 } };
+    for (uint32_t law = 0; law < 2; law++)
+        for (size_t s = 0; s < COUNT(sizes); s++)
+            for (uint64_t i = 0; i < 2000; i++) {
+                bzna_similarity p;
+                bzna_random random = stream(i);
+                double h[9], slack = 1e-9 * sizes[s][0] + 1e-9 * sizes[s][1];
+                crop c;
+                bzna_similarity_random_resized_crop(&p, sizeof p);
+                p.law = law;
+                p.flip_h = p.flip_v = 0.5;
+                CHECK_EQ(bzna_warp_similarity(&random, &p, sizes[s][0], sizes[s][1], 33, 57, h), BZNA_OK);
+                c = crop_of(h, 33, 57);
+                CHECK(c.left >= -slack && c.right <= sizes[s][0] + slack && c.top >= -slack && c.bottom <= sizes[s][1] + slack);
+                CHECK(c.width > 0 && c.height > 0);
+            }
+}
+
+TEST(extreme_pictures_get_the_largest_central_crop)
+{
+    for (uint32_t law = 0; law < 2; law++)
+        for (uint64_t i = 0; i < 200; i++) {
+            bzna_similarity p;
+            bzna_random random = stream(i);
+            double h[9];
+            crop c;
+            bzna_similarity_random_resized_crop(&p, sizeof p);
+            p.law = law;
+            CHECK_EQ(bzna_warp_similarity(&random, &p, 1001, 10, 224, 224, h), BZNA_OK);      /* no crop within 3/4..4/3 has 8% of that area */
+            c = crop_of(h, 224, 224);
+            CHECK_NEAR(c.width, 13, 1e-9);                                                   /* round(10 * 4/3) */
+            CHECK_NEAR(c.height, 10, 1e-9);
+            CHECK_NEAR(c.left + c.right, 1001, 1e-6);
+            CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 1000, 224, 224, h), BZNA_OK);
+            c = crop_of(h, 224, 224);
+            CHECK_NEAR(c.width, 10, 1e-9);
+            CHECK_NEAR(c.height, 13, 1e-9);                                                  /* round(10 / (3/4)) */
+            CHECK_NEAR(c.top + c.bottom, 1000, 1e-6);
+        }
+}
+
+/* The original switched random crops off for ever after the first fallback. */
+TEST(a_fallback_leaves_the_next_sample_alone)
+{
+    bzna_similarity p;
+    bzna_random before = stream(5), after = stream(5), other = stream(6);
+    double h[9], expected[9];
+    bzna_similarity_random_resized_crop(&p, sizeof p);
+    bzna_warp_similarity(&before, &p, 500, 375, 224, 224, expected);
+    bzna_warp_similarity(&other, &p, 1001, 10, 224, 224, h);
+    bzna_warp_similarity(&after, &p, 500, 375, 224, 224, h);
+    CHECK(!memcmp(h, expected, sizeof h));
+}
+
+/* Without a ratio there is nothing that a central crop could be cut to: an area above 1 is then the whole picture, not a sliver of it. */
+TEST(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
+{
+    for (uint32_t law = 0; law < 2; law++) {
+        bzna_similarity p = similarity();
+        bzna_random random = stream(1);
+        double h[9];
+        crop c;
+        p.law = law;
+        p.scale[0] = p.scale[1] = 1.5;
+        CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 60, 40, h), BZNA_OK);
+        c = crop_of(h, 60, 40);
+        CHECK(c.width >= 299);
+        CHECK(c.height >= 199);
+    }
+}
+
+TEST(flips_come_with_their_probabilities)
+{
+    static const double probabilities[] = { 0, 0.1, 0.5, 0.9, 1 };
+    for (size_t k = 0; k < COUNT(probabilities); k++) {
+        double p_h = probabilities[k], p_v = probabilities[COUNT(probabilities) - 1 - k];
+        int across = 0, down = 0, both = 0;
+        for (uint64_t i = 0; i < DRAWS; i++) {
+            bzna_similarity p = similarity();
+            bzna_random random = stream(i);
+            double h[9];
+            p.flip_h = p_h;
+            p.flip_v = p_v;
+            bzna_warp_similarity(&random, &p, 100, 80, 50, 40, h);
+            across += h[0] < 0;
+            down += h[4] < 0;
+            both += h[0] < 0 && h[4] < 0;
+        }
+        CHECK_NEAR((double)across / DRAWS, p_h, 5 * sqrt(p_h * (1 - p_h) / DRAWS));
+        CHECK_NEAR((double)down / DRAWS, p_v, 5 * sqrt(p_v * (1 - p_v) / DRAWS));
+        CHECK_NEAR((double)both / DRAWS, p_h * p_v, 5 * sqrt(p_h * p_v * (1 - p_h * p_v) / DRAWS));
+    }
+}
+
+TEST(a_flip_mirrors_about_the_middle)
+{
+    bzna_similarity p = similarity();
+    bzna_random random = stream(1);
+    double plain[9], flipped[9];
+    bzna_warp_similarity(&random, &p, 101, 80, 33, 40, plain);
+    p.flip_h = p.flip_v = 1;
+    bzna_warp_similarity(&random, &p, 101, 80, 33, 40, flipped);
+    for (int x = 0; x < 33; x++)
+        CHECK_NEAR(flipped[0] * x + flipped[2], 100 - (plain[0] * x + plain[2]), 1e-9);
+    for (int y = 0; y < 40; y++)
+        CHECK_NEAR(flipped[4] * y + flipped[5], 79 - (plain[4] * y + plain[5]), 1e-9);
+}
+
+TEST(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
+{
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        bzna_similarity p = similarity();
+        bzna_random random = stream(i);
+        double h[9], angle, x, y;
+        p.degrees[0] = -30;
+        p.degrees[1] = 70;
+        p.translate[0] = 0.1;
+        p.translate[1] = 0.4;
+        CHECK_EQ(bzna_warp_similarity(&random, &p, 101, 81, 50, 40, h), BZNA_OK);
+        angle = atan2(h[3], h[0]) * 180 / acos(-1);
+        CHECK_NEAR(h[0] * h[4] - h[1] * h[3], 1, 1e-9);         /* nothing but a rotation */
+        x = h[0] * 24.5 + h[1] * 19.5 + h[2] - 50;              /* where the output's middle lands, from the input's middle */
+        y = h[3] * 24.5 + h[4] * 19.5 + h[5] - 40;
+        first[i] = (angle + 30) / 100;
+        second[i] = ((h[0] * x + h[3] * y) / 50 + 0.1) / 0.2;   /* turned back: the shift in output pixels */
+        third[i] = ((h[1] * x + h[4] * y) / 40 + 0.4) / 0.8;
+    }
+    check_uniform("degrees", first, DRAWS);
+    check_uniform("translate_x", second, DRAWS);
+    check_uniform("translate_y", third, DRAWS);
+}
+
+TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
+{
+    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 256, 256 }, { 1300, 900 }, { 127, 95 }, { 100, 3000 }, { 3000, 100 } };
+    bzna_similarity p;
+    bzna_similarity_center_resized_crop(&p, sizeof p, 224.0 / 256);
+    for (size_t s = 0; s < COUNT(sizes); s++) {
+        double iw = sizes[s][0], ih = sizes[s][1], shrink = fmin(iw, ih) / 256, rw = iw / shrink, rh = ih / shrink, h[9];
+        bzna_random random = stream(s);
+        CHECK_EQ(bzna_warp_similarity(&random, &p, sizes[s][0], sizes[s][1], 224, 224, h), BZNA_OK);
+        for (int corner = 0; corner < 4; corner++) {
+            double x = corner & 1 ? 223 : 0, y = corner & 2 ? 223 : 0;
+            double in_x = (x + 0.5 + (rw - 224) / 2) * shrink - 0.5, in_y = (y + 0.5 + (rh - 224) / 2) * shrink - 0.5;
+            CHECK_NEAR(h[0] * x + h[1] * y + h[2], in_x, 1e-9 * iw);
+            CHECK_NEAR(h[3] * x + h[4] * y + h[5], in_y, 1e-9 * ih);
+        }
+    }
+}
+
+TEST(no_warp_is_the_centred_picture_one_to_one)
+{
+    bzna_similarity p = similarity();
+    bzna_random random = stream(1);
+    static const double identity[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+    double h[9];
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 512, 512, 512, 512, h), BZNA_OK);
+    for (int i = 0; i < 9; i++)
+        CHECK(h[i] == identity[i]);
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 500, 375, 224, 101, h), BZNA_OK);
+    CHECK(h[0] == 1 && h[4] == 1 && h[2] == 138 && h[5] == 137);
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 127, 95, 224, 224, h), BZNA_OK);
+    CHECK(h[0] == 1 && h[4] == 1 && h[2] == -48.5 && h[5] == -64.5);
+}
+
+TEST(a_similarity_without_meaning_is_refused)
+{
+    bzna_similarity p = similarity();
+    bzna_random random = stream(1);
+    double h[9];
+    struct { double *field, value; } bad[] = {
+        { &p.scale[0], 0 }, { &p.scale[0], -1 }, { &p.scale[0], NAN }, { &p.scale[1], NAN }, { &p.scale[1], 0.5 }, { &p.scale[1], INFINITY },
+        { &p.ratio[0], 1 }, { &p.ratio[1], 1 }, { &p.ratio[0], NAN }, { &p.ratio[1], INFINITY }, { &p.ratio[0], -1 },
+        { &p.degrees[0], 1 }, { &p.degrees[0], NAN }, { &p.degrees[1], INFINITY }, { &p.translate[0], -0.1 }, { &p.translate[1], NAN },
+        { &p.flip_h, 1.1 }, { &p.flip_h, -0.1 }, { &p.flip_h, NAN }, { &p.flip_v, 2 }, { &p.flip_v, NAN },
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        p = similarity();
+        *bad[i].field = bad[i].value;
+        if (bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h) != BZNA_E_ARGUMENT) {
+            test_failures++;
+            printf("  case %d was taken\n", (int)i);
+        }
+    }
+    p = similarity();
+    p.law = 2;
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
+    p = similarity();
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 0, 10, 10, 10, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 0, 10, 10, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 0, 10, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 0, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_similarity(NULL, &p, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_similarity(&random, NULL, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, NULL), BZNA_E_ARGUMENT);
+    p.struct_size = 0;
+    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h), BZNA_E_STRUCT_SIZE);
+}
+
+/* ---- What a loader's config becomes ------------------------------------------------------------------------------------- */
+
+static int same_warp(const bzna_loader_config *c, const bzna_similarity *expected)
+{
+    bzna_similarity p;
+    bzna_error e = { .struct_size = sizeof e };
+    if (bzi_loader_check_warp(c, &p, &e) != BZNA_OK) {
+        printf("  %s\n", e.message);
+        return 0;
+    }
+    return p.law == expected->law && !memcmp(p.scale, expected->scale, sizeof p.scale) && !memcmp(p.ratio, expected->ratio, sizeof p.ratio) &&
+           !memcmp(p.degrees, expected->degrees, sizeof p.degrees) && !memcmp(p.translate, expected->translate, sizeof p.translate) &&
+           p.flip_h == expected->flip_h && p.flip_v == expected->flip_v && p.resize == expected->resize && p.keep_ratio == expected->keep_ratio &&
+           p.random_crop == expected->random_crop;
+}
+
+TEST(a_loaders_warp_fields_mean_what_the_header_says)
+{
+    bzna_loader_config c;
+    bzna_similarity p = similarity();
+    bzna_loader_config_init(&c, sizeof c);
+    CHECK(same_warp(&c, &p));                               /* WARP_NONE */
+    c.flip_h = 0.5f;
+    c.flip_v = 0.25f;
+    p.flip_h = 0.5;
+    p.flip_v = 0.25;
+    CHECK(same_warp(&c, &p));                               /* flips go with every warp */
+
+    bzna_similarity_random_resized_crop(&p, sizeof p);
+    CHECK(p.scale[0] == 0.08 && p.scale[1] == 1 && p.ratio[0] == 3.0 / 4 && p.ratio[1] == 4.0 / 3 && p.resize && p.random_crop);
+    p.flip_h = 0.5;
+    p.flip_v = 0.25;
+    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    CHECK(same_warp(&c, &p));
+    c.warp_law = p.law = BZNA_LAW_TORCHVISION;
+    c.warp_scale[0] = 0.25f;
+    c.warp_scale[1] = 0.5f;
+    c.warp_ratio[0] = 1;
+    c.warp_ratio[1] = 2;
+    p.scale[0] = 0.25;
+    p.scale[1] = 0.5;
+    p.ratio[0] = 1;
+    p.ratio[1] = 2;
+    CHECK(same_warp(&c, &p));
+
+    bzna_loader_config_init(&c, sizeof c);
+    bzna_similarity_center_resized_crop(&p, sizeof p, 1);
+    c.warp = BZNA_WARP_CENTER_RESIZED_CROP;
+    CHECK(same_warp(&c, &p));
+    bzna_similarity_center_resized_crop(&p, sizeof p, 0.875);
+    CHECK(p.scale[0] == 0.765625 && p.scale[1] == 0.765625 && p.keep_ratio && p.resize && !p.random_crop);
+    c.warp_scale[0] = 0.875f;
+    CHECK(same_warp(&c, &p));
+
+    bzna_loader_config_init(&c, sizeof c);
+    p = similarity();
+    c.warp = BZNA_WARP_SIMILARITY;
+    CHECK(same_warp(&c, &p));
+    c.warp_scale[0] = 0.5f, c.warp_scale[1] = 2;
+    c.warp_ratio[0] = 0.5f, c.warp_ratio[1] = 1.5f;
+    c.warp_degrees[0] = -10, c.warp_degrees[1] = 20;
+    c.warp_translate[0] = 0.125f, c.warp_translate[1] = 0.25f;
+    c.warp_resize = c.warp_keep_ratio = c.warp_random_crop = 1;
+    p.scale[0] = 0.5, p.scale[1] = 2;
+    p.ratio[0] = 0.5, p.ratio[1] = 1.5;
+    p.degrees[0] = -10, p.degrees[1] = 20;
+    p.translate[0] = 0.125, p.translate[1] = 0.25;
+    p.resize = p.keep_ratio = p.random_crop = 1;
+    CHECK(same_warp(&c, &p));
+}
+
+TEST(inits_fill_no_more_than_the_caller_has)
+{
+    struct { bzna_similarity p; uint8_t guard[8]; } room;
+    bzna_transform t;
+    memset(&room, 0xaa, sizeof room);
+    bzna_similarity_random_resized_crop(&room.p, offsetof(bzna_similarity, ratio));
+    CHECK_EQ(room.p.struct_size, offsetof(bzna_similarity, ratio));
+    CHECK(room.p.scale[0] == 0.08 && room.p.scale[1] == 1);
+    CHECK_EQ(((uint8_t *)&room.p)[offsetof(bzna_similarity, ratio)], 0xaa);
+    bzna_similarity_init(&room.p, sizeof room);             /* a future struct: its tail becomes zero */
+    CHECK_EQ(room.guard[7], 0);
+    bzna_transform_init(&t, sizeof t);
+    for (int i = 0; i < 9; i++)
+        CHECK(t.homography[i] == (i % 4 == 0));
+    for (int i = 0; i < 12; i++)
+        CHECK(t.colour[i] == (float)(i % 5 == 0));
+    for (int i = 0; i < 3; i++)
+        CHECK(t.bias[i] == 0 && t.scale[i] == 1 && t.fill[i] == 0);
+    bzna_similarity_init(NULL, sizeof room.p);
+    bzna_transform_init(NULL, sizeof t);
+}
+
+/* ---- Colour ------------------------------------------------------------------------------------------------------------- */
+
+TEST(matrix_code_points_have_their_weights)
+{
+    static const struct { uint32_t matrix; double kr, kb; } known[] = {
+        { 1, 0.2126, 0.0722 }, { 2, 0.299, 0.114 }, { 4, 0.30, 0.11 }, { 5, 0.299, 0.114 }, { 6, 0.299, 0.114 }, { 7, 0.212, 0.087 },
+        { 9, 0.2627, 0.0593 }, { 10, 0.2627, 0.0593 },
+    };
+    for (uint32_t matrix = 0, n = 0; matrix < 300; matrix++) {
+        double kr = -1, kb = -1;
+        int is = bzi_colour_weights(matrix, &kr, &kb);
+        if (n < COUNT(known) && known[n].matrix == matrix) {
+            CHECK(is && kr == known[n].kr && kb == known[n].kb);
+            n++;
+        } else {
+            CHECK(!is);
+        }
+    }
+}
+
+TEST(forced_matrices_replace_the_streams)
+{
+    static const struct { uint32_t force; uint16_t matrix; uint8_t full; } known[] = {
+        { BZNA_MATRIX_BT601_FULL, 5, 1 }, { BZNA_MATRIX_BT601, 5, 0 }, { BZNA_MATRIX_BT709, 1, 0 }, { BZNA_MATRIX_BT2020, 9, 0 },
+        { BZNA_MATRIX_BT709_FULL, 1, 1 }, { BZNA_MATRIX_BT2020_FULL, 9, 1 },
+    };
+    bzna_colour stream_colour = { 1, 13, 7, 1, 1 }, c = bzi_colour_forced(BZNA_MATRIX_AUTO, stream_colour);
+    CHECK(c.matrix == 7 && c.full_range == 1);
+    for (size_t i = 0; i < COUNT(known); i++) {
+        c = bzi_colour_forced(known[i].force, stream_colour);
+        CHECK_EQ(c.matrix, known[i].matrix);
+        CHECK_EQ(c.full_range, known[i].full);
+    }
+}
+
+/* Colours coded by the definition of each matrix come back through the public renderer. */
+TEST(colours_coded_by_a_matrix_come_back_through_it)
+{
+    static const struct { uint32_t force; uint16_t matrix; uint8_t full; double kr, kb; } known[] = {
+        { BZNA_MATRIX_BT601_FULL, 5, 1, 0.299, 0.114 }, { BZNA_MATRIX_BT601, 6, 0, 0.299, 0.114 }, { BZNA_MATRIX_BT709, 1, 0, 0.2126, 0.0722 },
+        { BZNA_MATRIX_BT2020, 9, 0, 0.2627, 0.0593 }, { BZNA_MATRIX_BT709_FULL, 1, 1, 0.2126, 0.0722 }, { BZNA_MATRIX_BT2020_FULL, 9, 1, 0.2627, 0.0593 },
+    };
+    for (size_t k = 0; k < COUNT(known); k++)
+        for (int n = 0; n < 216; n++) {
+            double rgb[3] = { n % 6 * 51, n / 6 % 6 * 51, n / 36 * 51 };
+            double y = known[k].kr * rgb[0] + (1 - known[k].kr - known[k].kb) * rgb[1] + known[k].kb * rgb[2];
+            double cb = (rgb[2] - y) / (2 - 2 * known[k].kb), cr = (rgb[0] - y) / (2 - 2 * known[k].kr);
+            uint8_t planes[3];
+            bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1 };
+            bzna_transform t;
+            bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
+            float out[3];
+            planes[0] = (uint8_t)lround(known[k].full ? y : 16 + y * 219 / 255);
+            planes[1] = (uint8_t)fmin(255, round(known[k].full ? 128 + cb : 128 + cb * 224 / 255));
+            planes[2] = (uint8_t)fmin(255, round(known[k].full ? 128 + cr : 128 + cr * 224 / 255));
+            for (int i = 0; i < 3; i++) {
+                picture.plane[i] = &planes[i];
+                picture.pitch[i] = 1;
+            }
+            for (int forced = 0; forced < 2; forced++) {
+                picture.colour.matrix = forced ? 7 : known[k].matrix;
+                picture.colour.full_range = forced ? !known[k].full : known[k].full;
+                picture.colour.present = 1;
+                bzna_transform_init(&t, sizeof t);
+                t.matrix = forced ? known[k].force : BZNA_MATRIX_AUTO;
+                REQUIRE(bzna_picture_render(&picture, &t, &output, out, sizeof out, NULL) == BZNA_OK);
+                for (int i = 0; i < 3; i++)
+                    CHECK_NEAR(out[i], rgb[i], 2.3);        /* half a step of Y', and of Cb or Cr stretched by up to 2 * 1.17 * 0.96 */
+            }
+        }
+}
+
+TEST(matrices_that_are_not_known_are_refused)
+{
+    uint8_t grey = 100;
+    bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1,
+                             .colour = { 1, 1, 8, 1, 1 }, .plane = { &grey, NULL, NULL }, .pitch = { 1, 0, 0 } };
+    bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_transform t;
+    float out[3];
+    bzna_transform_init(&t, sizeof t);
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_UNSUPPORTED);     /* YCgCo */
+    CHECK_CONTAINS(e.message, "matrix 8");
+    t.matrix = BZNA_MATRIX_BT601_FULL;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_OK);
+    for (int i = 0; i < 3; i++)
+        CHECK_NEAR(out[i], 100, 1e-3);
+    t.matrix = BZNA_MATRIX_BT2020_FULL + 1;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "transform.matrix");
+}
+
+TEST_MAIN(
+    RUN(the_affine_matrix_is_the_originals)
+    RUN(the_affine_matrix_refuses_nan_and_zero_sizes)
+    RUN(a_larger_struct_is_taken_when_its_tail_is_zero)
+    RUN(a_similarity_is_drawn_as_documented)
+    RUN(a_range_of_no_width_takes_no_random_number)
+    RUN(each_range_takes_one_number_of_two_words)
+    RUN(the_law_of_benzina_is_log_uniform_in_area_and_ratio)
+    RUN(the_law_of_torchvision_is_uniform_in_area_and_rounds)
+    RUN(crops_stay_inside_pictures_of_any_size)
+    RUN(extreme_pictures_get_the_largest_central_crop)
+    RUN(a_fallback_leaves_the_next_sample_alone)
+    RUN(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
+    RUN(flips_come_with_their_probabilities)
+    RUN(a_flip_mirrors_about_the_middle)
+    RUN(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
+    RUN(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
+    RUN(no_warp_is_the_centred_picture_one_to_one)
+    RUN(a_similarity_without_meaning_is_refused)
+    RUN(a_loaders_warp_fields_mean_what_the_header_says)
+    RUN(inits_fill_no_more_than_the_caller_has)
+    RUN(matrix_code_points_have_their_weights)
+    RUN(forced_matrices_replace_the_streams)
+    RUN(colours_coded_by_a_matrix_come_back_through_it)
+    RUN(matrices_that_are_not_known_are_refused)
+)
