@@ -24,8 +24,8 @@
 
 /* ==== 0. Includes ======================================================================================================= */
 
-#if !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE)
-#  define _DEFAULT_SOURCE             /* POSIX.1-2008 and madvise */
+#ifndef _GNU_SOURCE
+#  define _GNU_SOURCE                 /* POSIX.1-2008, madvise, and Linux's thread affinity */
 #endif
 #ifndef _FILE_OFFSET_BITS
 #  define _FILE_OFFSET_BITS 64
@@ -43,6 +43,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -81,7 +82,11 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READERS        256u
 #define BZI_LIMIT_IN_FLIGHT      64u
 #define BZI_LIMIT_READ_AHEAD     65536u
+#define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
+#define BZI_LIMIT_REPLACEMENTS   64u             /* samples tried for one slot: that many bad ones in a row are a bad data set */
+#define BZI_LIMIT_RETRIES        1000u
 #define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)  /* default: a 16k x 16k picture at 8 bits a pixel */
+#define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default: what is read ahead */
 #define BZI_LOG_QUEUE            32u             /* messages kept for the caller's next call */
 #define BZI_BATCH_ALIGN          64u             /* a cache line, and what AVX-512 and DLPack consumers like */
 
@@ -306,15 +311,37 @@ static uint32_t bzi_os_processors(void)
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
-/* The library's threads block all signals: handlers run on the program's own threads. */
-static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument)
+static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 {
+#ifdef __linux__
+    cpu_set_t set;
+    if (cpu < 0)
+        return 0;
+    if (cpu >= CPU_SETSIZE)
+        return EINVAL;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    return pthread_attr_setaffinity_np(attributes, sizeof set, &set);
+#else
+    (void)attributes;
+    return cpu < 0 ? 0 : ENOTSUP;
+#endif
+}
+
+/* cpu < 0: anywhere. The library's threads block all signals: handlers run on the program's own threads. */
+static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
+{
+    pthread_attr_t attributes;
     sigset_t all, old;
-    int error;
+    int error = pthread_attr_init(&attributes);
+    if (error)
+        return error;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(thread, NULL, run, argument);
+    if ((error = bzi_os_thread_place(&attributes, cpu)) == 0)
+        error = pthread_create(thread, &attributes, run, argument);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attributes);
     return error;
 }
 
@@ -429,6 +456,15 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     buffer->data = data;
     buffer->capacity = capacity;
     return 1;
+}
+
+/* A private copy of count elements; NULL when memory is out. */
+static void *bzi_alloc_copy(const bzi_memory *memory, const void *from, uint64_t count, uint64_t size)
+{
+    void *copy = bzi_alloc(memory, count, size, 16);
+    if (copy && count)
+        memcpy(copy, from, (size_t)(count * size));
+    return copy;
 }
 
 static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
@@ -1805,11 +1841,21 @@ static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bz
 /* ==== 8. Dataset =========================================================================================================
  * Calls: rooms 1-7. One archive: its movie box stays where it lies (mapped, or read in one piece); a sample's own boxes are read
  * when the sample is. Immutable once open, so any thread may look. Also opens a plain mp4 whose first video track has only sync
- * samples: each frame is then a sample. */
+ * samples: each frame is then a sample. A view is a dataset without a file: ranges of archives laid end to end; bzi_dataset_at finds the
+ * archive behind an index, and everything else here knows archives only. */
+
+typedef struct bzi_part {
+    bzna_dataset *archive;            /* a reference is held */
+    uint64_t      first;              /* of the archive's samples */
+    uint64_t      count;
+    uint64_t      begin;              /* where the part stands in the view */
+} bzi_part;
 
 struct bzna_dataset {
     bzna_context *context;
     atomic_int    references;
+    bzi_part     *parts;              /* a view's; NULL: an archive */
+    uint32_t      part_count, part_room;
     char         *name;               /* for messages */
     uint64_t      name_size;
     bzi_source    source;
@@ -1836,16 +1882,49 @@ static void bzi_dataset_free(bzna_dataset *dataset)
     bzi_buffer_free(memory, &dataset->index);
     bzi_buffer_free(memory, &dataset->targets);
     bzi_release(memory, dataset->name, dataset->name_size, 1);
+    bzi_release(memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
     bzi_release(memory, dataset, 1, sizeof *dataset);
     bzi_context_drop(context);
 }
 
 static void bzi_dataset_drop(bzna_dataset *dataset)
 {
-    if (atomic_fetch_sub(&dataset->references, 1) == 1) {
-        bzi_source_close(&dataset->source);
-        bzi_dataset_free(dataset);
+    if (atomic_fetch_sub(&dataset->references, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        bzna_dataset *archive = dataset->parts[i].archive;  /* never a view: the recursion is one deep */
+        if (atomic_fetch_sub(&archive->references, 1) == 1) {
+            bzi_source_close(&archive->source);
+            bzi_dataset_free(archive);
+        }
     }
+    if (!dataset->parts)
+        bzi_source_close(&dataset->source);
+    bzi_dataset_free(dataset);
+}
+
+/* The archive behind an index, and the index there. Pre: *index < count. */
+static const bzna_dataset *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
+{
+    uint32_t low = 0, high = dataset->part_count;
+    if (!dataset->parts)
+        return dataset;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (dataset->parts[middle].begin <= *index)
+            low = middle;
+        else
+            high = middle;
+    }
+    *index = *index - dataset->parts[low].begin + dataset->parts[low].first;
+    return dataset->parts[low].archive;
+}
+
+static bzna_status bzi_dataset_check_index(const bzna_dataset *dataset, uint64_t index, bzna_error *err)
+{
+    if (index < dataset->count)
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
 }
 
 /* Walks the boxes of the file: ftyp and moov are read, the rest is skipped unread. */
@@ -1943,13 +2022,23 @@ static bzna_status bzi_dataset_load_targets(bzna_dataset *dataset, bzna_error *e
     return bzi_source_read(&dataset->source, first, dataset->targets.data, last - first, err);
 }
 
-static bzna_status bzi_dataset_index(bzna_dataset *dataset, bzna_error *err)
+/* A track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
+static int32_t bzi_movie_find_split(const bzi_movie *movie, const char *name, const char *split)
+{
+    char variant[BZNA_NAME_MAX];
+    snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
+    return bzi_movie_find(movie, variant);
+}
+
+static bzna_status bzi_dataset_index(bzna_dataset *dataset, const char *split, bzna_error *err)
 {
     const bzi_movie *movie = &dataset->movie;
     bzna_status status;
-    dataset->input = bzi_movie_find(movie, "bzna_input");
-    dataset->target = bzi_movie_find(movie, "bzna_target");
-    dataset->filename = bzi_movie_find(movie, "bzna_fname");
+    dataset->input = bzi_movie_find_split(movie, "bzna_input", split);
+    dataset->target = bzi_movie_find_split(movie, "bzna_target", split);
+    dataset->filename = bzi_movie_find_split(movie, "bzna_fname", split);
+    if (dataset->input < 0 && split)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%.12s\"", split);
     if (dataset->input < 0) {
         dataset->input = bzi_movie_find(movie, NULL);
         dataset->is_video = 1;
@@ -1969,7 +2058,7 @@ static bzna_status bzi_dataset_index(bzna_dataset *dataset, bzna_error *err)
 }
 
 /* Takes an open source; on failure the source is the caller's again. */
-static bzna_status bzi_dataset_make(bzna_context *context, const bzi_source *source, const char *name, bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_dataset_make(bzna_context *context, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = bzi_alloc_zero(&context->memory, 1, sizeof *dataset);
     bzna_status status;
@@ -1987,13 +2076,63 @@ static bzna_status bzi_dataset_make(bzna_context *context, const bzi_source *sou
         memcpy(dataset->name, name, (size_t)dataset->name_size);
     status = dataset->name ? bzi_dataset_scan(dataset, err) : bzi_fail_memory(err, "a dataset's name");
     if (status == BZNA_OK)
-        status = bzi_dataset_index(dataset, err);
+        status = bzi_dataset_index(dataset, split, err);
     if (status != BZNA_OK) {
         bzi_dataset_free(dataset);
         return status;
     }
     bzi_os_file_relax(&dataset->source.file);
     *out = dataset;
+    return BZNA_OK;
+}
+
+/* Appends samples first .. first + count - 1 of a dataset to a view that has room; parts of views become parts of this one. */
+static void bzi_view_append(bzna_dataset *view, bzna_dataset *from, uint64_t first, uint64_t count)
+{
+    bzi_part whole = { from, 0, from->count, 0 };
+    const bzi_part *parts = from->parts ? from->parts : &whole;
+    for (uint32_t i = 0; i < (from->parts ? from->part_count : 1); i++) {
+        uint64_t begin = first > parts[i].begin ? first : parts[i].begin;
+        uint64_t end = bzi_min(first + count, parts[i].begin + parts[i].count);
+        bzi_part *part = &view->parts[view->part_count];
+        if (begin >= end)
+            continue;
+        part->archive = parts[i].archive;
+        part->first = parts[i].first + (begin - parts[i].begin);
+        part->count = end - begin;
+        part->begin = view->count;
+        bzi_dataset_retain(part->archive);
+        view->count += part->count;
+        view->part_count++;
+    }
+}
+
+/* first and count apply to each of the datasets given; count UINT64_MAX: all. */
+static bzna_status bzi_view_make(bzna_context *context, bzna_dataset *const *from, uint32_t from_count, uint64_t first, uint64_t count,
+                                 bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *view;
+    uint64_t parts = 0, samples = 0;
+    for (uint32_t i = 0; i < from_count; i++) {
+        parts += from[i]->parts ? from[i]->part_count : 1;
+        if (parts > BZI_LIMIT_PARTS || !bzi_add(samples, from[i]->count, &samples) || samples > (uint64_t)1 << 63)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u archives and 2^63 samples", BZI_LIMIT_PARTS);
+    }
+    view = bzi_alloc_zero(&context->memory, 1, sizeof *view);
+    if (!view)
+        return bzi_fail_memory(err, "a data set");
+    view->context = context;
+    atomic_init(&view->references, 1);
+    bzi_context_retain(context);
+    view->part_room = (uint32_t)parts;
+    view->parts = bzi_alloc_zero(&context->memory, parts, sizeof *view->parts);
+    if (!view->parts) {
+        bzi_dataset_free(view);
+        return bzi_fail_memory(err, "the parts of a data set");
+    }
+    for (uint32_t i = 0; i < from_count; i++)
+        bzi_view_append(view, from[i], first, bzi_min(count, from[i]->count));
+    *out = view;
     return BZNA_OK;
 }
 
@@ -2007,8 +2146,6 @@ static bzna_status bzi_dataset_fail(uint64_t index, bzna_error *err)
 
 static bzna_status bzi_dataset_locate(const bzna_dataset *dataset, uint64_t index, uint64_t *offset, uint64_t *size, bzna_error *err)
 {
-    if (index >= dataset->count)
-        return BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
     if (bzi_table_entry(&dataset->movie.tracks[dataset->input].table, (uint32_t)index, dataset->source.size, offset, size, err) != BZNA_OK)
         return bzi_dataset_fail(index, err);
     if (*size <= dataset->context->max_sample_bytes && *size <= SIZE_MAX)
@@ -2025,8 +2162,6 @@ static bzna_status bzi_dataset_target(const bzna_dataset *dataset, uint64_t inde
     uint8_t bytes[8];
     bzna_status status = BZNA_OK;
     *target = BZNA_TARGET_NONE;
-    if (index >= dataset->count)
-        return BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
     if (dataset->target < 0 || index >= dataset->movie.tracks[dataset->target].table.sample_count)
         return BZNA_OK;                                     /* the packer stops at the first sample without a target */
     table = &dataset->movie.tracks[dataset->target].table;
@@ -2055,8 +2190,6 @@ static bzna_status bzi_dataset_filename(const bzna_dataset *dataset, uint64_t in
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
     bzna_status status;
-    if (index >= dataset->count)
-        return BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
     if (dataset->filename < 0 || index >= dataset->movie.tracks[dataset->filename].table.sample_count)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "sample %llu has no file name", (unsigned long long)index);
     if (bzi_table_entry(&dataset->movie.tracks[dataset->filename].table, (uint32_t)index, dataset->source.size, &offset, &size, err) != BZNA_OK)
@@ -2201,11 +2334,11 @@ static bzna_status bzi_dataset_image(const bzna_dataset *dataset, uint64_t index
     return status;
 }
 
-/* Tells data sets apart: sizes, and the index entries at both ends. */
-static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
+/* Tells archives apart: sizes, and the index entries at both ends. */
+static uint64_t bzi_archive_fingerprint(const bzna_dataset *dataset, uint64_t hash)
 {
     const bzi_table *table = &dataset->movie.tracks[dataset->input].table;
-    uint64_t words[2], hash = BZI_HASH_START;
+    uint64_t words[2];
     bzna_error ignored;
     words[0] = dataset->source.size;
     words[1] = dataset->count;
@@ -2213,6 +2346,19 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
     for (uint64_t i = 0; i < dataset->count; i += i == 63 && dataset->count > 128 ? dataset->count - 127 : 1) {
         bzi_table_entry(table, (uint32_t)i, UINT64_MAX, &words[0], &words[1], &ignored);
         hash = bzi_hash(hash, words, sizeof words);
+    }
+    return hash;
+}
+
+static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
+{
+    uint64_t hash = BZI_HASH_START;
+    if (!dataset->parts)
+        return bzi_archive_fingerprint(dataset, hash);
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        hash = bzi_archive_fingerprint(dataset->parts[i].archive, hash);
+        hash = bzi_hash(hash, &dataset->parts[i].first, sizeof dataset->parts[i].first);
+        hash = bzi_hash(hash, &dataset->parts[i].count, sizeof dataset->parts[i].count);
     }
     return hash;
 }
@@ -2551,7 +2697,10 @@ typedef struct bzi_track_desc {
     const char      *name, *mime;
     const bzi_coded *coded;
     uint32_t         id, flags, version, width, height, with_clap;
-    uint32_t         count;
+    uint32_t         count;           /* of the track's samples */
+    uint32_t         total;           /* of the archive's, over which members selects */
+    const uint8_t   *members;         /* a byte each; NULL: all belong to the track */
+    uint32_t         member;          /* the value of those that do */
     const uint8_t   *sizes;           /* big-endian 32 bits each; NULL: common_size */
     uint32_t         common_size;
     uint32_t         spell_out;       /* write common_size once a sample, as the original tools do */
@@ -2585,26 +2734,39 @@ static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint
     bzi_out_end(out, box);
 }
 
+static int bzi_track_has(const bzi_track_desc *t, uint32_t i) { return !t->members || t->members[i] == t->member; }
+
 /* Offsets of a track's samples, which lie one behind the other: 64 bits wide only when the last needs it. */
 static void bzi_out_offsets(bzi_out *out, const bzi_track_desc *t)
 {
     const uint8_t *owners = t->owners ? t->owners : t->sizes;
     uint64_t box, at, last = t->offset;
     int wide;
-    for (uint32_t i = 0; i + 1 < t->count; i++)
+    for (uint32_t i = 0; i + 1 < t->total; i++)
         last += owners ? bzi_be32(owners + (uint64_t)i * 4) : t->common_size;
-    wide = last + (t->skips && t->count ? bzi_be32(t->skips + (uint64_t)(t->count - 1) * 4) : 0) > UINT32_MAX;
+    wide = last + (t->skips && t->total ? bzi_be32(t->skips + (uint64_t)(t->total - 1) * 4) : 0) > UINT32_MAX;
     box = bzi_out_begin_full(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'), 0);
     bzi_out_u32(out, t->count);
     at = t->offset;
-    for (uint32_t i = 0; i < t->count; i++) {
+    for (uint32_t i = 0; i < t->total; i++) {
         uint64_t entry = at + (t->skips ? bzi_be32(t->skips + (uint64_t)i * 4) : 0);
-        if (wide)
+        if (bzi_track_has(t, i) && wide)
             bzi_out_u64(out, entry);
-        else
+        else if (bzi_track_has(t, i))
             bzi_out_u32(out, (uint32_t)entry);
         at += owners ? bzi_be32(owners + (uint64_t)i * 4) : t->common_size;
     }
+    bzi_out_end(out, box);
+}
+
+static void bzi_out_sizes(bzi_out *out, const bzi_track_desc *t)
+{
+    uint64_t box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'z'), 0);
+    bzi_out_u32(out, t->sizes || t->spell_out ? 0 : t->common_size);
+    bzi_out_u32(out, t->count);
+    for (uint32_t i = 0; i < t->total && (t->sizes || t->spell_out); i++)
+        if (bzi_track_has(t, i))
+            bzi_out_u32(out, t->sizes ? bzi_be32(t->sizes + (uint64_t)i * 4) : t->common_size);
     bzi_out_end(out, box);
 }
 
@@ -2629,14 +2791,7 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
     bzi_out_u32(out, t->count);
     bzi_out_u32(out, BZI_WRITER_TIMESCALE);
     bzi_out_end(out, box);
-    box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'z'), 0);
-    bzi_out_u32(out, t->sizes || t->spell_out ? 0 : t->common_size);
-    bzi_out_u32(out, t->count);
-    if (t->sizes)
-        bzi_out_bytes(out, t->sizes, (uint64_t)t->count * 4);
-    for (uint32_t i = 0; i < t->count && t->spell_out && !t->sizes; i++)
-        bzi_out_u32(out, t->common_size);
-    bzi_out_end(out, box);
+    bzi_out_sizes(out, t);
     box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'c'), 0);
     bzi_out_u32(out, 1);
     bzi_out_u32(out, 1);
@@ -2704,6 +2859,8 @@ struct bzna_writer {
     uint32_t      names, thumbs;      /* samples that had one */
     uint32_t      thumbs_differ;
     bzi_out       sizes, thumb_skips, thumb_sizes, targets, name_sizes, name_bytes;
+    bzi_out       splits;             /* a byte a sample */
+    uint32_t      split_counts[4], split_targets[4];
     bzi_out       thumb_entry;        /* sample entry of the first thumbnail, to compare the others with */
     bzi_out       thumb_unit;         /* the first thumbnail as given: the index repeats its configuration */
     bzi_coded     thumb;              /* points into thumb_unit */
@@ -2714,7 +2871,7 @@ static void bzi_writer_free(bzna_writer *writer)
 {
     bzna_context *context = writer->context;
     bzi_out *outs[] = { &writer->sizes, &writer->thumb_skips, &writer->thumb_sizes, &writer->targets, &writer->name_sizes,
-                        &writer->name_bytes, &writer->thumb_entry, &writer->thumb_unit, &writer->scratch };
+                        &writer->name_bytes, &writer->splits, &writer->thumb_entry, &writer->thumb_unit, &writer->scratch };
     for (size_t i = 0; i < sizeof outs / sizeof outs[0]; i++)
         bzi_buffer_free(&context->memory, &outs[i]->buffer);
     bzi_release(&context->memory, writer, 1, sizeof *writer);
@@ -2753,7 +2910,7 @@ static bzna_status bzi_writer_make(bzna_context *context, const char *path, cons
     writer->context = context;
     bzi_context_retain(context);
     writer->sizes.memory = writer->thumb_skips.memory = writer->thumb_sizes.memory = writer->targets.memory = writer->name_sizes.memory =
-        writer->name_bytes.memory = writer->thumb_entry.memory = writer->thumb_unit.memory = writer->scratch.memory = &context->memory;
+        writer->name_bytes.memory = writer->splits.memory = writer->thumb_entry.memory = writer->thumb_unit.memory = writer->scratch.memory = &context->memory;
     if (sink) {
         writer->sink = *sink;
     } else if (path && (error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
@@ -2802,7 +2959,7 @@ static void bzi_writer_inner_track(bzi_out *out, const char *name, const char *m
     t.width = coded ? coded->image.width : 0;
     t.height = coded ? coded->image.height : 0;
     t.with_clap = coded != NULL;
-    t.count = 1;
+    t.count = t.total = 1;
     t.common_size = (uint32_t)size;
     t.offset = offset;
     bzi_out_trak(out, &t);
@@ -2883,13 +3040,16 @@ static bzna_status bzi_writer_index(bzna_writer *writer, const bzna_sample_desc 
     if (sample->has_target && !writer->no_more_targets) {
         bzi_out_le64(&writer->targets, (uint64_t)sample->target);
         writer->target_count++;
+        writer->split_targets[sample->split]++;
     }
+    bzi_out_u8(&writer->splits, sample->split);
+    writer->split_counts[sample->split]++;
     writer->no_more_targets |= !sample->has_target;
     bzi_writer_note_thumb(writer, thumb);
     writer->count++;
     writer->position += size;
     if (writer->sizes.failed || writer->thumb_skips.failed || writer->thumb_sizes.failed || writer->name_sizes.failed ||
-        writer->name_bytes.failed || writer->targets.failed || writer->scratch.failed || writer->thumb_entry.failed || writer->thumb_unit.failed) {
+        writer->name_bytes.failed || writer->targets.failed || writer->splits.failed || writer->scratch.failed || writer->thumb_entry.failed || writer->thumb_unit.failed) {
         writer->poison = BZNA_E_MEMORY;
         return bzi_fail_memory(err, "the archive's index");
     }
@@ -2912,6 +3072,8 @@ static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *s
     } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
         thumb = &input;
     }
+    if (sample->split > BZNA_SPLIT_TEST)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "split: %u is not known", sample->split);
     if (sample->filename && strlen(sample->filename) > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "filename: longer than 65535 bytes");
     if (writer->count == UINT32_MAX)
@@ -2925,58 +3087,85 @@ static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *s
     return bzi_writer_index(writer, sample, thumb, &at, size, err);
 }
 
-/* The outer movie box, into scratch. */
-static void bzi_writer_movie(bzna_writer *writer, uint64_t targets_at, uint64_t names_at)
+/* bzna_input, bzna_target and bzna_fname, of the whole archive (split 0) or of one split. Returns the next track's id. */
+static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint64_t targets_at, uint64_t names_at)
 {
+    static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
     bzi_out *out = &writer->scratch;
-    int with_thumb = writer->thumbs == writer->count && !writer->thumbs_differ;
+    char name[BZNA_NAME_MAX];
     bzi_track_desc t;
-    uint64_t box;
-    uint32_t id = 1;
-    bzi_out_reset(out);
-    box = bzi_out_begin(out, BZI_MOOV);
-    bzi_out_mvhd(out, 1, (uint64_t)writer->count * BZI_WRITER_TIMESCALE, 3u + (writer->names > 0) + (unsigned)with_thumb);
     memset(&t, 0, sizeof t);
     t.version = 1;
+    t.name = name;
+    t.members = split ? writer->splits.buffer.data : NULL;
+    t.member = split;
     t.id = id++;
-    t.name = "bzna_input";
+    snprintf(name, sizeof name, "bzna_input%s", suffixes[split]);
     t.mime = "video/mp4";
-    t.count = writer->count;
+    t.count = split ? writer->split_counts[split] : writer->count;
+    t.total = writer->count;
     t.sizes = writer->sizes.buffer.data;
     t.offset = BZI_WRITER_FIRST;
     bzi_out_trak(out, &t);
     t.id = id++;
-    t.name = "bzna_target";
+    snprintf(name, sizeof name, "bzna_target%s", suffixes[split]);
     t.mime = "application/octet-stream";
-    t.count = writer->target_count;
+    t.count = split ? writer->split_targets[split] : writer->target_count;
+    t.total = writer->target_count;
     t.sizes = NULL;
     t.common_size = 8;
     t.spell_out = 1;
     t.offset = targets_at;
     bzi_out_trak(out, &t);
-    if (writer->names) {
-        t.id = id++;
-        t.name = "bzna_fname";
-        t.mime = "text/plain";
-        t.count = writer->count;
-        t.sizes = writer->name_sizes.buffer.data;
-        t.offset = names_at;
-        bzi_out_trak(out, &t);
-    }
-    if (with_thumb) {
-        t.id = id++;
-        t.name = "bzna_thumb";
-        t.coded = &writer->thumb;
-        t.flags = 3;
-        t.width = writer->thumb.image.frame_width;
-        t.height = writer->thumb.image.frame_height;
-        t.count = writer->count;
-        t.sizes = writer->thumb_sizes.buffer.data;
-        t.skips = writer->thumb_skips.buffer.data;
-        t.owners = writer->sizes.buffer.data;
-        t.offset = BZI_WRITER_FIRST;
-        bzi_out_trak(out, &t);
-    }
+    if (!writer->names)
+        return id;
+    t.id = id++;
+    snprintf(name, sizeof name, "bzna_fname%s", suffixes[split]);
+    t.mime = "text/plain";
+    t.count = split ? writer->split_counts[split] : writer->count;
+    t.total = writer->count;
+    t.sizes = writer->name_sizes.buffer.data;
+    t.offset = names_at;
+    bzi_out_trak(out, &t);
+    return id;
+}
+
+/* The playable track, last as the format asks. */
+static void bzi_writer_playable(bzna_writer *writer, uint32_t id)
+{
+    bzi_track_desc t;
+    memset(&t, 0, sizeof t);
+    t.version = 1;
+    t.id = id;
+    t.name = "bzna_thumb";
+    t.coded = &writer->thumb;
+    t.flags = 3;
+    t.width = writer->thumb.image.frame_width;
+    t.height = writer->thumb.image.frame_height;
+    t.count = t.total = writer->count;
+    t.sizes = writer->thumb_sizes.buffer.data;
+    t.skips = writer->thumb_skips.buffer.data;
+    t.owners = writer->sizes.buffer.data;
+    t.offset = BZI_WRITER_FIRST;
+    bzi_out_trak(&writer->scratch, &t);
+}
+
+/* The outer movie box, into scratch. */
+static void bzi_writer_movie(bzna_writer *writer, uint64_t targets_at, uint64_t names_at)
+{
+    bzi_out *out = &writer->scratch;
+    uint32_t with_thumb = writer->thumbs == writer->count && !writer->thumbs_differ, sets = 1, id = 1;
+    uint64_t box;
+    for (uint32_t split = 1; split < 4; split++)
+        sets += writer->split_counts[split] > 0;
+    bzi_out_reset(out);
+    box = bzi_out_begin(out, BZI_MOOV);
+    bzi_out_mvhd(out, 1, (uint64_t)writer->count * BZI_WRITER_TIMESCALE, 1 + sets * (2u + (writer->names > 0)) + with_thumb);
+    for (uint32_t split = 0; split < 4; split++)
+        if (split == 0 || writer->split_counts[split])
+            id = bzi_writer_metadata(writer, split, id, targets_at, names_at);
+    if (with_thumb)
+        bzi_writer_playable(writer, id);
     bzi_out_end(out, box);
 }
 
@@ -3112,6 +3301,129 @@ static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
         value = left << p->right_bits | right;
     } while (value >= p->count);
     return value;
+}
+
+typedef struct bzi_ranked {
+    double   key;
+    uint64_t sample;
+} bzi_ranked;
+
+/* What stands at each position of an epoch. The arrays are the loader's. */
+typedef struct bzi_order {
+    uint64_t        samples;          /* of the data set, or of indices */
+    uint64_t        length;           /* positions of an epoch */
+    uint32_t        shuffle, weighting;
+    uint32_t        group_count;      /* weighted draws: samples whose weights are alike and neighbours form a group */
+    const uint64_t *indices;          /* NULL: all samples */
+    const double   *sums;             /* cumulated weights of the groups */
+    const uint64_t *ends;             /* cumulated sizes of the groups; NULL: one sample each */
+    bzi_ranked     *ranked;           /* drawn once each: all samples, by key; the epoch's order */
+    uint64_t        seed, epoch;
+    bzi_permutation permutation;
+} bzi_order;
+
+static int bzi_ranked_before(const bzi_ranked *a, const bzi_ranked *b)
+{
+    return a->key < b->key || (a->key <= b->key && a->sample < b->sample);
+}
+
+/* Heapsort: in place, no recursion, no allocation, the same everywhere. */
+static void bzi_ranked_sift(bzi_ranked *r, uint64_t root, uint64_t count)
+{
+    bzi_ranked moved = r[root];
+    for (uint64_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && bzi_ranked_before(&r[child], &r[child + 1]))
+            child++;
+        if (!bzi_ranked_before(&moved, &r[child]))
+            break;
+        r[root] = r[child];
+    }
+    r[root] = moved;
+}
+
+static void bzi_ranked_sort(bzi_ranked *r, uint64_t count)
+{
+    for (uint64_t i = count / 2; i-- > 0; )
+        bzi_ranked_sift(r, i, count);
+    for (uint64_t end = count; end-- > 1; ) {
+        bzi_ranked last = r[end];
+        r[end] = r[0];
+        r[0] = last;
+        bzi_ranked_sift(r, 0, end);
+    }
+}
+
+static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
+{
+    uint32_t low = 0, high = order->group_count - 1;
+    if (!order->ends)
+        return (uint32_t)sample;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (order->ends[middle] > sample)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* A group's share of the weights, and of the samples. */
+static double bzi_order_weight(const bzi_order *order, uint32_t group) { return order->sums[group] - (group ? order->sums[group - 1] : 0); }
+static uint64_t bzi_order_begin(const bzi_order *order, uint32_t group) { return !group ? 0 : order->ends ? order->ends[group - 1] : group; }
+static uint64_t bzi_order_size(const bzi_order *order, uint32_t group) { return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1; }
+
+/* Efraimidis and Spirakis 2006: the order of u^(1/w), largest first, is a weighted draw without replacement; here -log(u)/w, smallest first. */
+static void bzi_order_rank(bzi_order *order)
+{
+    for (uint64_t i = 0; i < order->samples; i++) {
+        uint32_t group = bzi_order_group(order, i);
+        double weight = bzi_order_weight(order, group) / (double)bzi_order_size(order, group);
+        bzna_random random;
+        bzi_random_init(&random, order->seed, order->epoch, i, BZNA_OPERATION_ORDER);
+        order->ranked[i].sample = i;
+        order->ranked[i].key = weight > 0 ? -log1p(-bzi_random_uniform(&random, 0, 1)) / weight : HUGE_VAL;
+    }
+    bzi_ranked_sort(order->ranked, order->samples);
+}
+
+static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
+{
+    order->seed = seed;
+    order->epoch = epoch;
+    order->permutation = bzi_permutation_make(seed, epoch, order->samples);
+    if (order->weighting == BZNA_WEIGHTING_ONCE)
+        bzi_order_rank(order);
+}
+
+/* One weighted draw: the position is the counter, so that any position can be had at any time. */
+static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
+{
+    uint32_t low = 0, high = order->group_count - 1;
+    bzna_random random;
+    double u;
+    bzi_random_init(&random, order->seed, order->epoch, position, BZNA_OPERATION_ORDER);
+    u = bzi_random_uniform(&random, 0, order->sums[high]);
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (order->sums[middle] > u)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    while (low && !(bzi_order_weight(order, low) > 0))
+        low--;                                              /* u can round up to the sum: the last group with a weight */
+    u = bzi_random_uniform(&random, 0, (double)bzi_order_size(order, low));
+    return bzi_order_begin(order, low) + bzi_min((uint64_t)u, bzi_order_size(order, low) - 1);
+}
+
+/* The sample at a position below length. */
+static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
+{
+    uint64_t sample = order->weighting == BZNA_WEIGHTING_REPLACE ? bzi_order_draw(order, position) :
+                      order->weighting == BZNA_WEIGHTING_ONCE ? order->ranked[position].sample :
+                      order->shuffle ? bzi_permutation_at(&order->permutation, position) : position;
+    return order->indices ? order->indices[sample] : sample;
 }
 
 /* The global order of one epoch from `start` on, dealt to world ranks in batches: batch j of rank r has the positions
@@ -3735,18 +4047,24 @@ struct bzna_decoder {
  * bzna_loader_next lends out finished batches in order. Completion order never matters.
  *
  * One lock a loader guards everything marked (L); it is held for bookkeeping only, never across a read, a decode or user code. An item
- * belongs to whoever holds it: free list -> reader -> ring -> worker -> free list. A batch slot is written by the one worker whose item names it.
- * Steady state allocates nothing: items, batches, rings are made at open; an item's bytes grow to the largest sample met.
+ * belongs to whoever holds it: free list -> reader -> ring -> worker -> free list, or -> redo -> reader when its slot takes another sample.
+ * A batch slot is written by the one worker whose item names it. Steady state allocates nothing: items, batches, rings are made at open; an
+ * item's bytes grow to the largest sample met, under a common ceiling.
  *
- * Pausing (stop, reset, restore) lets readers and workers finish the sample at hand and keeps them from taking another. */
+ * Pausing (stop, reset, restore) lets readers and workers finish the sample at hand and keeps them from taking another; whoever waits with an
+ * item in hand (for memory, for a retry) gives up at once, because what is planned will be thrown away. */
 
 typedef struct bzi_item {
-    bzna_batch *batch;
-    uint32_t    slot;
-    bzna_status status;               /* of reading */
-    uint64_t    index;
-    uint64_t    offset, size;
-    bzi_buffer  bytes;
+    bzna_batch         *batch;
+    uint32_t            slot;
+    uint32_t            replacements; /* samples tried for this slot before this one */
+    uint64_t            position;     /* in the epoch's order */
+    uint64_t            index;        /* in the data set */
+    const bzna_dataset *archive;      /* and in its archive */
+    uint64_t            local;
+    uint64_t            offset, size;
+    bzna_status         status;       /* of reading */
+    bzi_buffer          bytes;
 } bzi_item;
 
 enum { BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN };
@@ -3757,11 +4075,13 @@ struct bzna_batch {
     uint32_t     slots;               /* shape[0] */
     uint32_t     real;
     uint32_t     unfinished;          /* (L) */
-    uint32_t     failed;              /* (L) */
+    uint32_t     failed, replaced;    /* (L) of the real ones */
     uint32_t     last_of_epoch;
     uint64_t     epoch, number, position;
     uint64_t     next_epoch, next_position;   /* where a run goes on behind this batch */
-    float       *data;                /* all five in one block, data first */
+    bzi_order    order;               /* of its epoch: the plan may be in a later one already */
+    uint8_t     *block;               /* the five below, and the data unless the user gave buffers */
+    float      **slices;              /* where each slice of the data lies */
     int64_t     *targets;
     uint64_t    *indices;
     bzna_status *status;
@@ -3782,6 +4102,7 @@ typedef struct bzi_reader {
     bzna_loader *loader;
     bzi_thread   thread;
     uint32_t     started;
+    uint32_t     retries;             /* of the sample at hand */
 } bzi_reader;
 
 struct bzna_loader {
@@ -3793,8 +4114,9 @@ struct bzna_loader {
     bzna_transform     transform;     /* what every sample starts with */
     bzna_similarity    warp;
     int64_t            process;
+    uint64_t           opened_ns;
     uint64_t           fingerprint;
-    uint64_t           slot_floats, batch_bytes;
+    uint64_t           slot_floats, block_bytes;
     uint32_t           item_count;
 
     bzi_mutex mutex;
@@ -3805,30 +4127,45 @@ struct bzna_loader {
     uint32_t quit, stopped, paused;   /* (L) paused counts who wants quiet */
     uint32_t active;                  /* (L) readers and workers with an item in hand */
     uint32_t waiting;                 /* (L) a thread is in next */
-    uint32_t on_loan;                 /* (L) batches */
+    uint32_t on_loan, free_batches;   /* (L) */
+    bzna_error poison;                /* (L) status < 0: what every call of next returns */
 
     bzi_item  *items;
     bzi_item **free_items;            /* (L) a stack */
-    uint32_t   free_item_count;       /* (L) */
-    bzi_item **ring;                  /* (L) read, waiting for a worker; capacity item_count */
-    uint32_t   ring_first, ring_count;/* (L) */
+    bzi_item **redo;                  /* (L) a stack: slots that take another sample */
+    bzi_item **ring;                  /* (L) read, waiting for a worker; capacity item_count, as the two above */
+    uint32_t   free_item_count, redo_count, ring_first, ring_count;      /* (L) */
+    uint64_t   held_bytes;            /* (L) by all items */
 
     bzna_batch  *batches;
+    float      **slice_data;
     bzna_batch **line;                /* (L) planned and not yet delivered, in order; capacity batches_in_flight */
     uint32_t     line_first, line_count;      /* (L) */
 
-    bzi_shard       shard;            /* (L) of the epoch being planned */
-    bzi_permutation permutation;      /* (L) */
-    uint64_t        epoch, end_epoch; /* (L) */
-    uint64_t        next_batch;       /* (L) number in the epoch */
-    bzna_batch     *planning;         /* (L) batch with slots not yet given out */
-    uint32_t        next_slot;        /* (L) */
-    uint64_t        done_epoch, done_position;     /* (L) behind the last delivered batch */
+    uint64_t  *indices;               /* what order points to */
+    double    *sums;
+    uint64_t  *ends;
+    bzi_order  order;                 /* (L) of the epoch being planned */
+    bzi_shard  shard;                 /* (L) likewise */
+    uint64_t   epoch, end_epoch;      /* (L) */
+    uint64_t   next_batch;            /* (L) number in the epoch */
+    bzna_batch *planning;             /* (L) batch with slots not yet given out */
+    uint32_t   next_slot;             /* (L) */
+    uint64_t   done_epoch, done_position;     /* (L) behind the last delivered batch */
 
     bzi_worker       *workers;
     bzi_reader       *readers;
     bzna_loader_stats stats;          /* (L) */
 };
+
+static float *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
+{
+    uint32_t each = batch->loader->config.batch_size / batch->loader->config.slices;
+    return batch->slices[slot / each] + (uint64_t)(slot % each) * batch->loader->slot_floats;
+}
+
+/* Somebody wants quiet, or the end: do not wait with an item in hand. */
+static int bzi_loader_disturbed(const bzna_loader *loader) { return loader->quit || loader->paused || loader->stopped; }
 
 /* --- Plan: all with the lock held --- */
 
@@ -3837,7 +4174,6 @@ static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
     loader->epoch = epoch;
     loader->next_batch = 0;
     loader->shard.start = start;
-    loader->permutation = bzi_permutation_make(loader->config.seed, epoch, loader->shard.count);
 }
 
 /* Moves past epochs that have no batch left. Only the first can be empty: open refuses a plan without batches. */
@@ -3856,26 +4192,39 @@ static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
     return NULL;
 }
 
+/* Makes order that of the epoch being planned. A ranked order is one array, which batches still being filled may need: then not yet. */
+static int bzi_plan_order(bzna_loader *loader)
+{
+    if (loader->order.epoch == loader->epoch && loader->order.seed == loader->config.seed)
+        return 1;
+    for (uint32_t i = 0; loader->order.ranked && i < loader->config.batches_in_flight; i++)
+        if (loader->batches[i].state == BZI_BATCH_FILLING)
+            return 0;
+    bzi_order_epoch(&loader->order, loader->config.seed, loader->epoch);
+    return 1;
+}
+
 /* Opens the next batch of the plan, if there is one and room for it. */
 static int bzi_plan_batch(bzna_loader *loader)
 {
     const bzi_shard *shard = &loader->shard;
     bzna_batch *batch;
-    uint64_t end;
-    if (!bzi_plan_has_batch(loader) || !(batch = bzi_plan_free_batch(loader)))
+    if (!bzi_plan_has_batch(loader) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
+    batch = bzi_plan_free_batch(loader);
+    loader->free_batches--;
     batch->state = BZI_BATCH_FILLING;
     batch->epoch = loader->epoch;
+    batch->order = loader->order;
     batch->number = loader->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
     batch->real = bzi_shard_real(shard, batch->number);
     batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
     batch->unfinished = batch->slots;
-    batch->failed = 0;
+    batch->failed = batch->replaced = 0;
     batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
-    end = shard->start + loader->next_batch * bzi_shard_step(shard);
     batch->next_epoch = loader->epoch + batch->last_of_epoch;
-    batch->next_position = batch->last_of_epoch ? 0 : end;
+    batch->next_position = batch->last_of_epoch ? 0 : shard->start + loader->next_batch * bzi_shard_step(shard);
     loader->line[(loader->line_first + loader->line_count++) % loader->config.batches_in_flight] = batch;
     if (batch->slots) {
         loader->planning = batch;
@@ -3887,19 +4236,26 @@ static int bzi_plan_batch(bzna_loader *loader)
     return 1;
 }
 
+static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
+{
+    item->index = bzi_order_at(&item->batch->order, item->position);
+    item->local = item->index;
+    item->archive = bzi_dataset_at(loader->dataset, &item->local);
+    item->batch->indices[item->slot] = item->index;
+}
+
 /* Gives the next sample of the plan to an item. Returns 0 when there is none, or no free batch. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
     const bzi_shard *shard = &loader->shard;
-    uint64_t position;
     while (!loader->planning)
         if (!bzi_plan_batch(loader))
             return 0;
     item->batch = loader->planning;
     item->slot = loader->next_slot++;
-    position = (item->batch->position + (uint64_t)item->slot * shard->world) % shard->count;
-    item->index = loader->config.order == BZNA_ORDER_SHUFFLE ? bzi_permutation_at(&loader->permutation, position) : position;
-    item->batch->indices[item->slot] = item->index;
+    item->replacements = 0;
+    item->position = (item->batch->position + (uint64_t)item->slot * shard->world) % shard->count;
+    bzi_plan_sample(loader, item);
     if (loader->next_slot == item->batch->slots)
         loader->planning = NULL;
     return 1;
@@ -3907,51 +4263,134 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 
 /* --- Readers --- */
 
-/* A free item with a planned sample, or NULL when the loader closes. Called and returns with the lock held. */
+/* An item with a sample to read, or NULL when the loader closes. Called and returns with the lock held. */
 static bzi_item *bzi_reader_take(bzna_loader *loader)
 {
-    uint64_t start = bzi_os_now_ns();
-    bzi_item *item = NULL;
+    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_READ];
     while (!loader->quit) {
-        if (!loader->paused && !loader->stopped && loader->free_item_count &&
-            bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1])) {
+        bzi_item *item = NULL;
+        uint64_t start;
+        if (!bzi_loader_disturbed(loader) && loader->redo_count)
+            item = loader->redo[--loader->redo_count];
+        else if (!bzi_loader_disturbed(loader) && loader->free_item_count && bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1]))
             item = loader->free_items[--loader->free_item_count];
+        if (item) {
             loader->active++;
-            break;
+            return item;
         }
+        start = bzi_os_now_ns();
         bzi_os_wait(&loader->reader_wake, &loader->mutex);
+        stage->wait_after_ns += bzi_os_now_ns() - start;
     }
-    loader->stats.reader_wait_ns += bzi_os_now_ns() - start;
-    return item;
+    return NULL;
 }
 
-static bzna_status bzi_reader_fetch(bzna_loader *loader, bzi_item *item, bzna_error *err)
+/* Gives back the bytes of one item that nobody uses. With the lock held, which is let go around the user's allocator. */
+static int bzi_reader_trim(bzna_loader *loader)
 {
-    const bzna_dataset *dataset = loader->dataset;
-    bzna_status status = bzi_dataset_target(dataset, item->index, &item->batch->targets[item->slot], err);
-    item->size = 0;
-    if (status != BZNA_OK || (status = bzi_dataset_locate(dataset, item->index, &item->offset, &item->size, err)) != BZNA_OK)
+    for (uint32_t i = 0; i < loader->free_item_count; i++) {
+        bzi_buffer bytes = loader->free_items[i]->bytes;
+        if (!bytes.capacity)
+            continue;
+        memset(&loader->free_items[i]->bytes, 0, sizeof bytes);
+        bzi_os_unlock(&loader->mutex);
+        bzi_release(&loader->context->memory, bytes.data, bytes.capacity, 1);
+        bzi_os_lock(&loader->mutex);
+        loader->held_bytes -= bytes.capacity;
+        return 1;
+    }
+    return 0;
+}
+
+/* Room for the item's sample under the common ceiling; waits for workers to give some back. */
+static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_error *err)
+{
+    uint64_t ceiling = loader->config.read_memory_bytes, want = 4096, had = item->bytes.capacity;
+    bzna_status status = BZNA_OK;
+    if (item->size <= had)
+        return BZNA_OK;
+    if (item->size > ceiling)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read_memory_bytes, %llu", (unsigned long long)item->size,
+                        (unsigned long long)ceiling);
+    while (want < item->size)
+        want *= 2;
+    want = bzi_min(want, ceiling);
+    bzi_buffer_free(&loader->context->memory, &item->bytes);        /* before waiting: two that wait must not hold what the other needs */
+    bzi_os_lock(&loader->mutex);
+    loader->held_bytes -= had;
+    while (loader->held_bytes + want > ceiling && !bzi_loader_disturbed(loader))
+        if (!bzi_reader_trim(loader))
+            bzi_os_wait(&loader->reader_wake, &loader->mutex);
+    if (loader->held_bytes + want > ceiling)
+        status = BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
+    else
+        loader->held_bytes += want;
+    bzi_os_unlock(&loader->mutex);
+    if (status != BZNA_OK)
         return status;
-    if (!bzi_buffer_reserve(&loader->context->memory, &item->bytes, item->size, 0))
-        return bzi_fail_memory(err, "a sample's bytes");
-    status = bzi_source_read(&dataset->source, item->offset, item->bytes.data, item->size, err);
-    return status == BZNA_OK ? status : bzi_dataset_fail(item->index, err);
+    item->bytes.data = bzi_alloc(&loader->context->memory, want, 1, BZI_BATCH_ALIGN);
+    if (item->bytes.data) {
+        item->bytes.capacity = want;
+        return BZNA_OK;
+    }
+    bzi_os_lock(&loader->mutex);
+    loader->held_bytes -= want;
+    bzi_os_unlock(&loader->mutex);
+    return bzi_fail_memory(err, "a sample's bytes");
+}
+
+/* Waits before a retry. Returns 0 when the loader wants quiet instead. */
+static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
+{
+    uint64_t deadline = bzi_os_now_ns() + ns;
+    int go_on;
+    bzi_os_lock(&loader->mutex);
+    while (!bzi_loader_disturbed(loader) && bzi_os_now_ns() < deadline)
+        bzi_os_wait_until(&loader->reader_wake, &loader->mutex, deadline);
+    go_on = !bzi_loader_disturbed(loader);
+    bzi_os_unlock(&loader->mutex);
+    return go_on;
+}
+
+static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
+{
+    bzna_loader *loader = reader->loader;
+    const bzna_dataset *archive = item->archive;
+    uint64_t backoff = loader->config.read_backoff_ns;
+    bzna_status status;
+    item->size = 0;
+    reader->retries = 0;
+    for (;;) {
+        if ((status = bzi_dataset_target(archive, item->local, &item->batch->targets[item->slot], err)) == BZNA_OK &&
+            (status = bzi_dataset_locate(archive, item->local, &item->offset, &item->size, err)) == BZNA_OK &&
+            (status = bzi_reader_reserve(loader, item, err)) == BZNA_OK &&
+            (status = bzi_source_read(&archive->source, item->offset, item->bytes.data, item->size, err)) != BZNA_OK)
+            bzi_dataset_fail(item->local, err);
+        if (status != BZNA_E_IO || reader->retries == loader->config.read_retries || !bzi_reader_back_off(loader, backoff))
+            return status;
+        reader->retries++;
+        backoff = backoff > UINT64_MAX / 2 ? backoff : backoff * 2;
+    }
 }
 
 static void *bzi_reader_run(void *argument)
 {
-    bzna_loader *loader = ((bzi_reader *)argument)->loader;
+    bzi_reader *reader = argument;
+    bzna_loader *loader = reader->loader;
+    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_READ];
     bzi_item *item;
     bzi_os_lock(&loader->mutex);
     while ((item = bzi_reader_take(loader)) != NULL) {
         uint64_t start;
         bzi_os_unlock(&loader->mutex);
         start = bzi_os_now_ns();
-        item->status = bzi_reader_fetch(loader, item, &item->batch->errors[item->slot]);
+        item->status = bzi_reader_fetch(reader, item, &item->batch->errors[item->slot]);
         start = bzi_os_now_ns() - start;
         bzi_os_lock(&loader->mutex);
-        loader->stats.read_ns += start;
-        loader->stats.bytes_read += item->status == BZNA_OK ? item->size : 0;
+        stage->busy_ns += start;
+        stage->count++;
+        stage->bytes += item->status == BZNA_OK ? item->size : 0;
+        loader->stats.retries += reader->retries;
         loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = item;
         loader->active--;
         bzi_os_wake_one(&loader->worker_wake);
@@ -4001,7 +4440,7 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, const bzi_item *item, con
     bzna_status status = bzi_slot_make(&slot, picture, transform, err);
     if (status != BZNA_OK)
         return status;
-    slot.dst = (uint64_t)(uintptr_t)(item->batch->data + item->slot * loader->slot_floats);
+    slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
     if (!bzi_buffer_reserve(&loader->context->memory, &worker->workspace, bzi_kernel_workspace_bytes(&slot, &out), 0))
         return bzi_fail_memory(err, "the warp's workspace");
     bzi_kernel_warp(&slot, &out, worker->workspace.data, (size_t)worker->workspace.capacity);
@@ -4017,8 +4456,8 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, const bzi_item *item, b
     bzna_picture picture;
     bzna_image image;
     bzna_status status;
-    if ((status = bzi_sample_parse(loader->dataset, item->bytes.data, item->size, item->offset, &worker->movie, err)) != BZNA_OK ||
-        (status = bzi_sample_image(loader->dataset, &worker->movie, loader->track, item->bytes.data, item->size, item->offset, &image, err)) != BZNA_OK ||
+    if ((status = bzi_sample_parse(item->archive, item->bytes.data, item->size, item->offset, &worker->movie, err)) != BZNA_OK ||
+        (status = bzi_sample_image(item->archive, &worker->movie, loader->track, item->bytes.data, item->size, item->offset, &image, err)) != BZNA_OK ||
         (status = bzi_software_decode(&worker->software, &image, &picture, err)) != BZNA_OK)
         return status;
     decoded = bzi_os_now_ns();
@@ -4036,7 +4475,7 @@ static void bzi_worker_fill(bzna_loader *loader, const bzi_item *item)
     bzi_kernel_slot slot;
     memset(&slot, 0, sizeof slot);
     bzi_slot_colours(&slot, &loader->transform);
-    slot.dst = (uint64_t)(uintptr_t)(item->batch->data + item->slot * loader->slot_floats);
+    slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
     bzi_kernel_fill(&slot, &out);
 }
 
@@ -4047,9 +4486,9 @@ static bzna_status bzi_worker_item(bzi_worker *worker, bzi_item *item)
     bzna_status status = item->status;
     worker->decode_ns = worker->warp_ns = 0;
     if (status == BZNA_OK && (status = bzi_worker_sample(worker, item, err)) != BZNA_OK)
-        bzi_dataset_fail(item->index, err);
+        bzi_dataset_fail(item->local, err);
     if (status != BZNA_OK) {
-        bzi_error_prefix(err, loader->dataset->name);
+        bzi_error_prefix(err, item->archive->name);
         bzi_worker_fill(loader, item);
         bzi_log(loader->context, BZNA_LOG_WARNING, status, "%s", err->message);
     }
@@ -4060,40 +4499,80 @@ static bzna_status bzi_worker_item(bzi_worker *worker, bzi_item *item)
 /* Called and returns with the lock held. */
 static bzi_item *bzi_worker_take(bzna_loader *loader)
 {
-    uint64_t start = bzi_os_now_ns();
-    bzi_item *item = NULL;
+    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
     while (!loader->quit) {
-        if (!loader->paused && !loader->stopped && loader->ring_count) {
-            item = loader->ring[loader->ring_first];
+        uint64_t start, full;
+        if (!bzi_loader_disturbed(loader) && loader->ring_count) {
+            bzi_item *item = loader->ring[loader->ring_first];
             loader->ring_first = (loader->ring_first + 1) % loader->item_count;
             loader->ring_count--;
             loader->active++;
-            break;
+            return item;
         }
+        full = !loader->planning && !loader->free_batches;  /* all batches are filled: the consumer is behind */
+        start = bzi_os_now_ns();
         bzi_os_wait(&loader->worker_wake, &loader->mutex);
+        *(full ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
-    loader->stats.decoder_wait_ns += bzi_os_now_ns() - start;
-    return item;
+    return NULL;
+}
+
+static void bzi_worker_count(bzna_loader *loader, bzna_status status)
+{
+    bzna_loader_stats *stats = &loader->stats;
+    stats->samples++;
+    stats->samples_failed += status != BZNA_OK;
+    if (status == BZNA_E_IO || status == BZNA_E_TRUNCATED)
+        stats->failed_read++;
+    else if (status <= -400 && status > -500)
+        stats->failed_decode++;
+    else if ((status <= -300 && status > -400) || status == BZNA_E_NOT_FOUND)
+        stats->failed_format++;
+    else
+        stats->failed_other += status != BZNA_OK;
+}
+
+/* The slot takes the sample one step of its rank further on, if it may. With the lock held. */
+static int bzi_worker_replace(bzna_loader *loader, bzi_item *item)
+{
+    if (loader->config.on_error != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_disturbed(loader))
+        return 0;
+    item->replacements++;
+    item->position = (item->position + loader->config.world_size) % loader->shard.count;
+    bzi_plan_sample(loader, item);
+    loader->stats.replaced++;
+    loader->redo[loader->redo_count++] = item;
+    bzi_os_wake_one(&loader->reader_wake);
+    return 1;
 }
 
 static void bzi_worker_give(bzi_worker *worker, bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = worker->loader;
     bzna_batch *batch = item->batch;
-    loader->stats.samples++;
-    loader->stats.samples_failed += status != BZNA_OK;
-    loader->stats.decode_ns += worker->decode_ns;
-    loader->stats.warp_ns += worker->warp_ns;
-    batch->failed += status != BZNA_OK && item->slot < batch->real;
+    bzna_stage_stats *decode = &loader->stats.stage[BZNA_STAGE_DECODE], *warp = &loader->stats.stage[BZNA_STAGE_WARP];
+    decode->count += worker->decode_ns != 0;
+    decode->busy_ns += worker->decode_ns;
+    decode->bytes += worker->decode_ns ? item->size : 0;
+    warp->count += worker->warp_ns != 0;
+    warp->busy_ns += worker->warp_ns;
+    warp->bytes += worker->warp_ns ? loader->slot_floats * sizeof(float) : 0;
+    bzi_worker_count(loader, status);
+    loader->active--;
+    if (loader->paused)
+        bzi_os_wake_all(&loader->control_wake);
+    if (status != BZNA_OK && bzi_worker_replace(loader, item))
+        return;
+    if (item->slot < batch->real) {
+        batch->failed += status != BZNA_OK;
+        batch->replaced += status == BZNA_OK && item->replacements;
+    }
     if (--batch->unfinished == 0) {
         batch->state = BZI_BATCH_READY;
         bzi_os_wake_all(&loader->consumer_wake);
     }
     loader->free_items[loader->free_item_count++] = item;
-    loader->active--;
-    bzi_os_wake_one(&loader->reader_wake);
-    if (loader->paused)
-        bzi_os_wake_all(&loader->control_wake);
+    bzi_os_wake_all(&loader->reader_wake);
 }
 
 static void *bzi_worker_run(void *argument)
@@ -4115,11 +4594,11 @@ static void *bzi_worker_run(void *argument)
 
 /* --- Making and ending --- */
 
-/* Bytes of a batch's block: data, targets, indices, status, errors. Returns 0 on overflow. */
+/* Bytes of a batch's block: data (unless it lies in the user's buffers), targets, indices, status, errors. Returns 0 on overflow. */
 static int bzi_batch_layout(const bzna_loader_config *config, uint64_t offsets[5], uint64_t *total)
 {
     uint64_t sizes[5], at = 0;
-    sizes[0] = 3 * sizeof(float) * config->width * (uint64_t)config->height;
+    sizes[0] = config->buffers ? 0 : 3 * sizeof(float) * config->width * (uint64_t)config->height;
     sizes[1] = sizeof(int64_t);
     sizes[2] = sizeof(uint64_t);
     sizes[3] = sizeof(bzna_status);
@@ -4136,21 +4615,25 @@ static int bzi_batch_layout(const bzna_loader_config *config, uint64_t offsets[5
 
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
-    uint64_t at[5];
-    if (!bzi_batch_layout(&loader->config, at, &loader->batch_bytes))
+    const bzna_loader_config *config = &loader->config;
+    uint64_t at[5], slice_floats = config->batch_size / config->slices * loader->slot_floats;
+    if (!bzi_batch_layout(config, at, &loader->block_bytes))
         return bzi_fail_memory(err, "batches");
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
+    for (uint32_t i = 0; i < config->batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
-        uint8_t *block = bzi_alloc(&loader->context->memory, loader->batch_bytes, 1, BZI_BATCH_ALIGN);
-        if (!block)
+        batch->block = bzi_alloc(&loader->context->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
+        if (!batch->block)
             return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for batch %u of %llu bytes (batch_size, width, height, batches_in_flight)", i,
-                            (unsigned long long)loader->batch_bytes);
+                            (unsigned long long)loader->block_bytes);
         batch->loader = loader;
-        batch->data = (float *)(void *)(block + at[0]);
-        batch->targets = (int64_t *)(void *)(block + at[1]);
-        batch->indices = (uint64_t *)(void *)(block + at[2]);
-        batch->status = (bzna_status *)(void *)(block + at[3]);
-        batch->errors = (bzna_error *)(void *)(block + at[4]);
+        batch->slices = loader->slice_data + (uint64_t)i * config->slices;
+        for (uint32_t k = 0; k < config->slices; k++)
+            batch->slices[k] = config->buffers ? (float *)config->buffers[(uint64_t)i * config->slices + k] :
+                               (float *)(void *)(batch->block + at[0]) + k * slice_floats;
+        batch->targets = (int64_t *)(void *)(batch->block + at[1]);
+        batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
+        batch->status = (bzna_status *)(void *)(batch->block + at[3]);
+        batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
     }
     return BZNA_OK;
 }
@@ -4162,16 +4645,64 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->item_count = config->read_ahead + config->threads + config->reader_threads;
     loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
     loader->free_items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->free_items);
+    loader->redo = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->redo);
     loader->ring = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->ring);
     loader->batches = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->batches);
+    loader->slice_data = bzi_alloc_zero(memory, (uint64_t)config->batches_in_flight * config->slices, sizeof *loader->slice_data);
     loader->line = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->line);
     loader->workers = bzi_alloc_zero(memory, config->threads, sizeof *loader->workers);
     loader->readers = bzi_alloc_zero(memory, config->reader_threads, sizeof *loader->readers);
-    if (!loader->items || !loader->free_items || !loader->ring || !loader->batches || !loader->line || !loader->workers || !loader->readers)
+    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches || !loader->slice_data || !loader->line ||
+        !loader->workers || !loader->readers)
         return bzi_fail_memory(err, "a loader's queues");
     for (uint32_t i = 0; i < loader->item_count; i++)
         loader->free_items[loader->free_item_count++] = &loader->items[i];
+    loader->free_batches = config->batches_in_flight;
     return BZNA_OK;
+}
+
+/* Copies of the user's arrays, and the tables of weighted draws. Pre: counts and values are checked. */
+static bzna_status bzi_loader_make_order(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->context->memory;
+    const bzna_dataset *dataset = loader->dataset;
+    bzi_order *order = &loader->order;
+    double sum = 0;
+    order->samples = config->index_count ? config->index_count : dataset->count;
+    order->length = config->epoch_samples;
+    order->shuffle = config->order == BZNA_ORDER_SHUFFLE;
+    order->weighting = config->weighting;
+    order->group_count = (uint32_t)config->weight_count;
+    order->seed = ~config->seed;                            /* no epoch's order is made yet */
+    if (config->index_count && !(loader->indices = bzi_alloc_copy(memory, config->indices, config->index_count, sizeof *loader->indices)))
+        return bzi_fail_memory(err, "loader_config.indices");
+    if (config->weight_count && !(loader->sums = bzi_alloc_copy(memory, config->weights, config->weight_count, sizeof *loader->sums)))
+        return bzi_fail_memory(err, "loader_config.weights");
+    if (config->weights_by_part && !(loader->ends = bzi_alloc_zero(memory, config->weight_count, sizeof *loader->ends)))
+        return bzi_fail_memory(err, "loader_config.weights");
+    if (config->weighting == BZNA_WEIGHTING_ONCE && !(order->ranked = bzi_alloc_zero(memory, order->samples, sizeof *order->ranked)))
+        return bzi_fail_memory(err, "the order of weighted draws");
+    for (uint64_t i = 0; i < config->weight_count; i++) {
+        sum += loader->sums[i];
+        loader->sums[i] = sum;
+        if (loader->ends)
+            loader->ends[i] = dataset->parts ? dataset->parts[i].begin + dataset->parts[i].count : dataset->count;
+    }
+    order->indices = loader->indices;
+    order->sums = loader->sums;
+    order->ends = loader->ends;
+    return BZNA_OK;
+}
+
+static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
+{
+    uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
+    hash = bzi_hash(hash, &loader->order.weighting, sizeof loader->order.weighting);
+    if (loader->indices)
+        hash = bzi_hash(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices));
+    if (loader->sums)
+        hash = bzi_hash(hash, loader->sums, (size_t)(loader->order.group_count * sizeof *loader->sums));
+    return hash;
 }
 
 static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
@@ -4183,24 +4714,29 @@ static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
     return loader->conds_made == 4 ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 }
 
-static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
+static int32_t bzi_loader_cpu(const bzna_loader_config *config, uint32_t thread) { return config->cpus ? config->cpus[thread % config->cpu_count] : -1; }
+
+static bzna_status bzi_loader_start(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
 {
     int error = 0;
-    for (uint32_t i = 0; i < loader->config.threads; i++) {
+    for (uint32_t i = 0; i < config->threads; i++) {
         bzi_worker *worker = &loader->workers[i];
         bzna_status status = bzi_software_open(&worker->software, &loader->context->memory, loader->context->max_edge_px, err);
         if (status != BZNA_OK)
             return status;
         worker->loader = loader;
-        if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "threads: cannot start decoder thread %u of %u: %s", i, loader->config.threads, strerror(error));
+        if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, bzi_loader_cpu(config, i))) != 0)
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "loader_config.threads, cpus: cannot start decoder thread %u of %u on processor %d: %s", i,
+                            config->threads, bzi_loader_cpu(config, i), strerror(error));
         worker->started = 1;
     }
-    for (uint32_t i = 0; i < loader->config.reader_threads; i++) {
+    for (uint32_t i = 0; i < config->reader_threads; i++) {
         bzi_reader *reader = &loader->readers[i];
+        int32_t cpu = bzi_loader_cpu(config, config->threads + i);
         reader->loader = loader;
-        if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "reader_threads: cannot start reader %u of %u: %s", i, loader->config.reader_threads, strerror(error));
+        if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "loader_config.reader_threads, cpus: cannot start reader %u of %u on processor %d: %s", i,
+                            config->reader_threads, cpu, strerror(error));
         reader->started = 1;
     }
     return BZNA_OK;
@@ -4210,23 +4746,24 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
+    const bzi_memory *memory = &context->memory;
+    uint32_t in_flight = loader->config.batches_in_flight;
     bzi_cond *conds[] = { &loader->reader_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
-    for (uint32_t i = 0; loader->batches && i < loader->config.batches_in_flight; i++)
-        bzi_release(&context->memory, loader->batches[i].data, loader->batch_bytes, 1);
-    bzi_release(&context->memory, loader->batches, loader->config.batches_in_flight, sizeof *loader->batches);
+    for (uint32_t i = 0; loader->batches && i < in_flight; i++)
+        bzi_release(memory, loader->batches[i].block, loader->block_bytes, 1);
+    bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
+    bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.slices, sizeof *loader->slice_data);
     while (loader->conds_made)
         bzi_os_cond_free(conds[--loader->conds_made]);
     if (loader->has_mutex)
         bzi_os_mutex_free(&loader->mutex);
-    bzi_release(&context->memory, loader, 1, sizeof *loader);
+    bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
 
-/* Ends the threads and frees what only they use. */
-static void bzi_loader_end(bzna_loader *loader)
+/* Waits until no thread of the library or in next uses the loader any more. */
+static void bzi_loader_join(bzna_loader *loader)
 {
-    const bzi_memory *memory = &loader->context->memory;
-    const bzna_loader_config *config = &loader->config;
     if (loader->conds_made == 4) {
         bzi_os_lock(&loader->mutex);
         loader->quit = 1;
@@ -4237,12 +4774,21 @@ static void bzi_loader_end(bzna_loader *loader)
             bzi_os_wait(&loader->control_wake, &loader->mutex);
         bzi_os_unlock(&loader->mutex);
     }
-    for (uint32_t i = 0; loader->readers && i < config->reader_threads; i++)
+    for (uint32_t i = 0; loader->readers && i < loader->config.reader_threads; i++)
         if (loader->readers[i].started)
             bzi_os_thread_join(loader->readers[i].thread);
-    for (uint32_t i = 0; loader->workers && i < config->threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < loader->config.threads; i++)
         if (loader->workers[i].started)
             bzi_os_thread_join(loader->workers[i].thread);
+}
+
+/* Ends the threads and frees what only they use. */
+static void bzi_loader_end(bzna_loader *loader)
+{
+    const bzi_memory *memory = &loader->context->memory;
+    const bzna_loader_config *config = &loader->config;
+    bzi_loader_join(loader);
+    for (uint32_t i = 0; loader->workers && i < config->threads; i++) {
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
@@ -4251,10 +4797,15 @@ static void bzi_loader_end(bzna_loader *loader)
         bzi_buffer_free(memory, &loader->items[i].bytes);
     bzi_release(memory, loader->items, loader->item_count, sizeof *loader->items);
     bzi_release(memory, loader->free_items, loader->item_count, sizeof *loader->free_items);
+    bzi_release(memory, loader->redo, loader->item_count, sizeof *loader->redo);
     bzi_release(memory, loader->ring, loader->item_count, sizeof *loader->ring);
     bzi_release(memory, loader->line, config->batches_in_flight, sizeof *loader->line);
     bzi_release(memory, loader->workers, config->threads, sizeof *loader->workers);
     bzi_release(memory, loader->readers, config->reader_threads, sizeof *loader->readers);
+    bzi_release(memory, loader->indices, loader->order.samples, sizeof *loader->indices);
+    bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
+    bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
+    bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
     bzi_release(memory, loader->track, loader->track_size, 1);
     bzi_dataset_drop(loader->dataset);
 }
@@ -4262,6 +4813,24 @@ static void bzi_loader_end(bzna_loader *loader)
 static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t first)
 {
     return config->epochs > UINT64_MAX - first ? UINT64_MAX : first + config->epochs;
+}
+
+/* Everything that can fail; what was made is freed by the caller. */
+static bzna_status bzi_loader_build(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+{
+    bzna_status status = bzi_loader_make_locks(loader, err);
+    if (status != BZNA_OK)
+        return status;
+    if (config->track) {
+        loader->track_size = strlen(config->track) + 1;
+        if (!(loader->track = bzi_alloc_copy(&loader->context->memory, config->track, loader->track_size, 1)))
+            return bzi_fail_memory(err, "loader_config.track");
+    }
+    if ((status = bzi_loader_make_order(loader, config, err)) != BZNA_OK || (status = bzi_loader_make_items(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_make_batches(loader, err)) != BZNA_OK)
+        return status;
+    loader->fingerprint = bzi_loader_fingerprint(loader);
+    return bzi_loader_start(loader, config, err);
 }
 
 /* config is checked and complete; transform and warp follow from it. */
@@ -4281,9 +4850,9 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->warp = *warp;
     loader->references = 1;
     loader->process = bzi_os_process();
-    loader->fingerprint = bzi_dataset_fingerprint(dataset);
+    loader->opened_ns = bzi_os_now_ns();
     loader->slot_floats = (uint64_t)3 * config->width * config->height;
-    loader->shard.count = dataset->count;
+    loader->shard.count = config->epoch_samples;
     loader->shard.batch = config->batch_size;
     loader->shard.world = config->world_size;
     loader->shard.rank = config->rank;
@@ -4291,18 +4860,13 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->end_epoch = bzi_loader_end_epoch(config, config->first_epoch);
     loader->done_epoch = config->first_epoch;
     bzi_plan_epoch(loader, config->first_epoch, 0);
-    status = bzi_loader_make_locks(loader, err);
-    if (status == BZNA_OK && config->track) {
-        loader->track_size = strlen(config->track) + 1;
-        loader->track = bzi_alloc(&context->memory, loader->track_size, 1, 1);
-        if (loader->track)
-            memcpy(loader->track, config->track, (size_t)loader->track_size);
-        else
-            status = bzi_fail_memory(err, "a loader's track");
-    }
-    loader->config.track = NULL;
-    if (status != BZNA_OK || (status = bzi_loader_make_items(loader, err)) != BZNA_OK || (status = bzi_loader_make_batches(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_start(loader, err)) != BZNA_OK) {
+    status = bzi_loader_build(loader, config, err);
+    loader->config.track = NULL;                            /* the caller's; what is needed of them has been copied */
+    loader->config.indices = NULL;
+    loader->config.weights = NULL;
+    loader->config.cpus = NULL;
+    loader->config.buffers = NULL;
+    if (status != BZNA_OK) {
         bzi_loader_end(loader);
         bzi_loader_free(loader);
         return status;
@@ -4329,6 +4893,20 @@ static void bzi_loader_close(bzna_loader *loader)
 
 /* --- What the consumer does --- */
 
+/* A batch with a failed sample, when the user wants to stop at the first. */
+static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
+{
+    uint32_t slot = 0;
+    if (loader->poison.status == BZNA_OK) {
+        while (batch->status[slot] == BZNA_OK)              /* there is one: failed > 0 */
+            slot++;
+        loader->poison = batch->errors[slot];
+        loader->poison.status = batch->status[slot];
+    }
+    *err = loader->poison;
+    return err->status;
+}
+
 /* The next batch with the lock held, or why not. */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
@@ -4337,6 +4915,8 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         bzna_batch *head = loader->line_count ? loader->line[loader->line_first] : NULL;
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
+        if (head && head->state == BZI_BATCH_READY && head->failed && loader->config.on_error == BZNA_ON_ERROR_STOP)
+            return bzi_loader_poison(loader, head, err);
         if (head && head->state == BZI_BATCH_READY) {
             *out = head;
             return BZNA_OK;
@@ -4356,6 +4936,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
+    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = NULL;
     bzna_status status;
@@ -4377,9 +4958,10 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
         loader->references++;
         loader->done_epoch = batch->next_epoch;
         loader->done_position = batch->next_position;
-        loader->stats.batches++;
+        stage->count++;
+        stage->bytes += batch->slots * loader->slot_floats * sizeof(float);
     }
-    loader->stats.consumer_wait_ns += bzi_os_now_ns() - start;
+    stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_os_unlock(&loader->mutex);
     *out = batch;
     return status;
@@ -4395,6 +4977,7 @@ static bzna_status bzi_batch_release(bzna_batch *batch)
     }
     batch->state = BZI_BATCH_FREE;
     loader->on_loan--;
+    loader->free_batches++;
     bzi_os_wake_all(&loader->reader_wake);
     bzi_os_wake_all(&loader->consumer_wake);
     bzi_loader_drop_locked(loader);
@@ -4406,7 +4989,27 @@ static void bzi_loader_stop(bzna_loader *loader)
     bzi_os_lock(&loader->mutex);
     loader->stopped = 1;
     bzi_os_wake_all(&loader->consumer_wake);
+    bzi_os_wake_all(&loader->reader_wake);
     bzi_os_unlock(&loader->mutex);
+}
+
+/* Everything planned and not on loan is forgotten. With the lock held and nobody active. */
+static void bzi_loader_clear(bzna_loader *loader)
+{
+    while (loader->ring_count) {
+        loader->free_items[loader->free_item_count++] = loader->ring[loader->ring_first];
+        loader->ring_first = (loader->ring_first + 1) % loader->item_count;
+        loader->ring_count--;
+    }
+    while (loader->redo_count)
+        loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+        if (loader->batches[i].state != BZI_BATCH_ON_LOAN)
+            loader->batches[i].state = BZI_BATCH_FREE;
+    loader->free_batches = loader->config.batches_in_flight - loader->on_loan;
+    loader->line_count = 0;
+    loader->planning = NULL;
+    memset(&loader->poison, 0, sizeof loader->poison);
 }
 
 /* Goes elsewhere: waits for the samples at hand, forgets what is planned, plans anew. */
@@ -4418,18 +5021,10 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
     loader->paused++;
+    bzi_os_wake_all(&loader->reader_wake);                  /* those that wait with an item in hand */
     while (loader->active)
         bzi_os_wait(&loader->control_wake, &loader->mutex);
-    while (loader->ring_count) {
-        loader->free_items[loader->free_item_count++] = loader->ring[loader->ring_first];
-        loader->ring_first = (loader->ring_first + 1) % loader->item_count;
-        loader->ring_count--;
-    }
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
-        if (loader->batches[i].state != BZI_BATCH_ON_LOAN)
-            loader->batches[i].state = BZI_BATCH_FREE;
-    loader->line_count = 0;
-    loader->planning = NULL;
+    bzi_loader_clear(loader);
     loader->config.seed = seed;
     loader->end_epoch = end_epoch;
     loader->done_epoch = epoch;
@@ -4482,7 +5077,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
     if (state->check != bzi_loader_state_check(state))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || state->sample_count != loader->shard.count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.fingerprint: the state is of another data set, of %llu samples; this one has %llu",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has %llu",
                         (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count);
     if (state->order != loader->config.order)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order, loader->config.order);
@@ -4490,6 +5085,31 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu", (unsigned long long)state->position,
                         (unsigned long long)state->sample_count, (unsigned long long)state->epoch);
     return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
+}
+
+/* A judgement, not a measure: who waits for whom. */
+static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_stats *stats)
+{
+    double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
+    if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
+        return BZNA_STAGE_DELIVER;
+    return (double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns > 0.25 * elapsed * loader->config.threads ? BZNA_STAGE_READ : BZNA_STAGE_DECODE;
+}
+
+static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
+{
+    bzi_os_lock(&loader->mutex);
+    *stats = loader->stats;
+    stats->stage[BZNA_STAGE_READ].depth = loader->redo_count;
+    stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
+    stats->stage[BZNA_STAGE_DECODE].depth = loader->ring_count;
+    stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
+    for (uint32_t i = 0; i < loader->line_count; i++)
+        stats->stage[BZNA_STAGE_DELIVER].depth += loader->line[(loader->line_first + i) % loader->config.batches_in_flight]->state == BZI_BATCH_READY;
+    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->config.batches_in_flight;
+    stats->read_memory_bytes = loader->held_bytes;
+    bzi_os_unlock(&loader->mutex);
+    stats->limiting_stage = bzi_loader_limit(loader, stats);
 }
 
 
@@ -4643,9 +5263,9 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
 
 /* Common to both ways of opening: the name that messages use, and the end of a failure. */
-static bzna_status bzi_api_dataset(bzna_context *context, const bzi_source *source, const char *name, bzna_dataset **out, bzna_error *e)
+static bzna_status bzi_api_dataset(bzna_context *context, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *e)
 {
-    bzna_status status = bzi_dataset_make(context, source, name, out, e);
+    bzna_status status = bzi_dataset_make(context, source, name, split, out, e);
     bzi_log_deliver(context);
     return status == BZNA_OK ? status : bzi_error_prefix(e, name);
 }
@@ -4666,7 +5286,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     memset(&source, 0, sizeof source);
     if (bzi_source_open_path(&source, path, &e) != BZNA_OK)
         BZI_API_END(bzi_error_prefix(&e, path));
-    status = bzi_api_dataset(context, &source, c.name ? c.name : path, out, &e);
+    status = bzi_api_dataset(context, &source, c.name ? c.name : path, c.split, out, &e);
     if (status != BZNA_OK)
         bzi_source_close(&source);
     BZI_API_END(status);
@@ -4690,7 +5310,35 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     memset(&opened, 0, sizeof opened);
     if (bzi_source_open_user(&opened, source, &e) != BZNA_OK)
         BZI_API_END(bzi_error_prefix(&e, c.name ? c.name : "source"));
-    BZI_API_END(bzi_api_dataset(context, &opened, c.name ? c.name : "source", out, &e));
+    BZI_API_END(bzi_api_dataset(context, &opened, c.name ? c.name : "source", c.split, out, &e));
+}
+
+BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count, bzna_dataset **out, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    if (!context || !parts || !part_count || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: %s", !context ? "context is NULL" : !out ? "out is NULL" : "there are no parts");
+    for (uint32_t i = 0; i < part_count; i++)
+        if (!parts[i])
+            BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: parts[%u] is NULL", i);
+    BZI_API_END(bzi_view_make(context, parts, part_count, 0, UINT64_MAX, out, &e));
+}
+
+BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    if (!dataset || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_range: %s is NULL", dataset ? "out" : "dataset");
+    if (count == 0)
+        BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
+    if (first > dataset->count || count > dataset->count - first)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, of %llu", (unsigned long long)count, (unsigned long long)first,
+                     (unsigned long long)dataset->count);
+    BZI_API_END(bzi_view_make(dataset->context, &dataset, 1, first, count, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
@@ -4705,18 +5353,35 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
 
+/* The archive whose tracks speak for a dataset. */
+static const bzna_dataset *bzi_api_first_archive(const bzna_dataset *dataset) { return dataset->parts ? dataset->parts[0].archive : dataset; }
+
+static uint64_t bzi_api_target_count(const bzna_dataset *archive, uint64_t first, uint64_t count)
+{
+    uint64_t all = archive->target < 0 ? 0 : archive->movie.tracks[archive->target].table.sample_count;
+    return all <= first ? 0 : bzi_min(count, all - first);
+}
+
 BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size)
 {
+    const bzna_dataset *archive;
     bzna_dataset_info all;
     if (!dataset || !info)
         return BZNA_E_ARGUMENT;
+    archive = bzi_api_first_archive(dataset);
     memset(&all, 0, sizeof all);
-    all.track_count = dataset->movie.track_count;
-    all.size_bytes = dataset->source.size;
+    all.track_count = archive->movie.track_count;
     all.sample_count = dataset->count;
-    all.target_count = dataset->target < 0 ? 0 : bzi_min(dataset->count, dataset->movie.tracks[dataset->target].table.sample_count);
-    all.brand_count = dataset->movie.brand_count;
-    memcpy(all.brands, dataset->movie.brands, sizeof all.brands);
+    all.part_count = dataset->parts ? dataset->part_count : 1;
+    all.size_bytes = dataset->source.size;
+    all.target_count = dataset->parts ? 0 : bzi_api_target_count(dataset, 0, dataset->count);
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        const bzi_part *part = &dataset->parts[i];
+        all.size_bytes += part->archive->source.size;
+        all.target_count += bzi_api_target_count(part->archive, part->first, part->count);
+    }
+    all.brand_count = archive->movie.brand_count;
+    memcpy(all.brands, archive->movie.brands, sizeof all.brands);
     bzi_struct_out(info, struct_size, &all, sizeof all);
     return BZNA_OK;
 }
@@ -4727,6 +5392,7 @@ BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t tr
     bzna_track_info all;
     if (!dataset || !info)
         return BZNA_E_ARGUMENT;
+    dataset = bzi_api_first_archive(dataset);
     if (track >= dataset->movie.track_count)
         return BZNA_E_RANGE;
     found = &dataset->movie.tracks[track];
@@ -4741,12 +5407,26 @@ BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t tr
     return BZNA_OK;
 }
 
+/* Checks the index and goes to its archive; the error has the archive's name. */
+static bzna_status bzi_api_at(const bzna_dataset **dataset, uint64_t *index, bzna_error *err)
+{
+    bzna_status status = bzi_dataset_check_index(*dataset, *index, err);
+    if (status == BZNA_OK)
+        *dataset = bzi_dataset_at(*dataset, index);
+    else
+        bzi_error_prefix(err, (*dataset)->parts ? "data set" : (*dataset)->name);
+    return status;
+}
+
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     bzna_status status;
     BZI_API_BEGIN;
     if (!dataset || !target)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_target: %s is NULL", dataset ? "target" : "dataset");
+    *target = BZNA_TARGET_NONE;
+    if ((status = bzi_api_at(&dataset, &index, &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_dataset_target(dataset, index, target, &e)) != BZNA_OK)
         bzi_error_prefix(&e, dataset->name);
     BZI_API_END(status);
@@ -4761,6 +5441,8 @@ BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t
         *needed = 0;
     if (!dataset || (!buffer && capacity))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_filename: %s is NULL", dataset ? "buffer" : "dataset");
+    if ((status = bzi_api_at(&dataset, &index, &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_dataset_filename(dataset, index, buffer, capacity, &size, &e)) != BZNA_OK)
         bzi_error_prefix(&e, dataset->name);
     if (needed)
@@ -4770,6 +5452,7 @@ BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t
 
 BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err)
 {
+    uint64_t global = index;
     bzna_sample all;
     bzna_status status;
     BZI_API_BEGIN;
@@ -4777,9 +5460,12 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_sample: %s is NULL", dataset ? "sample" : "dataset");
     if (sample->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "sample.struct_size: not set");
+    if ((status = bzi_api_at(&dataset, &index, &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_dataset_sample(dataset, index, &all, &e)) != BZNA_OK)
         bzi_error_prefix(&e, dataset->name);
-    else
+    all.index = global;
+    if (status == BZNA_OK)
         bzi_struct_out(sample, sample->struct_size, &all, sizeof all);
     BZI_API_END(status);
 }
@@ -4794,6 +5480,8 @@ BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t in
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_image: %s is NULL", dataset ? "image" : "dataset");
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
+    if ((status = bzi_api_at(&dataset, &index, &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_dataset_image(dataset, index, track, buffer, capacity, &all, &e)) != BZNA_OK)
         bzi_error_prefix(&e, dataset->name);
     else
@@ -5003,6 +5691,73 @@ BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_
 
 static uint32_t bzi_api_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 
+/* What an epoch consists of: indices, weights, epoch_samples. */
+static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
+{
+    uint64_t samples = c->indices ? c->index_count : dataset->count, positive = 0, groups;
+    double sum = 0;
+    if (!c->indices != !c->index_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.indices, index_count: one is given without the other");
+    for (uint64_t i = 0; i < c->index_count; i++)
+        if (c->indices[i] >= dataset->count)
+            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.indices[%llu]: %llu is not below the %llu samples", (unsigned long long)i,
+                            (unsigned long long)c->indices[i], (unsigned long long)dataset->count);
+    if (c->weighting > BZNA_WEIGHTING_ONCE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weighting: %u is not known", c->weighting);
+    if (c->weighting == BZNA_WEIGHTING_NONE) {
+        if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weights_by_part, epoch_samples: only with weighting");
+        c->epoch_samples = samples;
+        return BZNA_OK;
+    }
+    groups = c->weights_by_part ? (dataset->parts ? dataset->part_count : 1) : samples;
+    if (c->weights_by_part && c->indices)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights_by_part: not together with indices");
+    if (!c->weights || c->weight_count != groups || groups > UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weight_count: %llu weights for %llu %s", (unsigned long long)c->weight_count,
+                        (unsigned long long)groups, c->weights_by_part ? "archives" : "samples");
+    for (uint64_t i = 0; i < groups; i++) {
+        if (!isfinite(c->weights[i]) || c->weights[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights[%llu]: %g is negative or not a number", (unsigned long long)i, c->weights[i]);
+        sum += c->weights[i];
+        if (c->weights[i] > 0)
+            positive += !c->weights_by_part ? 1 : dataset->parts ? dataset->parts[i].count : dataset->count;
+    }
+    if (!(sum > 0) || !isfinite(sum))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights: their sum is %g", sum);
+    if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.epoch_samples: %llu draws without replacement of %llu samples with a weight",
+                        (unsigned long long)c->epoch_samples, (unsigned long long)positive);
+    if (!c->epoch_samples)
+        c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
+{
+    if (c->on_error > BZNA_ON_ERROR_STOP)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.on_error: %u is not known", c->on_error);
+    if (c->read_retries > BZI_LIMIT_RETRIES)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_retries: %u is more than %u", c->read_retries, BZI_LIMIT_RETRIES);
+    c->read_backoff_ns = c->read_backoff_ns ? c->read_backoff_ns : 10000000;
+    c->read_memory_bytes = c->read_memory_bytes ? c->read_memory_bytes : BZI_LIMIT_READ_BYTES;
+    if (!c->cpus != !c->cpu_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus, cpu_count: one is given without the other");
+    for (uint32_t i = 0; i < c->cpu_count; i++)
+        if (c->cpus[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus[%u]: %d is no processor", i, (int)c->cpus[i]);
+    c->slices = bzi_api_default(c->slices, 1);
+    if (c->batch_size % c->slices)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.slices: %u does not divide batch_size, %u", c->slices, c->batch_size);
+    if (!c->buffers != !c->buffer_count || (c->buffers && c->buffer_count != (uint64_t)c->batches_in_flight * c->slices))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers, buffer_count: %u buffers for %u batches in flight of %u slices", c->buffer_count,
+                        c->batches_in_flight, c->slices);
+    for (uint32_t i = 0; i < c->buffer_count; i++)
+        if (!c->buffers[i] || (uintptr_t)c->buffers[i] % sizeof(float))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers[%u]: NULL, or not aligned to %u bytes", i, (unsigned)sizeof(float));
+    return BZNA_OK;
+}
+
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
@@ -5124,7 +5879,9 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     if (!bzi_struct_in(&c, sizeof c, config))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "loader_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
     bzi_transform_init(&transform);
-    if ((status = bzi_loader_check_counts(&c, dataset->count, &e)) == BZNA_OK &&
+    if ((status = bzi_loader_check_order(&c, dataset, &e)) == BZNA_OK &&
+        (status = bzi_loader_check_counts(&c, c.epoch_samples, &e)) == BZNA_OK &&
+        (status = bzi_loader_check_services(&c, &e)) == BZNA_OK &&
         (status = bzi_loader_check_warp(&c, &warp, &e)) == BZNA_OK &&
         (status = bzi_loader_check_colours(&c, &transform, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &c, &transform, &warp, out, &e);
@@ -5241,10 +5998,30 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_loader_sta
     bzna_loader_stats all;
     if (!loader || !stats || bzi_api_forked(loader))
         return loader && stats ? BZNA_E_STATE : BZNA_E_ARGUMENT;
-    bzi_os_lock(&loader->mutex);
-    all = loader->stats;
-    bzi_os_unlock(&loader->mutex);
+    bzi_loader_stats(loader, &all);
     bzi_struct_out(stats, struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_loader_field(bzna_loader *loader, uint32_t number, bzna_field *field)
+{
+    static const struct { const char *name; uint32_t dtype; } fields[] = {
+        { "data", BZNA_DTYPE_FLOAT32 }, { "target", BZNA_DTYPE_INT64 }, { "index", BZNA_DTYPE_UINT64 }, { "status", BZNA_DTYPE_INT32 } };
+    bzna_field all;
+    if (!loader || !field || field->struct_size < sizeof(uint32_t))
+        return BZNA_E_ARGUMENT;
+    if (number >= sizeof fields / sizeof fields[0])
+        return BZNA_E_RANGE;
+    memset(&all, 0, sizeof all);
+    bzi_string_copy(all.name, sizeof all.name, fields[number].name);
+    all.dtype = fields[number].dtype;
+    all.dimensions = number ? 1 : 4;
+    all.device = -1;
+    all.shape[0] = loader->config.batch_size;
+    all.shape[1] = number ? 0 : 3;
+    all.shape[2] = number ? 0 : loader->config.height;
+    all.shape[3] = number ? 0 : loader->config.width;
+    bzi_struct_out(field, field->struct_size, &all, sizeof all);
     return BZNA_OK;
 }
 
@@ -5257,7 +6034,7 @@ BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_inf
         return BZNA_E_ARGUMENT;
     memset(&all, 0, sizeof all);
     all.device = -1;
-    all.data = batch->data;
+    all.data = batch->slices[0];
     all.shape[0] = batch->slots;
     all.shape[1] = 3;
     all.shape[2] = batch->loader->config.height;
@@ -5274,6 +6051,8 @@ BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_inf
     all.indices = batch->indices;
     all.status = batch->status;
     all.last_of_epoch = batch->last_of_epoch;
+    all.replaced = batch->replaced;
+    all.slices = batch->loader->config.slices;
     bzi_struct_out(info, struct_size, &all, sizeof all);
     return BZNA_OK;
 }
@@ -5286,6 +6065,19 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
     if (batch->status[slot] < 0)
         e = batch->errors[slot];
     BZI_API_END(batch->status[slot]);
+}
+
+BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count)
+{
+    uint32_t each;
+    if (!batch || !data || !count)
+        return BZNA_E_ARGUMENT;
+    if (slice >= batch->loader->config.slices)
+        return BZNA_E_RANGE;
+    each = batch->loader->config.batch_size / batch->loader->config.slices;
+    *data = batch->slices[slice];
+    *count = batch->real <= slice * each ? 0 : (uint32_t)bzi_min(each, batch->real - slice * each);
+    return BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch) { return batch ? bzi_batch_release(batch) : BZNA_OK; }

@@ -346,6 +346,8 @@ typedef struct bzna_dataset_config {
     uint32_t    struct_size;
     uint32_t    reserved0;
     const char *name;                 /* what error messages call it; default: the path, or "source". Copied */
+    const char *split;                /* "train", "validation", "test": only the samples of that split, where the archive has the tracks of it
+                                         (bzna_input_train, bzna_target_train, ...). Default: all samples */
 } bzna_dataset_config;
 
 typedef struct bzna_dataset_info {
@@ -356,7 +358,7 @@ typedef struct bzna_dataset_info {
     uint64_t target_count;            /* samples from the first that have a target */
     uint32_t brand_count;
     uint32_t brands[8];               /* major brand first, then the compatible ones; the first 8 */
-    uint32_t reserved0;
+    uint32_t part_count;              /* archives that it is made of; tracks and brands are the first one's */
 } bzna_dataset_info;
 
 typedef struct bzna_track_info {
@@ -390,6 +392,13 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source, const bzna_dataset_config *config,
                                               bzna_dataset **out, bzna_error *err);
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
+
+/* Several data sets laid end to end: index i of the whole is index i - (counts before) of its part. The parts are kept alive by the whole,
+ * and may be closed by their owner. Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or 65536 archives), E_MEMORY. */
+BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count, bzna_dataset **out, bzna_error *err);
+
+/* The samples first .. first + count - 1 of a data set, as a data set: splits by position. Errors: E_RANGE, E_NO_SAMPLES, E_MEMORY. */
+BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err);
 
 BZNA_API uint64_t    bzna_dataset_count(const bzna_dataset *dataset);                             /* samples; 0 for NULL */
 BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size);
@@ -443,7 +452,10 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
 /* A counter-based generator: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). The stream of
  * (seed, epoch, sample, operation): key = the first two words of philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low,
  * seed high}); block n = philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block 0, 1, ...
- * A plain value: copy it to repeat its numbers. */
+ * A plain value: copy it to repeat its numbers. Test vectors, the first words of a stream:
+ *
+ *     seed 0,    epoch 0, sample 0,       operation 0:   VECTOR0
+ *     seed 1234, epoch 5, sample 1000000, operation 16:  VECTOR1 */
 typedef struct bzna_random {
     uint32_t key[2];
     uint32_t counter[4];
@@ -452,7 +464,7 @@ typedef struct bzna_random {
     uint32_t reserved0;
 } bzna_random;
 
-enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOUR = 1, BZNA_OPERATION_USER = 16 };   /* >= 16 is the user's */
+enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOUR = 1, BZNA_OPERATION_ORDER = 2, BZNA_OPERATION_USER = 16 };   /* >= 16 is the user's */
 
 BZNA_API void     bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 BZNA_API void     bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation);
@@ -467,7 +479,8 @@ BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, ui
 /* ---- Transforms -------------------------------------------------------------------------------------------------------- */
 
 enum { BZNA_FILTER_LINEAR = 0 };                                          /* room for: nearest, cubic, lanczos, area */
-enum { BZNA_DTYPE_FLOAT32 = 0 };                                          /* room for: float16, bfloat16, uint8 */
+enum { BZNA_DTYPE_FLOAT32 = 0,                                            /* room for: float16, bfloat16, uint8 */
+       BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };      /* of targets, indices and status */
 enum { BZNA_LAYOUT_NCHW = 0 };                                            /* room for: NHWC */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2, BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4,
        BZNA_MATRIX_BT709_FULL = 5, BZNA_MATRIX_BT2020_FULL = 6 };         /* without FULL: limited range */
@@ -570,6 +583,9 @@ enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2, BZNA_WARP_SIMILARITY = 3 };
 enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };
 
+enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
+enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
+
 #define BZNA_WAIT_FOREVER  ((int64_t)-1)
 #define BZNA_EPOCHS_ENDLESS UINT64_MAX
 
@@ -607,9 +623,33 @@ typedef struct bzna_loader_config {
     uint32_t    matrix;               /* BZNA_MATRIX_... */
     uint32_t    filter;               /* BZNA_FILTER_... */
     uint32_t    antialias;            /* must be 0 so far */
-    uint32_t    reserved0;
+    uint32_t    on_error;             /* what a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds colour. REPLACE: its
+                                         slot takes the sample at the position world_size further on in the epoch's order (from the end, back to its
+                                         start), and so on up to 64 times: the same replacement in every run, and a sample that its own position
+                                         delivers as well. STOP: bzna_loader_next returns its error instead of its batch, then and ever after */
     bzna_transform_fn transform;      /* replaces or changes what the fields above gave a sample; NULL: none */
     void       *transform_user;
+
+    const uint64_t *indices;          /* the samples of an epoch, by index, instead of all; may repeat. Copied. NULL: all */
+    uint64_t    index_count;
+    const double *weights;            /* how likely a sample is drawn: one a sample (of indices, when given), or with weights_by_part one an archive
+                                         of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0. Copied */
+    uint64_t    weight_count;
+    uint64_t    epoch_samples;        /* with weighting: draws an epoch; default: as many as there are samples */
+    uint32_t    weighting;            /* BZNA_WEIGHTING_REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis and Spirakis
+                                         2006), which sorts all samples at the start of each epoch: 16 bytes a sample. order has no effect then */
+    uint32_t    weights_by_part;
+
+    uint32_t    read_retries;         /* how often a read that failed with E_IO is tried again, default 0 */
+    uint32_t    cpu_count;
+    uint64_t    read_backoff_ns;      /* before the first retry; doubled each time. Default 10 ms */
+    uint64_t    read_memory_bytes;    /* ceiling of all samples read ahead, together; a larger sample fails with E_LIMIT. Default 1 GiB */
+    const int32_t *cpus;              /* thread i runs on processor cpus[i % cpu_count], decoders first, then readers; NULL: anywhere. Copied */
+
+    uint32_t    slices;               /* a batch is delivered in so many equal parts (one a device, say); must divide batch_size. Default 1 */
+    uint32_t    buffer_count;         /* batches_in_flight * slices, or 0 */
+    void *const *buffers;             /* the caller's memory for batches, instead of the library's: buffers[batch * slices + slice], each of
+                                         batch_size / slices samples, aligned to 4 bytes, valid until the loader is closed and its batches released */
 } bzna_loader_config;
 
 /* One batch, as it lies in memory until it is released. */
@@ -631,8 +671,20 @@ typedef struct bzna_batch_info {
     const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds colour */
     void              *stream;        /* CUDA stream behind which data is written; NULL on the host */
     uint32_t           last_of_epoch;
+    uint32_t           replaced;      /* slots that hold another sample than planned, see on_error; indices says which */
+    uint32_t           slices;        /* 1: data is the whole batch; else data is the first slice's: see bzna_batch_slice */
     uint32_t           reserved0;
 } bzna_batch_info;
+
+/* One field of what a loader's batches hold, for those who bind it to a framework: "data", "target", "index", "status". */
+typedef struct bzna_field {
+    uint32_t struct_size;
+    uint32_t dtype;                   /* BZNA_DTYPE_... */
+    uint32_t dimensions;
+    int32_t  device;                  /* -1: host */
+    int64_t  shape[4];                /* of a full batch */
+    char     name[16];
+} bzna_field;
 
 /* What a loader yields, and who decodes. */
 typedef struct bzna_loader_info {
@@ -649,17 +701,35 @@ typedef struct bzna_loader_info {
     char        decoder_reason[128];  /* why this one, and why not the other */
 } bzna_loader_info;
 
-/* Counts since the loader was opened. Times are summed over threads. */
+/* One stage of the pipeline. Times are summed over its threads. */
+typedef struct bzna_stage_stats {
+    uint64_t count;                   /* samples (batches in the last stage) that passed */
+    uint64_t bytes;
+    uint64_t busy_ns;
+    uint64_t wait_before_ns;          /* its threads waited for work from the stage before */
+    uint64_t wait_after_ns;           /* its threads waited for room behind */
+    uint64_t depth;                   /* what waits in front of it, now */
+    uint64_t capacity;                /* and at most */
+    uint64_t reserved[3];
+} bzna_stage_stats;
+
+enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STAGE_DELIVER = 3 };
+
+/* Counts since the loader was opened. What limits is the stage that is busy while the one before it waits for room and the one behind it
+ * waits for work; when readers wait for room and bzna_loader_next never waits, it is the consumer. */
 typedef struct bzna_loader_stats {
     uint32_t struct_size;
-    uint32_t reserved0;
-    uint64_t batches;                 /* delivered */
+    uint32_t limiting_stage;          /* a judgement from the times below: BZNA_STAGE_READ, _DECODE, or _DELIVER (the consumer) */
+    bzna_stage_stats stage[4];        /* BZNA_STAGE_...; DELIVER: count and bytes of batches lent out, wait_before_ns in bzna_loader_next */
     uint64_t samples;                 /* finished, failed ones included */
-    uint64_t samples_failed;
-    uint64_t bytes_read;
-    uint64_t read_ns, decode_ns, warp_ns;               /* busy in each stage */
-    uint64_t reader_wait_ns, decoder_wait_ns;           /* threads waiting for work or room */
-    uint64_t consumer_wait_ns;                          /* bzna_loader_next waiting for a batch */
+    uint64_t samples_failed;          /* of them; by kind: */
+    uint64_t failed_read;             /* E_IO, E_TRUNCATED, E_CALLBACK of a source */
+    uint64_t failed_format;           /* E_BOX, E_LIMIT, E_NOT_FOUND, ... */
+    uint64_t failed_decode;           /* E_DECODE, E_CODEC, E_MISMATCH */
+    uint64_t failed_other;            /* the transform callback, memory */
+    uint64_t replaced;                /* attempts at a replacement */
+    uint64_t retries;                 /* reads tried again */
+    uint64_t read_memory_bytes;       /* held by samples read ahead, now */
 } bzna_loader_stats;
 
 /* Where a run stands: 64 bytes, to be kept beside a model's checkpoint. Plain little-endian data without pointers. */
@@ -669,7 +739,7 @@ typedef struct bzna_loader_state {
     uint64_t seed;
     uint64_t epoch;
     uint64_t position;                /* samples of the epoch's global order already delivered, all ranks together */
-    uint64_t fingerprint;             /* of the dataset */
+    uint64_t fingerprint;             /* of the dataset, indices and weights */
     uint64_t sample_count;
     uint64_t end_epoch;
     uint32_t order;
@@ -693,7 +763,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
 /* Ends all waiting, now and later, with E_STOPPED, until bzna_loader_reset. Any thread. Does not wait. */
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader);
 
-/* Goes to the start of an epoch, whatever is under way; batches already delivered stay valid. E_STATE while a thread waits in next. The
+/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way; batches already delivered stay valid. E_STATE while a thread waits in next. The
  * number of epochs left is as if the loader had been opened with first_epoch = epoch. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
 
@@ -703,10 +773,16 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err);
 
 BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info *info, size_t struct_size);
+
+/* What a batch holds, field by field; E_RANGE behind the last one. Set field->struct_size. */
+BZNA_API bzna_status bzna_loader_field(bzna_loader *loader, uint32_t number, bzna_field *field);
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size);
 
 BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size);
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);       /* why a slot failed; OK if it did not */
+
+/* One slice of a batch: where it lies, and how many of its samples are real. E_RANGE behind the last one. */
+BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count);
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
 
 
@@ -719,6 +795,8 @@ typedef struct bzna_writer_config {
     uint32_t reserved0;
 } bzna_writer_config;
 
+enum { BZNA_SPLIT_NONE = 0, BZNA_SPLIT_TRAIN = 1, BZNA_SPLIT_VALIDATION = 2, BZNA_SPLIT_TEST = 3 };
+
 /* One sample to write. What it points to is read before bzna_writer_add returns. */
 typedef struct bzna_sample_desc {
     uint32_t          struct_size;
@@ -727,6 +805,8 @@ typedef struct bzna_sample_desc {
     const char       *filename;       /* UTF-8; NULL: none */
     const bzna_image *input;          /* the full picture; must be given */
     const bzna_image *thumb;          /* NULL: the input itself serves, if its frame is at most 512x512 */
+    uint32_t          split;          /* BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore */
+    uint32_t          reserved0;
 } bzna_sample_desc;
 
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);

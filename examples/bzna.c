@@ -1229,6 +1229,21 @@ static void bench_wait_idle(bzna_loader *loader)
     }
 }
 
+/* The pipeline, a line a stage: what limits is busy while its neighbours wait for it. */
+static void bench_stages(const bzna_loader_stats *s)
+{
+    static const char *const names[4] = { "read", "decode", "warp", "deliver" };
+    printf("\n%-8s %10s %9s %9s %12s %12s  %s\n", "stage", "count", "MB", "busy s", "waits before", "waits behind", "queue");
+    for (int i = 0; i < 4; i++) {
+        const bzna_stage_stats *t = &s->stage[i];
+        printf("%-8s %10" PRIu64 " %9.1f %9.2f %12.2f %12.2f  %" PRIu64 "/%" PRIu64 "\n", names[i], t->count, (double)t->bytes * 1e-6,
+               (double)t->busy_ns * 1e-9, (double)t->wait_before_ns * 1e-9, (double)t->wait_after_ns * 1e-9, t->depth, t->capacity);
+    }
+    printf("since the loader was opened; readers and decoders rest while decoding alone is timed. %" PRIu64 " samples failed (read %" PRIu64
+           ", format %" PRIu64 ", decode %" PRIu64 ", other %" PRIu64 "), %" PRIu64 " reads were tried again\n",
+           s->samples_failed, s->failed_read, s->failed_format, s->failed_decode, s->failed_other, s->retries);
+}
+
 static void bench_report(const options *o, const bench *b, bzna_loader *loader, double decode_rate)
 {
     bzna_loader_info who = { .struct_size = sizeof who };
@@ -1252,13 +1267,7 @@ static void bench_report(const options *o, const bench *b, bzna_loader *loader, 
                decode_rate > 0 ? 100 * rate / decode_rate : 0);
     else
         printf("decode only           -             single pictures are decoded in software only\n");
-    double n = s.samples ? (double)s.samples : 1;
-    printf("\nsince the loader was opened: %" PRIu64 " batches, %" PRIu64 " samples, %" PRIu64 " failed, %.1f MB read\n",
-           s.batches, s.samples, s.samples_failed, (double)s.bytes_read * 1e-6);
-    printf("busy, us a sample: read %.1f, decode %.1f, warp %.1f\n", (double)s.read_ns / n * 1e-3, (double)s.decode_ns / n * 1e-3,
-           (double)s.warp_ns / n * 1e-3);
-    printf("waiting, s: readers %.2f, decoders %.2f, consumer %.2f (readers and decoders rest while decoding alone is timed)\n",
-           (double)s.reader_wait_ns * 1e-9, (double)s.decoder_wait_ns * 1e-9, (double)s.consumer_wait_ns * 1e-9);
+    bench_stages(&s);
 }
 
 /* The slices, one of each kind in turn. */

@@ -1,0 +1,576 @@
+/* Rooms 4 and 5 and their public face: memory, errors, context, log, sources, callbacks. */
+#include "../benzina.c"
+#include "test.h"
+
+#define PATTERN 0xa5
+
+typedef struct counter { long long blocks, bytes, calls, wrong; size_t largest_align; } counter;
+
+static void *counter_alloc(void *user, size_t size, size_t align)
+{
+    counter *c = user;
+    uint8_t *p = aligned_alloc(64, (size + 64 + 63) / 64 * 64);
+    memcpy(p, &size, sizeof size);
+    c->calls++;
+    c->blocks++;
+    c->bytes += (long long)size;
+    c->wrong += size == 0 || align > 64 || (align & (align - 1));
+    if (align > c->largest_align)
+        c->largest_align = align;
+    return p + 64;
+}
+
+static void counter_release(void *user, void *ptr, size_t size)
+{
+    counter *c = user;
+    uint8_t *p = (uint8_t *)ptr - 64;
+    size_t was;
+    memcpy(&was, p, sizeof was);
+    c->wrong += was != size;
+    c->blocks--;
+    c->bytes -= (long long)was;
+    free(p);
+}
+
+static bzna_error fresh_error(void)
+{
+    bzna_error err;
+    memset(&err, 0, sizeof err);
+    err.struct_size = sizeof err;
+    return err;
+}
+
+/* ---- Status ---- */
+
+TEST(each_status_has_its_number_name_and_text)
+{
+    CHECK_EQ(BZNA_OK, 0);
+    CHECK_EQ(BZNA_END, 1);
+    CHECK_EQ(BZNA_AGAIN, 2);
+    CHECK_EQ(BZNA_E_ARGUMENT, -101);
+    CHECK_EQ(BZNA_E_MEMORY, -201);
+    CHECK_EQ(BZNA_E_FORMAT, -301);
+    CHECK_EQ(BZNA_E_UNFINISHED, -306);
+    CHECK_EQ(BZNA_E_MISMATCH, -403);
+    CHECK_EQ(BZNA_E_DEVICE, -501);
+    CHECK_STR(bzna_status_name(BZNA_E_BOX), "BZNA_E_BOX");
+    CHECK_STR(bzna_status_text(BZNA_E_BOX), "a box contradicts the format");
+    CHECK_STR(bzna_status_name(-1), "BZNA_?");
+    CHECK_STR(bzna_status_name(INT32_MIN), "BZNA_?");
+    CHECK(bzna_status_text(12345) && bzna_status_text(12345)[0]);
+    CHECK_EQ(bzna_version(), BZNA_VERSION);
+}
+
+/* ---- Errors ---- */
+
+TEST(an_error_struct_is_never_written_beyond_its_size)
+{
+    bzna_context *context = NULL;
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    for (uint32_t given = 0; given <= 320; given++) {
+        static _Alignas(16) uint8_t bytes[512];
+        bzna_dataset *dataset = NULL;
+        bzna_error *err = (bzna_error *)(void *)bytes;
+        uint32_t size;
+        memset(bytes, PATTERN, sizeof bytes);
+        memcpy(bytes, &given, 4);
+        CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere.bzna", NULL, &dataset, err), BZNA_E_NOT_FOUND);
+        for (size_t i = given < 4 ? 4 : given; i < sizeof bytes; i++)
+            if (bytes[i] != PATTERN) {
+                printf("  struct_size %u: byte %zu was written\n", given, i);
+                test_failures++;
+                break;
+            }
+        memcpy(&size, bytes, 4);
+        CHECK_EQ(size, given);
+        if (given > offsetof(bzna_error, message)) {
+            size_t room = (given < sizeof *err ? given : sizeof *err) - offsetof(bzna_error, message);
+            CHECK(memchr(bytes + offsetof(bzna_error, message), 0, room) != NULL);
+            CHECK_EQ(err->status, BZNA_E_NOT_FOUND);
+            CHECK_EQ(err->native_code, ENOENT);
+            CHECK(!strncmp(err->message, "tests/data/nowhere.bzna: cannot open", room - 1 < 36 ? room - 1 : 36));
+        }
+        for (size_t i = sizeof *err; i < given; i++)
+            CHECK(bytes[i] == 0);
+    }
+    bzna_context_close(context);
+}
+
+TEST(an_error_is_written_on_failure_only)
+{
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_error err, before;
+    memset(&err, PATTERN, sizeof err);
+    err.struct_size = sizeof err;
+    before = err;
+    CHECK_EQ(bzna_context_open(NULL, &context, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/mini_h264.bzna", NULL, &dataset, &err), BZNA_OK);
+    CHECK(!memcmp(&err, &before, sizeof err));
+    bzna_dataset_close(dataset);
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere", NULL, &dataset, NULL), BZNA_E_NOT_FOUND);      /* err may be NULL */
+    CHECK(dataset == NULL);
+    bzna_context_close(context);
+}
+
+TEST(a_long_name_is_shortened_at_its_front_and_the_message_stays)
+{
+    char name[600];
+    bzna_error err;
+    memset(name, 'a', sizeof name);
+    memcpy(name + sizeof name - 12, "/train.bzna", 12);
+    BZI_FAIL(&err, BZNA_E_BOX, "the reason");
+    bzi_error_prefix(&err, name);
+    CHECK_EQ(err.status, BZNA_E_BOX);
+    CHECK(!strncmp(err.message, "...aaaa", 7));
+    CHECK_CONTAINS(err.message, "/train.bzna: the reason");
+    memset(name, 'b', sizeof name - 1);
+    BZI_FAIL(&err, BZNA_E_BOX, "%s", name);                 /* a message too long is cut, not written beyond */
+    CHECK_EQ(strlen(err.message), sizeof err.message - 1);
+    bzi_error_prefix(&err, name);
+    CHECK(strlen(err.message) < sizeof err.message);
+    CHECK_CONTAINS(err.message, ": bbbb");
+}
+
+/* benzina.h: messages are UTF-8; a path may be long and not ASCII. */
+TEST(a_shortened_message_is_still_utf_8)
+{
+    for (size_t pad = 0; pad < 4; pad++) {
+        char name[400];
+        bzna_error err;
+        size_t n = 0;
+        for (; n < 390; n += 3)
+            memcpy(name + n, "\xe2\x82\xac", 3);            /* the euro sign */
+        memset(name + n, 'x', pad);
+        name[n + pad] = 0;
+        BZI_FAIL(&err, BZNA_E_BOX, "the reason");
+        bzi_error_prefix(&err, name);
+        for (const unsigned char *p = (const unsigned char *)err.message; *p;) {
+            int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
+            if (more < 0) {
+                printf("  %zu bytes of padding: no UTF-8 at byte %d\n", pad, (int)(p - (const unsigned char *)err.message));
+                test_failures++;
+                return;
+            }
+            for (p++; more; more--, p++)
+                REQUIRE((*p & 0xc0) == 0x80);
+        }
+    }
+}
+
+TEST(native_codes_beyond_32_bits_become_minus_one)
+{
+    bzna_error err;
+    bzi_fail(&err, BZNA_E_IO, 5, 0, (int64_t)INT32_MAX, "x");
+    CHECK_EQ(err.native_code, INT32_MAX);
+    bzi_fail(&err, BZNA_E_IO, 5, 0, (int64_t)INT32_MAX + 1, "x");
+    CHECK_EQ(err.native_code, -1);
+    bzi_fail(&err, BZNA_E_IO, 5, 0, INT64_MIN, "x");
+    CHECK_EQ(err.native_code, -1);
+    CHECK_EQ(err.byte_offset, 5);
+}
+
+/* benzina.h: native_code is errno. So a read that the system refuses has EBADF, not its negative. */
+TEST(a_failed_read_of_a_file_has_errno_as_its_native_code)
+{
+    bzi_source source;
+    bzna_error err;
+    uint8_t byte;
+    memset(&source, 0, sizeof source);
+    source.owns_file = 1;
+    source.file.fd = -1;
+    source.callbacks.user = &source.file;
+    source.callbacks.read_at = bzi_os_file_read_at;
+    source.size = 100;
+    CHECK_EQ(bzi_source_read(&source, 7, &byte, 1, &err), BZNA_E_IO);
+    CHECK_EQ(err.byte_offset, 7);
+    CHECK_CONTAINS(err.message, strerror(EBADF));
+    CHECK_EQ(err.native_code, EBADF);
+}
+
+/* ---- Memory ---- */
+
+TEST(sizes_that_overflow_are_refused_before_the_allocator_is_asked)
+{
+    counter c;
+    bzi_memory memory = { { &c, counter_alloc, counter_release } };
+    bzi_buffer buffer = { NULL, 0 };
+    memset(&c, 0, sizeof c);
+    CHECK(bzi_alloc(&memory, UINT64_MAX, 2, 16) == NULL);
+    CHECK(bzi_alloc(&memory, (uint64_t)1 << 62, 16, 16) == NULL);
+    CHECK(bzi_alloc(&memory, (uint64_t)PTRDIFF_MAX + 1, 1, 16) == NULL);
+    CHECK(bzi_alloc_zero(&memory, UINT64_MAX / 2, 3) == NULL);
+    CHECK(!bzi_buffer_reserve(&memory, &buffer, UINT64_MAX, 0));
+    CHECK(!bzi_buffer_reserve(&memory, &buffer, (uint64_t)1 << 63, 1));
+    CHECK(buffer.data == NULL && buffer.capacity == 0);
+    CHECK_EQ(c.calls, 0);
+}
+
+TEST(a_buffer_grows_keeps_and_gives_back)
+{
+    counter c;
+    bzi_memory memory = { { &c, counter_alloc, counter_release } };
+    bzi_buffer buffer = { NULL, 0 };
+    memset(&c, 0, sizeof c);
+    CHECK(bzi_buffer_reserve(&memory, &buffer, 10, 0) && buffer.capacity >= 10);
+    CHECK((uintptr_t)buffer.data % 64 == 0);
+    memset(buffer.data, 7, 10);
+    CHECK(bzi_buffer_reserve(&memory, &buffer, 5, 0));
+    CHECK_EQ(c.calls, 1);
+    CHECK(bzi_buffer_reserve(&memory, &buffer, 100000, 1) && buffer.capacity >= 100000);
+    for (int i = 0; i < 10; i++)
+        CHECK(buffer.data[i] == 7);
+    bzi_buffer_free(&memory, &buffer);
+    CHECK(buffer.data == NULL && c.blocks == 0 && c.bytes == 0 && c.wrong == 0);
+    bzi_buffer_free(&memory, &buffer);                      /* twice is nothing */
+    CHECK_EQ(c.blocks, 0);
+}
+
+/* ---- Context ---- */
+
+TEST(a_context_takes_its_own_memory_from_the_allocator)
+{
+    counter c;
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    memset(&c, 0, sizeof c);
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator.user = &c;
+    config.allocator.alloc = counter_alloc;
+    config.allocator.release = counter_release;
+    CHECK_EQ(bzna_context_open(&config, &context, NULL), BZNA_OK);
+    CHECK_EQ(c.blocks, 1);
+    CHECK_EQ(bzna_context_close(context), BZNA_OK);
+    CHECK(c.blocks == 0 && c.bytes == 0 && c.wrong == 0);
+}
+
+TEST(a_bad_context_config_is_refused_by_field)
+{
+    static const struct { const char *field; size_t at; int32_t value; bzna_status status; } cases[] = {
+        { "device", offsetof(bzna_context_config, device), -2, BZNA_E_ARGUMENT },
+        { "device", offsetof(bzna_context_config, device), 1000, BZNA_E_DEVICE },
+        { "log_level", offsetof(bzna_context_config, log_level), -1, BZNA_E_ARGUMENT },
+        { "log_level", offsetof(bzna_context_config, log_level), 5, BZNA_E_ARGUMENT },
+        { "max_edge_px", offsetof(bzna_context_config, max_edge_px), 65536, BZNA_E_ARGUMENT },
+        { "struct_size", 0, 0, BZNA_E_STRUCT_SIZE }, { "struct_size", 0, 3, BZNA_E_STRUCT_SIZE } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bzna_context_config config;
+        bzna_context *context = (bzna_context *)(void *)&config;
+        bzna_error err = fresh_error();
+        bzna_context_config_init(&config, sizeof config);
+        memcpy((uint8_t *)&config + cases[i].at, &cases[i].value, 4);
+        CHECK_EQ(bzna_context_open(&config, &context, &err), cases[i].status);
+        CHECK(context == NULL);
+        CHECK_CONTAINS(err.message, cases[i].field);
+        CHECK_EQ(err.status, cases[i].status);
+    }
+    {
+        counter c;
+        bzna_context_config config;
+        bzna_context *context = (bzna_context *)(void *)&config;
+        bzna_error err = fresh_error();
+        bzna_context_config_init(&config, sizeof config);
+        config.allocator.user = &c;
+        config.allocator.alloc = counter_alloc;
+        CHECK_EQ(bzna_context_open(&config, &context, &err), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(err.message, "allocator");
+        config.allocator.alloc = NULL;
+        config.allocator.release = counter_release;
+        CHECK_EQ(bzna_context_open(&config, &context, &err), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_context_open(NULL, NULL, &err), BZNA_E_ARGUMENT);
+    }
+}
+
+TEST(context_configs_of_other_versions_are_taken_or_refused)
+{
+    struct { bzna_context_config config; uint64_t more[2]; } newer;
+    bzna_context *context = NULL;
+    memset(&newer, 0, sizeof newer);
+    newer.config.struct_size = sizeof newer;
+    CHECK_EQ(bzna_context_open(&newer.config, &context, NULL), BZNA_OK);
+    bzna_context_close(context);
+    newer.more[1] = (uint64_t)1 << 63;
+    CHECK_EQ(bzna_context_open(&newer.config, &context, NULL), BZNA_E_STRUCT_SIZE);
+    CHECK(context == NULL);
+    newer.config.struct_size = 8;                           /* an older one: the rest is not looked at */
+    memset((uint8_t *)&newer + 8, 0xff, sizeof newer - 8);
+    CHECK_EQ(bzna_context_open(&newer.config, &context, NULL), BZNA_OK);
+    bzna_context_close(context);
+}
+
+/* ---- Log ---- */
+
+typedef struct listener { int count, lost_notes; int32_t levels[128]; char last[256]; pthread_t thread; } listener;
+
+static void listen(void *user, int32_t level, bzna_status code, const char *message)
+{
+    listener *l = user;
+    (void)code;
+    if (l->count < 128)
+        l->levels[l->count] = level;
+    l->count++;
+    l->lost_notes += strstr(message, "dropped") != NULL;
+    snprintf(l->last, sizeof l->last, "%s", message);
+    l->thread = pthread_self();
+}
+
+static bzna_context *talking(listener *l, int32_t level, uint32_t any_thread)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    memset(l, 0, sizeof *l);
+    bzna_context_config_init(&config, sizeof config);
+    config.log = listen;
+    config.log_user = l;
+    config.log_level = level;
+    config.log_any_thread = any_thread;
+    if (bzna_context_open(&config, &context, NULL) != BZNA_OK)
+        exit(1);
+    return context;
+}
+
+/* A call that delivers and says nothing itself. */
+static void deliver(bzna_context *context)
+{
+    bzna_dataset *dataset = NULL;
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/mini_h264.bzna", NULL, &dataset, NULL), BZNA_OK);
+    bzna_dataset_close(dataset);
+}
+
+static void *say_something(void *context)
+{
+    bzi_log(context, BZNA_LOG_ERROR, BZNA_E_IO, "from a thread: %d", 7);
+    return NULL;
+}
+
+TEST(messages_of_other_threads_wait_for_the_callers_next_call)
+{
+    listener l;
+    bzna_context *context = talking(&l, 0, 0);
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, say_something, context) == 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(l.count, 0);
+    deliver(context);
+    CHECK_EQ(l.count, 1);
+    CHECK_STR(l.last, "from a thread: 7");
+    CHECK_EQ(l.levels[0], BZNA_LOG_ERROR);
+    CHECK(pthread_equal(l.thread, pthread_self()));
+    bzna_context_close(context);
+    CHECK_EQ(l.count, 1);
+}
+
+TEST(with_log_any_thread_messages_come_at_once)
+{
+    listener l;
+    bzna_context *context = talking(&l, 0, 1);
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, say_something, context) == 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(l.count, 1);
+    CHECK(!pthread_equal(l.thread, pthread_self()));
+    bzna_context_close(context);
+    CHECK_EQ(l.count, 1);
+}
+
+TEST(the_level_filters)
+{
+    for (int32_t level = 0; level <= BZNA_LOG_DEBUG; level++) {
+        listener l;
+        bzna_context *context = talking(&l, level, 0);
+        int expected = level ? level : BZNA_LOG_WARNING;
+        for (int32_t k = BZNA_LOG_ERROR; k <= BZNA_LOG_DEBUG; k++)
+            bzi_log(context, k, BZNA_OK, "level %d", k);
+        deliver(context);
+        CHECK_EQ(l.count, expected);
+        for (int i = 0; i < expected; i++)
+            CHECK_EQ(l.levels[i], i + 1);                   /* in the order in which they were said */
+        bzna_context_close(context);
+    }
+}
+
+TEST(a_full_queue_says_how_many_messages_were_dropped)
+{
+    listener l;
+    bzna_context *context = talking(&l, 0, 0);
+    for (unsigned i = 0; i < BZI_LOG_QUEUE + 8; i++)
+        bzi_log(context, BZNA_LOG_WARNING, BZNA_OK, "message %u", i);
+    deliver(context);
+    CHECK_EQ(l.count, BZI_LOG_QUEUE + 1);
+    CHECK_EQ(l.lost_notes, 1);
+    CHECK_STR(l.last, "8 more messages were dropped");
+    bzi_log(context, BZNA_LOG_WARNING, BZNA_OK, "later");
+    deliver(context);
+    CHECK_EQ(l.count, BZI_LOG_QUEUE + 2);                   /* the queue works again, the note comes once */
+    CHECK_STR(l.last, "later");
+    bzna_context_close(context);
+}
+
+TEST(what_waits_is_delivered_when_the_context_is_closed)
+{
+    listener l;
+    bzna_context *context = talking(&l, 0, 0);
+    bzi_log(context, BZNA_LOG_WARNING, BZNA_OK, "last words");
+    bzna_context_close(context);
+    CHECK_EQ(l.count, 1);
+    CHECK_STR(l.last, "last words");
+}
+
+TEST(a_long_message_is_cut)
+{
+    listener l;
+    bzna_context *context = talking(&l, 0, 0);
+    char text[2000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    bzi_log(context, BZNA_LOG_ERROR, BZNA_OK, "%s", text);
+    deliver(context);
+    CHECK(strlen(l.last) > 100 && strlen(l.last) < 256);
+    bzna_context_close(context);
+}
+
+/* ---- Closing inside callbacks ---- */
+
+typedef struct intruder {
+    bzna_context *context;
+    bzna_dataset *dataset;
+    bzna_decoder *decoder;
+    bzna_writer  *writer;
+    bzna_loader  *loader;
+    uint32_t      armed;
+    int           calls[7], wrong[7];
+} intruder;
+
+enum { AT_ALLOC, AT_RELEASE, AT_READ, AT_SIZE, AT_CLOSE, AT_WRITE, AT_LOG };
+
+static void intrude(intruder *in, int at)
+{
+    if (!in->armed)
+        return;
+    in->calls[at]++;
+    in->wrong[at] += bzna_context_close(in->context) != BZNA_E_STATE;
+    in->wrong[at] += bzna_dataset_close(in->dataset) != BZNA_E_STATE;
+    in->wrong[at] += in->decoder && bzna_decoder_close(in->decoder) != BZNA_E_STATE;
+    in->wrong[at] += bzna_writer_close(in->writer) != BZNA_E_STATE;
+    in->wrong[at] += in->loader && bzna_loader_close(in->loader) != BZNA_E_STATE;
+}
+
+static void *in_alloc(void *user, size_t size, size_t align)
+{
+    intrude(user, AT_ALLOC);
+    return bzi_os_alloc(NULL, size, align);
+}
+
+static void in_release(void *user, void *p, size_t size)
+{
+    intrude(user, AT_RELEASE);
+    bzi_os_release(NULL, p, size);
+}
+
+static int64_t in_read(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    FILE *f = fopen("tests/data/mini_h264.bzna", "rb");
+    size_t n;
+    intrude(user, AT_READ);
+    if (!f)
+        return -1;
+    fseek(f, (long)offset, SEEK_SET);
+    n = fread(dst, 1, (size_t)size, f);
+    fclose(f);
+    return (int64_t)n;
+}
+
+static int64_t in_size(void *user) { intrude(user, AT_SIZE); return 224604; }
+static void in_close(void *user) { intrude(user, AT_CLOSE); }
+
+static bzna_status in_write(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    (void)offset;
+    (void)src;
+    (void)size;
+    intrude(user, AT_WRITE);
+    return BZNA_OK;
+}
+
+static void in_log(void *user, int32_t level, bzna_status code, const char *message)
+{
+    (void)level;
+    (void)code;
+    (void)message;
+    intrude(user, AT_LOG);
+}
+
+TEST(closing_inside_a_callback_is_refused_and_does_nothing)
+{
+    static const char *const names[7] = { "alloc", "release", "read_at", "size", "source.close", "write_at", "log" };
+    intruder in;
+    bzna_context_config config;
+    bzna_source source = { &in, in_read, in_size, in_close };
+    bzna_sink sink = { &in, in_write, in_close };
+    bzna_dataset *dataset = NULL;
+    bzna_writer *writer = NULL;
+    bzna_loader_config loading;
+    int64_t target;
+    memset(&in, 0, sizeof in);
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator.user = &in;
+    config.allocator.alloc = in_alloc;
+    config.allocator.release = in_release;
+    config.log = in_log;
+    config.log_user = &in;
+    REQUIRE(bzna_context_open(&config, &in.context, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(in.context, "tests/data/mini_h264.bzna", NULL, &in.dataset, NULL) == BZNA_OK);
+    REQUIRE(bzna_writer_open_sink(in.context, &sink, NULL, &in.writer, NULL) == BZNA_OK);
+#ifndef BENZINA_NO_AVCODEC
+    REQUIRE(bzna_decoder_open(in.context, &in.decoder, NULL) == BZNA_OK);
+    bzna_loader_config_init(&loading, sizeof loading);
+    loading.batch_size = 1;
+    loading.width = loading.height = 8;
+    loading.threads = 1;
+    REQUIRE(bzna_loader_open(in.context, in.dataset, &loading, &in.loader, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_loader_stop(in.loader), BZNA_OK);
+#else
+    (void)loading;
+#endif
+    in.armed = 1;
+    CHECK_EQ(bzna_dataset_open_source(in.context, &source, NULL, &dataset, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_close(dataset), BZNA_OK);         /* calls source.close and release */
+    CHECK_EQ(bzna_writer_open_sink(in.context, &sink, NULL, &writer, NULL), BZNA_OK);
+    CHECK_EQ(bzna_writer_close(writer), BZNA_OK);
+    bzi_log(in.context, BZNA_LOG_ERROR, BZNA_OK, "hello");
+    CHECK_EQ(bzna_dataset_open(in.context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), BZNA_OK);     /* delivers the log */
+    bzna_dataset_close(dataset);
+    in.armed = 0;
+    for (int at = 0; at < 7; at++)
+        if (!in.calls[at] || in.wrong[at]) {
+            printf("  %s: called %d times, %d closes were not refused\n", names[at], in.calls[at], in.wrong[at]);
+            test_failures++;
+        }
+    CHECK(bzna_dataset_target(in.dataset, 3, &target, NULL) == BZNA_OK && target == 111);       /* all still live */
+    CHECK_EQ(bzna_loader_close(in.loader), BZNA_OK);
+    CHECK_EQ(bzna_decoder_close(in.decoder), BZNA_OK);
+    CHECK_EQ(bzna_writer_close(in.writer), BZNA_OK);
+    CHECK_EQ(bzna_dataset_close(in.dataset), BZNA_OK);
+    CHECK_EQ(bzna_context_close(in.context), BZNA_OK);
+}
+
+TEST_MAIN(
+    RUN(each_status_has_its_number_name_and_text)
+    RUN(an_error_struct_is_never_written_beyond_its_size)
+    RUN(an_error_is_written_on_failure_only)
+    RUN(a_long_name_is_shortened_at_its_front_and_the_message_stays)
+    RUN(a_shortened_message_is_still_utf_8)
+    RUN(native_codes_beyond_32_bits_become_minus_one)
+    RUN(a_failed_read_of_a_file_has_errno_as_its_native_code)
+    RUN(sizes_that_overflow_are_refused_before_the_allocator_is_asked)
+    RUN(a_buffer_grows_keeps_and_gives_back)
+    RUN(a_context_takes_its_own_memory_from_the_allocator)
+    RUN(a_bad_context_config_is_refused_by_field)
+    RUN(context_configs_of_other_versions_are_taken_or_refused)
+    RUN(messages_of_other_threads_wait_for_the_callers_next_call)
+    RUN(with_log_any_thread_messages_come_at_once)
+    RUN(the_level_filters)
+    RUN(a_full_queue_says_how_many_messages_were_dropped)
+    RUN(what_waits_is_delivered_when_the_context_is_closed)
+    RUN(a_long_message_is_cut)
+    RUN(closing_inside_a_callback_is_refused_and_does_nothing))

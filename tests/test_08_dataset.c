@@ -1,0 +1,1506 @@
+/* Room 8 and its public face: archives opened and read. The oracle is tests/data/(name).json, written by the original tools. */
+#include "../benzina.c"
+#include "test.h"
+
+#ifndef BENZINA_NO_AVCODEC
+#include <libavutil/md5.h>
+#include <libavutil/mem.h>
+#endif
+
+/* ---- What the archives hold ---- */
+
+typedef struct fact_image { char name[64], codec[64], md5[64]; long long width, height, frame_width, frame_height, clap[8], at, size; int clap_count; } fact_image;
+typedef struct fact_sample { long long index, offset, size, target; char filename[64]; int image_count; fact_image images[4]; } fact_sample;
+typedef struct facts { char file[64], tracks[8][64]; int track_count, count; fact_sample samples[16]; } facts;
+
+static uint8_t *slurp(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t *bytes = NULL;
+    *size = 0;
+    if (!f)
+        return NULL;
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    bytes = calloc(*size + 1, 1);
+    *size = fread(bytes, 1, *size, f);
+    fclose(f);
+    return bytes;
+}
+
+static void spill(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    if (f) {
+        fwrite(bytes, 1, size, f);
+        fclose(f);
+    }
+}
+
+/* value: 64 bytes. */
+static void fact_string(facts *f, int depth, const char *key, const char *value)
+{
+    fact_sample *s = f->count ? &f->samples[f->count - 1] : NULL;
+    fact_image *m = s && s->image_count ? &s->images[s->image_count - 1] : NULL;
+    if (depth == 1 && !strcmp(key, "file"))        memcpy(f->file, value, 64);
+    else if (depth == 1)                           memcpy(f->tracks[f->track_count++], value, 64);
+    else if (depth == 2 && s)                      memcpy(s->filename, value, 64);
+    else if (m && !strcmp(key, "codec"))           memcpy(m->codec, value, 64);
+    else if (m && !strcmp(key, "md5_yuv420p_frame")) memcpy(m->md5, value, 64);
+}
+
+static void fact_number(facts *f, int depth, const char *key, long long value)
+{
+    fact_sample *s = &f->samples[f->count - 1];
+    fact_image *m = &s->images[s->image_count ? s->image_count - 1 : 0];
+    if (depth == 2) {
+        if (!strcmp(key, "index"))  s->index = value;
+        if (!strcmp(key, "offset")) s->offset = value;
+        if (!strcmp(key, "size"))   s->size = value;
+        if (!strcmp(key, "target")) s->target = value;
+        return;
+    }
+    if (!strcmp(key, "width"))        m->width = value;
+    if (!strcmp(key, "height"))       m->height = value;
+    if (!strcmp(key, "frame_width"))  m->frame_width = value;
+    if (!strcmp(key, "frame_height")) m->frame_height = value;
+    if (!strcmp(key, "payload_offset")) m->at = value;
+    if (!strcmp(key, "payload_size")) m->size = value;
+    if (!strcmp(key, "clap") && m->clap_count < 8) m->clap[m->clap_count++] = value;
+}
+
+/* As much JSON as those files need; null is -1. Returns 0 if it is not what was expected. */
+static int facts_read(facts *f, const char *path)
+{
+    size_t size;
+    uint8_t *text = slurp(path, &size);
+    char key[64] = "", word[64];
+    int depth = 0;
+    memset(f, 0, sizeof *f);
+    for (const char *p = (const char *)text; p && *p; p++) {
+        if (*p == '{') {
+            depth++;
+            if (depth == 2)
+                f->count++;
+        } else if (*p == '}') {
+            depth--;
+        } else if (*p == '"') {
+            size_t n = strcspn(p + 1, "\"");
+            snprintf(word, sizeof word, "%.*s", (int)n, p + 1);
+            p += n + 1;
+            if (p[1] != ':') {
+                fact_string(f, depth, key, word);
+            } else if (depth == 3) {
+                fact_sample *s = &f->samples[f->count - 1];
+                memcpy(s->images[s->image_count++].name, word, 64);
+            } else {
+                memcpy(key, word, sizeof key);
+            }
+        } else if (*p == '-' || (*p >= '0' && *p <= '9')) {
+            char *end;
+            fact_number(f, depth, key, strtoll(p, &end, 10));
+            p = end - 1;
+        } else if (*p == 'n') {
+            fact_number(f, depth, key, -1);
+            p += 3;
+        }
+    }
+    free(text);
+    return f->count == 8 && f->track_count == 4 && f->samples[7].image_count == 2 && f->samples[7].images[1].md5[31];
+}
+
+static const char *const archives[2] = { "tests/data/mini_h265.bzna", "tests/data/mini_h264.bzna" };
+static facts known[2];
+
+static void facts_load(void)
+{
+    static const char *const paths[2] = { "tests/data/mini_h265.json", "tests/data/mini_h264.json" };
+    for (int a = 0; a < 2; a++)
+        if (!facts_read(&known[a], paths[a])) {
+            printf("%s: cannot be read; run the tests from the repository's root\n", paths[a]);
+            exit(1);
+        }
+}
+
+/* ---- A host that counts ---- */
+
+typedef struct counter { long long blocks, bytes, calls, wrong_sizes, fail_at; } counter;
+
+static void *counter_alloc(void *user, size_t size, size_t align)
+{
+    counter *c = user;
+    uint8_t *p;
+    c->calls++;
+    if (c->fail_at && c->calls >= c->fail_at)
+        return NULL;
+    if (size == 0 || align > 64 || (align & (align - 1)))
+        c->wrong_sizes++;
+    p = aligned_alloc(64, (size + 64 + 63) / 64 * 64);
+    memcpy(p, &size, sizeof size);
+    memset(p + 64, 0xdd, size);                             /* nothing may rely on fresh memory being zero */
+    c->blocks++;
+    c->bytes += (long long)size;
+    return p + 64;
+}
+
+static void counter_release(void *user, void *ptr, size_t size)
+{
+    counter *c = user;
+    uint8_t *p = (uint8_t *)ptr - 64;
+    size_t was;
+    memcpy(&was, p, sizeof was);
+    if (was != size)
+        c->wrong_sizes++;
+    c->blocks--;
+    c->bytes -= (long long)was;
+    free(p);
+}
+
+static bzna_context *context_of(counter *c)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    memset(c, 0, sizeof *c);
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator.user = c;
+    config.allocator.alloc = counter_alloc;
+    config.allocator.release = counter_release;
+    if (bzna_context_open(&config, &context, NULL) != BZNA_OK)
+        exit(1);
+    return context;
+}
+
+#define CHECK_ALL_FREED(c) do { CHECK_EQ((c).blocks, 0); CHECK_EQ((c).bytes, 0); CHECK_EQ((c).wrong_sizes, 0); } while (0)
+
+typedef struct memory_source {
+    const uint8_t *data;
+    uint64_t       size, read_max;    /* read_max: bytes a call, 0: all */
+    long long      reads, closes, bad_at;     /* bad_at: which read misbehaves, 0: none */
+    int64_t        bad_result;        /* what it returns; INT64_MAX: one more than asked */
+} memory_source;
+
+static int64_t memory_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    memory_source *m = user;
+    m->reads++;
+    if (m->bad_at && m->reads == m->bad_at)
+        return m->bad_result == INT64_MAX ? (int64_t)size + 1 : m->bad_result;
+    if (offset >= m->size)
+        return 0;
+    if (size > m->size - offset)
+        size = m->size - offset;
+    if (m->read_max && size > m->read_max)
+        size = 1 + (uint64_t)m->reads % m->read_max;
+    memcpy(dst, m->data + offset, size);
+    return (int64_t)size;
+}
+
+static int64_t memory_size(void *user) { return (int64_t)((memory_source *)user)->size; }
+static void memory_close(void *user) { ((memory_source *)user)->closes++; }
+
+static bzna_source source_of(memory_source *m, const uint8_t *data, size_t size)
+{
+    bzna_source s = { m, memory_read_at, memory_size, memory_close };
+    memset(m, 0, sizeof *m);
+    m->data = data;
+    m->size = size;
+    return s;
+}
+
+static bzna_error fresh_error(void)
+{
+    bzna_error err;
+    memset(&err, 0, sizeof err);
+    err.struct_size = sizeof err;
+    return err;
+}
+
+/* ---- Boxes by path, for patches ---- */
+
+static uint64_t be_get(const uint8_t *p, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
+static void be_put(uint8_t *p, uint64_t v, int bytes)
+{
+    for (int i = bytes - 1; i >= 0; i--, v >>= 8)
+        p[i] = (uint8_t)v;
+}
+
+/* Offset of the box at a path like "moov/trak.2/mdia" below [begin, end), 0 if there is none (no box that is looked for is first).
+ * parents, if given, collects the offsets on the way. */
+static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path, size_t *parents, int *depth)
+{
+    char name[8];
+    size_t n = strcspn(path, "/");
+    int nth = path[4] == '.' ? atoi(path + 5) : 0;
+    snprintf(name, sizeof name, "%.4s", path);
+    for (size_t at = begin; at + 8 <= end;) {
+        uint64_t size = be_get(d + at, 4), header = 8;
+        if (size == 1) {
+            size = be_get(d + at + 8, 8);
+            header = 16;
+        }
+        if (size < 8 || size > end - at)
+            return 0;
+        if (!memcmp(d + at + 4, name, 4) && nth-- == 0) {
+            size_t skip = !memcmp(name, "stsd", 4) ? 8 : !memcmp(name, "hvc1", 4) || !memcmp(name, "avc1", 4) ? 78 : 0;
+            if (parents)
+                parents[(*depth)++] = at;
+            return path[n] ? box_at(d, at + header + skip, at + size, path + n + 1, parents, depth) : at;
+        }
+        at += size;
+    }
+    return 0;
+}
+
+static size_t box_find(const uint8_t *d, size_t size, const char *path) { return box_at(d, 0, size, path, NULL, NULL); }
+
+/* Puts bytes at the end of the box at path, which lies behind all sample data. Returns the new size; d has room. */
+static size_t box_append(uint8_t *d, size_t size, const char *path, const void *bytes, size_t n)
+{
+    size_t parents[16], end;
+    int depth = 0;
+    size_t at = box_at(d, 0, size, path, parents, &depth);
+    end = at + be_get(d + at, 4);
+    memmove(d + end + n, d + end, size - end);
+    memcpy(d + end, bytes, n);
+    for (int i = 0; i < depth; i++)
+        be_put(d + parents[i], be_get(d + parents[i], 4) + n, 4);
+    return size + n;
+}
+
+/* ---- The archives as they are ---- */
+
+static void check_image(const facts *f, const fact_sample *s, const fact_image *m, const bzna_image *image)
+{
+    CHECK_EQ(image->codec, m->codec[0] == 'h' ? BZNA_CODEC_H265 : BZNA_CODEC_H264);
+    CHECK_EQ(image->fourcc, be_get((const uint8_t *)m->codec, 4));
+    CHECK_EQ(image->width, m->width);
+    CHECK_EQ(image->height, m->height);
+    CHECK_EQ(image->frame_width, m->frame_width);
+    CHECK_EQ(image->frame_height, m->frame_height);
+    CHECK_EQ(image->crop_x, 0);
+    CHECK_EQ(image->crop_y, 0);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(image->clap[i], m->clap_count ? m->clap[i] : 0);
+    CHECK_EQ(image->data_offset, m->at);
+    CHECK_EQ(image->data_size, m->size);
+    CHECK_EQ(image->length_size, 4);
+    CHECK(image->config_offset > (uint64_t)s->offset && image->config_offset + image->config_size < (uint64_t)(s->offset + s->size));
+    (void)f;
+}
+
+/* Everything that the .json says but the pixels. */
+static void check_archive(const facts *f, const bzna_dataset *dataset, const uint8_t *file, uint64_t file_size)
+{
+    static const uint32_t brands[3] = { BZI_FOURCC('i', 's', 'o', 'm'), BZI_FOURCC('b', 'z', 'n', 'a'), BZI_FOURCC('i', 's', 'o', 'm') };
+    bzna_dataset_info info;
+    bzna_error err = fresh_error();
+    uint8_t *buffer = malloc(200000);
+    CHECK_EQ(bzna_dataset_count(dataset), f->count);
+    REQUIRE(bzna_dataset_describe(dataset, &info, sizeof info) == BZNA_OK);
+    CHECK_EQ(info.size_bytes, file_size);
+    CHECK_EQ(info.sample_count, f->count);
+    CHECK_EQ(info.track_count, f->track_count);
+    CHECK_EQ(info.target_count, 6);
+    CHECK_EQ(info.brand_count, 3);
+    CHECK(!memcmp(info.brands, brands, sizeof brands));
+    for (uint32_t t = 0; t < 4; t++) {
+        bzna_track_info track;
+        REQUIRE(bzna_dataset_track(dataset, t, &track, sizeof track) == BZNA_OK);
+        CHECK_STR(track.name, f->tracks[t]);
+        CHECK_EQ(track.handler, t == 3 ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
+        CHECK_EQ(track.format, t == 3 ? be_get((const uint8_t *)f->samples[0].images[0].codec, 4) : BZI_FOURCC('m', 'e', 't', 't'));
+        CHECK_STR(track.mime, t == 0 ? "video/mp4" : t == 1 ? "application/octet-stream" : t == 2 ? "text/plain" : "");
+        CHECK_EQ(track.flags, t == 3 ? 3 : 0);
+        CHECK_EQ(track.sample_count, t == 1 ? 6 : 8);
+    }
+    for (int i = 0; i < f->count; i++) {
+        const fact_sample *s = &f->samples[i];
+        bzna_sample sample;
+        char name[64];
+        size_t needed;
+        int64_t target;
+        memset(&sample, 0, sizeof sample);
+        sample.struct_size = sizeof sample;
+        CHECK(bzna_dataset_sample(dataset, (uint64_t)i, &sample, &err) == BZNA_OK);
+        CHECK_EQ(sample.index, i);
+        CHECK_EQ(sample.offset, s->offset);
+        CHECK_EQ(sample.size, s->size);
+        CHECK_EQ(sample.target, s->target);
+        CHECK_EQ(sample.image_count, s->image_count);
+        CHECK(bzna_dataset_target(dataset, (uint64_t)i, &target, &err) == BZNA_OK && target == s->target);
+        CHECK(bzna_dataset_filename(dataset, (uint64_t)i, name, sizeof name, &needed, &err) == BZNA_OK);
+        CHECK_STR(name, s->filename);
+        CHECK_EQ(needed, strlen(s->filename) + 1);
+        for (int k = 0; k < s->image_count; k++) {
+            const fact_image *m = &s->images[k];
+            bzna_image image, numbers;
+            CHECK_STR(sample.image_names[k], m->name);
+            memset(&image, 0, sizeof image);
+            image.struct_size = sizeof image;
+            numbers = image;
+            CHECK(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) == BZNA_OK);
+            check_image(f, s, m, &image);
+            CHECK(image.data == buffer + (m->at - s->offset));
+            CHECK(image.data && !memcmp(image.data, file + m->at, (size_t)m->size));
+            CHECK((const uint8_t *)image.config == buffer + (image.config_offset - (uint64_t)s->offset));
+            CHECK(!memcmp(image.config, file + image.config_offset, (size_t)image.config_size));
+            CHECK(!memcmp(buffer, file + s->offset, (size_t)s->size));
+            CHECK(bzna_dataset_image(dataset, (uint64_t)i, m->name, NULL, 0, &numbers, &err) == BZNA_OK);
+            CHECK(numbers.data == NULL && numbers.config == NULL);
+            check_image(f, s, m, &numbers);
+            CHECK_EQ(numbers.config_offset, image.config_offset);
+            CHECK_EQ(numbers.config_size, image.config_size);
+        }
+    }
+    free(buffer);
+}
+
+TEST(mini_archives_open_by_path_as_their_facts_say)
+{
+    for (int a = 0; a < 2; a++) {
+        counter c;
+        bzna_context *context = context_of(&c);
+        bzna_dataset *dataset = NULL;
+        bzna_error err = fresh_error();
+        size_t size;
+        uint8_t *file = slurp(archives[a], &size);
+        CHECK_EQ(bzna_dataset_open(context, archives[a], NULL, &dataset, &err), BZNA_OK);
+        REQUIRE(dataset);
+        check_archive(&known[a], dataset, file, size);
+        CHECK(bzna_dataset_close(dataset) == BZNA_OK && bzna_context_close(context) == BZNA_OK);
+        CHECK_ALL_FREED(c);
+        free(file);
+    }
+}
+
+TEST(mini_archives_open_the_same_from_a_source_of_short_reads)
+{
+    static const uint64_t steps[] = { 0, 1, 7 };
+    for (int a = 0; a < 2; a++)
+        for (int k = 0; k < 3; k++) {
+            counter c;
+            memory_source m;
+            bzna_context *context = context_of(&c);
+            bzna_dataset *dataset = NULL;
+            bzna_error err = fresh_error();
+            size_t size;
+            uint8_t *file = slurp(archives[a], &size);
+            bzna_source source = source_of(&m, file, size);
+            m.read_max = steps[k];
+            CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &dataset, &err), BZNA_OK);
+            REQUIRE(dataset);
+            check_archive(&known[a], dataset, file, size);
+            CHECK_EQ(m.closes, 0);
+            bzna_dataset_close(dataset);
+            CHECK_EQ(m.closes, 1);
+            bzna_context_close(context);
+            CHECK_ALL_FREED(c);
+            free(file);
+        }
+}
+
+TEST(opening_reads_no_sample)
+{
+    counter c;
+    memory_source m;
+    bzna_context *context = context_of(&c);
+    bzna_dataset *dataset = NULL;
+    size_t size;
+    uint8_t *file = slurp(archives[0], &size);
+    bzna_source source = source_of(&m, file, size);
+    CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), BZNA_OK);
+    CHECK(m.reads <= 6);                                    /* ftyp, mdat and moov: headers; ftyp, moov and targets: contents */
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    free(file);
+}
+
+#ifndef BENZINA_NO_AVCODEC
+/* MD5 of the frame's planes without padding between rows. */
+static void picture_md5(const bzna_picture *p, char text[33])
+{
+    struct AVMD5 *md5 = av_md5_alloc();
+    uint8_t sum[16];
+    av_md5_init(md5);
+    for (int i = 0; i < 3; i++) {
+        uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0;
+        for (uint32_t y = 0; y < (p->frame_height + sy) >> sy; y++)
+            av_md5_update(md5, (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i], (p->frame_width + sx) >> sx);
+    }
+    av_md5_final(md5, sum);
+    av_free(md5);
+    for (int i = 0; i < 16; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+}
+
+static void check_frames(const facts *f, bzna_context *context, bzna_dataset *dataset)
+{
+    bzna_decoder *decoder = NULL;
+    bzna_error err = fresh_error();
+    uint8_t *buffer = malloc(200000);
+    CHECK_EQ(bzna_decoder_open(context, &decoder, &err), BZNA_OK);
+    for (int i = 0; i < f->count && decoder; i++)
+        for (int k = 0; k < f->samples[i].image_count; k++) {
+            const fact_image *m = &f->samples[i].images[k];
+            bzna_image image = { .struct_size = sizeof image };
+            bzna_picture picture = { .struct_size = sizeof picture };
+            char md5[33] = "";
+            CHECK_EQ(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, 200000, &image, &err), BZNA_OK);
+            CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &err), BZNA_OK);
+            REQUIRE(picture.plane[0] && picture.plane[1] && picture.plane[2]);
+            CHECK(picture.depth == 8 && picture.chroma_shift_x == 1 && picture.chroma_shift_y == 1);
+            CHECK(picture.width == m->width && picture.height == m->height);
+            CHECK(picture.frame_width == m->frame_width && picture.frame_height == m->frame_height);
+            CHECK(picture.colour.present && picture.colour.full_range && picture.colour.matrix == 5);
+            CHECK(!picture.chroma_left && !picture.chroma_top);
+            picture_md5(&picture, md5);
+            CHECK_STR(md5, m->md5);
+        }
+    CHECK_EQ(bzna_decoder_close(decoder), BZNA_OK);
+    free(buffer);
+}
+#endif
+
+TEST(every_frame_decodes_to_the_md5_of_its_planes)
+{
+#ifdef BENZINA_NO_AVCODEC
+    SKIP("built without libavcodec");
+#else
+    for (int a = 0; a < 2; a++)
+        for (int from_source = 0; from_source < 2; from_source++) {
+            counter c;
+            memory_source m;
+            size_t size;
+            bzna_context *context = context_of(&c);
+            bzna_dataset *dataset = NULL;
+            uint8_t *file = slurp(archives[a], &size);
+            bzna_source source = source_of(&m, file, size);
+            m.read_max = 5000;
+            CHECK_EQ(from_source ? bzna_dataset_open_source(context, &source, NULL, &dataset, NULL) :
+                     bzna_dataset_open(context, archives[a], NULL, &dataset, NULL), BZNA_OK);
+            REQUIRE(dataset);
+            check_frames(&known[a], context, dataset);
+            bzna_dataset_close(dataset);
+            bzna_context_close(context);
+            CHECK_ALL_FREED(c);
+            free(file);
+        }
+#endif
+}
+
+/* ---- Arguments and edges ---- */
+
+typedef struct opened { counter c; bzna_context *context; bzna_dataset *dataset; uint8_t *file; size_t size; memory_source m; } opened;
+
+/* A data set over a private copy of an archive, with room for changes. */
+static int open_copy(opened *o, int a)
+{
+    size_t size;
+    uint8_t *bytes = slurp(archives[a], &size);
+    memset(o, 0, sizeof *o);
+    o->file = calloc(size + 65536, 1);
+    memcpy(o->file, bytes, size);
+    free(bytes);
+    o->size = size;
+    o->context = context_of(&o->c);
+    return 1;
+}
+
+static bzna_status open_now(opened *o, bzna_error *err)
+{
+    bzna_source source = source_of(&o->m, o->file, o->size);
+    return bzna_dataset_open_source(o->context, &source, NULL, &o->dataset, err);
+}
+
+static void close_all(opened *o)
+{
+    bzna_dataset_close(o->dataset);
+    bzna_context_close(o->context);
+    CHECK_ALL_FREED(o->c);
+    CHECK_EQ(o->m.closes, o->dataset ? 1 : 0);
+    free(o->file);
+}
+
+/* The open must fail: with that status, no data set, the source left alone, nothing kept. Then *err is checked by the caller. */
+static bzna_error open_fails(opened *o, bzna_status status)
+{
+    bzna_error err = fresh_error();
+    o->dataset = (bzna_dataset *)(void *)o;
+    CHECK_EQ(open_now(o, &err), status);
+    CHECK(o->dataset == NULL);
+    CHECK_EQ(err.status, status);
+    CHECK(err.message[0] != 0);
+    return err;
+}
+
+TEST(without_a_track_the_thumbnail_comes_before_the_picture)
+{
+    opened o;
+    bzna_image image = { .struct_size = sizeof image };
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(image.width, 512);
+    CHECK_EQ(image.data_offset, known[0].samples[2].images[1].at);
+    close_all(&o);
+}
+
+TEST(a_track_that_is_not_there_is_named)
+{
+    opened o;
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_error err = fresh_error();
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 2, "bzna_mask", NULL, 0, &image, &err), BZNA_E_NOT_FOUND);
+    CHECK_CONTAINS(err.message, "bzna_mask");
+    CHECK_CONTAINS(err.message, "sample 2");
+    CHECK_EQ(bzna_dataset_image(o.dataset, 2, "bzna_fname", NULL, 0, &image, &err), BZNA_E_NOT_FOUND);      /* no picture */
+    close_all(&o);
+}
+
+TEST(a_buffer_too_small_is_refused_and_left_alone)
+{
+    opened o;
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_error err = fresh_error();
+    uint8_t small[8246];
+    char name[19];
+    size_t needed = 0;
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    memset(small, 0xa5, sizeof small);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, small, 8245, &image, &err), BZNA_E_BUFFER);
+    for (size_t i = 0; i < sizeof small; i++)
+        REQUIRE(small[i] == 0xa5);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, small, 8246, &image, &err), BZNA_OK);
+    memset(name, 'x', sizeof name);
+    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, name, 19, &needed, &err), BZNA_E_BUFFER);
+    CHECK_EQ(needed, 20);
+    CHECK(name[0] == 'x' && name[18] == 'x');
+    needed = 0;
+    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, NULL, 0, &needed, &err), BZNA_E_BUFFER);
+    CHECK_EQ(needed, 20);
+    CHECK_EQ(bzna_dataset_filename(o.dataset, 2, name, 19, &needed, NULL), BZNA_OK);
+    CHECK_STR(name, "02_bars_vga.JPEG");
+    close_all(&o);
+}
+
+TEST(an_index_out_of_range_is_an_error_everywhere)
+{
+    static const uint64_t beyond[] = { 8, (uint64_t)UINT32_MAX + 1, UINT64_MAX };
+    opened o;
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    for (int i = 0; i < 3; i++) {
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_error err = fresh_error();
+        char name[64];
+        int64_t target;
+        CHECK_EQ(bzna_dataset_target(o.dataset, beyond[i], &target, &err), BZNA_E_RANGE);
+        CHECK_CONTAINS(err.message, "8 samples");
+        CHECK_EQ(bzna_dataset_filename(o.dataset, beyond[i], name, sizeof name, NULL, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_sample(o.dataset, beyond[i], &sample, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_image(o.dataset, beyond[i], NULL, NULL, 0, &image, NULL), BZNA_E_RANGE);
+    }
+    {
+        bzna_track_info track;
+        CHECK_EQ(bzna_dataset_track(o.dataset, 4, &track, sizeof track), BZNA_E_RANGE);
+    }
+    close_all(&o);
+}
+
+TEST(null_arguments_are_refused_and_closing_null_does_nothing)
+{
+    opened o;
+    bzna_dataset *dataset = (bzna_dataset *)(void *)&o;
+    bzna_error err = fresh_error();
+    bzna_source source;
+    int64_t target;
+    open_copy(&o, 0);
+    CHECK_EQ(bzna_dataset_open(NULL, archives[0], NULL, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK(dataset == NULL);
+    CHECK_CONTAINS(err.message, "context");
+    CHECK_EQ(bzna_dataset_open(o.context, NULL, NULL, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "path");
+    CHECK_EQ(bzna_dataset_open(o.context, archives[0], NULL, NULL, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_open_source(o.context, NULL, NULL, &dataset, &err), BZNA_E_ARGUMENT);
+    source = source_of(&o.m, o.file, o.size);
+    source.read_at = NULL;
+    CHECK_EQ(bzna_dataset_open_source(o.context, &source, NULL, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "read_at");
+    source = source_of(&o.m, o.file, o.size);
+    source.size = NULL;
+    CHECK_EQ(bzna_dataset_open_source(o.context, &source, NULL, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "size");
+    CHECK_EQ(bzna_dataset_target(NULL, 0, &target, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_count(NULL), 0);
+    CHECK_EQ(bzna_dataset_close(NULL), BZNA_OK);
+    CHECK_EQ(bzna_context_close(NULL), BZNA_OK);
+    CHECK_EQ(bzna_decoder_close(NULL), BZNA_OK);
+    CHECK_EQ(bzna_writer_close(NULL), BZNA_OK);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_target(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, NULL, 10, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 0, NULL, NULL, 0, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_sample(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
+    close_all(&o);
+}
+
+TEST(a_close_callback_is_optional)
+{
+    opened o;
+    bzna_source source;
+    open_copy(&o, 0);
+    source = source_of(&o.m, o.file, o.size);
+    source.close = NULL;
+    CHECK_EQ(bzna_dataset_open_source(o.context, &source, NULL, &o.dataset, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_close(o.dataset), BZNA_OK);
+    o.dataset = NULL;
+    close_all(&o);
+}
+
+TEST(a_dataset_outlives_its_context)
+{
+    opened o;
+    int64_t target;
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_context_close(o.context), BZNA_OK);
+    CHECK(bzna_dataset_target(o.dataset, 3, &target, NULL) == BZNA_OK && target == 111);
+    o.context = NULL;
+    close_all(&o);
+}
+
+TEST(messages_call_a_dataset_what_its_config_says)
+{
+    opened o;
+    bzna_dataset_config config;
+    bzna_error err = fresh_error();
+    bzna_source source;
+    int64_t target;
+    char name[16] = "shard-7";
+    open_copy(&o, 0);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.name = name;
+    source = source_of(&o.m, o.file, o.size);
+    REQUIRE(bzna_dataset_open_source(o.context, &source, &config, &o.dataset, &err) == BZNA_OK);
+    memset(name, 'x', 8);                                   /* it was copied */
+    CHECK_EQ(bzna_dataset_target(o.dataset, 8, &target, &err), BZNA_E_RANGE);
+    CHECK(!strncmp(err.message, "shard-7: ", 9));
+    close_all(&o);
+}
+
+/* ---- Other shapes of archive ---- */
+
+static void hide_track(opened *o, int track)
+{
+    char path[32];
+    size_t at;
+    snprintf(path, sizeof path, "moov/trak.%d", track);
+    at = box_find(o->file, o->size, path);
+    if (!at)
+        exit(1);
+    memcpy(o->file + at + 4, "free", 4);
+}
+
+TEST(a_missing_target_track_means_no_targets)
+{
+    opened o;
+    open_copy(&o, 0);
+    hide_track(&o, 1);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    for (uint64_t i = 0; i < 8; i++) {
+        bzna_sample sample = { .struct_size = sizeof sample };
+        int64_t target = 5;
+        char name[64];
+        CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == BZNA_TARGET_NONE);
+        CHECK(bzna_dataset_sample(o.dataset, i, &sample, NULL) == BZNA_OK && sample.target == BZNA_TARGET_NONE);
+        CHECK(bzna_dataset_filename(o.dataset, i, name, sizeof name, NULL, NULL) == BZNA_OK);
+        CHECK_STR(name, known[0].samples[i].filename);
+    }
+    close_all(&o);
+}
+
+TEST(a_missing_file_name_track_is_not_found)
+{
+    opened o;
+    bzna_error err = fresh_error();
+    char name[64];
+    int64_t target;
+    open_copy(&o, 1);
+    hide_track(&o, 2);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_filename(o.dataset, 3, name, sizeof name, NULL, &err), BZNA_E_NOT_FOUND);
+    CHECK_CONTAINS(err.message, "3");
+    CHECK(bzna_dataset_target(o.dataset, 3, &target, NULL) == BZNA_OK && target == 111);
+    close_all(&o);
+}
+
+/* What is left is a plain mp4: one video track of pictures that stand alone, each frame a sample. */
+TEST(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
+{
+    for (int a = 0; a < 2; a++) {
+        opened o;
+        open_copy(&o, a);
+        for (int t = 2; t >= 0; t--)
+            hide_track(&o, t);
+        REQUIRE(open_now(&o, NULL) == BZNA_OK);
+        CHECK_EQ(bzna_dataset_count(o.dataset), 8);
+        for (uint64_t i = 0; i < 8; i++) {
+            const fact_image *m = &known[a].samples[i].images[1];
+            bzna_image image = { .struct_size = sizeof image };
+            bzna_sample sample = { .struct_size = sizeof sample };
+            uint8_t *buffer = malloc((size_t)m->size);
+            CHECK_EQ(bzna_dataset_sample(o.dataset, i, &sample, NULL), BZNA_OK);
+            CHECK(sample.image_count == 1 && sample.offset == (uint64_t)m->at && sample.size == (uint64_t)m->size && sample.target == -1);
+            CHECK_EQ(bzna_dataset_image(o.dataset, i, NULL, buffer, (size_t)m->size, &image, NULL), BZNA_OK);
+            CHECK(image.data_offset == (uint64_t)m->at && image.data_size == (uint64_t)m->size && image.data == buffer);
+            CHECK(image.width == 512 && image.height == 512 && image.frame_width == 512 && image.frame_height == 512);
+            CHECK(image.config && !memcmp(image.config, o.file + image.config_offset, (size_t)image.config_size));
+            CHECK(!memcmp(buffer, o.file + m->at, (size_t)m->size));
+#ifndef BENZINA_NO_AVCODEC
+            if (i % 3 == 0) {
+                bzna_decoder *decoder = NULL;
+                bzna_picture picture = { .struct_size = sizeof picture };
+                char md5[33] = "";
+                CHECK_EQ(bzna_decoder_open(o.context, &decoder, NULL), BZNA_OK);
+                CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, NULL), BZNA_OK);
+                picture_md5(&picture, md5);
+                CHECK_STR(md5, m->md5);
+                bzna_decoder_close(decoder);
+            }
+#endif
+            free(buffer);
+        }
+        close_all(&o);
+    }
+}
+
+TEST(a_video_with_frames_that_need_others_is_refused)
+{
+    static const uint8_t stss[20] = { 0, 0, 0, 20, 's', 't', 's', 's', 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1 };
+    opened o;
+    bzna_error err;
+    open_copy(&o, 0);
+    for (int t = 2; t >= 0; t--)
+        hide_track(&o, t);
+    o.size = box_append(o.file, o.size, "moov/trak/mdia/minf/stbl", stss, sizeof stss);
+    err = open_fails(&o, BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(err.message, "stss");
+    close_all(&o);
+}
+
+/* ISO/IEC 14496-12 8.6.2: without stss every sample is a sync sample; with one, those that it lists. All listed is the same thing. */
+TEST(a_sync_table_that_lists_every_sample_is_no_obstacle)
+{
+    uint8_t stss[48] = { 0, 0, 0, 48, 's', 't', 's', 's', 0, 0, 0, 0, 0, 0, 0, 8 };
+    opened o;
+    bzna_error err = fresh_error();
+    for (int i = 0; i < 8; i++)
+        stss[16 + 4 * i + 3] = (uint8_t)(i + 1);
+    open_copy(&o, 0);
+    for (int t = 2; t >= 0; t--)
+        hide_track(&o, t);
+    o.size = box_append(o.file, o.size, "moov/trak/mdia/minf/stbl", stss, sizeof stss);
+    CHECK_EQ(open_now(&o, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(o.dataset), 8);
+    close_all(&o);
+}
+
+/* One sample of an archive, on its own, is a plain mp4 whose video track happens to be called bzna_input. */
+TEST(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
+{
+    for (int a = 0; a < 2; a++) {
+        const fact_sample *s = &known[a].samples[2];
+        opened o;
+        bzna_error err = fresh_error();
+        bzna_image image = { .struct_size = sizeof image };
+        open_copy(&o, a);
+        memmove(o.file, o.file + s->offset, (size_t)s->size);
+        o.size = (size_t)s->size;
+        CHECK_EQ(open_now(&o, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_count(o.dataset), 1);
+        CHECK_EQ(bzna_dataset_image(o.dataset, 0, "bzna_input", NULL, 0, &image, &err), BZNA_OK);
+        CHECK_EQ(image.data_offset, s->images[0].at - s->offset);
+        CHECK_EQ(image.data_size, s->images[0].size);
+        CHECK_EQ(image.width, s->images[0].width);
+        close_all(&o);
+    }
+}
+
+/* ---- Bad files ---- */
+
+TEST(files_that_cannot_be_opened_say_why)
+{
+    static const struct { const char *name, *bytes; size_t size; bzna_status status; const char *says; } files[] = {
+        { "empty", "", 0, BZNA_E_FORMAT, "empty" },
+        { "text", "Lorem ipsum dolor sit amet, consectetur", 39, BZNA_E_FORMAT, "not an mp4" },
+        { "png", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, BZNA_E_FORMAT, "not an mp4" },
+        { "short", "\0\0\0\x18" "ft", 6, BZNA_E_FORMAT, "not an mp4" },
+        { "only_ftyp", "\0\0\0\x10" "ftypisom\0\0\0\0", 16, BZNA_E_TRUNCATED, "moov" },
+        { "unfinished", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0abcdefgh", 40, BZNA_E_UNFINISHED, "not finished" },
+        { "unfinished_at_once", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0", 32, BZNA_E_UNFINISHED, "mdat" },
+        { "no_tracks", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\x08moov", 24, BZNA_E_NO_SAMPLES, "bzna_input" } };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[256];
+        counter c;
+        bzna_context *context = context_of(&c);
+        bzna_dataset *dataset = (bzna_dataset *)(void *)&c;
+        bzna_error err = fresh_error();
+        snprintf(path, sizeof path, "%s/tests/08_%s.bin", TEST_BUILD, files[i].name);
+        spill(path, files[i].bytes, files[i].size);
+        CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), files[i].status);
+        CHECK(dataset == NULL);
+        CHECK_EQ(err.status, files[i].status);
+        CHECK_CONTAINS(err.message, files[i].says);
+        CHECK_CONTAINS(err.message, files[i].name);         /* the path stands in the message */
+        bzna_context_close(context);
+        CHECK_ALL_FREED(c);
+        remove(path);
+    }
+}
+
+TEST(missing_files_and_directories_have_their_errno)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_dataset *dataset = (bzna_dataset *)(void *)&c;
+    bzna_error err = fresh_error();
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere.bzna", NULL, &dataset, &err), BZNA_E_NOT_FOUND);
+    CHECK(dataset == NULL);
+    CHECK_EQ(err.native_code, ENOENT);
+    CHECK_EQ(err.byte_offset, BZNA_NO_OFFSET);
+    CHECK_CONTAINS(err.message, "tests/data/nowhere.bzna");
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/affine.txt/x", NULL, &dataset, &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_open(context, "tests", NULL, &dataset, &err), BZNA_E_IO);
+    CHECK_EQ(err.native_code, EISDIR);
+    CHECK_EQ(bzna_dataset_open(context, "/dev/null", NULL, &dataset, &err), BZNA_E_FORMAT);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+}
+
+/* Looks at everything, and expects nothing but an end. Returns how many samples could be read. */
+static int walk_all(const bzna_dataset *dataset)
+{
+    static uint8_t buffer[1 << 20];
+    int good = 0;
+    uint64_t count = bzna_dataset_count(dataset) < 64 ? bzna_dataset_count(dataset) : 64;
+    for (uint64_t i = 0; i < count; i++) {
+        bzna_error err = fresh_error();
+        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_image image = { .struct_size = sizeof image };
+        char name[256];
+        int64_t target;
+        bzna_status status = bzna_dataset_sample(dataset, i, &sample, &err);
+        if (status < 0)
+            CHECK(err.status == status && strstr(err.message, "sample"));
+        bzna_dataset_target(dataset, i, &target, &err);
+        bzna_dataset_filename(dataset, i, name, sizeof name, NULL, &err);
+        status = bzna_dataset_image(dataset, i, "bzna_input", buffer, sizeof buffer, &image, &err);
+        if (status == BZNA_OK) {
+            bzi_sps sps;
+            size_t needed;
+            CHECK(image.data && (const uint8_t *)image.data >= buffer && (const uint8_t *)image.data + image.data_size <= buffer + sizeof buffer);
+            bzna_image_annexb(&image, NULL, 0, &needed, &err);
+            bzi_image_sps(&image, &sps, &err);
+            good++;
+        }
+    }
+    return good;
+}
+
+/* Every length near the boxes, every 13th within mdat, where nothing is looked at. */
+TEST(an_archive_cut_off_at_any_byte_is_refused)
+{
+    opened o;
+    size_t whole;
+    open_copy(&o, 0);
+    whole = o.size;
+    for (size_t size = 0; size < whole; size += size > 100 && size < whole - 5000 ? 13 : 1) {
+        bzna_error err = fresh_error();
+        bzna_status status;
+        o.dataset = (bzna_dataset *)(void *)&o;
+        o.size = size;
+        status = open_now(&o, &err);
+        if (status >= 0 || o.dataset || err.status != status || (status != BZNA_E_TRUNCATED && status != (size < 8 ? BZNA_E_FORMAT : BZNA_E_TRUNCATED))) {
+            printf("  cut at %zu: %s: %s\n", size, bzna_status_name(status), err.message);
+            test_failures++;
+            break;
+        }
+    }
+    o.dataset = NULL;
+    close_all(&o);
+}
+
+TEST(an_archive_file_cut_off_is_refused_when_mapped_too)
+{
+    static const size_t from_end[] = { 1, 7, 100, 4540, 4541, 4542, 150000, 210310, 210349 };
+    opened o;
+    char path[256];
+    open_copy(&o, 0);
+    snprintf(path, sizeof path, "%s/tests/08_cut.bzna", TEST_BUILD);
+    for (size_t i = 0; i < sizeof from_end / sizeof *from_end; i++) {
+        bzna_error err = fresh_error();
+        bzna_status status;
+        spill(path, o.file, o.size - from_end[i]);
+        o.dataset = (bzna_dataset *)(void *)&o;
+        status = bzna_dataset_open(o.context, path, NULL, &o.dataset, &err);
+        CHECK(status == BZNA_E_TRUNCATED || (from_end[i] == 210349 && status == BZNA_E_FORMAT));
+        CHECK(o.dataset == NULL);
+    }
+    remove(path);
+    close_all(&o);
+}
+
+/* The index says fewer bytes than the sample has: every such sample fails, or reads as far as it goes, and never beyond. */
+TEST(a_sample_cut_off_at_any_byte_fails_alone)
+{
+    const fact_sample *s = &known[1].samples[5];
+    opened o;
+    size_t entry;
+    int readable = 0;
+    open_copy(&o, 1);
+    entry = box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stsz") + 20 + 4 * 5;
+    for (uint64_t size = 0; size <= (uint64_t)s->size; size++) {
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_error err = fresh_error();
+        uint8_t *buffer = malloc(size ? size : 1);
+        bzna_status status;
+        be_put(o.file + entry, size, 4);
+        if (size % 100 == 0 || size == (uint64_t)s->size) { /* the index is read at open */
+            bzna_dataset_close(o.dataset);
+            o.dataset = NULL;
+            REQUIRE(open_now(&o, NULL) == BZNA_OK);
+        } else {                                            /* the copy that the data set holds: as if the file had said so */
+            be_put((uint8_t *)(uintptr_t)o.dataset->movie.tracks[0].table.sizes + 4 * 5, size, 4);
+        }
+        status = bzna_dataset_image(o.dataset, 5, "bzna_input", buffer, size, &image, &err);
+        if (status == BZNA_OK)
+            readable++;
+        else if (err.status != status || !strstr(err.message, "sample 5") || (status != BZNA_E_BOX && status != BZNA_E_TRUNCATED)) {
+            printf("  cut at %llu: %s: %s\n", (unsigned long long)size, bzna_status_name(status), err.message);
+            test_failures++;
+        }
+        CHECK_EQ(bzna_dataset_image(o.dataset, 4, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+        free(buffer);
+    }
+    CHECK_EQ(readable, 1);                                  /* the whole one: moov comes last, and every box must end in it */
+    close_all(&o);
+}
+
+TEST(an_index_entry_outside_the_file_fails_its_own_sample)
+{
+    static const struct { const char *box; size_t entry; uint64_t value; } patches[] = {
+        { "stco", 16 + 4 * 3, 0xfffffff0u }, { "stsz", 20 + 4 * 3, 0xffffffffu }, { "stco", 16 + 4 * 3, 210350 - 10 }, { "stco", 16 + 4 * 3, 210351 } };
+    for (size_t k = 0; k < 4; k++) {
+        opened o;
+        char path[64];
+        size_t at;
+        open_copy(&o, 0);
+        snprintf(path, sizeof path, "moov/trak/mdia/minf/stbl/%s", patches[k].box);
+        at = box_find(o.file, o.size, path);
+        be_put(o.file + at + patches[k].entry, patches[k].value, 4);
+        REQUIRE(open_now(&o, NULL) == BZNA_OK);
+        for (uint64_t i = 0; i < 8; i++) {
+            bzna_image image = { .struct_size = sizeof image };
+            bzna_sample sample = { .struct_size = sizeof sample };
+            bzna_error err = fresh_error();
+            int64_t target;
+            CHECK_EQ(bzna_dataset_image(o.dataset, i, NULL, NULL, 0, &image, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
+            if (i == 3) {
+                CHECK_CONTAINS(err.message, "sample 3");
+                CHECK_CONTAINS(err.message, "stco");
+                CHECK_EQ(err.byte_offset, box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stco") + 16 + 4 * 3);
+            }
+            CHECK_EQ(bzna_dataset_sample(o.dataset, i, &sample, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
+            CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
+        }
+        close_all(&o);
+    }
+}
+
+TEST(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
+{
+    static const char *const boxes[2] = { "moov/trak.1/mdia/minf/stbl/stco", "moov/trak.1/mdia/minf/stbl/stsz" };
+    for (int k = 0; k < 2; k++) {
+        opened o;
+        size_t at;
+        open_copy(&o, 0);
+        at = box_find(o.file, o.size, boxes[k]);
+        be_put(o.file + at + (k ? 20 : 16) + 4 * 2, k ? 4 : 0xfffffff0u, 4);
+        REQUIRE(open_now(&o, NULL) == BZNA_OK);
+        for (uint64_t i = 0; i < 8; i++) {
+            bzna_error err = fresh_error();
+            int64_t target = 99;
+            CHECK_EQ(bzna_dataset_target(o.dataset, i, &target, &err), i == 2 ? BZNA_E_BOX : BZNA_OK);
+            CHECK_EQ(target, i == 2 ? -1 : known[0].samples[i].target);
+            if (i == 2)
+                CHECK_CONTAINS(err.message, "sample 2");
+        }
+        close_all(&o);
+    }
+}
+
+TEST(a_damaged_sample_names_box_and_offset_and_its_neighbours_stand)
+{
+    opened o;
+    const fact_sample *s = &known[0].samples[1];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_error err = fresh_error();
+    size_t stsz, offset = (size_t)s->offset;
+    open_copy(&o, 0);
+    stsz = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stsz", NULL, NULL);
+    REQUIRE(stsz > offset);
+    be_put(o.file + stsz + 12, 0, 4);                       /* no common size, and no room for 2 entries */
+    be_put(o.file + stsz + 16, 2, 4);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 1, NULL, NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "sample 1: moov/trak[0]/mdia/minf/stbl/stsz at byte ");
+    CHECK_EQ(err.fourcc, BZI_FOURCC('s', 't', 's', 'z'));
+    CHECK_EQ(err.byte_offset, stsz + 20);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    close_all(&o);
+}
+
+TEST(a_sample_without_moov_or_chunk_fails_alone)
+{
+    opened o;
+    const fact_sample *s = &known[0].samples[1];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_error err = fresh_error();
+    size_t moov, offset = (size_t)s->offset, stco;
+    open_copy(&o, 0);
+    moov = box_at(o.file, offset, offset + (size_t)s->size, "moov", NULL, NULL);
+    memcpy(o.file + moov + 4, "free", 4);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 1, NULL, NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "moov");
+    CHECK_EQ(err.byte_offset, offset);
+    memcpy(o.file + moov + 4, "moov", 4);
+    stco = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stco", NULL, NULL);
+    be_put(o.file + stco + 16, (uint64_t)s->size - 10, 4);  /* the access unit would end behind the sample */
+    CHECK_EQ(bzna_dataset_image(o.dataset, 1, "bzna_input", NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "sample 1");
+    memcpy(o.file + stco + 4, "free", 4);
+    CHECK_EQ(bzna_dataset_image(o.dataset, 1, "bzna_input", NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "stco");
+    close_all(&o);
+}
+
+TEST(a_sample_larger_than_the_limit_is_refused)
+{
+    counter c;
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_error err = fresh_error();
+    memset(&c, 0, sizeof c);
+    bzna_context_config_init(&config, sizeof config);
+    config.max_sample_bytes = 100000;
+    REQUIRE(bzna_context_open(&config, &context, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, archives[0], NULL, &dataset, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_image(dataset, 3, NULL, NULL, 0, &image, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "max_sample_bytes");
+    CHECK_EQ(err.byte_offset, known[0].samples[3].offset);
+    CHECK_EQ(bzna_dataset_image(dataset, 0, NULL, NULL, 0, &image, &err), BZNA_OK);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
+/* Hundreds of random changes in and around the indices: whatever comes out, it comes out in order, and everything is given back. */
+TEST(changed_bytes_never_crash_the_reader)
+{
+    uint64_t state = 88172645463325252ull;
+    for (int a = 0; a < 2; a++) {
+        opened o;
+        uint8_t *original;
+        size_t moov;
+        open_copy(&o, a);
+        original = malloc(o.size);
+        memcpy(original, o.file, o.size);
+        moov = box_find(o.file, o.size, "moov");
+        for (int round = 0; round < 600; round++) {
+            int changes = 1 + round % 4;
+            bzna_status status;
+            for (int k = 0; k < changes; k++) {
+                const fact_sample *s = &known[a].samples[(unsigned)round % 8];
+                size_t at;
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                at = round % 3 ? moov + state / 256 % (o.size - moov) :
+                     (size_t)(s->offset + s->size) - 1 - state / 256 % (a ? 2100 : 6900);
+                be_put(o.file + at, state & 1 ? state >> 56 : (uint64_t)o.file[at] ^ (uint64_t)1 << (state >> 56 & 7), 1);
+            }
+            o.dataset = (bzna_dataset *)(void *)&o;
+            status = open_now(&o, NULL);
+            CHECK((status == BZNA_OK) == (o.dataset != NULL));
+            if (status == BZNA_OK)
+                walk_all(o.dataset);
+            bzna_dataset_close(o.dataset);
+            CHECK_EQ(o.c.blocks, 1);                        /* the context */
+            o.dataset = NULL;
+            memcpy(o.file, original, o.size);
+        }
+        o.m.closes = 0;
+        free(original);
+        close_all(&o);
+    }
+}
+
+/* ---- Sources that fail ---- */
+
+TEST(a_failing_size_callback_is_an_io_error)
+{
+    opened o;
+    bzna_source source;
+    bzna_error err = fresh_error();
+    open_copy(&o, 0);
+    source = source_of(&o.m, o.file, (size_t)-5);
+    CHECK_EQ(bzna_dataset_open_source(o.context, &source, NULL, &o.dataset, &err), BZNA_E_IO);
+    CHECK_EQ(err.native_code, -5);
+    CHECK_CONTAINS(err.message, "size");
+    close_all(&o);
+}
+
+TEST(a_source_larger_than_it_says_or_smaller_is_noticed)
+{
+    opened o;
+    bzna_error err;
+    bzna_source source;
+    open_copy(&o, 0);
+    source = source_of(&o.m, o.file, o.size);
+    o.size -= 100;                                          /* size() says less than there is: cut off */
+    open_fails(&o, BZNA_E_TRUNCATED);
+    o.size += 100;
+    be_put(o.file + box_find(o.file, o.size, "moov"), 1u << 20, 4);
+    err = open_fails(&o, BZNA_E_TRUNCATED);
+    CHECK_EQ(err.byte_offset, 205809);
+    CHECK_EQ(err.fourcc, BZI_MOOV);
+    (void)source;
+    close_all(&o);
+}
+
+/* Every single read of open, sample, image, target and name, failing in each way. */
+TEST(every_read_that_fails_is_reported_and_nothing_leaks)
+{
+    static const struct { int64_t result; bzna_status status; } ways[] = { { -5, BZNA_E_IO }, { 0, BZNA_E_TRUNCATED }, { INT64_MAX, BZNA_E_CALLBACK },
+                                                                           { INT64_MIN, BZNA_E_IO } };
+    for (int way = 0; way < 4; way++) {
+        int opens_failed = 0, later_failed = 0, done = 0;
+        for (long long n = 1; !done && n < 200; n++) {
+            opened o;
+            bzna_error err = fresh_error();
+            bzna_source source;
+            bzna_status status;
+            open_copy(&o, 1);
+            hide_track(&o, 1);                              /* no target track: fewer reads at open; see below for targets */
+            source = source_of(&o.m, o.file, o.size);
+            o.m.bad_at = n;
+            o.m.bad_result = ways[way].result;
+            o.m.read_max = 3000;
+            o.dataset = (bzna_dataset *)(void *)&o;
+            status = bzna_dataset_open_source(o.context, &source, NULL, &o.dataset, &err);
+            if (status != BZNA_OK) {
+                opens_failed++;
+                CHECK(o.dataset == NULL);
+                CHECK_EQ(o.m.closes, 0);
+            } else {
+                bzna_image image = { .struct_size = sizeof image };
+                uint8_t *buffer = malloc(200000);
+                char name[64];
+                status = bzna_dataset_image(o.dataset, 2, NULL, buffer, 200000, &image, &err);
+                if (status == BZNA_OK)
+                    status = bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, &err);
+                if (status == BZNA_OK)
+                    status = bzna_dataset_filename(o.dataset, 2, name, sizeof name, NULL, &err);
+                if (status != BZNA_OK) {
+                    later_failed++;
+                    CHECK_CONTAINS(err.message, "sample 2");
+                }
+                done = status == BZNA_OK;
+                free(buffer);
+            }
+            if (!done) {
+                CHECK_EQ(status, ways[way].status);
+                CHECK_EQ(err.status, status);
+                CHECK_EQ(err.native_code, way == 0 ? -5 : way == 3 ? -1 : 0);
+                CHECK(err.byte_offset < o.size);
+            }
+            bzna_dataset_close(o.dataset);
+            CHECK_EQ(o.m.closes, o.dataset ? 1 : 0);
+            bzna_context_close(o.context);
+            CHECK_ALL_FREED(o.c);
+            free(o.file);
+        }
+        CHECK(done && opens_failed >= 4 && later_failed >= 5);
+    }
+}
+
+TEST(targets_of_a_source_are_read_once)
+{
+    opened o;
+    int64_t target;
+    long long reads;
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    reads = o.m.reads;
+    for (uint64_t i = 0; i < 8; i++)
+        CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
+    CHECK_EQ(o.m.reads, reads);
+    close_all(&o);
+}
+
+TEST(targets_far_apart_are_read_one_by_one)
+{
+    opened o;
+    int64_t target;
+    long long reads;
+    size_t stco;
+    open_copy(&o, 0);
+    stco = box_find(o.file, o.size, "moov/trak.1/mdia/minf/stbl/stco");
+    be_put(o.file + stco + 16, 100, 4);                     /* target 0 now lies in the first picture */
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    reads = o.m.reads;
+    CHECK(bzna_dataset_target(o.dataset, 0, &target, NULL) == BZNA_OK && (uint64_t)target == bzi_le64(o.file + 100));
+    CHECK(bzna_dataset_target(o.dataset, 5, &target, NULL) == BZNA_OK && target == 185);
+    CHECK_EQ(o.m.reads, reads + 2);
+    o.m.bad_at = o.m.reads + 1;
+    o.m.bad_result = -7;
+    target = 5;
+    CHECK_EQ(bzna_dataset_target(o.dataset, 5, &target, NULL), BZNA_E_IO);
+    CHECK_EQ(target, BZNA_TARGET_NONE);
+    close_all(&o);
+}
+
+/* ---- Memory ---- */
+
+TEST(a_mapped_archive_allocates_nothing_per_sample)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_dataset *dataset = NULL;
+    uint8_t *buffer = malloc(200000);
+    long long calls;
+    CHECK_EQ(bzna_dataset_open(context, archives[0], NULL, &dataset, NULL), BZNA_OK);
+    calls = c.calls;
+    for (uint64_t i = 0; i < 8; i++) {
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_sample sample = { .struct_size = sizeof sample };
+        char name[64];
+        CHECK_EQ(bzna_dataset_image(dataset, i, NULL, buffer, 200000, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_image(dataset, i, NULL, NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(dataset, i, &sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_filename(dataset, i, name, sizeof name, NULL, NULL), BZNA_OK);
+    }
+    CHECK_EQ(c.calls, calls);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    free(buffer);
+}
+
+/* The n-th allocation and all after it fail, for n = 1, 2, ... until everything succeeds. */
+TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
+{
+    size_t size;
+    uint8_t *file = slurp(archives[1], &size), *buffer = malloc(200000);
+    for (int from_source = 0; from_source < 2; from_source++) {
+        int done = 0, failures = 0;
+        for (long long n = 1; !done && n < 100; n++) {
+            counter c;
+            memory_source m;
+            bzna_context_config config;
+            bzna_context *context = NULL;
+            bzna_dataset *dataset = NULL;
+            bzna_decoder *decoder = NULL;
+            bzna_source source = source_of(&m, file, size);
+            bzna_error err = fresh_error();
+            bzna_image image = { .struct_size = sizeof image };
+            bzna_sample sample = { .struct_size = sizeof sample };
+            bzna_picture picture = { .struct_size = sizeof picture };
+            bzna_status status;
+            char name[64];
+            memset(&c, 0, sizeof c);
+            bzna_context_config_init(&config, sizeof config);
+            config.allocator.user = &c;
+            config.allocator.alloc = counter_alloc;
+            config.allocator.release = counter_release;
+            c.fail_at = n;
+            status = bzna_context_open(&config, &context, &err);
+            CHECK((status == BZNA_OK) == (context != NULL));
+            if (status == BZNA_OK) {
+                status = from_source ? bzna_dataset_open_source(context, &source, NULL, &dataset, &err) :
+                         bzna_dataset_open(context, archives[1], NULL, &dataset, &err);
+                CHECK((status == BZNA_OK) == (dataset != NULL));
+            }
+            if (status == BZNA_OK) status = bzna_dataset_sample(dataset, 2, &sample, &err);
+            if (status == BZNA_OK) status = bzna_dataset_filename(dataset, 2, name, sizeof name, NULL, &err);
+            if (status == BZNA_OK) status = bzna_dataset_image(dataset, 2, NULL, NULL, 0, &image, &err);
+            if (status == BZNA_OK) status = bzna_dataset_image(dataset, 2, NULL, buffer, 200000, &image, &err);
+#ifndef BENZINA_NO_AVCODEC
+            if (status == BZNA_OK) {
+                status = bzna_decoder_open(context, &decoder, &err);
+                CHECK((status == BZNA_OK) == (decoder != NULL));
+            }
+            if (status == BZNA_OK) status = bzna_decoder_decode(decoder, &image, &picture, &err);
+#else
+            (void)picture;
+#endif
+            done = status == BZNA_OK;
+            if (!done) {
+                failures++;
+                CHECK_EQ(status, BZNA_E_MEMORY);
+                CHECK_EQ(err.status, BZNA_E_MEMORY);
+            }
+            bzna_decoder_close(decoder);
+            bzna_dataset_close(dataset);
+            bzna_context_close(context);
+            CHECK_ALL_FREED(c);
+            CHECK_EQ(m.closes, from_source && dataset ? 1 : 0);
+        }
+        CHECK(done && failures >= (from_source ? 6 : 3));
+    }
+    free(buffer);
+    free(file);
+}
+
+/* ---- Versioned structs of this room ---- */
+
+#define PATTERN 0xa5
+
+static void fill(void *p, size_t size, uint32_t struct_size)
+{
+    memset(p, PATTERN, size);
+    memcpy(p, &struct_size, sizeof struct_size);
+}
+
+static void check_behind(const uint8_t *p, size_t from, size_t to, const char *what, size_t given)
+{
+    for (size_t i = from; i < to; i++)
+        if (p[i] != PATTERN) {
+            printf("  %s with struct_size %zu: byte %zu was written\n", what, given, i);
+            test_failures++;
+            return;
+        }
+}
+
+TEST(answers_are_never_longer_than_the_callers_struct)
+{
+    opened o;
+    static _Alignas(16) uint8_t bytes[1024], whole[1024];
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    for (size_t given = 4; given < 512; given++) {
+        fill(bytes, sizeof bytes, 0);
+        memset(bytes, PATTERN, 4);
+        CHECK_EQ(bzna_dataset_describe(o.dataset, (bzna_dataset_info *)(void *)bytes, given), BZNA_OK);
+        check_behind(bytes, given, sizeof bytes, "bzna_dataset_info", given);
+        CHECK_EQ(bzna_dataset_track(o.dataset, 3, (bzna_track_info *)(void *)bytes, given), BZNA_OK);
+        check_behind(bytes, given, sizeof bytes, "bzna_track_info", given);
+        fill(bytes, sizeof bytes, (uint32_t)given);
+        CHECK_EQ(bzna_dataset_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, NULL), BZNA_OK);
+        check_behind(bytes, given, sizeof bytes, "bzna_sample", given);
+        fill(bytes, sizeof bytes, (uint32_t)given);
+        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)bytes, NULL), BZNA_OK);
+        check_behind(bytes, given, sizeof bytes, "bzna_image", given);
+        fill(whole, sizeof whole, sizeof(bzna_image));
+        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)whole, NULL), BZNA_OK);
+        CHECK(!memcmp(bytes + 4, whole + 4, (given < sizeof(bzna_image) ? given : sizeof(bzna_image)) - 4));
+        for (size_t i = sizeof(bzna_image); i < given; i++)
+            CHECK(bytes[i] == 0);
+    }
+    for (uint32_t given = 0; given < 4; given++) {
+        fill(bytes, sizeof bytes, given);
+        CHECK_EQ(bzna_dataset_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)bytes, NULL), BZNA_E_STRUCT_SIZE);
+        check_behind(bytes, 4, sizeof bytes, "struct_size below 4", given);
+    }
+    close_all(&o);
+}
+
+TEST(configs_of_other_versions_are_taken_or_refused)
+{
+    struct { bzna_dataset_config config; uint64_t more; } newer;
+    opened o;
+    bzna_error err = fresh_error();
+    bzna_source source;
+    open_copy(&o, 0);
+    memset(&newer, 0, sizeof newer);
+    newer.config.struct_size = sizeof newer;
+    source = source_of(&o.m, o.file, o.size);
+    CHECK_EQ(bzna_dataset_open_source(o.context, &source, &newer.config, &o.dataset, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_close(o.dataset), BZNA_OK);
+    newer.more = 1;
+    CHECK_EQ(bzna_dataset_open_source(o.context, &source, &newer.config, &o.dataset, &err), BZNA_E_STRUCT_SIZE);
+    CHECK(o.dataset == NULL);
+    CHECK_CONTAINS(err.message, "struct_size");
+    CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_E_STRUCT_SIZE);
+    newer.config.struct_size = 0;
+    CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_E_STRUCT_SIZE);
+    newer.config.struct_size = 8;                           /* an older one: name is not there yet, whatever lies there */
+    newer.config.name = (const char *)(uintptr_t)1;
+    CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_OK);
+    CHECK_EQ(o.m.closes, 1);
+    bzna_dataset_close(o.dataset);
+    o.dataset = NULL;
+    o.m.closes = 0;
+    close_all(&o);
+}
+
+int main(void)
+{
+    facts_load();
+    RUN(mini_archives_open_by_path_as_their_facts_say)
+    RUN(mini_archives_open_the_same_from_a_source_of_short_reads)
+    RUN(opening_reads_no_sample)
+    RUN(every_frame_decodes_to_the_md5_of_its_planes)
+    RUN(without_a_track_the_thumbnail_comes_before_the_picture)
+    RUN(a_track_that_is_not_there_is_named)
+    RUN(a_buffer_too_small_is_refused_and_left_alone)
+    RUN(an_index_out_of_range_is_an_error_everywhere)
+    RUN(null_arguments_are_refused_and_closing_null_does_nothing)
+    RUN(a_close_callback_is_optional)
+    RUN(a_dataset_outlives_its_context)
+    RUN(messages_call_a_dataset_what_its_config_says)
+    RUN(a_missing_target_track_means_no_targets)
+    RUN(a_missing_file_name_track_is_not_found)
+    RUN(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
+    RUN(a_video_with_frames_that_need_others_is_refused)
+    RUN(a_sync_table_that_lists_every_sample_is_no_obstacle)
+    RUN(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
+    RUN(files_that_cannot_be_opened_say_why)
+    RUN(missing_files_and_directories_have_their_errno)
+    RUN(an_archive_cut_off_at_any_byte_is_refused)
+    RUN(an_archive_file_cut_off_is_refused_when_mapped_too)
+    RUN(a_sample_cut_off_at_any_byte_fails_alone)
+    RUN(an_index_entry_outside_the_file_fails_its_own_sample)
+    RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
+    RUN(a_damaged_sample_names_box_and_offset_and_its_neighbours_stand)
+    RUN(a_sample_without_moov_or_chunk_fails_alone)
+    RUN(a_sample_larger_than_the_limit_is_refused)
+    RUN(changed_bytes_never_crash_the_reader)
+    RUN(a_failing_size_callback_is_an_io_error)
+    RUN(a_source_larger_than_it_says_or_smaller_is_noticed)
+    RUN(every_read_that_fails_is_reported_and_nothing_leaks)
+    RUN(targets_of_a_source_are_read_once)
+    RUN(targets_far_apart_are_read_one_by_one)
+    RUN(a_mapped_archive_allocates_nothing_per_sample)
+    RUN(every_allocation_that_fails_gives_e_memory_and_no_leak)
+    RUN(answers_are_never_longer_than_the_callers_struct)
+    RUN(configs_of_other_versions_are_taken_or_refused)
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}
