@@ -4067,6 +4067,25 @@ typedef struct bzi_item {
     bzi_buffer          bytes;
 } bzi_item;
 
+/* DLPack's structs, as dlpack.h lays them out (ABI of versions 0.2 to 1.x for unversioned tensors). */
+typedef struct bzi_dl_tensor {
+    void    *data;
+    int32_t  device_type, device_id;
+    int32_t  dimensions;
+    uint8_t  code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} bzi_dl_tensor;
+
+typedef struct bzi_dl_managed {
+    bzi_dl_tensor tensor;
+    void         *manager;
+    void        (*deleter)(struct bzi_dl_managed *self);
+} bzi_dl_managed;
+
+enum { BZI_FIELDS = 4 };              /* data, target, index, status: see bzna_loader_field */
+
 enum { BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN };
 
 struct bzna_batch {
@@ -4077,6 +4096,7 @@ struct bzna_batch {
     uint32_t     unfinished;          /* (L) */
     uint32_t     failed, replaced;    /* (L) of the real ones */
     uint32_t     last_of_epoch;
+    uint32_t     owned, exports;      /* (L) on loan while bzna_batch_release is to come, or a tensor's deleter */
     uint64_t     epoch, number, position;
     uint64_t     next_epoch, next_position;   /* where a run goes on behind this batch */
     bzi_order    order;               /* of its epoch: the plan may be in a later one already */
@@ -4086,6 +4106,8 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
+    bzi_dl_managed tensors[BZI_FIELDS];
+    int64_t      shape[4], strides[4];
 };
 
 typedef struct bzi_worker {
@@ -4954,6 +4976,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
         loader->line_first = (loader->line_first + 1) % loader->config.batches_in_flight;
         loader->line_count--;
         batch->state = BZI_BATCH_ON_LOAN;
+        batch->owned = 1;
         loader->on_loan++;
         loader->references++;
         loader->done_epoch = batch->next_epoch;
@@ -4967,13 +4990,13 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     return status;
 }
 
-static bzna_status bzi_batch_release(bzna_batch *batch)
+/* The last one that had the batch gives it back. Called with the lock held, returns without. */
+static void bzi_batch_let_go(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
-    bzi_os_lock(&loader->mutex);
-    if (batch->state != BZI_BATCH_ON_LOAN) {
+    if (batch->owned || batch->exports) {
         bzi_os_unlock(&loader->mutex);
-        return BZNA_E_STATE;
+        return;
     }
     batch->state = BZI_BATCH_FREE;
     loader->on_loan--;
@@ -4981,6 +5004,62 @@ static bzna_status bzi_batch_release(bzna_batch *batch)
     bzi_os_wake_all(&loader->reader_wake);
     bzi_os_wake_all(&loader->consumer_wake);
     bzi_loader_drop_locked(loader);
+}
+
+static bzna_status bzi_batch_release(bzna_batch *batch)
+{
+    bzi_os_lock(&batch->loader->mutex);
+    if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
+        bzi_os_unlock(&batch->loader->mutex);
+        return BZNA_E_STATE;
+    }
+    batch->owned = 0;
+    bzi_batch_let_go(batch);
+    return BZNA_OK;
+}
+
+static void bzi_batch_tensor_delete(bzi_dl_managed *tensor)
+{
+    bzna_batch *batch = tensor->manager;
+    bzi_os_lock(&batch->loader->mutex);
+    batch->exports--;
+    bzi_batch_let_go(batch);
+}
+
+/* Every export of a field is the same struct, counted: nothing in it changes while the batch is on loan. */
+static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_managed **out, bzna_error *err)
+{
+    static const struct { uint8_t code, bits; } types[BZI_FIELDS] = { { 2, 32 }, { 0, 64 }, { 1, 64 }, { 0, 32 } };     /* kDLFloat, kDLInt, kDLUInt */
+    void *const data[BZI_FIELDS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
+    const bzna_loader_config *config = &batch->loader->config;
+    bzi_dl_managed *managed = &batch->tensors[field];
+    bzi_os_lock(&batch->loader->mutex);
+    if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
+        bzi_os_unlock(&batch->loader->mutex);
+        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
+    }
+    batch->shape[0] = batch->slots;
+    batch->shape[1] = 3;
+    batch->shape[2] = config->height;
+    batch->shape[3] = config->width;
+    batch->strides[3] = 1;
+    for (int i = 2; i >= 0; i--)
+        batch->strides[i] = batch->strides[i + 1] * batch->shape[i + 1];
+    managed->tensor.data = data[field];
+    managed->tensor.device_type = 1;                        /* kDLCPU */
+    managed->tensor.device_id = 0;
+    managed->tensor.dimensions = field ? 1 : 4;
+    managed->tensor.code = types[field].code;
+    managed->tensor.bits = types[field].bits;
+    managed->tensor.lanes = 1;
+    managed->tensor.shape = batch->shape;
+    managed->tensor.strides = field ? &batch->strides[3] : batch->strides;
+    managed->tensor.byte_offset = 0;
+    managed->manager = batch;
+    managed->deleter = bzi_batch_tensor_delete;
+    batch->exports++;
+    bzi_os_unlock(&batch->loader->mutex);
+    *out = managed;
     return BZNA_OK;
 }
 
@@ -6078,6 +6157,24 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     *data = batch->slices[slice];
     *count = batch->real <= slice * each ? 0 : (uint32_t)bzi_min(each, batch->real - slice * each);
     return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, uint32_t field, void **tensor, bzna_error *err)
+{
+    bzi_dl_managed *managed = NULL;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (tensor)
+        *tensor = NULL;
+    if (!batch || !tensor)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_to_dlpack: %s is NULL", batch ? "tensor" : "batch");
+    if (field >= BZI_FIELDS)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_to_dlpack: field %u is not below %u", field, (uint32_t)BZI_FIELDS);
+    if (!field && batch->loader->config.slices > 1)
+        BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: the data lies in %u slices", batch->loader->config.slices);
+    status = bzi_batch_export(batch, field, &managed, &e);
+    *tensor = managed;
+    BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch) { return batch ? bzi_batch_release(batch) : BZNA_OK; }

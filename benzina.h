@@ -454,8 +454,8 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
  * seed high}); block n = philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block 0, 1, ...
  * A plain value: copy it to repeat its numbers. Test vectors, the first words of a stream:
  *
- *     seed 0,    epoch 0, sample 0,       operation 0:   VECTOR0
- *     seed 1234, epoch 5, sample 1000000, operation 16:  VECTOR1 */
+ *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
+ *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
 typedef struct bzna_random {
     uint32_t key[2];
     uint32_t counter[4];
@@ -472,7 +472,7 @@ BZNA_API uint32_t bzna_random_u32(bzna_random *random);
 BZNA_API double   bzna_random_uniform(bzna_random *random, double lo, double hi);   /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high */
 
 /* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without memory. Any count up to
- * 2^63; a position outside [0, count) gives UINT64_MAX. */
+ * 2^63; a position outside [0, count) gives UINT64_MAX. bzna_permute(1234, 5, 1281167, 0..3) = 1216042, 86468, 743560, 636335. */
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 
@@ -784,6 +784,12 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
 /* One slice of a batch: where it lies, and how many of its samples are real. E_RANGE behind the last one. */
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count);
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
+
+/* A field of the batch (numbers as in bzna_loader_field) as a DLPack tensor: *tensor is a DLManagedTensor * (dlpack.h, the unversioned struct,
+ * "dltensor" capsules). The tensor keeps the batch on loan until its deleter has run, whichever of bzna_batch_release and the deleter comes
+ * last; the deleter may be called from any thread, and after the loader was closed. Nothing is copied or allocated. Its shape is the batch's:
+ * the data of a batch in several slices cannot be one tensor (E_UNSUPPORTED). */
+BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, uint32_t field, void **tensor, bzna_error *err);
 
 
 /* ---- Writers ----------------------------------------------------------------------------------------------------------- */

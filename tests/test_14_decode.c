@@ -431,7 +431,7 @@ static void damage_parameter_sets(uint32_t codec)
             if (!bzi_nal_is_parameter_set(codec, nal))
                 continue;
             for (uint64_t at = from; at < from + nal.size; at++)
-                for (int bit = 0; bit < 8; bit += k ? 7 : codec == BZNA_CODEC_H265 ? 3 : 1) {
+                for (int bit = k ? (int)at % 8 : 0; bit < 8; bit += k ? 8 : codec == BZNA_CODEC_H265 ? 4 : 2) {
                     unit damaged = unit_copy(&original.image);
                     damaged.config[at] = (uint8_t)(damaged.config[at] ^ 1u << bit);
                     check_damaged(&w, &original, &damaged, "the configuration", at);

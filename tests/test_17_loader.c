@@ -1,0 +1,1384 @@
+/* test_17_loader.c - loaders: the right samples with the right pixels in the right order, whatever the threads, sources, stops and restarts.
+ *
+ * The oracle is the library's own pure half (decoder, permutation, warp, plain kernel; tested in 11 to 14), called one sample at a time: a
+ * slot must hold, to the bit, what bzna_picture_render makes of its sample. `run` is a model of a loader that says which sample belongs where. */
+#include "../benzina.c"
+#include "test.h"
+
+#include <sys/wait.h>
+
+#define COUNT(array) (sizeof (array) / sizeof *(array))
+
+#ifdef BENZINA_NO_AVCODEC
+TEST(loaders_yield_batches) { SKIP("built without libavcodec"); }
+TEST_MAIN(RUN(loaders_yield_batches))
+#else
+
+/* ---- Archives in memory ------------------------------------------------------------------------------------------------- */
+
+typedef struct archive {
+    uint8_t   *bytes;
+    uint64_t   size, capacity;
+    uint64_t   count;
+    uint32_t   codec;
+    const int *pattern;               /* sample i is picture pattern[i % pattern_count] of the mini archive */
+    uint64_t   pattern_count, targets;
+} archive;
+
+enum { WIDTH = 24, HEIGHT = 16, SLOT = 3 * WIDTH * HEIGHT };
+
+static const char *const mini_files[] = { "tests/data/mini_h264.bzna", "tests/data/mini_h265.bzna" };
+static const int mixed_pattern[] = { 4, 2, 5, 1, 6 }, quick_pattern[] = { 4, 2, 5 }, single_pattern[] = { 4 };
+static archive mixed, quick, single, h264;
+static bzna_context *context;         /* of what belongs to no test alone */
+static bzna_picture pictures[2][8];   /* decoded: by codec - 1 and number in the mini archive */
+
+static int64_t target_of(const archive *a, uint64_t index) { return index < a->targets ? (int64_t)(index * 1000003 + 17) : BZNA_TARGET_NONE; }
+
+static bzna_status archive_write(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    archive *a = user;
+    if (offset + size > a->capacity) {
+        a->capacity = 2 * (offset + size);
+        a->bytes = realloc(a->bytes, (size_t)a->capacity);
+        if (!a->bytes)
+            abort();
+    }
+    memcpy(a->bytes + offset, src, (size_t)size);
+    a->size = offset + size > a->size ? offset + size : a->size;
+    return BZNA_OK;
+}
+
+static void require(bzna_status status, const char *what)
+{
+    if (status != BZNA_OK) {
+        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
+        exit(1);
+    }
+}
+
+static archive archive_make(uint32_t codec, uint64_t count, const int *pattern, uint64_t pattern_count, uint64_t targets)
+{
+    static uint8_t buffers[8][1 << 18];
+    archive a = { NULL, 0, 0, count, codec, pattern, pattern_count, targets };
+    bzna_sink sink = { &a, archive_write, NULL };
+    bzna_image images[8];
+    bzna_dataset *mini = NULL;
+    bzna_writer *writer = NULL;
+    require(bzna_dataset_open(context, mini_files[codec - 1], NULL, &mini, NULL), "dataset");
+    for (uint64_t i = 0; i < 8; i++) {
+        images[i].struct_size = sizeof images[i];
+        require(bzna_dataset_image(mini, i, NULL, buffers[i], sizeof buffers[i], &images[i], NULL), "image");
+    }
+    require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "writer");
+    for (uint64_t i = 0; i < count; i++) {
+        char name[32];
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = i < targets, .target = target_of(&a, i), .filename = name,
+                                  .input = &images[pattern[i % pattern_count]] };
+        snprintf(name, sizeof name, "%04d.jpg", (int)i);
+        require(bzna_writer_add(writer, &desc, NULL), "add");
+    }
+    require(bzna_writer_finish(writer, NULL), "finish");
+    bzna_writer_close(writer);
+    bzna_dataset_close(mini);
+    return a;
+}
+
+/* Decodes the thumbnails of both mini archives into memory of their own. */
+static void pictures_make(void)
+{
+    static uint8_t buffer[1 << 18];
+    bzna_decoder *decoder = NULL;
+    require(bzna_decoder_open(context, &decoder, NULL), "decoder");
+    for (uint32_t codec = 1; codec <= 2; codec++) {
+        bzna_dataset *mini = NULL;
+        require(bzna_dataset_open(context, mini_files[codec - 1], NULL, &mini, NULL), "dataset");
+        for (uint64_t i = 0; i < 8; i++) {
+            bzna_picture *p = &pictures[codec - 1][i];
+            bzna_image image = { .struct_size = sizeof image };
+            p->struct_size = sizeof *p;
+            require(bzna_dataset_image(mini, i, NULL, buffer, sizeof buffer, &image, NULL), "image");
+            require(bzna_decoder_decode(decoder, &image, p, NULL), "decode");
+            for (int k = 0; k < 3; k++) {
+                size_t rows = k ? (p->frame_height + 1) / 2 : p->frame_height, bytes = rows * (size_t)p->pitch[k];
+                uint8_t *copy = malloc(bytes);
+                if (!copy)
+                    abort();
+                for (size_t y = 0; y < rows; y++)
+                    memcpy(copy + y * (size_t)p->pitch[k], (const uint8_t *)p->plane[k] + y * (size_t)p->pitch[k], k ? p->frame_width / 2 : p->frame_width);
+                p->plane[k] = copy;
+            }
+        }
+        bzna_dataset_close(mini);
+    }
+    bzna_decoder_close(decoder);
+}
+
+static const bzna_picture *picture_of(const archive *a, uint64_t index) { return &pictures[a->codec - 1][a->pattern[index % a->pattern_count]]; }
+
+/* ---- Sources ------------------------------------------------------------------------------------------------------------ */
+
+/* A source that can be slow, stingy, blocked or broken. */
+typedef struct memory {
+    const uint8_t  *bytes;
+    uint64_t        size;
+    _Atomic int64_t reads, closes, inside;
+    atomic_int      delay_us;         /* each read takes up to this long */
+    atomic_int      blocked;          /* reads wait until it is 0 */
+    uint64_t        at_most;          /* bytes a read; 0: all */
+    uint64_t        broken_from, broken_to;    /* reads that touch these bytes return broken_result */
+    int64_t         broken_result;
+    bzna_status   (*meddle)(void);    /* called inside each read */
+} memory;
+
+static void sleep_us(int us)
+{
+    struct timespec t = { us / 1000000, (long)(us % 1000000) * 1000 };
+    while (nanosleep(&t, &t) && errno == EINTR)
+        continue;
+}
+
+static int64_t memory_read(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    memory *m = user;
+    int64_t number = m->reads++;
+    int delay = m->delay_us;
+    m->inside++;
+    if (delay)
+        sleep_us((int)((uint64_t)number * 2654435761u % (uint64_t)delay));
+    while (m->blocked)
+        sleep_us(500);
+    if (m->meddle)
+        m->meddle();
+    m->inside--;
+    if (offset < m->broken_to && offset + size > m->broken_from)
+        return m->broken_result;
+    if (offset >= m->size)
+        return 0;
+    size = bzi_min(size, m->size - offset);
+    size = m->at_most ? bzi_min(size, m->at_most) : size;
+    memcpy(dst, m->bytes + offset, (size_t)size);
+    return (int64_t)size;
+}
+
+static int64_t memory_size(void *user) { return (int64_t)((memory *)user)->size; }
+static void memory_close(void *user) { ((memory *)user)->closes++; }
+
+static bzna_dataset *open_memory(bzna_context *c, memory *m)
+{
+    bzna_source source = { m, memory_read, memory_size, memory_close };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_config_init(&config, sizeof config);
+    config.name = "memory.bzna";
+    require(bzna_dataset_open_source(c, &source, &config, &dataset, NULL), "source");
+    return dataset;
+}
+
+static bzna_dataset *open_archive(memory *m, const archive *a)
+{
+    memset(m, 0, sizeof *m);
+    m->bytes = a->bytes;
+    m->size = a->size;
+    return open_memory(context, m);
+}
+
+/* ---- Allocators --------------------------------------------------------------------------------------------------------- */
+
+/* Counts everything; releases must give the right size back; can fail. */
+typedef struct ledger {
+    _Atomic int64_t bytes, blocks, calls, mistakes;
+    _Atomic int64_t fail_at;          /* this call from now fails, of those on the thread `only`; 0: none */
+    atomic_int      fail_all;
+    pthread_t       only;
+} ledger;
+
+static void *ledger_alloc(void *user, size_t size, size_t align)
+{
+    ledger *l = user;
+    uint64_t *p = NULL;
+    if (size > (size_t)1 << 30 || l->fail_all || (l->fail_at && pthread_equal(l->only, pthread_self()) && --l->fail_at == 0) ||
+        posix_memalign((void **)&p, 64, size + 64))
+        return NULL;
+    l->calls++;
+    l->bytes += (int64_t)size;
+    l->blocks++;
+    l->mistakes += align > 64 || !align || (align & (align - 1));
+    p[0] = size;
+    p[1] = (uint64_t)(uintptr_t)p ^ 0x600dc0de;
+    return p + 8;
+}
+
+static void ledger_release(void *user, void *ptr, size_t size)
+{
+    ledger *l = user;
+    uint64_t *p = (uint64_t *)ptr - 8;
+    l->mistakes += p[0] != size || p[1] != ((uint64_t)(uintptr_t)p ^ 0x600dc0de);
+    p[1] = 0;
+    l->bytes -= (int64_t)size;
+    l->blocks--;
+    free(p);
+}
+
+static bzna_context *open_context(ledger *l, bzna_log_fn log, void *log_user, uint32_t log_any_thread)
+{
+    bzna_context_config config;
+    bzna_context *c = NULL;
+    bzna_context_config_init(&config, sizeof config);
+    if (l) {
+        memset(l, 0, sizeof *l);
+        l->only = pthread_self();
+        config.allocator.user = l;
+        config.allocator.alloc = ledger_alloc;
+        config.allocator.release = ledger_release;
+    }
+    config.log = log;
+    config.log_user = log_user;
+    config.log_any_thread = log_any_thread;
+    require(bzna_context_open(&config, &c, NULL), "context");
+    return c;
+}
+
+static void check_settled(ledger *l)
+{
+    CHECK_EQ(l->bytes, 0);
+    CHECK_EQ(l->blocks, 0);
+    CHECK_EQ(l->mistakes, 0);
+}
+
+/* ---- The model ---------------------------------------------------------------------------------------------------------- */
+
+static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
+{
+    bzna_loader_config c;
+    bzna_loader_config_init(&c, sizeof c);
+    c.batch_size = batch_size;
+    c.width = WIDTH;
+    c.height = HEIGHT;
+    c.order = order;
+    c.seed = 77;
+    c.threads = 2;
+    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.flip_h = 0.5f;
+    return c;
+}
+
+/* Where a loader stands, by arithmetic of its own. */
+typedef struct run {
+    const archive      *a;
+    bzna_loader_config  c;
+    uint64_t            epoch, position, number, end_epoch;
+    uint8_t            *seen;         /* how often each index came as a real sample; may be NULL */
+    uint64_t            bad_index;    /* sample that must fail; UINT64_MAX: none */
+    bzna_status         bad_status;
+} run;
+
+static run run_of(const archive *a, const bzna_loader_config *c)
+{
+    run r;
+    memset(&r, 0, sizeof r);
+    r.a = a;
+    r.c = *c;
+    r.c.world_size = c->world_size ? c->world_size : 1;
+    r.epoch = c->first_epoch;
+    r.end_epoch = c->epochs == BZNA_EPOCHS_ENDLESS ? UINT64_MAX : r.epoch + (c->epochs ? c->epochs : 1);
+    r.bad_index = UINT64_MAX;
+    return r;
+}
+
+static void transform_of(const bzna_loader_config *c, bzna_transform *t)
+{
+    bzna_transform_init(t, sizeof *t);
+    for (int i = 0; i < 3; i++) {
+        int divides = c->mean[0] != 0 || c->std[0] != 0;
+        t->bias[i] = divides ? c->mean[i] : c->bias[i];
+        t->scale[i] = divides ? 1 / c->std[i] : c->scale[i] != 0 ? c->scale[i] : 1;
+        t->fill[i] = c->fill[i];
+    }
+    t->fill_space = c->fill_space;
+    t->matrix = c->matrix;
+}
+
+/* A sample's pixels by the pure functions. */
+static void expected_slot(const run *r, uint64_t epoch, uint64_t index, float *out)
+{
+    const bzna_picture *picture = picture_of(r->a, index);
+    bzna_output output = { .struct_size = sizeof output, .width = r->c.width, .height = r->c.height };
+    bzna_similarity warp;
+    bzna_transform t;
+    bzna_random random;
+    bzna_similarity_init(&warp, sizeof warp);
+    if (r->c.warp == BZNA_WARP_RANDOM_RESIZED_CROP)
+        bzna_similarity_random_resized_crop(&warp, sizeof warp);
+    if (r->c.warp == BZNA_WARP_CENTER_RESIZED_CROP)
+        bzna_similarity_center_resized_crop(&warp, sizeof warp, r->c.warp_scale[0] != 0 ? (double)r->c.warp_scale[0] : 1);
+    if (r->c.warp == BZNA_WARP_SIMILARITY) {
+        warp.degrees[0] = r->c.warp_degrees[0];
+        warp.degrees[1] = r->c.warp_degrees[1];
+    }
+    warp.flip_h = r->c.flip_h;
+    warp.flip_v = r->c.flip_v;
+    transform_of(&r->c, &t);
+    bzna_random_init(&random, r->c.seed, epoch, index, BZNA_OPERATION_WARP);
+    if (bzna_warp_similarity(&random, &warp, picture->width, picture->height, r->c.width, r->c.height, t.homography) != BZNA_OK ||
+        bzna_picture_render(picture, &t, &output, out, 3 * sizeof(float) * r->c.width * r->c.height, NULL) != BZNA_OK)
+        abort();
+}
+
+/* What a failed slot holds. */
+static int is_filled(const bzna_loader_config *c, const float *slot)
+{
+    bzna_transform t;
+    transform_of(c, &t);
+    for (uint32_t i = 0; i < 3 * c->width * c->height; i++) {
+        uint32_t k = i / (c->width * c->height);
+        if (slot[i] != (t.fill_space == BZNA_FILL_OUTPUT ? t.fill[k] : (t.fill[k] - t.bias[k]) * t.scale[k]))
+            return 0;
+    }
+    return 1;
+}
+
+/* Does the slot hold this sample of this epoch? */
+static int slot_is_right(const run *r, const bzna_batch_info *info, uint32_t slot, uint64_t epoch, uint64_t index)
+{
+    size_t floats = (size_t)3 * r->c.width * r->c.height;
+    const float *data = (const float *)info->data + slot * floats;
+    float *expected;
+    int right;
+    if (info->indices[slot] != index || info->targets[slot] != target_of(r->a, index))
+        return 0;
+    if (index == r->bad_index)
+        return info->status[slot] == r->bad_status && is_filled(&r->c, data);
+    if (info->status[slot] != BZNA_OK)
+        return 0;
+    expected = malloc(floats * sizeof *expected);
+    if (!expected)
+        abort();
+    expected_slot(r, epoch, index, expected);
+    right = !memcmp(expected, data, floats * sizeof *expected);
+    free(expected);
+    return right;
+}
+
+/* Checks one batch against the model, and moves the model on. */
+static void run_check(run *r, const bzna_batch *batch)
+{
+    uint64_t count = r->a->count, step = (uint64_t)r->c.batch_size * r->c.world_size, left = count - r->position;
+    bzna_batch_info info;
+    uint32_t real = 0, failed = 0, last;
+    memset(&info, 0, sizeof info);
+    CHECK_EQ(bzna_batch_describe(batch, &info, sizeof info), BZNA_OK);
+    while (r->c.last_batch == BZNA_LAST_DROP ? left < step : left == 0) {
+        r->epoch++;
+        r->position = r->number = 0;
+        left = count;
+    }
+    last = r->c.last_batch == BZNA_LAST_DROP ? left < 2 * step : left <= step;
+    while (real < r->c.batch_size && r->position + r->c.rank + (uint64_t)real * r->c.world_size < count)
+        real++;
+    CHECK(r->epoch < r->end_epoch);
+    CHECK_EQ(info.epoch, r->epoch);
+    CHECK_EQ(info.batch, r->number);
+    CHECK_EQ(info.position, r->position + r->c.rank);
+    CHECK_EQ(info.count, real);
+    CHECK_EQ(info.last_of_epoch, last);
+    CHECK_EQ(info.shape[0], r->c.last_batch == BZNA_LAST_PAD ? r->c.batch_size : real);
+    CHECK(info.shape[1] == 3 && info.shape[2] == r->c.height && info.shape[3] == r->c.width);
+    CHECK_EQ(info.data_bytes, (uint64_t)info.shape[0] * 3 * r->c.height * r->c.width * sizeof(float));
+    CHECK(info.device == -1 && info.stream == NULL && info.dtype == BZNA_DTYPE_FLOAT32 && info.layout == BZNA_LAYOUT_NCHW);
+    CHECK_EQ((uintptr_t)info.data % 64, 0);
+    for (uint32_t slot = 0; slot < info.shape[0]; slot++) {
+        uint64_t position = (r->position + r->c.rank + (uint64_t)slot * r->c.world_size) % count;    /* padding begins the order anew */
+        uint64_t index = r->c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.seed, r->epoch, count, position) : position;
+        if (!slot_is_right(r, &info, slot, r->epoch, index)) {
+            test_failures++;
+            printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels\n", (int)info.epoch, (int)info.batch, (int)slot,
+                   (int)info.indices[slot], (int)index, (long long)info.targets[slot], (int)info.status[slot]);
+        }
+        failed += slot < real && info.status[slot] < 0;
+        if (slot < real && r->seen)
+            r->seen[index]++;
+    }
+    CHECK_EQ(info.failed, failed);
+    r->position += step;
+    r->number++;
+    if (last) {
+        r->epoch++;
+        r->position = r->number = 0;
+    }
+}
+
+/* Takes up to n batches, or all to the end, and checks each. Returns how many came. */
+static uint64_t walk(bzna_loader *loader, run *r, uint64_t n)
+{
+    uint64_t taken = 0;
+    int failures = test_failures;
+    while (taken < n && test_failures == failures) {
+        bzna_batch *batch = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_status status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e);
+        if (status == BZNA_END) {
+            CHECK(batch == NULL);
+            break;
+        }
+        if (status != BZNA_OK) {
+            test_failures++;
+            printf("  next: %s\n", e.message);
+            break;
+        }
+        run_check(r, batch);
+        CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        taken++;
+    }
+    return taken;
+}
+
+static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c)
+{
+    bzna_loader *loader = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    if (bzna_loader_open(context, dataset, c, &loader, &e) != BZNA_OK) {
+        printf("  open: %s\n", e.message);
+        exit(1);
+    }
+    return loader;
+}
+
+/* Opens, walks to the end, closes. Returns the number of batches. */
+static uint64_t walk_all(bzna_dataset *dataset, const archive *a, const bzna_loader_config *c)
+{
+    run r = run_of(a, c);
+    bzna_loader *loader = open_loader(dataset, c);
+    uint64_t batches = walk(loader, &r, UINT64_MAX);
+    CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+    return batches;
+}
+
+static bzna_batch *next_batch(bzna_loader *loader)
+{
+    bzna_batch *batch = NULL;
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+    return batch;
+}
+
+static bzna_batch_info info_of(const bzna_batch *batch)
+{
+    bzna_batch_info info;
+    memset(&info, 0, sizeof info);
+    bzna_batch_describe(batch, &info, sizeof info);
+    return info;
+}
+
+/* ---- The same bytes ----------------------------------------------------------------------------------------------------- */
+
+/* Everything a run delivers, one behind the other. */
+static uint64_t dump(bzna_dataset *dataset, const bzna_loader_config *c, uint8_t *out, uint64_t capacity)
+{
+    bzna_loader *loader = open_loader(dataset, c);
+    bzna_batch *batch;
+    uint64_t at = 0;
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = info_of(batch);
+        uint64_t n = (uint64_t)info.shape[0];
+        if (at + info.data_bytes + 20 * n > capacity)
+            abort();
+        memcpy(out + at, info.data, (size_t)info.data_bytes);
+        at += info.data_bytes;
+        memcpy(out + at, info.targets, (size_t)(8 * n));
+        memcpy(out + at + 8 * n, info.indices, (size_t)(8 * n));
+        memcpy(out + at + 16 * n, info.status, (size_t)(4 * n));
+        at += 20 * n;
+        bzna_batch_release(batch);
+    }
+    bzna_loader_close(loader);
+    return at;
+}
+
+TEST(the_same_seed_gives_the_same_bytes_for_any_threads_readers_and_sources)
+{
+    enum { ROOM = 1 << 20 };
+    static uint8_t first[ROOM], other[ROOM];
+    static const struct { uint32_t threads, readers, in_flight, ahead; int delay, at_most, mapped; } ways[] = {
+        { 1, 1, 1, 1, 0, 0, 1 }, { 2, 1, 3, 0, 0, 0, 1 }, { 8, 4, 3, 0, 0, 0, 1 }, { 1, 4, 2, 40, 0, 0, 0 }, { 8, 1, 8, 3, 0, 777, 0 }, { 2, 2, 3, 0, 3000, 0, 0 },
+        { 8, 4, 3, 0, 3000, 0, 0 }, { 1, 3, 64, 0, 2000, 0, 0 },
+    };
+    FILE *file = fopen(TEST_BUILD "/tests/loader_mixed.bzna", "wb");
+    bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+    uint64_t size = 0;
+    REQUIRE(file != NULL);
+    CHECK_EQ(fwrite(mixed.bytes, 1, (size_t)mixed.size, file), mixed.size);
+    fclose(file);
+    c.epochs = 2;
+    c.last_batch = BZNA_LAST_PAD;
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        memory m;
+        bzna_dataset *dataset = NULL;
+        c.threads = ways[w].threads;
+        c.reader_threads = ways[w].readers;
+        c.batches_in_flight = ways[w].in_flight;
+        c.read_ahead = ways[w].ahead;
+        if (ways[w].mapped) {
+            REQUIRE(bzna_dataset_open(context, TEST_BUILD "/tests/loader_mixed.bzna", NULL, &dataset, NULL) == BZNA_OK);
+        } else {
+            dataset = open_archive(&m, &mixed);
+            m.delay_us = ways[w].delay;
+            m.at_most = (uint64_t)ways[w].at_most;
+        }
+        if (w == 0) {
+            size = dump(dataset, &c, first, ROOM);
+            CHECK_EQ(size, 2 * 6 * 7 * (SLOT * sizeof(float) + 20));
+        } else {
+            CHECK_EQ(dump(dataset, &c, other, ROOM), size);
+            CHECK(!memcmp(first, other, (size_t)size));
+        }
+        bzna_dataset_close(dataset);
+    }
+    c.seed++;                                               /* and another seed gives others */
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    CHECK_EQ(dump(dataset, &c, other, ROOM), size);
+    CHECK(memcmp(first, other, (size_t)size));
+    bzna_dataset_close(dataset);
+    remove(TEST_BUILD "/tests/loader_mixed.bzna");
+}
+
+TEST(every_slot_is_what_the_pure_functions_say)
+{
+    memory m;
+    const archive *archives[] = { &mixed, &h264 };
+    for (int k = 0; k < 2; k++) {
+        bzna_dataset *dataset = open_archive(&m, archives[k]);
+        bzna_loader_config c = config_of(4, BZNA_ORDER_SHUFFLE);
+        c.epochs = 2;
+        CHECK_EQ(walk_all(dataset, archives[k], &c), 2 * (archives[k]->count + 3) / 4);
+        c.warp = BZNA_WARP_CENTER_RESIZED_CROP;
+        c.warp_scale[0] = 0.875f;
+        c.flip_v = 0.25f;
+        for (int i = 0; i < 3; i++) {
+            c.mean[i] = 120 + (float)i;
+            c.std[i] = 57 + (float)i;
+            c.fill[i] = 10 * (float)i;
+        }
+        CHECK_EQ(walk_all(dataset, archives[k], &c), 2 * (archives[k]->count + 3) / 4);
+        c.warp = BZNA_WARP_SIMILARITY;                      /* turned pictures take the plain loop and show the fill colour */
+        c.warp_scale[0] = 0;
+        c.warp_degrees[0] = -180;
+        c.warp_degrees[1] = 180;
+        c.fill_space = BZNA_FILL_OUTPUT;
+        c.matrix = BZNA_MATRIX_BT709;
+        CHECK_EQ(walk_all(dataset, archives[k], &c), 2 * (archives[k]->count + 3) / 4);
+        bzna_dataset_close(dataset);
+    }
+}
+
+/* ---- Order, epochs, last batches ---------------------------------------------------------------------------------------- */
+
+TEST(sequential_order_is_the_files)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &quick);
+    bzna_loader_config c = config_of(16, BZNA_ORDER_SEQUENTIAL);
+    bzna_loader *loader = open_loader(dataset, &c);
+    uint64_t expected = 0;
+    bzna_batch *batch;
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = info_of(batch);
+        for (uint32_t i = 0; i < info.count; i++, expected++) {
+            CHECK_EQ(info.indices[i], expected);
+            CHECK_EQ(info.targets[i], target_of(&quick, expected));
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(expected, quick.count);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_shuffle_takes_each_sample_once_an_epoch_and_each_epoch_another_order)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &quick);
+    bzna_loader_config c = config_of(32, BZNA_ORDER_SHUFFLE);
+    static uint64_t orders[3][512];
+    static uint8_t seen[3][512];
+    bzna_loader *loader;
+    bzna_batch *batch;
+    uint64_t at[3] = { 0, 0, 0 };
+    memset(seen, 0, sizeof seen);
+    c.epochs = 3;
+    loader = open_loader(dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = info_of(batch);
+        REQUIRE(info.epoch < 3);
+        for (uint32_t i = 0; i < info.count; i++) {
+            seen[info.epoch][info.indices[i]]++;
+            orders[info.epoch][at[info.epoch]++] = info.indices[i];
+        }
+        bzna_batch_release(batch);
+    }
+    for (uint64_t i = 0; i < quick.count; i++)
+        CHECK(seen[0][i] == 1 && seen[1][i] == 1 && seen[2][i] == 1);
+    for (int a = 0; a < 3; a++) {
+        int same = 0, stayed = 0;
+        for (uint64_t i = 0; i < quick.count; i++) {
+            same += orders[a][i] == orders[(a + 1) % 3][i];
+            stayed += orders[a][i] == i;
+        }
+        CHECK(same < 12 && stayed < 12);
+    }
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(last_batches_are_partial_dropped_or_padded)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);       /* 40 samples */
+    static const uint32_t sizes[] = { 1, 3, 8, 39, 40, 41, 100 };
+    static const uint64_t expected[3][7] = { { 40, 14, 5, 2, 1, 1, 1 }, { 40, 13, 5, 1, 1, 0, 0 }, { 40, 14, 5, 2, 1, 1, 1 } };
+    for (uint32_t policy = 0; policy < 3; policy++)
+        for (size_t s = 0; s < COUNT(sizes); s++) {
+            bzna_loader_config c = config_of(sizes[s], s % 2 ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL);
+            bzna_loader_info info;
+            bzna_loader *loader = NULL;
+            bzna_error e = { .struct_size = sizeof e };
+            run r;
+            c.last_batch = policy;
+            c.epochs = 2;
+            if (expected[policy][s] == 0) {
+                CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+                CHECK(loader == NULL);
+                CHECK_CONTAINS(e.message, "loader_config.last_batch");
+                continue;
+            }
+            loader = open_loader(dataset, &c);
+            CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+            CHECK_EQ(info.batches_per_epoch, expected[policy][s]);
+            CHECK_EQ(info.samples_per_epoch, policy == BZNA_LAST_DROP ? expected[policy][s] * sizes[s] : 40);
+            r = run_of(&mixed, &c);
+            CHECK_EQ(walk(loader, &r, UINT64_MAX), 2 * expected[policy][s]);
+            bzna_loader_close(loader);
+        }
+    bzna_dataset_close(dataset);
+}
+
+TEST(padding_repeats_the_start_of_the_epochs_order)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(100, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader;
+    bzna_batch *batch;
+    bzna_batch_info info;
+    c.last_batch = BZNA_LAST_PAD;
+    loader = open_loader(dataset, &c);
+    batch = next_batch(loader);
+    info = info_of(batch);
+    CHECK(info.count == 40 && info.shape[0] == 100 && info.failed == 0);
+    for (uint32_t i = 40; i < 100; i++) {                   /* twice around, and half */
+        CHECK_EQ(info.indices[i], info.indices[i - 40]);
+        CHECK_EQ(info.targets[i], info.targets[i - 40]);
+        CHECK_EQ(info.status[i], BZNA_OK);
+        CHECK(!memcmp((float *)info.data + i * SLOT, (float *)info.data + (i - 40) * SLOT, SLOT * sizeof(float)));
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(samples_without_a_target_say_so)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &h264);        /* 12 of 20 have one */
+    bzna_loader_config c = config_of(20, BZNA_ORDER_SEQUENTIAL);
+    bzna_loader *loader = open_loader(dataset, &c);
+    bzna_batch *batch = next_batch(loader);
+    bzna_batch_info info = info_of(batch);
+    for (uint64_t i = 0; i < 20; i++)
+        CHECK_EQ(info.targets[i], i < 12 ? target_of(&h264, i) : -1);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(epochs_follow_each_other_and_then_it_ends_for_good)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(17, BZNA_ORDER_SHUFFLE);
+    bzna_batch *batch;
+    bzna_loader *loader;
+    run r;
+    c.first_epoch = 5;
+    c.epochs = 4;
+    loader = open_loader(dataset, &c);
+    r = run_of(&mixed, &c);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 12);
+    CHECK_EQ(r.epoch, 9);
+    for (int i = 0; i < 3; i++) {
+        batch = (bzna_batch *)&m;
+        CHECK_EQ(bzna_loader_next(loader, i ? 0 : BZNA_WAIT_FOREVER, &batch, NULL), BZNA_END);
+        CHECK(batch == NULL);
+    }
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(endless_epochs_go_on)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(40, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader;
+    run r;
+    c.epochs = BZNA_EPOCHS_ENDLESS;
+    c.first_epoch = UINT64_MAX - 4;                         /* until numbers end */
+    loader = open_loader(dataset, &c);
+    r = run_of(&mixed, &c);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 4);
+    CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+    r.epoch = 0;
+    r.position = r.number = 0;
+    CHECK_EQ(walk(loader, &r, 7), 7);
+    CHECK_EQ(r.epoch, 7);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Loans, waiting, stopping ------------------------------------------------------------------------------------------- */
+
+TEST(several_batches_on_loan_stay_as_they_are_and_come_back_in_any_order)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_batch *loans[3], *batch;
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader *loader;
+    run r, again;
+    c.epochs = 3;
+    loader = open_loader(dataset, &c);
+    r = run_of(&mixed, &c);
+    for (int round = 0; round < 8; round++) {
+        static const int orders[4][3] = { { 0, 1, 2 }, { 2, 1, 0 }, { 1, 2, 0 }, { 1, 0, 2 } };
+        again = r;
+        for (int i = 0; i < 3; i++) {
+            loans[i] = next_batch(loader);
+            REQUIRE(loans[i] != NULL);
+            run_check(&r, loans[i]);
+        }
+        for (int wait = 0; wait < 3; wait++) {
+            CHECK_EQ(bzna_loader_next(loader, wait == 0 ? 0 : wait == 1 ? 1000000 : BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_STATE);
+            CHECK(batch == NULL);
+            CHECK_CONTAINS(e.message, "all 3 batches are on loan");
+        }
+        sleep_us(1000);
+        for (int i = 0; i < 3; i++)                         /* untouched by what is decoded meanwhile */
+            run_check(&again, loans[i]);
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(bzna_batch_release(loans[orders[round % 4][i]]), BZNA_OK);
+    }
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_END);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_batch_is_released_once)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader = open_loader(dataset, &c);
+    bzna_batch *batch = next_batch(loader);
+    m.blocked = 1;
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);
+    CHECK_EQ(bzna_batch_release(NULL), BZNA_OK);
+    m.blocked = 0;
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(polling_and_timeouts_give_again)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_batch *batch = (bzna_batch *)&m;
+    bzna_loader *loader;
+    uint64_t start;
+    run r = run_of(&mixed, &c);
+    m.blocked = 1;
+    loader = open_loader(dataset, &c);
+    start = bzi_os_now_ns();
+    CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_AGAIN);
+    CHECK(batch == NULL);
+    CHECK(bzi_os_now_ns() - start < 1000000000u);
+    start = bzi_os_now_ns();
+    CHECK_EQ(bzna_loader_next(loader, 60000000, &batch, NULL), BZNA_AGAIN);
+    CHECK(bzi_os_now_ns() - start >= 60000000 && bzi_os_now_ns() - start < 3000000000u);
+    m.blocked = 0;
+    CHECK_EQ(bzna_loader_next(loader, INT64_MAX, &batch, NULL), BZNA_OK);        /* a deadline far beyond */
+    run_check(&r, batch);
+    bzna_batch_release(batch);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 7);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+typedef struct waiter {
+    bzna_loader *loader;
+    pthread_t    thread;
+    atomic_int   begun, ended;
+    bzna_status  status;
+    bzna_batch  *batch;
+} waiter;
+
+static void *wait_in_next(void *argument)
+{
+    waiter *w = argument;
+    w->begun = 1;
+    w->status = bzna_loader_next(w->loader, BZNA_WAIT_FOREVER, &w->batch, NULL);
+    w->ended = 1;
+    return NULL;
+}
+
+/* Returns when the thread is in next, as the loader sees it. */
+static void waiter_start(waiter *w, bzna_loader *loader)
+{
+    memset(w, 0, sizeof *w);
+    w->loader = loader;
+    pthread_create(&w->thread, NULL, wait_in_next, w);
+    for (;;) {
+        uint32_t waiting;
+        bzi_os_lock(&loader->mutex);
+        waiting = loader->waiting;
+        bzi_os_unlock(&loader->mutex);
+        if (waiting)
+            break;
+        sleep_us(200);
+    }
+}
+
+static int waiter_ends_within(waiter *w, int ms)
+{
+    for (int i = 0; i < ms && !w->ended; i++)
+        sleep_us(1000);
+    return w->ended;
+}
+
+TEST(stop_ends_a_waiting_next_at_once_and_until_reset)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_batch *batch;
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader *loader;
+    waiter w;
+    run r = run_of(&mixed, &c);
+    m.blocked = 1;
+    loader = open_loader(dataset, &c);
+    waiter_start(&w, loader);
+    sleep_us(5000);
+    CHECK(!w.ended);
+    CHECK_EQ(bzna_loader_next(loader, 0, &batch, &e), BZNA_E_STATE);              /* one thread waits at a time */
+    CHECK_CONTAINS(e.message, "another thread");
+    CHECK_EQ(bzna_loader_reset(loader, 0, &e), BZNA_E_STATE);
+    CHECK_CONTAINS(e.message, "waiting");
+    CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+    CHECK(waiter_ends_within(&w, 2000));                    /* though the reader is still blocked */
+    pthread_join(w.thread, NULL);
+    CHECK_EQ(w.status, BZNA_E_STOPPED);
+    CHECK(w.batch == NULL);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_STOPPED);
+    CHECK_EQ(bzna_loader_next(loader, 0, &batch, &e), BZNA_E_STOPPED);
+    CHECK_CONTAINS(e.message, "stopped");
+    m.blocked = 0;
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_E_STOPPED);
+    CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 8);
+    CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);            /* after the end, too */
+    CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_E_STOPPED);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Reset, save, restore ----------------------------------------------------------------------------------------------- */
+
+TEST(reset_goes_to_the_start_of_any_epoch)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(6, BZNA_ORDER_SHUFFLE);
+    static const uint64_t epochs[] = { 0, 3, 1, 1, 1ull << 40, 0, 2 };
+    bzna_loader *loader;
+    c.epochs = 2;
+    loader = open_loader(dataset, &c);
+    for (size_t k = 0; k < COUNT(epochs); k++)
+        for (uint64_t before = 0; before < 20; before += 3) {        /* from any place, the end included; with a batch kept */
+            run r = run_of(&mixed, &c);
+            bzna_batch *kept;
+            CHECK_EQ(bzna_loader_reset(loader, epochs[k], NULL), BZNA_OK);
+            r.epoch = epochs[k];
+            r.end_epoch = r.epoch + 2;
+            CHECK_EQ(walk(loader, &r, before), bzi_min(before, 14));
+            if (before >= 14)
+                continue;
+            run again = r;
+            kept = next_batch(loader);
+            run_check(&r, kept);
+            CHECK_EQ(bzna_loader_reset(loader, epochs[k] + 1, NULL), BZNA_OK);
+            r.epoch = epochs[k] + 1;
+            r.end_epoch = r.epoch + 2;
+            r.position = r.number = 0;
+            CHECK_EQ(walk(loader, &r, 2), 2);
+            run_check(&again, kept);                        /* batches already delivered stay valid */
+            CHECK_EQ(bzna_batch_release(kept), BZNA_OK);
+        }
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+static bzna_loader_state state_of(bzna_loader *loader)
+{
+    bzna_loader_state state;
+    CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+    return state;
+}
+
+/* Positions the model where a state says, with the rest of a config. */
+static run run_from(const archive *a, const bzna_loader_config *c, const bzna_loader_state *state)
+{
+    run r = run_of(a, c);
+    r.c.seed = state->seed;
+    r.epoch = state->epoch;
+    r.position = state->position;
+    r.end_epoch = state->end_epoch;
+    return r;
+}
+
+TEST(a_run_goes_on_from_any_state_with_other_threads_and_batches)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(6, BZNA_ORDER_SHUFFLE), other = config_of(9, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader, *second;
+    c.epochs = 2;
+    other.seed = 1;                                         /* seed and epochs come from the state */
+    other.epochs = 9;
+    other.first_epoch = 100;
+    other.threads = 5;
+    other.reader_threads = 2;
+    loader = open_loader(dataset, &c);
+    second = open_loader(dataset, &other);
+    for (uint64_t cut = 0; cut <= 14; cut++) {
+        bzna_loader_state state, restored;
+        uint8_t seen[2][40] = { { 0 }, { 0 } };
+        run r = run_of(&mixed, &c);
+        CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+        r.seen = seen[0];
+        for (uint64_t i = 0; i < cut; i++) {
+            r.seen = seen[r.epoch];
+            walk(loader, &r, 1);
+        }
+        state = state_of(loader);
+        CHECK_EQ(state.epoch, r.epoch);
+        CHECK_EQ(state.position, r.position);
+        CHECK_EQ(bzna_loader_restore(second, &state, NULL), BZNA_OK);
+        restored = state_of(second);
+        CHECK(!memcmp(&state, &restored, sizeof state));
+        r = run_from(&mixed, &other, &state);
+        for (;;) {
+            r.seen = r.epoch < 2 ? seen[r.epoch] : NULL;
+            if (!walk(second, &r, 1))
+                break;
+        }
+        CHECK(r.epoch == 2 || cut == 14);
+        for (int i = 0; i < 40; i++)                        /* both parts together: each sample once an epoch */
+            CHECK(seen[0][i] == 1 && seen[1][i] == 1);
+    }
+    bzna_loader_close(loader);
+    bzna_loader_close(second);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_state_is_that_of_the_last_delivered_batch_not_of_what_is_read_ahead)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader;
+    bzna_loader_state state;
+    bzna_batch *batch;
+    c.batches_in_flight = 6;
+    loader = open_loader(dataset, &c);
+    for (int i = 0; i < 200 && m.reads < 20; i++)
+        sleep_us(5000);
+    state = state_of(loader);
+    CHECK(state.epoch == 0 && state.position == 0);
+    batch = next_batch(loader);
+    state = state_of(loader);                               /* on loan counts as delivered */
+    CHECK(state.epoch == 0 && state.position == 5);
+    bzna_batch_release(batch);
+    bzna_loader_stop(loader);
+    state = state_of(loader);
+    CHECK(state.position == 5);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_state_restored_in_a_world_of_another_size_leaves_nothing_out)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    for (uint32_t policy = 0; policy < 3; policy += 2)
+        for (uint64_t cut = 0; cut < 4; cut++) {
+            uint8_t seen[40] = { 0 };
+            bzna_loader_state state;
+            memset(&state, 0, sizeof state);
+            for (uint32_t rank = 0; rank < 2; rank++) {     /* two ranks of five a batch, up to the cut */
+                bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+                bzna_loader_state here;
+                c.rank = rank;
+                c.world_size = 2;
+                c.last_batch = policy;
+                bzna_loader *loader = open_loader(dataset, &c);
+                run r = run_of(&mixed, &c);
+                r.seen = seen;
+                CHECK_EQ(walk(loader, &r, cut), cut);
+                here = state_of(loader);
+                CHECK(rank == 0 || !memcmp(&here, &state, sizeof state));        /* all ranks save the same */
+                state = here;
+                bzna_loader_close(loader);
+            }
+            for (uint32_t rank = 0; rank < 3; rank++) {     /* three ranks of four go on */
+                bzna_loader_config c = config_of(4, BZNA_ORDER_SHUFFLE);
+                c.rank = rank;
+                c.world_size = 3;
+                c.last_batch = policy;
+                c.threads = 1;
+                bzna_loader *loader = open_loader(dataset, &c);
+                run r = run_from(&mixed, &c, &state);
+                r.seen = seen;
+                CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
+                CHECK_EQ(walk(loader, &r, UINT64_MAX), (40 - cut * 10 + 11) / 12);
+                bzna_loader_close(loader);
+            }
+            for (int i = 0; i < 40; i++)
+                CHECK_EQ(seen[i], 1);
+        }
+    bzna_dataset_close(dataset);
+}
+
+TEST(states_of_other_datasets_or_orders_and_damaged_ones_are_refused)
+{
+    memory m, n;
+    bzna_dataset *dataset = open_archive(&m, &mixed), *another = open_archive(&n, &quick);
+    bzna_loader_config c = config_of(6, BZNA_ORDER_SHUFFLE), sequential = config_of(6, BZNA_ORDER_SEQUENTIAL);
+    bzna_loader *loader = open_loader(dataset, &c), *other_data = open_loader(another, &c), *other_order = open_loader(dataset, &sequential);
+    bzna_loader_state state, bad;
+    bzna_error e = { .struct_size = sizeof e };
+    run r = run_of(&mixed, &c);
+    walk(loader, &r, 2);
+    state = state_of(loader);
+    CHECK_EQ(bzna_loader_restore(other_data, &state, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "state.fingerprint");
+    CHECK_EQ(bzna_loader_restore(other_order, &state, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "state.order");
+    for (size_t byte = 0; byte < sizeof state; byte++)
+        for (int bit = 0; bit < 8; bit++) {
+            bad = state;
+            ((uint8_t *)&bad)[byte] = (uint8_t)(((uint8_t *)&bad)[byte] ^ 1 << bit);
+            CHECK_EQ(bzna_loader_restore(loader, &bad, &e), BZNA_E_ARGUMENT);
+        }
+    CHECK_CONTAINS(e.message, "state.check");
+    bad = state;
+    bad.position = 41;                                      /* a state that someone made, with the right check */
+    bad.check = bzi_loader_state_check(&bad);
+    CHECK_EQ(bzna_loader_restore(loader, &bad, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "state.position");
+    CHECK_EQ(bzna_loader_restore(loader, NULL, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_restore(NULL, &state, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_save(loader, &state, sizeof state - 1), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_loader_save(loader, NULL, sizeof state), BZNA_E_ARGUMENT);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 5);              /* and the loader goes on as if nothing had been asked */
+    bzna_loader_close(loader);
+    bzna_loader_close(other_data);
+    bzna_loader_close(other_order);
+    bzna_dataset_close(dataset);
+    bzna_dataset_close(another);
+}
+
+/* ---- Shards ------------------------------------------------------------------------------------------------------------- */
+
+TEST(all_ranks_together_see_each_sample_once)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    static const uint32_t worlds[] = { 2, 3, 7, 64 };
+    for (uint32_t policy = 0; policy < 3; policy++)
+        for (size_t w = 0; w < COUNT(worlds); w++) {
+            uint8_t seen[40] = { 0 };
+            uint64_t batches = 0, real = 0, total = 0;
+            if (policy == BZNA_LAST_DROP && 4 * worlds[w] > 40)
+                continue;
+            for (uint32_t rank = 0; rank < worlds[w]; rank++) {
+                bzna_loader_config c = config_of(4, BZNA_ORDER_SHUFFLE);
+                bzna_loader_info info;
+                uint64_t here;
+                c.rank = rank;
+                c.world_size = worlds[w];
+                c.last_batch = policy;
+                bzna_loader *loader = open_loader(dataset, &c);
+                run r = run_of(&mixed, &c);
+                r.seen = seen;
+                here = walk(loader, &r, UINT64_MAX);
+                CHECK(rank == 0 || here == batches);
+                batches = here;
+                CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+                CHECK_EQ(info.batches_per_epoch, here);
+                total += info.samples_per_epoch;
+                bzna_loader_close(loader);
+            }
+            for (int i = 0; i < 40; i++) {
+                CHECK(seen[i] == 1 || (policy == BZNA_LAST_DROP && seen[i] == 0));
+                real += seen[i];
+            }
+            CHECK_EQ(real, policy == BZNA_LAST_DROP ? batches * 4 * worlds[w] : 40);
+            CHECK_EQ(total, real);
+        }
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Samples that fail -------------------------------------------------------------------------------------------------- */
+
+/* Where the access unit of a sample lies. */
+static bzna_image image_at(bzna_dataset *dataset, uint64_t index)
+{
+    bzna_image image = { .struct_size = sizeof image };
+    require(bzna_dataset_image(dataset, index, NULL, NULL, 0, &image, NULL), "image");
+    return image;
+}
+
+static void find_error(bzna_loader *loader, uint64_t index, bzna_error *e)
+{
+    bzna_batch *batch;
+    memset(e, 0, sizeof *e);
+    e->struct_size = sizeof *e;
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = info_of(batch);
+        for (uint32_t i = 0; i < info.shape[0]; i++) {
+            bzna_error other = { .struct_size = sizeof other };
+            CHECK_EQ(bzna_batch_error(batch, i, info.indices[i] == index ? e : &other), info.status[i]);
+            CHECK(info.indices[i] == index || (other.status == 0 && other.message[0] == 0));
+        }
+        CHECK_EQ(bzna_batch_error(batch, (uint32_t)info.shape[0], e->message[0] ? NULL : e), BZNA_E_RANGE);
+        bzna_batch_release(batch);
+    }
+}
+
+TEST(a_corrupt_sample_costs_its_own_slot_and_no_other)
+{
+    enum { BAD = 23 };
+    memory m;
+    bzna_dataset *clean = open_archive(&m, &mixed);
+    bzna_image image = image_at(clean, BAD);
+    uint8_t *bytes = malloc((size_t)mixed.size);
+    static const char *const parts[] = { "the access unit: a NAL unit is longer", "no picture", "no moov box" };
+    static const bzna_status statuses[] = { BZNA_E_BOX, BZNA_E_DECODE, BZNA_E_BOX };
+    REQUIRE(bytes != NULL);
+    for (int kind = 0; kind < 3; kind++)
+        for (int fill = 0; fill < 3; fill++)
+            for (uint32_t policy = 0; policy < 3; policy += 2) {
+                bzna_loader_config c = config_of(9, BZNA_ORDER_SHUFFLE);
+                memory broken;
+                bzna_dataset *dataset;
+                bzna_loader *loader;
+                bzna_error e;
+                run r;
+                memcpy(bytes, mixed.bytes, (size_t)mixed.size);
+                if (kind == 0) {
+                    bytes[image.data_offset] = 0xff;
+                } else if (kind == 1) {                     /* every unit becomes an access unit delimiter */
+                    for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size; at += 4 + bzi_be32(bytes + at))
+                        bytes[at + 4] = 0x46;
+                } else {
+                    for (uint64_t at = image.data_offset; at + 4 < image.data_offset + 40000 && at + 4 < mixed.size; at++)
+                        if (!memcmp(bytes + at, "moov", 4)) {
+                            memcpy(bytes + at, "free", 4);
+                            break;
+                        }
+                }
+                c.last_batch = policy;
+                if (fill > 0)
+                    for (int i = 0; i < 3; i++) {
+                        c.fill[i] = 30 + 7 * (float)i;
+                        c.mean[i] = 120 + (float)i;
+                        c.std[i] = 55 + (float)i;
+                    }
+                c.fill_space = fill == 2 ? BZNA_FILL_OUTPUT : BZNA_FILL_RGB;
+                memset(&broken, 0, sizeof broken);
+                broken.bytes = bytes;
+                broken.size = mixed.size;
+                dataset = open_memory(context, &broken);
+                loader = open_loader(dataset, &c);
+                r = run_of(&mixed, &c);
+                r.bad_index = BAD;
+                r.bad_status = statuses[kind];
+                CHECK_EQ(walk(loader, &r, UINT64_MAX), 5);  /* every other slot is what it is in a clean run, to the bit */
+                CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+                find_error(loader, BAD, &e);
+                CHECK_EQ(e.status, statuses[kind]);
+                CHECK_CONTAINS(e.message, "memory.bzna: ");
+                CHECK_CONTAINS(e.message, "sample 23: ");
+                CHECK_CONTAINS(e.message, parts[kind]);
+                bzna_loader_close(loader);
+                bzna_dataset_close(dataset);
+            }
+    free(bytes);
+    bzna_dataset_close(clean);
+}
+
+/* Damage that may or may not be noticed: the loader then says what a decoder without a past says. */
+TEST(damage_in_a_slice_has_the_same_outcome_in_a_loader_as_alone)
+{
+    enum { BAD = 6 };
+    memory m;
+    bzna_dataset *clean = open_archive(&m, &mixed);
+    bzna_image image = image_at(clean, BAD);
+    uint8_t *bytes = malloc((size_t)mixed.size), *buffer = malloc((size_t)mixed.size);
+    int failed = 0;
+    REQUIRE(bytes != NULL && buffer != NULL);
+    for (uint64_t k = 0; k < 24; k++) {
+        bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
+        bzna_image whole = { .struct_size = sizeof whole };
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzna_output output = { .struct_size = sizeof output, .width = WIDTH, .height = HEIGHT };
+        bzna_decoder *decoder = NULL;
+        bzna_transform t;
+        memory broken;
+        bzna_dataset *dataset;
+        bzna_loader *loader;
+        bzna_batch *batch;
+        bzna_status alone;
+        float expected[SLOT];
+        memcpy(bytes, mixed.bytes, (size_t)mixed.size);
+        for (uint64_t at = 8 + k; at < image.data_size; at += 60)
+            bytes[image.data_offset + at] ^= (uint8_t)(1 + k * 9);
+        memset(&broken, 0, sizeof broken);
+        broken.bytes = bytes;
+        broken.size = mixed.size;
+        dataset = open_memory(context, &broken);
+        c.warp = BZNA_WARP_NONE;
+        c.flip_h = 0;
+        c.threads = 1;
+        require(bzna_decoder_open(context, &decoder, NULL), "decoder");
+        require(bzna_dataset_image(dataset, BAD, NULL, buffer, (size_t)mixed.size, &whole, NULL), "image");
+        alone = bzna_decoder_decode(decoder, &whole, &picture, NULL);
+        loader = open_loader(dataset, &c);
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            bzna_batch_info info = info_of(batch);
+            run r = run_of(&mixed, &c);
+            for (uint32_t i = 0; i < info.shape[0]; i++) {
+                const float *data = (const float *)info.data + i * SLOT;
+                if (info.indices[i] != BAD) {
+                    CHECK(slot_is_right(&r, &info, i, 0, info.indices[i]));
+                    continue;
+                }
+                CHECK_EQ(info.status[i], alone);
+                failed += alone < 0;
+                if (alone < 0) {
+                    CHECK(is_filled(&c, data));
+                    continue;
+                }
+                bzna_transform_init(&t, sizeof t);
+                t.homography[2] = (picture.width - WIDTH) / 2.0;
+                t.homography[5] = (picture.height - HEIGHT) / 2.0;
+                CHECK_EQ(bzna_picture_render(&picture, &t, &output, expected, sizeof expected, NULL), BZNA_OK);
+                CHECK(!memcmp(expected, data, sizeof expected));
+            }
+            bzna_batch_release(batch);
+        }
+        bzna_loader_close(loader);
+        bzna_decoder_close(decoder);
+        bzna_dataset_close(dataset);
+    }
+    CHECK(failed > 0);
+    free(bytes);
+    free(buffer);
+    bzna_dataset_close(clean);
+}
+
+TEST(a_read_that_fails_costs_its_own_sample)
+{
+    enum { BAD = 11 };
+    static const struct { int64_t result; bzna_status status; int32_t native; const char *part; } ways[] = {
+        { -5, BZNA_E_IO, -5, "failed with -5" }, { 0, BZNA_E_TRUNCATED, 0, "too early" }, { INT64_MAX, BZNA_E_CALLBACK, 0, "read_at returned" },
+        { INT64_MIN, BZNA_E_IO, -1, "failed with" },
+    };
+    for (size_t k = 0; k < COUNT(ways); k++) {
+        memory m;
+        bzna_dataset *dataset = open_archive(&m, &mixed);
+        bzna_image image = image_at(dataset, BAD);
+        bzna_loader_config c = config_of(9, BZNA_ORDER_SHUFFLE);
+        bzna_loader *loader;
+        bzna_error e;
+        run r = run_of(&mixed, &c);
+        m.broken_from = image.data_offset;
+        m.broken_to = image.data_offset + 1;
+        m.broken_result = ways[k].result;
+        r.bad_index = BAD;
+        r.bad_status = ways[k].status;
+        loader = open_loader(dataset, &c);
+        CHECK_EQ(walk(loader, &r, UINT64_MAX), 5);
+        bzna_loader_reset(loader, 0, NULL);
+        find_error(loader, BAD, &e);
+        CHECK_EQ(e.status, ways[k].status);
+        CHECK_EQ(e.native_code, ways[k].native);
+        CHECK_CONTAINS(e.message, "memory.bzna: sample 11: ");
+        CHECK_CONTAINS(e.message, ways[k].part);
+        bzna_loader_reset(loader, 0, NULL);                 /* when reading works again, so does the sample */
+        m.broken_to = 0;
+        m.broken_from = UINT64_MAX;
+        bzna_loader_reset(loader, 1, NULL);
+        r.bad_index = UINT64_MAX;
+        r.epoch = 1;
+        r.end_epoch = 2;
+        r.position = r.number = 0;
+        CHECK_EQ(walk(loader, &r, UINT64_MAX), 5);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+    }
+}
+
+TEST(a_track_that_is_not_there_fails_every_sample_and_one_that_is_serves)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(40, BZNA_ORDER_SEQUENTIAL);
+    bzna_loader *loader;
+    bzna_batch *batch;
+    bzna_batch_info info;
+    bzna_error e = { .struct_size = sizeof e };
+    char name[16] = "bzna_input";
+    run r;
+    c.track = "no_such_track";
+    loader = open_loader(dataset, &c);
+    batch = next_batch(loader);
+    info = info_of(batch);
+    CHECK(info.count == 40 && info.failed == 40);
+    for (uint32_t i = 0; i < 40; i++)
+        CHECK(info.status[i] == BZNA_E_NOT_FOUND && is_filled(&c, (float *)info.data + i * SLOT));
+    CHECK_EQ(bzna_batch_error(batch, 3, &e), BZNA_E_NOT_FOUND);
+    CHECK_CONTAINS(e.message, "no_such_track");
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    c.track = name;
+    loader = open_loader(dataset, &c);
+    memset(name, 'x', sizeof name);                         /* the name was copied */
+    r = run_of(&mixed, &c);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 1);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
