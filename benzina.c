@@ -141,6 +141,20 @@ static void bzi_fourcc_text(uint32_t type, char text[5])
     text[4] = 0;
 }
 
+/* Cuts off a UTF-8 sequence that lost its end when the text was shortened. */
+static void bzi_text_trim(char *text)
+{
+    size_t size = strlen(text), lead = size;
+    unsigned char c;
+    while (lead && size - lead < 4 && ((unsigned char)text[lead - 1] & 0xc0) == 0x80)
+        lead--;
+    if (!lead)
+        return;
+    c = (unsigned char)text[--lead];
+    if (size - lead < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : c >= 0xc0 ? 2u : 1u))
+        text[lead] = 0;
+}
+
 /* Copies at most capacity - 1 bytes of text that may lack a NUL. */
 static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
 {
@@ -150,6 +164,8 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         n++;
     }
     dst[n] = 0;
+    if (n < size && src[n])
+        bzi_text_trim(dst);
 }
 
 static void bzi_string_copy(char *dst, size_t capacity, const char *src)
@@ -515,7 +531,8 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     err->fourcc = fourcc;
     err->native_code = native < INT32_MIN || native > INT32_MAX ? -1 : (int32_t)native;
     va_start(arguments, format);
-    vsnprintf(err->message, sizeof err->message, format, arguments);
+    if (vsnprintf(err->message, sizeof err->message, format, arguments) >= (int)sizeof err->message)
+        bzi_text_trim(err->message);
     va_end(arguments);
     return status;
 }
@@ -530,9 +547,12 @@ static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 /* Puts "name: " before the message; of a long name, its end. */
 static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
-    char message[sizeof err->message + 8];
+    char message[sizeof err->message + 128];
     size_t length = strlen(name);
-    snprintf(message, sizeof message, "%s%.96s: %.130s", length > 96 ? "..." : "", length > 96 ? name + length - 96 : name, err->message);
+    const char *end = length > 96 ? name + length - 96 : name;
+    while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
+        end++;                                              /* not in the middle of a character */
+    snprintf(message, sizeof message, "%s%s: %s", length > 96 ? "..." : "", end, err->message);
     bzi_string_copy(err->message, sizeof err->message, message);
     return err->status;
 }
@@ -687,7 +707,7 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
         bzi_os_in_callback--;
         if (n < 0)
-            return bzi_fail(err, BZNA_E_IO, offset + done, 0, n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
+            return bzi_fail(err, BZNA_E_IO, offset + done, 0, source->owns_file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
                             (unsigned long long)(size - done), (unsigned long long)(offset + done), (long long)n,
                             source->owns_file ? " (" : "", source->owns_file ? strerror((int)-n) : "", source->owns_file ? ")" : "");
         if (n == 0)
@@ -857,7 +877,7 @@ typedef struct bzi_track {
     uint32_t    entries;              /* sample entries seen; only the first is kept */
     uint32_t    width, height;        /* tkhd, whole pixels */
     uint32_t    frame_width, frame_height;
-    uint32_t    has_clap, has_sync;
+    uint32_t    has_clap, has_sync, sync_count;
     int32_t     clap[8];
     bzna_colour colour;
     bzi_span    config;               /* hvcC, avcC, av1C payload */
@@ -1089,9 +1109,11 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
 static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
-    (void)c;
+    bzi_track *track = bzi_movie_track(movie);
     (void)err;
-    bzi_movie_track(movie)->has_sync = 1;
+    bzi_cursor_take(c, 4);
+    track->sync_count = bzi_cursor_u32(c);
+    track->has_sync = 1;
     return BZNA_OK;
 }
 
@@ -1443,6 +1465,13 @@ static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
     return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
 }
 
+/* A picture that a decoder can start with. */
+static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
+{
+    uint32_t type = codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63u : nal.data[0] & 31u;
+    return codec == BZNA_CODEC_H265 ? type >= 16 && type <= 21 : type == 5;
+}
+
 /* --- Sequence parameter sets: what container, decoder and kernel must agree on --- */
 
 typedef struct bzi_sps {
@@ -1767,6 +1796,8 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_sps *sps, bzna_err
         return bzi_image_fail_nals(&n, err);
     if (got == 0)
         return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
+    if (!bzi_nal_starts_stream(image->codec, nal))
+        return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
     if (!found.data)
         return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence parameter set");
     if (!bzi_sps_read(image->codec, found, sps))
@@ -2039,15 +2070,14 @@ static bzna_status bzi_dataset_index(bzna_dataset *dataset, const char *split, b
     dataset->filename = bzi_movie_find_split(movie, "bzna_fname", split);
     if (dataset->input < 0 && split)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%.12s\"", split);
-    if (dataset->input < 0) {
+    if (dataset->input < 0)
         dataset->input = bzi_movie_find(movie, NULL);
-        dataset->is_video = 1;
-    }
     if (dataset->input < 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
     if (movie->tracks[dataset->input].table.sample_count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)dataset->input, movie->tracks[dataset->input].name);
-    if (dataset->is_video && movie->tracks[dataset->input].has_sync)
+    dataset->is_video = movie->tracks[dataset->input].handler == BZI_FOURCC('v', 'i', 'd', 'e');
+    if (dataset->is_video && movie->tracks[dataset->input].has_sync && movie->tracks[dataset->input].sync_count < movie->tracks[dataset->input].table.sample_count)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone", (int)dataset->input);
     if ((status = bzi_dataset_index_track(dataset, dataset->input, err)) != BZNA_OK ||
         (status = bzi_dataset_index_track(dataset, dataset->target, err)) != BZNA_OK ||
@@ -2495,13 +2525,6 @@ static int bzi_coded_has(const bzi_coded *coded, uint32_t kind)
         if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind)
             return 1;
     return 0;
-}
-
-/* A picture that a decoder can start with. */
-static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
-{
-    uint32_t type = codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63u : nal.data[0] & 31u;
-    return codec == BZNA_CODEC_H265 ? type >= 16 && type <= 21 : type == 5;
 }
 
 /* Units that a decoder has no use for in a picture that stands alone: delimiters, ends, filler, encoders' banners. */
@@ -3507,6 +3530,8 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
 {
     *crop_width = width;
     *crop_height = height;
+    if (!(ratio[0] > 0))
+        return;
     if (width / height < ratio[0])
         *crop_height = fmax(1, floor(width / ratio[0] + 0.5));
     else if (width / height > ratio[1])
@@ -3745,94 +3770,33 @@ static bzi_kernel_output bzi_output_nchw(uint32_t width, uint32_t height)
 
 /* ==== 14. Software decode ================================================================================================
  * Calls: rooms 1-7. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across samples. Results
- * must not depend on what was decoded before, so: parameter sets travel with each picture and slices may only use those; the decoder is
- * flushed in between; frame memory is cleared, because H.265 slices that end early leave pixels unwritten and nobody says so. */
+ * must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are damaged, so a context only ever sees
+ * one content of parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not. It is
+ * flushed between pictures, and frame memory is cleared, because H.265 slices that end early leave pixels unwritten and nobody says so. */
+
+#define BZI_SOFTWARE_CODECS 8         /* contexts of a thread: as many frame sizes or encoders may alternate without opening one anew */
+
+#ifndef BENZINA_NO_AVCODEC
+typedef struct bzi_software_codec {
+    AVCodecContext *context;          /* NULL: free */
+    bzi_buffer      key;              /* codec and parameter sets, as bzi_software_key writes them */
+    uint64_t        key_size;
+    uint64_t        used;             /* when, by bzi_software.clock */
+} bzi_software_codec;
+#endif
 
 typedef struct bzi_software {
     const bzi_memory *memory;
     uint32_t          max_edge_px;
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
 #ifndef BENZINA_NO_AVCODEC
-    AVCodecContext   *codecs[2];      /* H.264, H.265 */
+    bzi_software_codec codecs[BZI_SOFTWARE_CODECS];
+    uint64_t          clock;
+    bzi_buffer        key;            /* of the picture being decoded */
     AVFrame          *frame;
     AVPacket         *packet;
 #endif
 } bzi_software;
-
-/* Does every slice find its parameter sets among the picture's own? Otherwise a decoder would use an older picture's. */
-typedef struct bzi_own_sets {
-    uint32_t pps_count;
-    uint32_t pps_id[BZI_LIMIT_PARAMETER_SETS], sps_of_pps[BZI_LIMIT_PARAMETER_SETS];
-    uint64_t vps_seen, sps_seen;      /* bit masks of ids */
-} bzi_own_sets;
-
-static void bzi_own_sets_add(bzi_own_sets *own, uint32_t codec, bzi_span nal)
-{
-    uint32_t kind = bzi_nal_kind(codec, nal), id, sps;
-    bzi_bits b = bzi_bits_make(nal, codec == BZNA_CODEC_H265 ? 2 : 1);
-    if (kind == BZI_NAL_VPS) {
-        own->vps_seen |= 1ull << bzi_bits_u(&b, 4);
-    } else if (kind == BZI_NAL_SPS) {
-        bzi_sps ignored;
-        uint32_t layers;
-        if (codec == BZNA_CODEC_H265) {
-            id = bzi_bits_u(&b, 4);
-            if (!(own->vps_seen >> id & 1))
-                return;
-            layers = bzi_bits_u(&b, 3) + 1;
-            bzi_bits_1(&b);
-            bzi_sps_h265_profile(&b, &ignored, layers);
-        } else {
-            bzi_bits_skip(&b, 24);
-        }
-        id = bzi_bits_ue(&b);
-        if (!b.overrun && id < 64)
-            own->sps_seen |= 1ull << id;
-    } else if (kind == BZI_NAL_PPS) {
-        id = bzi_bits_ue(&b);
-        sps = bzi_bits_ue(&b);
-        if (!b.overrun && sps < 64 && (own->sps_seen >> sps & 1) && own->pps_count < BZI_LIMIT_PARAMETER_SETS) {
-            own->pps_id[own->pps_count] = id;
-            own->sps_of_pps[own->pps_count++] = sps;
-        }
-    }
-}
-
-static int bzi_own_sets_serve(const bzi_own_sets *own, uint32_t codec, bzi_span nal)
-{
-    bzi_bits b = bzi_bits_make(nal, codec == BZNA_CODEC_H265 ? 2 : 1);
-    uint32_t type = nal.data[0] >> 1 & 63u, id;
-    if (codec == BZNA_CODEC_H265) {
-        bzi_bits_1(&b);                                     /* first slice segment */
-        if (type >= 16 && type <= 23)
-            bzi_bits_1(&b);                                 /* no output of prior pictures */
-    } else {
-        bzi_bits_ue(&b);
-        bzi_bits_ue(&b);
-    }
-    id = bzi_bits_ue(&b);
-    for (uint32_t i = 0; i < own->pps_count; i++)
-        if (own->pps_id[i] == id && !b.overrun)
-            return 1;
-    return 0;
-}
-
-static bzna_status bzi_image_is_whole(const bzna_image *image, bzna_error *err)
-{
-    bzi_image_nals n = bzi_image_nals_make(image);
-    bzi_own_sets own;
-    bzi_span nal;
-    memset(&own, 0, sizeof own);
-    while (bzi_image_nals_next(&n, &nal) > 0) {
-        if (bzi_nal_kind(image->codec, nal) != BZI_NAL_SLICE)
-            bzi_own_sets_add(&own, image->codec, nal);
-        else if (!bzi_nal_starts_stream(image->codec, nal))
-            return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
-        else if (!bzi_own_sets_serve(&own, image->codec, nal))
-            return BZI_FAIL(err, BZNA_E_DECODE, "a slice asks for parameter sets that are not there");
-    }
-    return BZNA_OK;
-}
 
 /* What container and stream say together; planes come later. */
 static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzna_picture *picture, bzna_error *err)
@@ -3845,7 +3809,7 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
     picture->struct_size = sizeof *picture;
     if (image->codec != BZNA_CODEC_H264 && image->codec != BZNA_CODEC_H265)
         return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: only H.264 and H.265 can be decoded", image->codec);
-    if ((status = bzi_image_sps(image, &sps, err)) != BZNA_OK || (status = bzi_image_is_whole(image, err)) != BZNA_OK)
+    if ((status = bzi_image_sps(image, &sps, err)) != BZNA_OK)
         return status;
     if (sps.width > max_edge_px || sps.height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps.width, sps.height, max_edge_px);
@@ -3884,10 +3848,13 @@ static void bzi_software_name(char *text, size_t size)
 
 static void bzi_software_close(bzi_software *software)
 {
-    avcodec_free_context(&software->codecs[0]);
-    avcodec_free_context(&software->codecs[1]);
+    for (int i = 0; i < BZI_SOFTWARE_CODECS; i++) {
+        avcodec_free_context(&software->codecs[i].context);
+        bzi_buffer_free(software->memory, &software->codecs[i].key);
+    }
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
+    bzi_buffer_free(software->memory, &software->key);
     bzi_buffer_free(software->memory, &software->stream);
 }
 
@@ -3899,15 +3866,14 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
     return result;
 }
 
-static bzna_status bzi_software_open_codec(bzi_software *software, int which, bzna_error *err)
+static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_t which, AVCodecContext **out, bzna_error *err)
 {
-    const AVCodec *codec = avcodec_find_decoder(which ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264);
+    const char *name = which == BZNA_CODEC_H265 ? "H.265" : "H.264";
+    const AVCodec *codec = avcodec_find_decoder(which == BZNA_CODEC_H265 ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264);
     AVCodecContext *context;
     int result;
-    if (software->codecs[which])
-        return BZNA_OK;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", which ? "H.265" : "H.264");
+        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", name);
     if (!(context = avcodec_alloc_context3(codec)))
         return bzi_fail_memory(err, "a decoder");
     context->thread_count = 1;
@@ -3919,9 +3885,62 @@ static bzna_status bzi_software_open_codec(bzi_software *software, int which, bz
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s", which ? "H.265" : "H.264");
+        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s", name);
     }
-    software->codecs[which] = context;
+    *out = context;
+    return BZNA_OK;
+}
+
+/* Codec and parameter sets of a picture, each set behind its size. Counts always, writes while there is room. */
+static uint64_t bzi_software_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
+{
+    bzi_image_nals n = bzi_image_nals_make(image);
+    uint64_t size = sizeof image->codec;
+    bzi_span nal;
+    if (size <= capacity)
+        memcpy(key, &image->codec, sizeof image->codec);
+    while (bzi_image_nals_next(&n, &nal) > 0) {
+        if (!bzi_nal_is_parameter_set(image->codec, nal))
+            continue;
+        if (size + sizeof nal.size + nal.size <= capacity) {
+            memcpy(key + size, &nal.size, sizeof nal.size);
+            memcpy(key + size + sizeof nal.size, nal.data, (size_t)nal.size);
+        }
+        size += sizeof nal.size + nal.size;
+    }
+    return size;
+}
+
+/* The context for a picture's parameter sets: the one that has seen them, or a new one in place of the least recently used. */
+static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, AVCodecContext **out, bzna_error *err)
+{
+    uint64_t size = bzi_software_key(image, NULL, 0);
+    bzi_software_codec *oldest = &software->codecs[0];
+    bzna_status status;
+    if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
+        return bzi_fail_memory(err, "parameter sets");
+    bzi_software_key(image, software->key.data, size);
+    software->clock++;
+    for (int i = 0; i < BZI_SOFTWARE_CODECS; i++) {
+        bzi_software_codec *c = &software->codecs[i];
+        if (c->context && c->key_size == size && !memcmp(c->key.data, software->key.data, (size_t)size)) {
+            c->used = software->clock;
+            *out = c->context;
+            return BZNA_OK;
+        }
+        if (c->used < oldest->used)
+            oldest = c;
+    }
+    avcodec_free_context(&oldest->context);
+    oldest->used = 0;
+    if (!bzi_buffer_reserve(software->memory, &oldest->key, size, 0))
+        return bzi_fail_memory(err, "parameter sets");
+    if ((status = bzi_software_open_codec(software, image->codec, &oldest->context, err)) != BZNA_OK)
+        return status;
+    memcpy(oldest->key.data, software->key.data, (size_t)size);
+    oldest->key_size = size;
+    oldest->used = software->clock;
+    *out = oldest->context;
     return BZNA_OK;
 }
 
@@ -3981,11 +4000,11 @@ static bzna_status bzi_software_planes(const AVFrame *frame, bzna_picture *pictu
 
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture, bzna_error *err)
 {
-    int which = image->codec == BZNA_CODEC_H265, result;
+    int result;
     uint64_t size;
-    AVCodecContext *codec;
+    AVCodecContext *codec = NULL;
     bzna_status status = bzi_picture_describe(image, software->max_edge_px, picture, err);
-    if (status != BZNA_OK || (status = bzi_software_open_codec(software, which, err)) != BZNA_OK ||
+    if (status != BZNA_OK || (status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
         (status = bzi_image_annexb(image, NULL, 0, &size, err)) != BZNA_OK)
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
@@ -3995,7 +4014,6 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     if ((status = bzi_image_annexb(image, software->stream.data, size, &size, err)) != BZNA_OK)
         return status;
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
-    codec = software->codecs[which];
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
     avcodec_flush_buffers(codec);

@@ -126,7 +126,7 @@ typedef struct memory {
     atomic_int      delay_us;         /* each read takes up to this long */
     atomic_int      blocked;          /* reads wait until it is 0 */
     uint64_t        at_most;          /* bytes a read; 0: all */
-    uint64_t        broken_from, broken_to;    /* reads that touch these bytes return broken_result */
+    _Atomic uint64_t broken_from, broken_to;   /* reads that touch these bytes return broken_result */
     int64_t         broken_result;
     bzna_status   (*meddle)(void);    /* called inside each read */
 } memory;
@@ -1338,8 +1338,7 @@ TEST(a_read_that_fails_costs_its_own_sample)
         CHECK_EQ(e.native_code, ways[k].native);
         CHECK_CONTAINS(e.message, "memory.bzna: sample 11: ");
         CHECK_CONTAINS(e.message, ways[k].part);
-        bzna_loader_reset(loader, 0, NULL);                 /* when reading works again, so does the sample */
-        m.broken_to = 0;
+        m.broken_to = 0;                                    /* when reading works again, so does the sample */
         m.broken_from = UINT64_MAX;
         bzna_loader_reset(loader, 1, NULL);
         r.bad_index = UINT64_MAX;
@@ -1382,3 +1381,1252 @@ TEST(a_track_that_is_not_there_fails_every_sample_and_one_that_is_serves)
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
 }
+
+/* ---- The transform callback --------------------------------------------------------------------------------------------- */
+
+/* What the callback was told, by index, and what it makes of samples: index % 8 chooses. */
+typedef struct told {
+    bzna_sample_info info[64];
+    uint32_t         words[64];
+    atomic_int       calls[64], wrong;
+} told;
+
+enum { LEAVE, TURN, RECOLOUR, FAIL, NOT_A_NUMBER, FORCE_MATRIX, SHIFT_OUT, HUGE_MATRIX };
+
+/* The change itself, for the callback and for the oracle. */
+static bzna_status change(uint64_t index, uint32_t word, bzna_transform *t)
+{
+    switch (index % 8) {
+    case TURN:
+        t->homography[0] = 0.5, t->homography[1] = 3 + (word & 7), t->homography[2] = 10;
+        t->homography[3] = -4, t->homography[4] = 0.25, t->homography[5] = 120;
+        t->homography[6] = 1e-3, t->homography[7] = -2e-3, t->homography[8] = 1;
+        return BZNA_OK;
+    case RECOLOUR:
+        for (int i = 0; i < 3; i++) {
+            t->bias[i] = 10 + (float)i;
+            t->scale[i] = 0.5f + (float)i;
+            t->fill[i] = 3;
+        }
+        t->colour[0] = 0.25f, t->colour[1] = 0.5f, t->colour[2] = 0.25f, t->colour[3] = 9;
+        return BZNA_OK;
+    case FAIL:
+        return -1234;
+    case NOT_A_NUMBER:
+        t->homography[4] = NAN;
+        return BZNA_OK;
+    case FORCE_MATRIX:
+        t->matrix = BZNA_MATRIX_BT2020;
+        return 7;                                           /* a positive result is no failure */
+    case SHIFT_OUT:
+        t->homography[2] += 100000;
+        t->fill[0] = 1, t->fill[1] = 2, t->fill[2] = 3;
+        t->fill_space = BZNA_FILL_OUTPUT;
+        return BZNA_OK;
+    case HUGE_MATRIX:
+        t->homography[0] = 1e300;
+        return BZNA_OK;
+    default:
+        return BZNA_OK;
+    }
+}
+
+static bzna_status callback(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *t)
+{
+    told *all = user;
+    uint32_t word = bzna_random_u32(random);
+    if (info->index >= 64 || info->struct_size != sizeof *info || t->struct_size != sizeof *t) {
+        all->wrong++;
+        return BZNA_OK;
+    }
+    if (all->calls[info->index]++ == 0) {
+        all->info[info->index] = *info;
+        all->words[info->index] = word;
+    }
+    return change(info->index, word, t);
+}
+
+TEST(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    static told all;
+    bzna_loader_config c = config_of(9, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader;
+    bzna_batch *batch;
+    uint64_t position = 0;
+    memset(&all, 0, sizeof all);
+    c.transform = callback;
+    c.transform_user = &all;
+    c.first_epoch = 3;
+    for (int i = 0; i < 3; i++)
+        c.fill[i] = 50 + (float)i, c.bias[i] = 20, c.scale[i] = 2;
+    loader = open_loader(dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info = info_of(batch);
+        for (uint32_t i = 0; i < info.count; i++, position++) {
+            uint64_t index = bzna_permute(c.seed, 3, 40, position);
+            const bzna_picture *picture = picture_of(&mixed, index);
+            const bzna_sample_info *told_of = &all.info[index];
+            const float *data = (const float *)info.data + i * SLOT;
+            bzna_similarity warp;
+            bzna_transform t;
+            bzna_random random;
+            bzna_error e = { .struct_size = sizeof e };
+            bzna_output output = { .struct_size = sizeof output, .width = WIDTH, .height = HEIGHT };
+            float expected[SLOT];
+            bzna_random_init(&random, c.seed, 3, index, BZNA_OPERATION_USER);
+            CHECK_EQ(info.indices[i], index);
+            CHECK_EQ(all.calls[index], 1);
+            CHECK_EQ(all.words[index], bzna_random_u32(&random));
+            CHECK(told_of->slot == i && told_of->index == index && told_of->epoch == 3 && told_of->target == target_of(&mixed, index));
+            CHECK(told_of->width == picture->width && told_of->height == picture->height && told_of->out_width == WIDTH && told_of->out_height == HEIGHT);
+            bzna_similarity_random_resized_crop(&warp, sizeof warp);
+            warp.flip_h = 0.5;
+            transform_of(&c, &t);
+            bzna_random_init(&random, c.seed, 3, index, BZNA_OPERATION_WARP);
+            bzna_warp_similarity(&random, &warp, picture->width, picture->height, WIDTH, HEIGHT, t.homography);
+            change(index, all.words[index], &t);
+            if (index % 8 == FAIL || index % 8 == NOT_A_NUMBER) {
+                bzna_status status = index % 8 == FAIL ? BZNA_E_CALLBACK : BZNA_E_ARGUMENT;
+                CHECK_EQ(info.status[i], status);
+                CHECK(is_filled(&c, data));                 /* the config's colour */
+                CHECK_EQ(bzna_batch_error(batch, i, &e), status);
+                CHECK_CONTAINS(e.message, index % 8 == FAIL ? "callback returned -1234" : "transform.homography");
+                CHECK(index % 8 != FAIL || e.native_code == -1234);
+                continue;
+            }
+            CHECK_EQ(info.status[i], BZNA_OK);
+            CHECK_EQ(bzna_picture_render(picture, &t, &output, expected, sizeof expected, NULL), BZNA_OK);
+            CHECK(!memcmp(expected, data, sizeof expected));
+            CHECK(index % 8 != SHIFT_OUT || (data[0] == 1 && data[WIDTH * HEIGHT] == 2 && data[2 * WIDTH * HEIGHT] == 3));
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(position, 40);
+    CHECK_EQ(all.wrong, 0);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* Numbers that the kernels could not bear: the library must look at what a callback returns before it uses it. */
+static bzna_status wild_callback(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *t)
+{
+    (void)user;
+    (void)random;
+    switch (info->index % 8) {
+    case 0: t->matrix = 7; break;
+    case 1: t->matrix = UINT32_MAX; break;
+    case 2: t->filter = 99; break;
+    case 3: t->antialias = 1; break;
+    case 4: t->fill_space = 2; break;
+    case 5: t->scale[1] = INFINITY; break;
+    case 6: t->colour[11] = NAN; break;
+    default: t->fill[2] = NAN; break;
+    }
+    return BZNA_OK;
+}
+
+TEST(what_a_callback_returns_is_checked_before_it_is_used)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(40, BZNA_ORDER_SEQUENTIAL);
+    static const char *const fields[] = { "transform.matrix", "transform.matrix", "transform.filter", "transform.antialias", "transform.fill_space",
+                                          "transform.bias, scale or fill", "transform.colour", "transform.bias, scale or fill" };
+    bzna_loader *loader;
+    bzna_batch *batch;
+    c.transform = wild_callback;
+    loader = open_loader(dataset, &c);
+    batch = next_batch(loader);
+    CHECK_EQ(info_of(batch).failed, 40);
+    for (uint32_t i = 0; i < 40; i++) {
+        bzna_error e = { .struct_size = sizeof e };
+        CHECK(bzna_batch_error(batch, i, &e) == (i % 8 == 2 || i % 8 == 3 ? BZNA_E_UNSUPPORTED : BZNA_E_ARGUMENT));
+        CHECK_CONTAINS(e.message, fields[i % 8]);
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Callbacks that try to close what they run in ----------------------------------------------------------------------- */
+
+static bzna_loader *_Atomic meddled_loader;
+static bzna_dataset *_Atomic meddled_dataset;
+static bzna_context *_Atomic meddled_context;
+static atomic_int meddled, not_refused;
+
+static bzna_status meddle(void)
+{
+    bzna_loader *loader = meddled_loader;
+    bzna_batch *batch;
+    if (!loader)
+        return BZNA_OK;
+    meddled++;
+    not_refused += bzna_loader_close(loader) != BZNA_E_STATE;
+    not_refused += bzna_dataset_close(meddled_dataset) != BZNA_E_STATE;
+    not_refused += bzna_context_close(meddled_context) != BZNA_E_STATE;
+    not_refused += bzna_loader_next(loader, 0, &batch, NULL) != BZNA_E_STATE;
+    not_refused += bzna_loader_reset(loader, 0, NULL) != BZNA_E_STATE;
+    return BZNA_OK;
+}
+
+static bzna_status meddling_transform(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *t)
+{
+    (void)user;
+    (void)info;
+    (void)random;
+    (void)t;
+    return meddle();
+}
+
+static void meddling_log(void *user, int32_t level, bzna_status code, const char *message)
+{
+    (void)user;
+    (void)level;
+    (void)code;
+    (void)message;
+    meddle();
+}
+
+TEST(closing_inside_a_callback_is_refused_and_does_nothing)
+{
+    for (int where = 0; where < 4; where++) {               /* transform, read_at, log, log from any thread */
+        memory m;
+        ledger l;
+        bzna_context *own = open_context(&l, where >= 2 ? meddling_log : NULL, NULL, where == 3);
+        bzna_dataset *dataset;
+        bzna_loader_config c = config_of(9, BZNA_ORDER_SHUFFLE);
+        bzna_loader *loader = NULL;
+        uint64_t batches = 0;
+        bzna_batch *batch;
+        memset(&m, 0, sizeof m);
+        m.bytes = mixed.bytes;
+        m.size = mixed.size;
+        dataset = open_memory(own, &m);
+        meddled = not_refused = 0;
+        c.epochs = 3;
+        if (where == 0)
+            c.transform = meddling_transform;
+        if (where == 1)
+            m.meddle = meddle;
+        if (where >= 2)
+            c.track = "nothing";                            /* so that there is something to log */
+        meddled_dataset = dataset;
+        meddled_context = own;
+        require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+        meddled_loader = loader;
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            batches++;
+            bzna_batch_release(batch);
+        }
+        CHECK_EQ(batches, 15);
+        CHECK(meddled > 0);
+        CHECK_EQ(not_refused, 0);
+        meddled_loader = NULL;
+        CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        CHECK_EQ(bzna_dataset_close(dataset), BZNA_OK);
+        CHECK_EQ(bzna_context_close(own), BZNA_OK);
+        CHECK_EQ(m.closes, 1);
+        check_settled(&l);
+    }
+}
+
+/* ---- Messages ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct listener {
+    pthread_t  caller;
+    atomic_int here, elsewhere, with_names, in_a_row;
+} listener;
+
+static void listen_log(void *user, int32_t level, bzna_status code, const char *message)
+{
+    listener *l = user;
+    if (pthread_equal(pthread_self(), l->caller))
+        l->here++;
+    else
+        l->elsewhere++;
+    l->with_names += level == BZNA_LOG_WARNING && code == BZNA_E_NOT_FOUND && strstr(message, "memory.bzna: sample ") != NULL;
+}
+
+TEST(warnings_come_on_the_callers_thread_unless_asked_otherwise)
+{
+    for (uint32_t any = 0; any < 2; any++) {
+        listener heard;
+        memory m;
+        bzna_context *own;
+        bzna_dataset *dataset;
+        bzna_loader *loader = NULL;
+        bzna_loader_config c = config_of(10, BZNA_ORDER_SEQUENTIAL);
+        bzna_batch *batch;
+        memset(&heard, 0, sizeof heard);
+        memset(&m, 0, sizeof m);
+        heard.caller = pthread_self();
+        own = open_context(NULL, listen_log, &heard, any);
+        m.bytes = mixed.bytes;
+        m.size = mixed.size;
+        dataset = open_memory(own, &m);
+        c.track = "nothing";
+        require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK)
+            bzna_batch_release(batch);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(own);
+        CHECK_EQ(any ? heard.here : heard.elsewhere, 0);
+        CHECK(any ? heard.elsewhere == 40 && heard.with_names == 40 : heard.here >= 30 && heard.with_names >= 30);    /* the queue holds 32 at a time */
+    }
+}
+
+/* ---- Lifetimes ---------------------------------------------------------------------------------------------------------- */
+
+TEST(batches_outlive_loader_dataset_and_context_and_then_all_memory_is_back)
+{
+    static const int orders[3][3] = { { 0, 1, 2 }, { 2, 0, 1 }, { 1, 2, 0 } };     /* of closing loader, dataset, context */
+    for (int k = 0; k < 6; k++) {
+        memory m;
+        ledger l;
+        bzna_context *own = open_context(&l, NULL, NULL, 0);
+        bzna_dataset *dataset;
+        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+        bzna_loader *loader = NULL;
+        bzna_batch *loans[3];
+        run r = run_of(&mixed, &c), again = r;
+        memset(&m, 0, sizeof m);
+        m.bytes = mixed.bytes;
+        m.size = mixed.size;
+        dataset = open_memory(own, &m);
+        require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+        for (int i = 0; i < 3; i++) {
+            loans[i] = next_batch(loader);
+            REQUIRE(loans[i] != NULL);
+            run_check(&r, loans[i]);
+        }
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(orders[k % 3][i] == 0 ? bzna_loader_close(loader) : orders[k % 3][i] == 1 ? bzna_dataset_close(dataset) : bzna_context_close(own), BZNA_OK);
+        CHECK_EQ(m.closes, 1);                              /* batches need no dataset */
+        CHECK(l.blocks > 0);
+        for (int i = 0; i < 3; i++)
+            run_check(&again, loans[i]);
+        for (int i = 0; i < 3; i++) {
+            CHECK(l.blocks > 0);
+            CHECK_EQ(bzna_batch_release(loans[k < 3 ? i : 2 - i]), BZNA_OK);
+        }
+        check_settled(&l);
+    }
+}
+
+TEST(a_loader_can_be_closed_in_every_phase)
+{
+    for (int phase = 0; phase < 8; phase++)
+        for (int repeat = 0; repeat < 3; repeat++) {
+            memory m;
+            ledger l;
+            bzna_context *own = open_context(&l, NULL, NULL, 0);
+            bzna_dataset *dataset;
+            bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+            bzna_loader *loader = NULL;
+            bzna_batch *batch = NULL;
+            memset(&m, 0, sizeof m);
+            m.bytes = mixed.bytes;
+            m.size = mixed.size;
+            dataset = open_memory(own, &m);
+            m.delay_us = phase >= 6 ? 4000 : 0;
+            c.epochs = phase == 3 ? 1 : BZNA_EPOCHS_ENDLESS;
+            c.threads = 3;
+            c.reader_threads = 2;
+            require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+            switch (phase) {
+            case 0:                                         /* right after open */
+                break;
+            case 1:                                         /* with a batch on loan */
+                batch = next_batch(loader);
+                break;
+            case 2:                                         /* stopped */
+                batch = next_batch(loader);
+                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                break;
+            case 3:                                         /* at the end */
+                while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK)
+                    bzna_batch_release(batch);
+                break;
+            case 4:                                         /* all is full, and everyone waits for the consumer */
+                for (int i = 0; i < 100 && m.reads < 15; i++)
+                    sleep_us(1000);
+                sleep_us(3000);
+                break;
+            case 5:                                         /* reset and stopped */
+                CHECK_EQ(bzna_loader_reset(loader, 9, NULL), BZNA_OK);
+                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                break;
+            case 6:                                         /* while all are reading */
+                break;
+            default:                                        /* while reading, one on loan */
+                batch = next_batch(loader);
+                break;
+            }
+            CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+            CHECK_EQ(m.inside, 0);                          /* nothing fires after close */
+            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+            CHECK_EQ(bzna_dataset_close(dataset), BZNA_OK);
+            CHECK_EQ(bzna_context_close(own), BZNA_OK);
+            CHECK_EQ(m.closes, 1);
+            check_settled(&l);
+        }
+}
+
+/* The waiting thread must have left the loader's and the context's memory before it goes. */
+TEST(closing_ends_a_waiting_next)
+{
+    for (int repeat = 0; repeat < 12; repeat++) {
+        memory m;
+        ledger l;
+        bzna_context *own = open_context(&l, meddling_log, NULL, 0);
+        bzna_dataset *dataset;
+        bzna_loader_config c = config_of(20, BZNA_ORDER_SHUFFLE);
+        bzna_loader *loader = NULL;
+        waiter w;
+        memset(&m, 0, sizeof m);
+        m.bytes = mixed.bytes;
+        m.size = mixed.size;
+        dataset = open_memory(own, &m);
+        m.delay_us = 8000;
+        require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+        waiter_start(&w, loader);
+        CHECK_EQ(bzna_dataset_close(dataset), BZNA_OK);
+        CHECK_EQ(bzna_context_close(own), BZNA_OK);         /* the loader holds the last references to both */
+        CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        pthread_join(w.thread, NULL);
+        CHECK_EQ(w.status, BZNA_E_STOPPED);
+        CHECK(w.batch == NULL);
+        CHECK_EQ(m.closes, 1);
+        check_settled(&l);
+    }
+}
+
+TEST(closing_null_does_nothing)
+{
+    bzna_batch *batch;
+    bzna_loader_info info;
+    bzna_loader_stats stats;
+    CHECK_EQ(bzna_loader_close(NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_stop(NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_next(NULL, 0, &batch, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_reset(NULL, 0, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_describe(NULL, &info, sizeof info), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_statistics(NULL, &stats, sizeof stats), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_error(NULL, 0, NULL), BZNA_E_ARGUMENT);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------------- */
+
+TEST(every_allocation_of_open_may_fail)
+{
+    memory m;
+    ledger l;
+    bzna_context *own = open_context(&l, NULL, NULL, 0);
+    bzna_dataset *dataset;
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    int64_t blocks, bytes;
+    int n = 1, opened = 0;
+    memset(&m, 0, sizeof m);
+    m.bytes = mixed.bytes;
+    m.size = mixed.size;
+    dataset = open_memory(own, &m);
+    c.track = "bzna_thumb";
+    blocks = l.blocks;
+    bytes = l.bytes;
+    for (; n < 100 && !opened; n++) {
+        bzna_loader *loader = (bzna_loader *)&m;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_status status;
+        l.fail_at = n;
+        status = bzna_loader_open(own, dataset, &c, &loader, &e);
+        opened = status == BZNA_OK;
+        l.fail_at = 0;
+        if (opened) {
+            run r = run_of(&mixed, &c);
+            CHECK_EQ(walk(loader, &r, UINT64_MAX), 8);
+            bzna_loader_close(loader);
+        } else {
+            CHECK_EQ(status, BZNA_E_MEMORY);
+            CHECK_CONTAINS(e.message, "out of memory");
+            CHECK(loader == NULL);
+        }
+        CHECK_EQ(l.blocks, blocks);
+        CHECK_EQ(l.bytes, bytes);
+    }
+    CHECK(opened && n > 10);
+    CHECK_EQ(m.closes, 0);
+    bzna_dataset_close(dataset);
+    bzna_context_close(own);
+    check_settled(&l);
+}
+
+TEST(without_memory_samples_fail_and_later_ones_do_not)
+{
+    memory m;
+    ledger l;
+    bzna_context *own = open_context(&l, NULL, NULL, 0);
+    bzna_dataset *dataset;
+    bzna_loader_config c = config_of(10, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader = NULL;
+    bzna_batch *batch;
+    run r;
+    int failed = 0;
+    memset(&m, 0, sizeof m);
+    m.bytes = mixed.bytes;
+    m.size = mixed.size;
+    dataset = open_memory(own, &m);
+    m.blocked = 1;                                          /* the first sample has its bytes; no other gets any */
+    c.epochs = 2;
+    require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+    for (int i = 0; i < 1000 && !m.inside; i++)
+        sleep_us(1000);
+    l.fail_all = 1;
+    m.blocked = 0;
+    for (int i = 0; i < 4; i++) {
+        bzna_batch_info info;
+        batch = next_batch(loader);
+        info = info_of(batch);
+        r = run_of(&mixed, &c);
+        for (uint32_t k = 0; k < info.count; k++) {
+            if (info.status[k] == BZNA_OK) {
+                CHECK(slot_is_right(&r, &info, k, info.epoch, info.indices[k]));
+                continue;
+            }
+            CHECK_EQ(info.status[k], BZNA_E_MEMORY);
+            CHECK(is_filled(&c, (float *)info.data + k * SLOT));
+            failed++;
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK(failed >= 30);
+    l.fail_all = 0;
+    CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+    r = run_of(&mixed, &c);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 8);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(own);
+    check_settled(&l);
+}
+
+/* Workers wait in the callback until every item of the loader has been read into: then each has met the largest sample. */
+static memory *gate_memory;
+static atomic_int gate_reads, gate_open;
+
+static bzna_status gate_transform(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *t)
+{
+    (void)user;
+    (void)info;
+    (void)random;
+    (void)t;
+    while (!gate_open && gate_memory->reads < gate_reads)
+        sleep_us(300);
+    gate_open = 1;
+    return BZNA_OK;
+}
+
+TEST(in_steady_state_nothing_is_allocated)
+{
+    memory m;
+    ledger l;
+    bzna_context *own = open_context(&l, NULL, NULL, 0);
+    bzna_dataset *dataset;
+    bzna_loader_config c = config_of(20, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader = NULL;
+    bzna_batch *batch;
+    int64_t calls = 0;
+    uint64_t batches = 0;
+    memset(&m, 0, sizeof m);
+    m.bytes = single.bytes;                                 /* 60 samples of one size */
+    m.size = single.size;
+    dataset = open_memory(own, &m);
+    c.epochs = 12;
+    c.transform = gate_transform;
+    gate_memory = &m;
+    gate_open = 0;
+    gate_reads = (int)m.reads + 6 + 2 + 1;                  /* read_ahead, threads, a reader */
+    require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        if (info_of(batch).epoch == 2 && !calls)
+            calls = l.calls;
+        bzna_batch_release(batch);
+        batches++;
+    }
+    CHECK_EQ(batches, 36);
+    CHECK(calls > 0);
+    CHECK_EQ(l.calls, calls);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(own);
+    check_settled(&l);
+}
+
+TEST(with_samples_of_all_sizes_buffers_grow_a_bounded_number_of_times)
+{
+    memory m;
+    ledger l;
+    bzna_context *own = open_context(&l, NULL, NULL, 0);
+    bzna_dataset *dataset;
+    bzna_loader_config c = config_of(8, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader = NULL;
+    int64_t before;
+    run r = run_of(&mixed, &c);
+    memset(&m, 0, sizeof m);
+    m.bytes = mixed.bytes;
+    m.size = mixed.size;
+    dataset = open_memory(own, &m);
+    c.epochs = 20;
+    r.end_epoch = 20;
+    require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+    before = l.calls;
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 100);
+    CHECK(l.calls - before <= (6 + 2 + 1) * 4 + 2 * 8);     /* nine items and two workers, a few doublings each; not one a sample, of 800 */
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(own);
+    check_settled(&l);
+}
+
+/* ---- Processes and signals ---------------------------------------------------------------------------------------------- */
+
+TEST(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader = open_loader(dataset, &c);
+    bzna_batch *held;
+    run r = run_of(&mixed, &c);
+    held = next_batch(loader);
+    run_check(&r, held);
+    for (int i = 0; i < 4; i++) {
+        int result = -1;
+        pid_t child;
+        fflush(stdout);
+        child = fork();
+        if (child == 0) {
+            bzna_batch *batch;
+            bzna_loader_state state;
+            bzna_loader_stats stats;
+            memset(&state, 0, sizeof state);
+            alarm(20);
+            _exit((bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_E_STATE ? 0 : 1) | (bzna_loader_close(loader) == BZNA_E_STATE ? 0 : 2) |
+                  (bzna_loader_stop(loader) == BZNA_E_STATE ? 0 : 4) | (bzna_loader_reset(loader, 0, NULL) == BZNA_E_STATE ? 0 : 8) |
+                  (bzna_loader_save(loader, &state, sizeof state) == BZNA_E_STATE ? 0 : 16) | (bzna_loader_restore(loader, &state, NULL) == BZNA_E_STATE ? 0 : 32) |
+                  (bzna_loader_statistics(loader, &stats, sizeof stats) == BZNA_E_STATE ? 0 : 64) | (bzna_batch_release(held) == BZNA_E_STATE ? 0 : 128));
+        }
+        REQUIRE(child > 0);
+        CHECK_EQ(waitpid(child, &result, 0), child);
+        CHECK(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+        CHECK(WIFEXITED(result));
+        if (WIFEXITED(result) && WEXITSTATUS(result))
+            printf("  refused all but (bits): %d\n", WEXITSTATUS(result));
+        CHECK_EQ(walk(loader, &r, 1), 1);
+    }
+    CHECK_EQ(bzna_batch_release(held), BZNA_OK);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 3);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+static atomic_int signals_taken;
+
+static void take_signal(int number)
+{
+    (void)number;
+    signals_taken++;
+}
+
+/* A signal to the process goes to any thread that does not block it. This one does: so nobody takes it. */
+TEST(the_librarys_threads_block_all_signals)
+{
+    static const int numbers[] = { SIGUSR1, SIGUSR2, SIGINT, SIGTERM, SIGALRM, SIGCHLD, SIGHUP };
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader;
+    struct sigaction action, old[COUNT(numbers)];
+    sigset_t set, before, pending;
+    run r = run_of(&mixed, &c);
+    c.threads = 4;
+    c.reader_threads = 3;
+    c.epochs = r.end_epoch = 3;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = take_signal;
+    sigemptyset(&set);
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        sigaddset(&set, numbers[i]);
+        sigaction(numbers[i], &action, &old[i]);
+    }
+    loader = open_loader(dataset, &c);
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    for (size_t i = 0; i < COUNT(numbers); i++)
+        CHECK(!sigismember(&before, numbers[i]));           /* opening left the caller's mask alone */
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    signals_taken = 0;
+    for (size_t i = 0; i < COUNT(numbers); i++)
+        kill(getpid(), numbers[i]);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 24);
+    CHECK_EQ(signals_taken, 0);
+    sigpending(&pending);
+    for (size_t i = 0; i < COUNT(numbers); i++)
+        CHECK(sigismember(&pending, numbers[i]));
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    sleep_us(1000);
+    CHECK_EQ(signals_taken, (long)COUNT(numbers));          /* now they came */
+    bzna_loader_close(loader);
+    for (size_t i = 0; i < COUNT(numbers); i++)
+        sigaction(numbers[i], &old[i], NULL);
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Configs ------------------------------------------------------------------------------------------------------------ */
+
+TEST(configs_without_meaning_are_refused_by_field)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c;
+    enum { RRC = BZNA_WARP_RANDOM_RESIZED_CROP, CENTRE = BZNA_WARP_CENTER_RESIZED_CROP, SIM = BZNA_WARP_SIMILARITY };
+    const struct { void *field; double value; int is_float; uint32_t warp; bzna_status status; const char *name; } bad[] = {
+        { &c.batch_size, 0, 0, 0, BZNA_E_ARGUMENT, "batch_size" }, { &c.batch_size, 65537, 0, 0, BZNA_E_ARGUMENT, "batch_size" },
+        { &c.width, 0, 0, 0, BZNA_E_ARGUMENT, "width" }, { &c.height, 20000, 0, 0, BZNA_E_ARGUMENT, "height" }, { &c.height, 0, 0, 0, BZNA_E_ARGUMENT, "height" },
+        { &c.dtype, 9, 0, 0, BZNA_E_UNSUPPORTED, "dtype" }, { &c.layout, 1, 0, 0, BZNA_E_UNSUPPORTED, "layout" },
+        { &c.order, 2, 0, 0, BZNA_E_ARGUMENT, "order" }, { &c.last_batch, 3, 0, 0, BZNA_E_ARGUMENT, "last_batch" },
+        { &c.rank, 1, 0, 0, BZNA_E_ARGUMENT, "rank" }, { &c.threads, 1025, 0, 0, BZNA_E_ARGUMENT, "threads" },
+        { &c.reader_threads, 257, 0, 0, BZNA_E_ARGUMENT, "reader_threads" }, { &c.batches_in_flight, 65, 0, 0, BZNA_E_ARGUMENT, "batches_in_flight" },
+        { &c.read_ahead, 65537, 0, 0, BZNA_E_ARGUMENT, "read_ahead" }, { &c.decoder, BZNA_DECODER_NVDEC, 0, 0, BZNA_E_UNSUPPORTED, "decoder" },
+        { &c.decoder, 3, 0, 0, BZNA_E_ARGUMENT, "decoder" }, { &c.warp, 4, 0, 4, BZNA_E_ARGUMENT, "warp" }, { &c.warp_law, 2, 0, 0, BZNA_E_ARGUMENT, "warp_law" },
+        { &c.fill_space, 2, 0, 0, BZNA_E_ARGUMENT, "fill_space" }, { &c.matrix, 7, 0, 0, BZNA_E_ARGUMENT, "matrix" }, { &c.filter, 1, 0, 0, BZNA_E_UNSUPPORTED, "filter" },
+        { &c.antialias, 1, 0, 0, BZNA_E_UNSUPPORTED, "antialias" },
+        { &c.warp_scale[0], NAN, 1, RRC, BZNA_E_ARGUMENT, "warp_scale" }, { &c.warp_scale[1], NAN, 1, RRC, BZNA_E_ARGUMENT, "warp_scale" },
+        { &c.warp_scale[0], -1, 1, SIM, BZNA_E_ARGUMENT, "warp_scale" }, { &c.warp_scale[0], NAN, 1, CENTRE, BZNA_E_ARGUMENT, "warp_scale" },
+        { &c.warp_scale[0], -0.875, 1, CENTRE, BZNA_E_ARGUMENT, "warp_scale" },
+        { &c.warp_ratio[0], NAN, 1, RRC, BZNA_E_ARGUMENT, "warp_ratio" }, { &c.warp_ratio[1], 1, 1, SIM, BZNA_E_ARGUMENT, "warp_ratio" },
+        { &c.warp_degrees[0], NAN, 1, SIM, BZNA_E_ARGUMENT, "warp_degrees" }, { &c.warp_degrees[0], 1, 1, SIM, BZNA_E_ARGUMENT, "warp_degrees" },
+        { &c.warp_translate[1], NAN, 1, SIM, BZNA_E_ARGUMENT, "warp_translate" }, { &c.warp_translate[0], -1, 1, SIM, BZNA_E_ARGUMENT, "warp_translate" },
+        { &c.flip_h, NAN, 1, 0, BZNA_E_ARGUMENT, "flip_h" }, { &c.flip_v, 1.5, 1, 0, BZNA_E_ARGUMENT, "flip_v" }, { &c.flip_h, -0.5, 1, 0, BZNA_E_ARGUMENT, "flip_h" },
+        { &c.mean[1], NAN, 1, 0, BZNA_E_ARGUMENT, "mean" }, { &c.mean[0], INFINITY, 1, 0, BZNA_E_ARGUMENT, "mean" }, { &c.std[2], NAN, 1, 0, BZNA_E_ARGUMENT, "std" },
+        { &c.bias[1], NAN, 1, 0, BZNA_E_ARGUMENT, "bias" }, { &c.scale[2], NAN, 1, 0, BZNA_E_ARGUMENT, "scale" }, { &c.scale[2], INFINITY, 1, 0, BZNA_E_ARGUMENT, "scale" },
+        { &c.fill[0], NAN, 1, 0, BZNA_E_ARGUMENT, "fill" },
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        bzna_loader *loader = (bzna_loader *)&m;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_status status;
+        c = config_of(5, BZNA_ORDER_SHUFFLE);
+        c.warp = bad[i].warp;
+        if (bad[i].is_float)
+            *(float *)bad[i].field = (float)bad[i].value;
+        else
+            *(uint32_t *)bad[i].field = (uint32_t)bad[i].value;
+        status = bzna_loader_open(context, dataset, &c, &loader, &e);
+        if (status != bad[i].status || loader || !strstr(e.message, bad[i].name) || !strstr(e.message, "loader_config")) {
+            test_failures++;
+            printf("  %s = %g: %s \"%s\"\n", bad[i].name, bad[i].value, bzna_status_name(status), e.message);
+        }
+        if (status == BZNA_OK)
+            bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
+TEST(other_misuse_of_open_is_refused)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader = (bzna_loader *)&m;
+    bzna_error e = { .struct_size = sizeof e };
+    struct { bzna_loader_config known; uint8_t tail[8]; } future;
+    for (int k = 0; k < 4; k++) {                           /* two spellings at once */
+        c = config_of(5, BZNA_ORDER_SHUFFLE);
+        *(k & 1 ? &c.mean[1] : &c.std[2]) = 3;
+        *(k & 2 ? &c.bias[0] : &c.scale[1]) = 4;
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(e.message, "loader_config.mean, std, bias, scale");
+        CHECK(loader == NULL);
+    }
+    c = config_of(5, BZNA_ORDER_SHUFFLE);
+    c.world_size = 4;
+    c.rank = 4;
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "loader_config.rank");
+    c.rank = 0;
+    c.world_size = 9;
+    c.last_batch = BZNA_LAST_DROP;                          /* 45 a step, of 40 */
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "DROP leaves no batch");
+    c = config_of(5, BZNA_ORDER_SHUFFLE);
+    CHECK_EQ(bzna_loader_open(NULL, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "context is NULL");
+    CHECK_EQ(bzna_loader_open(context, NULL, &c, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "dataset is NULL");
+    CHECK_EQ(bzna_loader_open(context, dataset, NULL, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "config is NULL");
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, NULL, &e), BZNA_E_ARGUMENT);
+    c.struct_size = 0;
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_STRUCT_SIZE);
+    memset(&future, 0, sizeof future);
+    future.known = config_of(5, BZNA_ORDER_SHUFFLE);
+    future.known.struct_size = sizeof future;
+    future.tail[3] = 1;
+    CHECK_EQ(bzna_loader_open(context, dataset, &future.known, &loader, &e), BZNA_E_STRUCT_SIZE);
+    future.tail[3] = 0;
+    CHECK_EQ(bzna_loader_open(context, dataset, &future.known, &loader, &e), BZNA_OK);
+    bzna_loader_close(loader);
+    CHECK_EQ(m.closes, 0);
+    bzna_dataset_close(dataset);
+}
+
+TEST(absurd_sizes_are_refused_without_harm)
+{
+    memory m;
+    ledger l;
+    bzna_context *own = open_context(&l, NULL, NULL, 0);    /* whose allocator gives at most 1 GiB at once */
+    bzna_dataset *dataset;
+    bzna_loader *loader;
+    int64_t blocks;
+    bzna_loader_config c = config_of(65536, BZNA_ORDER_SHUFFLE);
+    bzna_error e = { .struct_size = sizeof e };
+    memset(&m, 0, sizeof m);
+    m.bytes = mixed.bytes;
+    m.size = mixed.size;
+    dataset = open_memory(own, &m);
+    blocks = l.blocks;
+    c.width = c.height = 16384;
+    CHECK_EQ(bzna_loader_open(own, dataset, &c, &loader, &e), BZNA_E_MEMORY);
+    CHECK_CONTAINS(e.message, "batch_size");
+    CHECK_EQ(l.blocks, blocks);
+    c.batches_in_flight = 64;
+    c.read_ahead = 65536;
+    c.batch_size = 1;
+    c.width = c.height = 12000;
+    CHECK_EQ(bzna_loader_open(own, dataset, &c, &loader, &e), BZNA_E_MEMORY);
+    CHECK_EQ(l.blocks, blocks);
+    bzna_dataset_close(dataset);
+    bzna_context_close(own);
+    check_settled(&l);
+}
+
+TEST(defaults_are_filled_in_and_can_be_asked)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c;
+    bzna_loader *loader;
+    bzna_loader_info info;
+    bzna_loader_stats stats;
+    bzna_loader_config_init(&c, sizeof c);
+    c.batch_size = 16;
+    c.width = 10;
+    c.height = 12;
+    loader = open_loader(dataset, &c);
+    CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+    CHECK(info.threads == bzi_os_processors() && info.reader_threads == 1 && info.batches_in_flight == 3 && info.read_ahead == 2 * info.threads + 2);
+    CHECK(info.shape[0] == 16 && info.shape[1] == 3 && info.shape[2] == 12 && info.shape[3] == 10);
+    CHECK(info.decoder == BZNA_DECODER_SOFTWARE && info.device == -1 && info.samples_per_epoch == 40 && info.batches_per_epoch == 3);
+    CHECK_CONTAINS(info.decoder_name, "libavcodec ");
+    CHECK_CONTAINS(info.decoder_reason, "NVDEC");
+    run r = run_of(&mixed, &c);
+    CHECK_EQ(walk(loader, &r, UINT64_MAX), 3);
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats), BZNA_OK);
+    CHECK(stats.stage[BZNA_STAGE_DELIVER].count == 3 && stats.samples == 40 && stats.samples_failed == 0);
+    CHECK(stats.stage[BZNA_STAGE_READ].count == 40 && stats.stage[BZNA_STAGE_DECODE].count == 40 && stats.stage[BZNA_STAGE_WARP].count == 40);
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < 40; i++) {
+        bzna_sample sample = { .struct_size = sizeof sample };
+        CHECK_EQ(bzna_dataset_sample(dataset, i, &sample, NULL), BZNA_OK);
+        bytes += sample.size;
+    }
+    CHECK_EQ(stats.stage[BZNA_STAGE_READ].bytes, bytes);
+    CHECK(stats.stage[BZNA_STAGE_DECODE].busy_ns > 40 * 50000 && stats.stage[BZNA_STAGE_DECODE].busy_ns < 600000000000u && stats.stage[BZNA_STAGE_WARP].busy_ns > 0);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* Any thread may ask while the loader goes from epoch to epoch. */
+typedef struct asker {
+    bzna_loader *loader;
+    atomic_int   done, wrong;
+} asker;
+
+static void *ask(void *argument)
+{
+    asker *a = argument;
+    while (!a->done) {
+        bzna_loader_info info;
+        bzna_loader_stats stats;
+        bzna_loader_state state;
+        a->wrong += bzna_loader_describe(a->loader, &info, sizeof info) != BZNA_OK || info.batches_per_epoch != 2 || info.samples_per_epoch != 40;
+        a->wrong += bzna_loader_statistics(a->loader, &stats, sizeof stats) != BZNA_OK;
+        a->wrong += bzna_loader_save(a->loader, &state, sizeof state) != BZNA_OK || state.position % 20;
+        sleep_us(50);
+    }
+    return NULL;
+}
+
+TEST(other_threads_may_ask_while_epochs_change)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(20, BZNA_ORDER_SHUFFLE);
+    asker a;
+    pthread_t thread;
+    run r;
+    memset(&a, 0, sizeof a);
+    c.epochs = 6;
+    a.loader = open_loader(dataset, &c);
+    pthread_create(&thread, NULL, ask, &a);
+    r = run_of(&mixed, &c);
+    CHECK_EQ(walk(a.loader, &r, UINT64_MAX), 12);
+    a.done = 1;
+    pthread_join(thread, NULL);
+    CHECK_EQ(a.wrong, 0);
+    bzna_loader_close(a.loader);
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Pictures ----------------------------------------------------------------------------------------------------------- */
+
+TEST(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
+    bzna_loader *loader;
+    bzna_batch *batch;
+    bzna_transform t;
+    bzna_output output = { .struct_size = sizeof output, .width = 512, .height = 512 };
+    size_t bytes = (size_t)3 * 512 * 512 * sizeof(float);
+    float *expected = malloc(bytes);
+    REQUIRE(expected != NULL);
+    c.warp = BZNA_WARP_NONE;
+    c.flip_h = 0;
+    c.width = c.height = 512;
+    loader = open_loader(dataset, &c);
+    batch = next_batch(loader);                             /* its last is the 512x512 chart */
+    bzna_transform_init(&t, sizeof t);
+    CHECK_EQ(bzna_picture_render(&pictures[1][6], &t, &output, expected, bytes, NULL), BZNA_OK);
+    CHECK(!memcmp(expected, (float *)info_of(batch).data + 4 * bytes / sizeof(float), bytes));
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    free(expected);
+}
+
+static double reference_plane(const bzna_picture *p, int k, double x, double y, int shift)
+{
+    const uint8_t *plane = p->plane[k];
+    double x0 = p->crop_x >> shift, x1 = (p->crop_x + p->width - 1) >> shift, y0 = p->crop_y >> shift, y1 = (p->crop_y + p->height - 1) >> shift, v[4];
+    x = fmin(fmax(x, x0), x1);
+    y = fmin(fmax(y, y0), y1);
+    for (int i = 0; i < 4; i++) {
+        int64_t column = (int64_t)fmin(floor(x) + (i & 1), x1), row = (int64_t)fmin(floor(y) + (i >> 1), y1);
+        v[i] = plane[row * p->pitch[k] + column];
+    }
+    x -= floor(x);
+    y -= floor(y);
+    return (v[0] * (1 - x) + v[1] * x) * (1 - y) + (v[2] * (1 - x) + v[3] * x) * y;
+}
+
+/* JFIF in double precision, from the planes: what a slot should look like, whatever the kernels think. */
+TEST(a_centre_crop_is_the_picture_that_a_double_precision_reference_paints)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
+    bzna_loader *loader;
+    bzna_batch *batch;
+    bzna_batch_info info;
+    c.warp = BZNA_WARP_CENTER_RESIZED_CROP;
+    c.warp_scale[0] = 0.875f;
+    c.flip_h = 0;
+    c.width = c.height = 64;
+    loader = open_loader(dataset, &c);
+    batch = next_batch(loader);
+    info = info_of(batch);
+    for (uint32_t i = 0; i < 5; i++) {
+        const bzna_picture *p = picture_of(&mixed, i);
+        const float *data = (const float *)info.data + i * 3 * 64 * 64;
+        double shrink = fmin(p->width, p->height) * 0.875 / 64, worst = 0, lowest = 255, highest = 0;
+        for (int y = 0; y < 64; y++)
+            for (int x = 0; x < 64; x++) {
+                double u = p->crop_x + (p->width - 1) / 2.0 + (x - 31.5) * shrink, v = p->crop_y + (p->height - 1) / 2.0 + (y - 31.5) * shrink;
+                double luma = reference_plane(p, 0, u, v, 0), cb = reference_plane(p, 1, (u + 0.5) / 2 - 0.5, (v + 0.5) / 2 - 0.5, 1) - 128;
+                double cr = reference_plane(p, 2, (u + 0.5) / 2 - 0.5, (v + 0.5) / 2 - 0.5, 1) - 128;
+                double rgb[3] = { luma + 1.402 * cr, luma - 0.344136286 * cb - 0.714136286 * cr, luma + 1.772 * cb };
+                for (int k = 0; k < 3; k++) {
+                    double value = (double)data[(k * 64 + y) * 64 + x];
+                    worst = fmax(worst, fabs(value - fmin(fmax(rgb[k], 0), 255)));
+                    lowest = fmin(lowest, value);
+                    highest = fmax(highest, value);
+                }
+            }
+        CHECK(worst < 0.02);                                /* floats, at coordinates up to 512, times slopes up to 255 */
+        CHECK(highest - lowest > 50);                       /* and it is a picture */
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Everything at once ------------------------------------------------------------------------------------------------- */
+
+/* A consumer takes batches, a releaser gives them back out of order, a controller stops, resets, saves and restores; then all is closed, with
+ * batches still on loan. Whatever comes out is right for the epoch and the position that it says. */
+typedef struct storm {
+    bzna_loader   *loader;
+    run            model;             /* for the oracle; epoch and position come from the batches */
+    uint32_t       world;
+    atomic_int     done, wrong;
+    _Atomic int64_t delivered, resets, restores;
+    bzna_batch    *_Atomic shelf[8];
+    uint64_t       random;
+} storm;
+
+static uint32_t storm_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
+{
+    bzna_batch_info info = info_of(batch);
+    uint64_t count = s->model.a->count;
+    for (int64_t i = 0; i < info.shape[0]; i++) {
+        uint64_t position = (info.position + (uint64_t)i * s->world) % count;
+        uint64_t index = s->model.c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(s->model.c.seed, info.epoch, count, position) : position;
+        s->wrong += info.indices[i] != index || info.status[i] != BZNA_OK;
+        if (storm_random(random) % 4 == 0)
+            s->wrong += !slot_is_right(&s->model, &info, (uint32_t)i, info.epoch, index);
+    }
+}
+
+static void *storm_consume(void *argument)
+{
+    storm *s = argument;
+    uint64_t random = s->random + 1;
+    while (!s->done) {
+        bzna_batch *batch = NULL;
+        int64_t timeout = storm_random(&random) % 3 ? BZNA_WAIT_FOREVER : storm_random(&random) % 3 * 500000;
+        bzna_status status = bzna_loader_next(s->loader, timeout, &batch, NULL);
+        s->wrong += (status == BZNA_OK) != (batch != NULL);
+        if (status == BZNA_OK) {
+            s->delivered++;
+            storm_check(s, batch, &random);
+            batch = atomic_exchange(&s->shelf[storm_random(&random) % 8], batch);
+            if (batch)
+                s->wrong += bzna_batch_release(batch) != BZNA_OK;
+        } else if (status == BZNA_E_STOPPED || status == BZNA_E_STATE || status == BZNA_AGAIN || status == BZNA_END) {
+            sleep_us(200);
+        } else {
+            s->wrong++;
+        }
+    }
+    return NULL;
+}
+
+static void *storm_release(void *argument)
+{
+    storm *s = argument;
+    uint64_t random = s->random + 2;
+    while (!s->done) {
+        bzna_batch *batch = atomic_exchange(&s->shelf[storm_random(&random) % 8], NULL);
+        if (batch) {
+            storm_check(s, batch, &random);
+            s->wrong += bzna_batch_release(batch) != BZNA_OK;
+        }
+        sleep_us((int)(storm_random(&random) % 400));
+    }
+    return NULL;
+}
+
+static void *storm_control(void *argument)
+{
+    storm *s = argument;
+    uint64_t random = s->random + 3;
+    bzna_loader_state state;
+    s->wrong += bzna_loader_save(s->loader, &state, sizeof state) != BZNA_OK;
+    while (!s->done) {
+        bzna_status status = BZNA_OK;
+        switch (storm_random(&random) % 8) {
+        case 0:
+            status = bzna_loader_stop(s->loader);
+            break;
+        case 1: case 2:
+            status = bzna_loader_reset(s->loader, storm_random(&random) % 5, NULL);
+            s->resets += status == BZNA_OK;
+            break;
+        case 3: case 4:
+            status = bzna_loader_restore(s->loader, &state, NULL);
+            s->restores += status == BZNA_OK;
+            break;
+        case 5: {
+            bzna_loader_info info;
+            s->wrong += bzna_loader_describe(s->loader, &info, sizeof info) != BZNA_OK;
+            break;
+        }
+        case 6: {
+            bzna_loader_stats stats;
+            s->wrong += bzna_loader_statistics(s->loader, &stats, sizeof stats) != BZNA_OK;
+            break;
+        }
+        default:
+            s->wrong += bzna_loader_save(s->loader, &state, sizeof state) != BZNA_OK;
+            break;
+        }
+        s->wrong += status != BZNA_OK && status != BZNA_E_STATE;
+        sleep_us((int)(storm_random(&random) % 3000));
+    }
+    return NULL;
+}
+
+TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
+{
+    const char *seconds = getenv("BENZINA_STRESS_SECONDS");
+    uint64_t random = 20240607, end = bzi_os_now_ns() + (uint64_t)((seconds ? atof(seconds) : 3) * 1e9);
+    int64_t delivered = 0, resets = 0, restores = 0;
+    int rounds = 0;
+    while (bzi_os_now_ns() < end) {
+        memory m;
+        ledger l;
+        storm s;
+        bzna_context *own = open_context(&l, NULL, NULL, 0);
+        bzna_dataset *dataset;
+        bzna_loader_config c = config_of(1 + storm_random(&random) % 12, storm_random(&random) % 2);
+        pthread_t threads[4];
+        const archive *a = storm_random(&random) % 2 ? &quick : &mixed;
+        memset(&m, 0, sizeof m);
+        m.bytes = a->bytes;
+        m.size = a->size;
+        dataset = open_memory(own, &m);
+        m.delay_us = (int)(storm_random(&random) % 3 * 1000);
+        c.threads = 1 + storm_random(&random) % 4;
+        c.reader_threads = 1 + storm_random(&random) % 3;
+        c.batches_in_flight = 1 + storm_random(&random) % 5;
+        c.read_ahead = storm_random(&random) % 10;
+        c.world_size = 1 + storm_random(&random) % 3;
+        c.rank = storm_random(&random) % c.world_size;
+        c.last_batch = storm_random(&random) % 3;
+        c.epochs = 1 + storm_random(&random) % 4;
+        memset(&s, 0, sizeof s);
+        s.model = run_of(a, &c);
+        s.world = c.world_size;
+        s.random = random;
+        require(bzna_loader_open(own, dataset, &c, &s.loader, NULL), "loader");
+        pthread_create(&threads[0], NULL, storm_consume, &s);
+        pthread_create(&threads[1], NULL, storm_release, &s);
+        pthread_create(&threads[2], NULL, storm_control, &s);
+        pthread_create(&threads[3], NULL, storm_release, &s);
+        sleep_us((int)(20000 + storm_random(&random) % 120000));
+        s.done = 1;
+        pthread_join(threads[2], NULL);                     /* who might reset */
+        bzna_loader_stop(s.loader);
+        pthread_join(threads[0], NULL);
+        pthread_join(threads[1], NULL);
+        pthread_join(threads[3], NULL);
+        if (rounds % 2)
+            bzna_context_close(own);
+        CHECK_EQ(bzna_loader_close(s.loader), BZNA_OK);
+        bzna_dataset_close(dataset);
+        for (int i = 0; i < 8; i++) {
+            if (s.shelf[i])
+                storm_check(&s, s.shelf[i], &random);
+            bzna_batch_release(s.shelf[i]);
+        }
+        if (rounds % 2 == 0)
+            bzna_context_close(own);
+        CHECK_EQ(s.wrong, 0);
+        CHECK_EQ(m.closes, 1);
+        check_settled(&l);
+        delivered += s.delivered;
+        resets += s.resets;
+        restores += s.restores;
+        rounds++;
+    }
+    printf("stress: %d loaders, %d batches, %d resets, %d restores\n", rounds, (int)delivered, (int)resets, (int)restores);
+    CHECK(rounds > 3 && delivered > 20 && resets > 5 && restores > 5);
+}
+
+static void everything(void)
+{
+    RUN(the_same_seed_gives_the_same_bytes_for_any_threads_readers_and_sources)
+    RUN(every_slot_is_what_the_pure_functions_say)
+    RUN(sequential_order_is_the_files)
+    RUN(a_shuffle_takes_each_sample_once_an_epoch_and_each_epoch_another_order)
+    RUN(last_batches_are_partial_dropped_or_padded)
+    RUN(padding_repeats_the_start_of_the_epochs_order)
+    RUN(samples_without_a_target_say_so)
+    RUN(epochs_follow_each_other_and_then_it_ends_for_good)
+    RUN(endless_epochs_go_on)
+    RUN(several_batches_on_loan_stay_as_they_are_and_come_back_in_any_order)
+    RUN(a_batch_is_released_once)
+    RUN(polling_and_timeouts_give_again)
+    RUN(stop_ends_a_waiting_next_at_once_and_until_reset)
+    RUN(reset_goes_to_the_start_of_any_epoch)
+    RUN(a_run_goes_on_from_any_state_with_other_threads_and_batches)
+    RUN(a_state_is_that_of_the_last_delivered_batch_not_of_what_is_read_ahead)
+    RUN(a_state_restored_in_a_world_of_another_size_leaves_nothing_out)
+    RUN(states_of_other_datasets_or_orders_and_damaged_ones_are_refused)
+    RUN(all_ranks_together_see_each_sample_once)
+    RUN(a_corrupt_sample_costs_its_own_slot_and_no_other)
+    RUN(damage_in_a_slice_has_the_same_outcome_in_a_loader_as_alone)
+    RUN(a_read_that_fails_costs_its_own_sample)
+    RUN(a_track_that_is_not_there_fails_every_sample_and_one_that_is_serves)
+    RUN(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
+    RUN(what_a_callback_returns_is_checked_before_it_is_used)
+    RUN(closing_inside_a_callback_is_refused_and_does_nothing)
+    RUN(warnings_come_on_the_callers_thread_unless_asked_otherwise)
+    RUN(batches_outlive_loader_dataset_and_context_and_then_all_memory_is_back)
+    RUN(a_loader_can_be_closed_in_every_phase)
+    RUN(closing_ends_a_waiting_next)
+    RUN(closing_null_does_nothing)
+    RUN(every_allocation_of_open_may_fail)
+    RUN(without_memory_samples_fail_and_later_ones_do_not)
+    RUN(in_steady_state_nothing_is_allocated)
+    RUN(with_samples_of_all_sizes_buffers_grow_a_bounded_number_of_times)
+    RUN(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
+    RUN(the_librarys_threads_block_all_signals)
+    RUN(configs_without_meaning_are_refused_by_field)
+    RUN(other_misuse_of_open_is_refused)
+    RUN(absurd_sizes_are_refused_without_harm)
+    RUN(defaults_are_filled_in_and_can_be_asked)
+    RUN(other_threads_may_ask_while_epochs_change)
+    RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
+    RUN(a_centre_crop_is_the_picture_that_a_double_precision_reference_paints)
+    RUN(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
+}
+
+static int prepare(void)
+{
+    if (bzna_context_open(NULL, &context, NULL) != BZNA_OK)
+        return 0;
+    pictures_make();
+    mixed = archive_make(BZNA_CODEC_H265, 40, mixed_pattern, 5, 40);
+    quick = archive_make(BZNA_CODEC_H265, 300, quick_pattern, 3, 300);
+    single = archive_make(BZNA_CODEC_H265, 60, single_pattern, 1, 60);
+    h264 = archive_make(BZNA_CODEC_H264, 20, mixed_pattern, 5, 12);
+    return 1;
+}
+
+static void finish(void)
+{
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 8; i++)
+            for (int p = 0; p < 3; p++)
+                free((void *)(uintptr_t)pictures[k][i].plane[p]);
+    free(mixed.bytes);
+    free(quick.bytes);
+    free(single.bytes);
+    free(h264.bytes);
+    bzna_context_close(context);
+}
+
+TEST_MAIN(if (!prepare()) return 1; everything(); finish();)
+#endif

@@ -1,0 +1,1736 @@
+/* Room 7: boxes found by type wherever they stand, tables of every shape, clean apertures, NAL units, parameter sets. A small tree of
+ * boxes here rebuilds the archives of tests/data in other shapes; what they hold must stay as their .json says. */
+#include "../benzina.c"
+#include "test.h"
+
+/* ---- What the archives hold ---- */
+
+typedef struct fact_image { char name[64], codec[64], md5[64]; long long width, height, frame_width, frame_height, clap[8], at, size; int clap_count; } fact_image;
+typedef struct fact_sample { long long index, offset, size, target; char filename[64]; int image_count; fact_image images[4]; } fact_sample;
+typedef struct facts { char file[64], tracks[8][64]; int track_count, count; fact_sample samples[16]; } facts;
+
+static uint8_t *slurp(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t *bytes = NULL;
+    *size = 0;
+    if (!f)
+        return NULL;
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    bytes = calloc(*size + 1, 1);
+    *size = fread(bytes, 1, *size, f);
+    fclose(f);
+    return bytes;
+}
+
+/* value: 64 bytes. */
+static void fact_string(facts *f, int depth, const char *key, const char *value)
+{
+    fact_sample *s = f->count ? &f->samples[f->count - 1] : NULL;
+    fact_image *m = s && s->image_count ? &s->images[s->image_count - 1] : NULL;
+    if (depth == 1 && !strcmp(key, "file"))        memcpy(f->file, value, 64);
+    else if (depth == 1)                           memcpy(f->tracks[f->track_count++], value, 64);
+    else if (depth == 2 && s)                      memcpy(s->filename, value, 64);
+    else if (m && !strcmp(key, "codec"))           memcpy(m->codec, value, 64);
+    else if (m && !strcmp(key, "md5_yuv420p_frame")) memcpy(m->md5, value, 64);
+}
+
+static void fact_number(facts *f, int depth, const char *key, long long value)
+{
+    fact_sample *s = &f->samples[f->count - 1];
+    fact_image *m = &s->images[s->image_count ? s->image_count - 1 : 0];
+    if (depth == 2) {
+        if (!strcmp(key, "index"))  s->index = value;
+        if (!strcmp(key, "offset")) s->offset = value;
+        if (!strcmp(key, "size"))   s->size = value;
+        if (!strcmp(key, "target")) s->target = value;
+        return;
+    }
+    if (!strcmp(key, "width"))        m->width = value;
+    if (!strcmp(key, "height"))       m->height = value;
+    if (!strcmp(key, "frame_width"))  m->frame_width = value;
+    if (!strcmp(key, "frame_height")) m->frame_height = value;
+    if (!strcmp(key, "payload_offset")) m->at = value;
+    if (!strcmp(key, "payload_size")) m->size = value;
+    if (!strcmp(key, "clap") && m->clap_count < 8) m->clap[m->clap_count++] = value;
+}
+
+/* As much JSON as those files need; null is -1. Returns 0 if it is not what was expected. */
+static int facts_read(facts *f, const char *path)
+{
+    size_t size;
+    uint8_t *text = slurp(path, &size);
+    char key[64] = "", word[64];
+    int depth = 0;
+    memset(f, 0, sizeof *f);
+    for (const char *p = (const char *)text; p && *p; p++) {
+        if (*p == '{') {
+            depth++;
+            if (depth == 2)
+                f->count++;
+        } else if (*p == '}') {
+            depth--;
+        } else if (*p == '"') {
+            size_t n = strcspn(p + 1, "\"");
+            snprintf(word, sizeof word, "%.*s", (int)n, p + 1);
+            p += n + 1;
+            if (p[1] != ':') {
+                fact_string(f, depth, key, word);
+            } else if (depth == 3) {
+                fact_sample *s = &f->samples[f->count - 1];
+                memcpy(s->images[s->image_count++].name, word, 64);
+            } else {
+                memcpy(key, word, sizeof key);
+            }
+        } else if (*p == '-' || (*p >= '0' && *p <= '9')) {
+            char *end;
+            fact_number(f, depth, key, strtoll(p, &end, 10));
+            p = end - 1;
+        } else if (*p == 'n') {
+            fact_number(f, depth, key, -1);
+            p += 3;
+        }
+    }
+    free(text);
+    return f->count == 8 && f->track_count == 4 && f->samples[7].image_count == 2 && f->samples[7].images[1].md5[31];
+}
+
+static const char *const archives[2] = { "tests/data/mini_h265.bzna", "tests/data/mini_h264.bzna" };
+static facts known[2];
+
+static void facts_load(void)
+{
+    static const char *const paths[2] = { "tests/data/mini_h265.json", "tests/data/mini_h264.json" };
+    for (int a = 0; a < 2; a++)
+        if (!facts_read(&known[a], paths[a])) {
+            printf("%s: cannot be read; run the tests from the repository's root\n", paths[a]);
+            exit(1);
+        }
+}
+
+/* ---- A host that counts ---- */
+
+typedef struct counter { long long blocks, bytes, calls, wrong_sizes, fail_at; size_t largest; } counter;
+
+static void *counter_alloc(void *user, size_t size, size_t align)
+{
+    counter *c = user;
+    uint8_t *p;
+    c->calls++;
+    if (size > c->largest)
+        c->largest = size;
+    if (c->fail_at && c->calls >= c->fail_at)
+        return NULL;
+    if (size == 0 || align > 64 || (align & (align - 1)))
+        c->wrong_sizes++;
+    p = aligned_alloc(64, (size + 64 + 63) / 64 * 64);
+    memcpy(p, &size, sizeof size);
+    memset(p + 64, 0xdd, size);                             /* nothing may rely on fresh memory being zero */
+    c->blocks++;
+    c->bytes += (long long)size;
+    return p + 64;
+}
+
+static void counter_release(void *user, void *ptr, size_t size)
+{
+    counter *c = user;
+    uint8_t *p = (uint8_t *)ptr - 64;
+    size_t was;
+    memcpy(&was, p, sizeof was);
+    if (was != size)
+        c->wrong_sizes++;
+    c->blocks--;
+    c->bytes -= (long long)was;
+    free(p);
+}
+
+static bzna_context *context_of(counter *c)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    memset(c, 0, sizeof *c);
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator.user = c;
+    config.allocator.alloc = counter_alloc;
+    config.allocator.release = counter_release;
+    if (bzna_context_open(&config, &context, NULL) != BZNA_OK)
+        exit(1);
+    return context;
+}
+
+#define CHECK_ALL_FREED(c) do { CHECK_EQ((c).blocks, 0); CHECK_EQ((c).bytes, 0); CHECK_EQ((c).wrong_sizes, 0); } while (0)
+
+typedef struct memory_source {
+    const uint8_t *data;
+    uint64_t       size, read_max;    /* read_max: bytes a call, 0: all */
+    long long      reads, closes, bad_at;     /* bad_at: which read misbehaves, 0: none */
+    int64_t        bad_result;        /* what it returns; INT64_MAX: one more than asked */
+} memory_source;
+
+static int64_t memory_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    memory_source *m = user;
+    m->reads++;
+    if (m->bad_at && m->reads == m->bad_at)
+        return m->bad_result == INT64_MAX ? (int64_t)size + 1 : m->bad_result;
+    if (offset >= m->size)
+        return 0;
+    if (size > m->size - offset)
+        size = m->size - offset;
+    if (m->read_max && size > m->read_max)
+        size = 1 + (uint64_t)m->reads % m->read_max;
+    memcpy(dst, m->data + offset, size);
+    return (int64_t)size;
+}
+
+static int64_t memory_size(void *user) { return (int64_t)((memory_source *)user)->size; }
+static void memory_close(void *user) { ((memory_source *)user)->closes++; }
+
+static bzna_source source_of(memory_source *m, const uint8_t *data, size_t size)
+{
+    bzna_source s = { m, memory_read_at, memory_size, memory_close };
+    memset(m, 0, sizeof *m);
+    m->data = data;
+    m->size = size;
+    return s;
+}
+
+static bzna_error fresh_error(void)
+{
+    bzna_error err;
+    memset(&err, 0, sizeof err);
+    err.struct_size = sizeof err;
+    return err;
+}
+
+static uint64_t be_get(const uint8_t *p, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
+static void be_put(uint8_t *p, uint64_t v, int bytes)
+{
+    for (int i = bytes - 1; i >= 0; i--, v >>= 8)
+        p[i] = (uint8_t)v;
+}
+
+/* ---- A tree of boxes ---- */
+
+#define KIDS_MAX 160
+
+typedef struct node {
+    char         type[5];
+    int          container, large, to_end;
+    uint8_t     *bytes;               /* a leaf's payload; a container's, up to its first child */
+    size_t       size;
+    struct node *kids[KIDS_MAX];
+    int          count;
+    size_t       at, payload_at;      /* where it was written last */
+} node;
+
+static node *node_make(const char *type, const void *bytes, size_t size)
+{
+    node *n = calloc(1, sizeof *n);
+    memcpy(n->type, type, 4);
+    n->bytes = malloc(size ? size : 1);
+    if (size)
+        memcpy(n->bytes, bytes, size);
+    n->size = size;
+    return n;
+}
+
+static void node_free(node *n)
+{
+    for (int i = 0; i < n->count; i++)
+        node_free(n->kids[i]);
+    free(n->bytes);
+    free(n);
+}
+
+static void node_set(node *n, const void *bytes, size_t size)
+{
+    free(n->bytes);
+    n->bytes = malloc(size ? size : 1);
+    memcpy(n->bytes, bytes, size);
+    n->size = size;
+}
+
+static void node_insert(node *parent, int at, node *kid)
+{
+    if (parent->count == KIDS_MAX)
+        exit(1);
+    memmove(parent->kids + at + 1, parent->kids + at, (size_t)(parent->count - at) * sizeof *parent->kids);
+    parent->kids[at] = kid;
+    parent->count++;
+}
+
+static void node_append(node *parent, node *kid) { node_insert(parent, parent->count, kid); }
+
+static void node_remove(node *parent, node *kid)
+{
+    for (int i = 0; i < parent->count; i++)
+        if (parent->kids[i] == kid) {
+            memmove(parent->kids + i, parent->kids + i + 1, (size_t)(parent->count - i - 1) * sizeof *parent->kids);
+            parent->count--;
+            node_free(kid);
+            return;
+        }
+}
+
+/* Reads the boxes of [begin, end) as children of a node of that type. */
+static node *node_parse(const char *type, const uint8_t *d, size_t begin, size_t end)
+{
+    static const char containers[] = "file moov trak mdia minf stbl stsd hvc1 avc1";
+    node *n;
+    size_t prefix = !strcmp(type, "stsd") ? 8 : !strcmp(type, "hvc1") || !strcmp(type, "avc1") ? 78 : 0;
+    if (!strstr(containers, type))
+        return node_make(type, d + begin, end - begin);
+    n = node_make(type, d + begin, prefix);
+    n->container = 1;
+    for (size_t at = begin + prefix; at < end;) {
+        char kid[5] = "";
+        size_t size = be_get(d + at, 4), header = 8;
+        node *k;
+        if (size == 1) {
+            size = be_get(d + at + 8, 8);
+            header = 16;
+        }
+        memcpy(kid, d + at + 4, 4);
+        if (size < header || size > end - at)
+            exit(1);
+        k = node_parse(kid, d, at + header, at + size);
+        k->large = header == 16;
+        node_append(n, k);
+        at += size;
+    }
+    return n;
+}
+
+static size_t node_size(const node *n)
+{
+    size_t size = (!strcmp(n->type, "file") ? 0 : n->large ? 16u : 8u) + n->size;
+    for (int i = 0; i < n->count; i++)
+        size += node_size(n->kids[i]);
+    return size;
+}
+
+static size_t node_write(node *n, uint8_t *d, size_t at)
+{
+    size_t size = node_size(n);
+    n->at = at;
+    if (strcmp(n->type, "file")) {
+        be_put(d + at, n->to_end ? 0 : n->large ? 1 : size, 4);
+        memcpy(d + at + 4, n->type, 4);
+        if (n->large)
+            be_put(d + at + 8, size, 8);
+        at += n->large ? 16 : 8;
+    }
+    n->payload_at = at;
+    memcpy(d + at, n->bytes, n->size);
+    at += n->size;
+    for (int i = 0; i < n->count; i++)
+        at = node_write(n->kids[i], d, at);
+    return at;
+}
+
+/* "moov/trak.2/mdia" */
+static node *node_find(node *n, const char *path)
+{
+    while (n && *path) {
+        int nth = path[4] == '.' ? atoi(path + 5) : 0;
+        node *found = NULL;
+        for (int i = 0; i < n->count && !found; i++)
+            if (!strncmp(n->kids[i]->type, path, 4) && nth-- == 0)
+                found = n->kids[i];
+        n = found;
+        path += strcspn(path, "/");
+        path += *path == '/';
+    }
+    return n;
+}
+
+static node *node_need(node *n, const char *path)
+{
+    node *found = node_find(n, path);
+    if (!found) {
+        printf("no box %s\n", path);
+        exit(1);
+    }
+    return found;
+}
+
+typedef void visitor(node *parent, node *n, void *data);
+
+static void node_visit(node *parent, node *n, visitor *visit, void *data)
+{
+    for (int i = 0; i < n->count; i++)
+        node_visit(n, n->kids[i], visit, data);
+    visit(parent, n, data);
+}
+
+static void shift_chunks(node *parent, node *n, void *data)
+{
+    int wide = !strcmp(n->type, "co64") ? 8 : !strcmp(n->type, "stco") ? 4 : 0;
+    (void)parent;
+    for (size_t i = 0; wide && i < be_get(n->bytes + 4, 4); i++) {
+        uint8_t *p = n->bytes + 8 + i * (size_t)wide;
+        be_put(p, be_get(p, wide) + *(const uint64_t *)data, wide);
+    }
+}
+
+/* Writes a file whose chunk offsets count from an mdat that began (payload) at old; corrects them. Returns memory of exactly that size. */
+static uint8_t *node_file(node *root, size_t old, size_t *size)
+{
+    uint8_t *d;
+    uint64_t delta;
+    *size = node_size(root);
+    d = malloc(*size);
+    node_write(root, d, 0);
+    delta = node_need(root, "mdat")->payload_at - old;
+    node_visit(NULL, root, shift_chunks, &delta);
+    node_write(root, d, 0);
+    return d;
+}
+
+/* ---- Opening what was built ---- */
+
+typedef struct built { counter c; memory_source m; bzna_context *context; bzna_dataset *dataset; uint8_t *file; size_t size; bzna_error err; bzna_status status; } built;
+
+static void build_open(built *b, node *root, size_t old)
+{
+    bzna_source source;
+    memset(b, 0, sizeof *b);
+    b->context = context_of(&b->c);
+    b->file = node_file(root, old, &b->size);
+    b->err = fresh_error();
+    source = source_of(&b->m, b->file, b->size);
+    b->dataset = (bzna_dataset *)(void *)b;
+    b->status = bzna_dataset_open_source(b->context, &source, NULL, &b->dataset, &b->err);
+}
+
+static void build_close(built *b)
+{
+    CHECK((b->status == BZNA_OK) == (b->dataset != NULL));
+    bzna_dataset_close(b->dataset);
+    CHECK_EQ(b->m.closes, b->dataset ? 1 : 0);
+    bzna_context_close(b->context);
+    CHECK_ALL_FREED(b->c);
+    free(b->file);
+}
+
+typedef struct archive { uint8_t *file; size_t size; node *root; facts *f; } archive;
+
+static archive archive_load(int a)
+{
+    archive r;
+    r.file = slurp(archives[a], &r.size);
+    r.root = node_parse("file", r.file, 0, r.size);
+    r.f = &known[a];
+    return r;
+}
+
+static void archive_free(archive *r)
+{
+    node_free(r->root);
+    free(r->file);
+}
+
+/* Pictures, targets and names are what the .json says; where they lie is not asked. */
+static void check_contents(const archive *r, const built *b, const char *what)
+{
+    static uint8_t buffer[1 << 18];
+    int before = test_failures;
+    if (b->status != BZNA_OK) {
+        printf("  %s: %s: %s\n", what, bzna_status_name(b->status), b->err.message);
+        test_failures++;
+        return;
+    }
+    CHECK_EQ(bzna_dataset_count(b->dataset), r->f->count);
+    for (int i = 0; i < r->f->count; i++) {
+        const fact_sample *s = &r->f->samples[i];
+        char name[64] = "";
+        int64_t target = 77;
+        CHECK_EQ(bzna_dataset_target(b->dataset, (uint64_t)i, &target, NULL), BZNA_OK);
+        CHECK_EQ(target, s->target);
+        CHECK_EQ(bzna_dataset_filename(b->dataset, (uint64_t)i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_STR(name, s->filename);
+        for (int k = 0; k < s->image_count; k++) {
+            const fact_image *m = &s->images[k];
+            bzna_image image = { .struct_size = sizeof image };
+            bzna_error err = fresh_error();
+            if (bzna_dataset_image(b->dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, &err) != BZNA_OK) {
+                printf("  %s\n", err.message);
+                test_failures++;
+                continue;
+            }
+            CHECK(image.width == m->width && image.height == m->height && image.crop_x == 0 && image.crop_y == 0);
+            CHECK(image.frame_width == m->frame_width && image.frame_height == m->frame_height);
+            CHECK_EQ(image.data_size, m->size);
+            CHECK(!memcmp(image.data, r->file + m->at, (size_t)m->size));
+            CHECK(!memcmp(b->file + image.data_offset, r->file + m->at, (size_t)m->size));
+            CHECK(!memcmp(b->file + image.config_offset, image.config, (size_t)image.config_size));
+        }
+    }
+    if (test_failures != before)
+        printf("  in %s of %s\n", what, r->f->file);
+}
+
+TEST(the_tree_writes_what_it_read)
+{
+    for (int a = 0; a < 2; a++) {
+        archive r = archive_load(a);
+        size_t size;
+        uint8_t *again = node_file(r.root, 40, &size);
+        CHECK(size == r.size && !memcmp(again, r.file, size));
+        free(again);
+        archive_free(&r);
+    }
+}
+
+/* ---- The same archive in other shapes ---- */
+
+static void put_junk(node *parent, node *n, void *data)
+{
+    static const char *const types[] = { "free", "skip", "uuid", "udta", "wide", "xyz?" };
+    int *count = data;
+    (void)parent;
+    if (!n->container || !strcmp(n->type, "stsd"))          /* stsd is a list of entries and nothing else */
+        return;
+    for (int i = n->count; i >= 0; i--) {
+        uint8_t bytes[24];
+        int kind = (*count)++ % 6;
+        if (!strcmp(n->type, "file") && i == 0 && (kind == 2 || kind == 3 || kind == 5))
+            continue;                                       /* a file begins with a box that says what it is */
+        memset(bytes, 'j', sizeof bytes);
+        memcpy(bytes + 4, "stszstcomoov", 12);              /* types inside are no boxes */
+        node_insert(n, i, node_make(types[kind], bytes, kind == 2 ? 24 : (size_t)(*count % 3) * 8));
+    }
+}
+
+static void reverse_kids(node *parent, node *n, void *data)
+{
+    (void)parent;
+    (void)data;
+    if (!strcmp(n->type, "file") || !strcmp(n->type, "moov"))       /* top level: see the moov-first variants; tracks keep their numbers */
+        return;
+    for (int i = 0, k = n->count - 1; i < k; i++, k--) {
+        node *t = n->kids[i];
+        n->kids[i] = n->kids[k];
+        n->kids[k] = t;
+    }
+}
+
+static void make_large(node *parent, node *n, void *data)
+{
+    (void)parent;
+    (void)data;
+    n->large = 1;
+}
+
+static void widen_chunks(node *parent, node *n, void *data)
+{
+    uint8_t *wide;
+    size_t count;
+    (void)parent;
+    (void)data;
+    if (strcmp(n->type, "stco"))
+        return;
+    count = be_get(n->bytes + 4, 4);
+    wide = calloc(8 + 8 * count, 1);
+    memcpy(wide, n->bytes, 8);
+    for (size_t i = 0; i < count; i++)
+        be_put(wide + 8 + 8 * i, be_get(n->bytes + 8 + 4 * i, 4), 8);
+    node_set(n, wide, 8 + 8 * count);
+    memcpy(n->type, "co64", 4);
+    free(wide);
+}
+
+static void old_headers(node *parent, node *n, void *data)
+{
+    uint8_t v0[84];
+    (void)parent;
+    (void)data;
+    if (strcmp(n->type, "tkhd") || n->bytes[0] != 1)
+        return;
+    memcpy(v0, n->bytes, 4);
+    v0[0] = 0;
+    memcpy(v0 + 4, n->bytes + 8, 4);
+    memcpy(v0 + 8, n->bytes + 16, 4);
+    memcpy(v0 + 12, n->bytes + 20, 8);
+    memcpy(v0 + 20, n->bytes + 32, 4);
+    memcpy(v0 + 24, n->bytes + 36, 60);
+    node_set(n, v0, 84);
+}
+
+static void new_headers(node *parent, node *n, void *data)
+{
+    uint8_t v1[96] = { 1 };
+    (void)parent;
+    (void)data;
+    if (strcmp(n->type, "tkhd") || n->bytes[0] != 0)
+        return;
+    memcpy(v1 + 1, n->bytes + 1, 3);
+    memcpy(v1 + 20, n->bytes + 12, 8);
+    memcpy(v1 + 32, n->bytes + 20, 4);
+    memcpy(v1 + 36, n->bytes + 24, 60);
+    node_set(n, v1, 96);
+}
+
+static void names_without_nul(node *parent, node *n, void *data)
+{
+    (void)parent;
+    (void)data;
+    if (!strcmp(n->type, "hdlr") && n->bytes[n->size - 1] == 0)
+        n->size--;
+}
+
+static void second_entries(node *parent, node *n, void *data)
+{
+    static const uint8_t entry[40] = { 0, 0, 0, 0, 0, 0, 0, 1, 0, 'x', '/', 'y' };
+    (void)parent;
+    (void)data;
+    if (strcmp(n->type, "stsd"))
+        return;
+    n->bytes[7] = 3;
+    node_append(n, node_make("mett", entry, sizeof entry));
+    node_append(n, node_make("hvc1", "short", 5));          /* never looked into */
+}
+
+static void extra_kids(node *parent, node *n, void *data)
+{
+    (void)parent;
+    (void)data;
+    if (strcmp(n->type, "hvc1") && strcmp(n->type, "avc1"))
+        return;
+    node_insert(n, 0, node_make("btrt", "abcdefghijkl", 12));
+    node_insert(n, 0, node_make("colr", "prof-an ICC profile", 19));
+    node_insert(n, 1, node_make("fiel", "\1\0", 2));
+    node_append(n, node_make("st3d", "\0\0\0\0\0", 5));
+    node_append(n, node_make("colr", "rICC", 4));
+}
+
+static void zeros_at_the_end(node *parent, node *n, void *data)
+{
+    (void)parent;
+    (void)data;
+    if (!strcmp(n->type, "stsd") || !strcmp(n->type, "hvc1") || !strcmp(n->type, "avc1"))
+        node_append(n, node_make("free", "", 0));
+}
+
+/* Leaves no mett entry and no chunk table alone that could be lost: what a metadata track needs is its handler's name. */
+static void moov_first(node *root)
+{
+    for (int i = 0; i < root->count; i++)
+        if (!strcmp(root->kids[i]->type, "moov")) {
+            node *moov = root->kids[i];
+            memmove(root->kids + 2, root->kids + 1, (size_t)(i - 1) * sizeof *root->kids);
+            root->kids[1] = moov;
+            return;
+        }
+}
+
+typedef struct variant { const char *name; visitor *visit; int moov_first, mdat_to_end, moov_to_end; } variant;
+
+static const variant variants[] = {
+    { "moov before mdat", NULL, 1, 0, 0 },
+    { "moov before an mdat to the end of the file", NULL, 1, 1, 0 },
+    { "a moov to the end of the file", NULL, 0, 0, 1 },
+    { "free, skip, uuid, udta and unknown boxes everywhere", put_junk, 0, 0, 0 },
+    { "the same, moov before mdat", put_junk, 1, 0, 0 },
+    { "children in reverse order", reverse_kids, 0, 0, 0 },
+    { "64-bit sizes everywhere", make_large, 0, 0, 0 },
+    { "64-bit sizes, moov before mdat", make_large, 1, 0, 0 },
+    { "64-bit sizes, moov to the end", make_large, 0, 0, 1 },
+    { "co64", widen_chunks, 0, 0, 0 },
+    { "co64, moov before mdat", widen_chunks, 1, 0, 0 },
+    { "track headers of version 0", old_headers, 0, 0, 0 },
+    { "track headers of version 1", new_headers, 0, 0, 0 },
+    { "handler names without NUL", names_without_nul, 0, 0, 0 },
+    { "more sample entries than one", second_entries, 0, 0, 0 },
+    { "extra children in sample entries", extra_kids, 0, 0, 0 },
+    { "empty boxes last", zeros_at_the_end, 0, 0, 0 } };
+
+static void apply(node *root, const variant *v)
+{
+    int count = 0;
+    if (v->moov_first)
+        moov_first(root);
+    if (v->mdat_to_end) {
+        node_need(root, "mdat")->to_end = 1;
+        node_need(root, "mdat")->large = 0;
+    }
+    if (v->moov_to_end) {
+        node_need(root, "moov")->to_end = 1;
+        node_need(root, "moov")->large = 0;
+    }
+    if (v->visit)
+        node_visit(NULL, root, v->visit, &count);
+    if (v->visit == make_large && (v->moov_to_end || v->mdat_to_end))
+        node_need(root, v->moov_to_end ? "moov" : "mdat")->large = 0;
+}
+
+TEST(boxes_of_the_archive_are_found_by_type)
+{
+    for (int a = 0; a < 2; a++)
+        for (size_t k = 0; k < sizeof variants / sizeof *variants; k++) {
+            archive r = archive_load(a);
+            built b;
+            apply(r.root, &variants[k]);
+            build_open(&b, r.root, 40);
+            check_contents(&r, &b, variants[k].name);
+            build_close(&b);
+            archive_free(&r);
+        }
+}
+
+/* Every sample rebuilt by the same means, and the outer tables with it. */
+static void rebuild_samples(archive *r, const variant *v)
+{
+    node *stsz = node_need(r->root, "moov/trak/mdia/minf/stbl/stsz"), *stco = node_need(r->root, "moov/trak/mdia/minf/stbl/stco");
+    node *mdat = node_need(r->root, "mdat");
+    size_t tail = (size_t)(r->f->samples[7].offset + r->f->samples[7].size - 40), at = 0;
+    uint8_t *bytes = malloc(mdat->size * 3 + (1 << 20));
+    uint64_t grown;
+    for (int i = 0; i < 8; i++) {
+        const fact_sample *s = &r->f->samples[i];
+        node *root = node_parse("file", r->file, (size_t)s->offset, (size_t)(s->offset + s->size));
+        size_t size, old = node_size(root->kids[0]) + 8;    /* ftyp, then mdat's header */
+        uint8_t *d;
+        CHECK_STR(root->kids[1]->type, "mdat");
+        apply(root, v);
+        d = node_file(root, old, &size);
+        memcpy(bytes + at, d, size);
+        be_put(stsz->bytes + 12 + 4 * i, size, 4);
+        be_put(stco->bytes + 8 + 4 * i, 40 + at, 4);
+        at += size;
+        free(d);
+        node_free(root);
+    }
+    memcpy(bytes + at, mdat->bytes + tail, mdat->size - tail);
+    grown = at - tail;
+    shift_chunks(NULL, node_need(r->root, "moov/trak.1/mdia/minf/stbl/stco"), &grown);
+    shift_chunks(NULL, node_need(r->root, "moov/trak.2/mdia/minf/stbl/stco"), &grown);
+    node_set(mdat, bytes, at + mdat->size - tail);
+    node_remove(node_need(r->root, "moov"), node_need(r->root, "moov/trak.3"));
+    free(bytes);
+}
+
+TEST(boxes_of_the_samples_are_found_by_type)
+{
+    for (int a = 0; a < 2; a++)
+        for (size_t k = 0; k < sizeof variants / sizeof *variants; k++) {
+            archive r = archive_load(a);
+            built b;
+            rebuild_samples(&r, &variants[k]);
+            build_open(&b, r.root, 40);
+            check_contents(&r, &b, variants[k].name);
+            build_close(&b);
+            archive_free(&r);
+        }
+}
+
+/* ---- Tables ---- */
+
+/* Takes the place of a track's stsz: stz2 with entries of that many bits, or stsz with one size for all (0 bits). */
+static void set_sizes(node *root, const char *track, uint32_t bits)
+{
+    char path[64];
+    node *n;
+    uint8_t bytes[64] = { 0 };
+    size_t count;
+    snprintf(path, sizeof path, "moov/%s/mdia/minf/stbl/stsz", track);
+    n = node_need(root, path);
+    count = be_get(n->bytes + 8, 4);
+    be_put(bytes + 8, count, 4);
+    if (bits == 0) {
+        be_put(bytes + 4, be_get(n->bytes + 12, 4), 4);
+        node_set(n, bytes, 12);
+        return;
+    }
+    bytes[7] = (uint8_t)bits;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t v = be_get(n->bytes + 12 + 4 * i, 4);
+        if (bits == 4)
+            bytes[12 + i / 2] |= (uint8_t)(v << (i % 2 ? 0 : 4));
+        else
+            be_put(bytes + 12 + i * bits / 8, v, (int)bits / 8);
+    }
+    memcpy(n->type, "stz2", 4);
+    node_set(n, bytes, 12 + (count * bits + 7) / 8);
+}
+
+TEST(sizes_may_be_packed_or_common)
+{
+    static const struct { const char *name, *track; uint32_t bits; } cases[] = {
+        { "targets of one common size", "trak.1", 0 }, { "4-bit sizes", "trak.1", 4 }, { "8-bit sizes", "trak.2", 8 }, { "16-bit sizes", "trak.2", 16 },
+        { "8-bit sizes of targets", "trak.1", 8 } };
+    for (int a = 0; a < 2; a++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            archive r = archive_load(a);
+            built b;
+            set_sizes(r.root, cases[k].track, cases[k].bits);
+            build_open(&b, r.root, 40);
+            check_contents(&r, &b, cases[k].name);
+            build_close(&b);
+            archive_free(&r);
+        }
+}
+
+TEST(an_odd_number_of_4_bit_sizes_ends_in_half_a_byte)
+{
+    static const uint8_t stsz[] = { 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 5, 0x12, 0x3f, 0x50 };
+    static const uint32_t sizes[5] = { 1, 2, 3, 15, 5 };
+    archive r = archive_load(1);
+    built b;
+    node *n = node_need(r.root, "moov/trak.2/mdia/minf/stbl/stsz");
+    memcpy(n->type, "stz2", 4);
+    node_set(n, stsz, sizeof stsz);
+    build_open(&b, r.root, 40);
+    REQUIRE(b.status == BZNA_OK);
+    for (uint32_t i = 0; i < 5; i++)
+        CHECK_EQ(bzi_table_size(&b.dataset->movie.tracks[2].table, i), sizes[i]);
+    CHECK_EQ(b.dataset->movie.tracks[2].table.sample_count, 5);
+    build_close(&b);
+    archive_free(&r);
+}
+
+/* Gives a track, whose samples lie one behind the other, chunks of 1 to 5 samples each. */
+static void set_chunks(node *root, const char *track, uint32_t *random)
+{
+    char path[64];
+    node *stbl, *stsz, *stco, *stsc;
+    uint8_t runs[8 + 12 * 16] = { 0 }, chunks[8 + 4 * 16] = { 0 };
+    size_t count, n_chunks = 0, n_runs = 0;
+    uint64_t at;
+    snprintf(path, sizeof path, "moov/%s/mdia/minf/stbl", track);
+    stbl = node_need(root, path);
+    stsz = node_need(stbl, "stsz");
+    stco = node_need(stbl, "stco");
+    stsc = node_need(stbl, "stsc");
+    count = be_get(stsz->bytes + 8, 4);
+    at = be_get(stco->bytes + 8, 4);
+    for (size_t i = 0; i < count; n_chunks++) {
+        size_t each;
+        *random = *random * 1664525u + 1013904223u;
+        each = 1 + (*random >> 24) % 5;
+        be_put(chunks + 8 + 4 * n_chunks, at, 4);
+        if (n_runs == 0 || be_get(runs + 8 + 12 * (n_runs - 1) + 4, 4) != each) {
+            be_put(runs + 8 + 12 * n_runs, n_chunks + 1, 4);
+            be_put(runs + 8 + 12 * n_runs + 4, each, 4);
+            be_put(runs + 8 + 12 * n_runs + 8, 1, 4);
+            n_runs++;
+        }
+        for (size_t k = 0; k < each && i < count; k++, i++)  /* the last chunk may hold fewer than its run says */
+            at += be_get(stsz->bytes + 12 + 4 * i, 4);
+    }
+    be_put(runs + 4, n_runs, 4);
+    be_put(chunks + 4, n_chunks, 4);
+    node_set(stsc, runs, 8 + 12 * n_runs);
+    node_set(stco, chunks, 8 + 4 * n_chunks);
+}
+
+TEST(samples_may_share_chunks_in_any_way)
+{
+    uint32_t random = 7;
+    for (int round = 0; round < 40; round++) {
+        archive r = archive_load(round & 1);
+        built b;
+        for (int t = 0; t < 3; t++) {
+            char track[32];
+            snprintf(track, sizeof track, "trak.%d", t);
+            set_chunks(r.root, track, &random);
+        }
+        if (round & 2)
+            moov_first(r.root);
+        if (round & 4)
+            node_visit(NULL, r.root, widen_chunks, NULL);
+        build_open(&b, r.root, 40);
+        check_contents(&r, &b, "chunks of several samples");
+        for (int i = 0; i < 8 && b.status == BZNA_OK; i++) {
+            bzna_sample sample = { .struct_size = sizeof sample };
+            CHECK_EQ(bzna_dataset_sample(b.dataset, (uint64_t)i, &sample, NULL), BZNA_OK);
+            CHECK_EQ(sample.offset - node_need(r.root, "mdat")->payload_at, r.f->samples[i].offset - 40);
+            CHECK_EQ(sample.size, r.f->samples[i].size);
+        }
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+TEST(one_chunk_may_hold_everything)
+{
+    static const uint8_t stsc[20] = { 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 1 };
+    archive r = archive_load(0);
+    built b;
+    node *stco = node_need(r.root, "moov/trak/mdia/minf/stbl/stco");
+    node_set(node_need(r.root, "moov/trak/mdia/minf/stbl/stsc"), stsc, sizeof stsc);
+    be_put(stco->bytes + 4, 1, 4);
+    stco->size = 12;
+    build_open(&b, r.root, 40);
+    check_contents(&r, &b, "one chunk");
+    build_close(&b);
+    archive_free(&r);
+}
+
+/* ---- Wrong boxes ---- */
+
+typedef struct wrong { const char *box, *bytes; size_t size; bzna_status status; const char *says; } wrong;
+
+#define WRONG(box, bytes, status, says) { box, bytes, sizeof bytes - 1, status, says }
+#define Z4 "\0\0\0\0"
+
+static const wrong wrongs[] = {
+    WRONG("stsz", Z4 Z4 "\0\0\0\x09" "abcdefghijklmnopqrstuvwxyz012345", BZNA_E_BOX, "9 entries need 36 bytes"),
+    WRONG("stsz", Z4 Z4 "\xff\xff\xff\xff" "abcd", BZNA_E_BOX, "4294967295 entries need 17179869180 bytes"),
+    WRONG("stsz", Z4 Z4, BZNA_E_BOX, "stsz"),
+    WRONG("stsz", "", BZNA_E_BOX, "stsz"),
+    WRONG("stsz", Z4 Z4 Z4, BZNA_E_NO_SAMPLES, "no samples"),
+    WRONG("stsz", Z4 "\0\0\0\x08" "\xff\xff\xff\xff", BZNA_E_BOX, "8 chunks"),
+    WRONG("stco", Z4 "\0\0\0\x08" "abcdefghijklmnopqrstuvwxyz01234", BZNA_E_BOX, "8 entries need 32 bytes"),
+    WRONG("stco", Z4 "\xff\xff\xff\xff", BZNA_E_BOX, "4294967295 entries"),
+    WRONG("stco", Z4 "\0\0\0\x07" "abcdefghijklmnopqrstuvwxyz01", BZNA_E_BOX, "8 samples in 7 chunks"),
+    WRONG("stco", Z4 Z4, BZNA_E_BOX, "no stco"),
+    WRONG("stco", "", BZNA_E_BOX, "stco"),
+    WRONG("stsc", Z4 "\0\0\0\x02" "abcdefghijkl", BZNA_E_BOX, "2 entries need 24 bytes"),
+    WRONG("stsc", Z4 Z4, BZNA_E_BOX, "no stsc"),
+    WRONG("stsc", Z4 "\0\0\0\x01" Z4 "\0\0\0\x01" "\0\0\0\x01", BZNA_E_BOX, "run 0"),                               /* first chunk 0 */
+    WRONG("stsc", Z4 "\0\0\0\x01" "\0\0\0\x02" "\0\0\0\x02" "\0\0\0\x01", BZNA_E_BOX, "run 0"),                    /* first chunk 2 */
+    WRONG("stsc", Z4 "\0\0\0\x01" "\0\0\0\x01" Z4 "\0\0\0\x01", BZNA_E_BOX, "0 samples each"),
+    WRONG("stsc", Z4 "\0\0\0\x02" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x02" "\0\0\0\x01", BZNA_E_BOX, "run 0"),       /* the same chunk twice */
+    WRONG("stsc", Z4 "\0\0\0\x03" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x05" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x03" "\0\0\0\x01" "\0\0\0\x01", BZNA_E_BOX, "run 1"),
+    WRONG("stsc", Z4 "\0\0\0\x02" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x0b" "\0\0\0\x01" "\0\0\0\x01", BZNA_E_BOX, "chunks 1..10 of 8"),
+    WRONG("hdlr", Z4 Z4 "meta", BZNA_E_BOX, "hdlr"),
+    WRONG("tkhd", Z4 Z4, BZNA_E_BOX, "tkhd") };
+
+TEST(wrong_tables_are_refused_with_box_and_byte_offset)
+{
+    for (size_t k = 0; k < sizeof wrongs / sizeof *wrongs; k++) {
+        archive r = archive_load(0);
+        char path[64];
+        node *n;
+        built b;
+        int before = test_failures;
+        snprintf(path, sizeof path, !strcmp(wrongs[k].box, "tkhd") ? "moov/trak/%s" : !strcmp(wrongs[k].box, "hdlr") ? "moov/trak/mdia/%s" :
+                 "moov/trak/mdia/minf/stbl/%s", wrongs[k].box);
+        n = node_need(r.root, path);
+        node_set(n, wrongs[k].bytes, wrongs[k].size);
+        memset(&b, 0, sizeof b);
+        b.context = context_of(&b.c);
+        b.file = malloc(node_size(r.root));                 /* no shift: the tables are what is wrong */
+        b.size = node_write(r.root, b.file, 0);
+        {
+            bzna_source source = source_of(&b.m, b.file, b.size);
+            b.err = fresh_error();
+            b.dataset = (bzna_dataset *)(void *)&b;
+            b.status = bzna_dataset_open_source(b.context, &source, NULL, &b.dataset, &b.err);
+        }
+        CHECK_EQ(b.status, wrongs[k].status);
+        CHECK(b.dataset == NULL);
+        CHECK_CONTAINS(b.err.message, wrongs[k].says);
+        CHECK_CONTAINS(b.err.message, "trak[0]");
+        if (b.err.byte_offset != BZNA_NO_OFFSET) {
+            node *chunks = node_need(r.root, "moov/trak/mdia");
+            CHECK(b.err.byte_offset >= node_need(r.root, "moov/trak")->at && b.err.byte_offset <= chunks->at + node_size(chunks));
+        }
+        CHECK(b.c.largest < 1 << 20);                       /* no allocation by a count that nothing backs */
+        if (test_failures != before)
+            printf("  case %zu (%s): %s\n", k, wrongs[k].box, b.err.message);
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+/* 4 billion samples of a byte each in one chunk: must not be believed, and not allocated for. */
+TEST(a_hostile_common_size_is_refused_without_allocating)
+{
+    static const uint8_t stsz[12] = { 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff };
+    static const uint8_t stsc[20] = { 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1 };
+    for (int t = 0; t < 3; t++) {
+        archive r = archive_load(0);
+        char path[64];
+        built b;
+        snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsz", t);
+        node_set(node_need(r.root, path), stsz, sizeof stsz);
+        memcpy(path + strlen(path) - 4, "stsc", 4);
+        node_set(node_need(r.root, path), stsc, sizeof stsc);
+        build_open(&b, r.root, 40);
+        CHECK_EQ(b.status, BZNA_E_BOX);
+        CHECK_CONTAINS(b.err.message, "4294967295 samples");
+        CHECK_CONTAINS(b.err.message, "stsz");
+        CHECK_EQ(b.err.fourcc, BZI_FOURCC('s', 't', 's', 'z'));
+        CHECK(b.c.largest < 1 << 20);
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+TEST(a_second_box_where_one_is_allowed_is_refused)
+{
+    static const struct { const char *parent, *box, *as; } cases[] = {
+        { "", "moov", "moov" }, { "moov/trak/mdia/minf/stbl", "stsz", "stsz" }, { "moov/trak/mdia/minf/stbl", "stsc", "stsc" },
+        { "moov/trak/mdia/minf/stbl", "stco", "stco" }, { "moov/trak/mdia/minf", "stbl", "stbl" } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        archive r = archive_load(1);
+        node *parent = cases[k].parent[0] ? node_need(r.root, cases[k].parent) : r.root, *first = node_need(parent, cases[k].box);
+        uint8_t *copy = malloc(node_size(first));
+        built b;
+        node_write(first, copy, 0);
+        node_append(parent, node_parse(cases[k].as, copy, 8, node_size(first)));
+        free(copy);
+        build_open(&b, r.root, 40);
+        CHECK_EQ(b.status, BZNA_E_BOX);
+        CHECK_CONTAINS(b.err.message, "second");
+        CHECK(b.err.byte_offset > first->at && b.err.byte_offset < b.size);
+        build_close(&b);
+        archive_free(&r);
+    }
+    {                                                       /* stco and co64 together, and stsz and stz2 */
+        archive r = archive_load(1);
+        built b;
+        node_append(node_need(r.root, "moov/trak/mdia/minf/stbl"), node_make("co64", "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\50", 16));
+        build_open(&b, r.root, 40);
+        CHECK_EQ(b.status, BZNA_E_BOX);
+        build_close(&b);
+        archive_free(&r);
+        r = archive_load(1);
+        node_append(node_need(r.root, "moov/trak/mdia/minf/stbl"), node_make("stz2", "\0\0\0\0\0\0\0\10\0\0\0\1\50", 13));
+        build_open(&b, r.root, 40);
+        CHECK_EQ(b.status, BZNA_E_BOX);
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+TEST(an_stz2_of_another_width_is_refused)
+{
+    archive r = archive_load(1);
+    node *n = node_need(r.root, "moov/trak/mdia/minf/stbl/stsz");
+    built b;
+    memcpy(n->type, "stz2", 4);
+    n->bytes[7] = 12;
+    build_open(&b, r.root, 40);
+    CHECK_EQ(b.status, BZNA_E_BOX);
+    CHECK_CONTAINS(b.err.message, "12 is not 4, 8 or 16");
+    CHECK_EQ(b.err.fourcc, BZI_FOURCC('s', 't', 'z', '2'));
+    build_close(&b);
+    archive_free(&r);
+}
+
+/* ---- Box sizes ---- */
+
+/* Opens b->file as it is now. */
+static void reopen(built *b)
+{
+    bzna_source source = source_of(&b->m, b->file, b->size);
+    b->err = fresh_error();
+    b->dataset = (bzna_dataset *)(void *)b;
+    b->status = bzna_dataset_open_source(b->context, &source, NULL, &b->dataset, &b->err);
+}
+
+TEST(box_sizes_that_cannot_be_are_refused_where_they_stand)
+{
+    static const struct { const char *box; uint64_t size; bzna_status status; const char *says; } cases[] = {
+        { "moov", 7, BZNA_E_BOX, "smaller than its header" }, { "moov", 4542, BZNA_E_TRUNCATED, "left in the file" },
+        { "moov", 0xffffffffu, BZNA_E_TRUNCATED, "left in the file" }, { "moov/trak", 7, BZNA_E_BOX, "smaller than its header" },
+        { "moov/trak", 0, BZNA_E_BOX, "smaller than its header" }, { "moov/trak.3", 3015, BZNA_E_BOX, "the box around it" },
+        { "moov/trak/mdia", 363, BZNA_E_BOX, "the box around it" }, { "moov/trak/mdia/minf/stbl/stsz", 0x7fffffff, BZNA_E_BOX, "the box around it" },
+        { "moov/trak/mdia/minf/stbl/stsz", 4, BZNA_E_BOX, "smaller than its header" },
+        { "moov/trak.3/mdia/minf/stbl/stsd/hvc1", 85, BZNA_E_BOX, "too few" },
+        { "moov/trak.3/mdia/minf/stbl/stsd/hvc1/hvcC", 0xfffffff0u, BZNA_E_BOX, "the box around it" } };
+    archive r = archive_load(0);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        built b;
+        const node *n = node_need(r.root, cases[k].box);
+        const char *name = strrchr(cases[k].box, '/') ? strrchr(cases[k].box, '/') + 1 : cases[k].box;
+        int before = test_failures;
+        memset(&b, 0, sizeof b);
+        b.context = context_of(&b.c);
+        b.file = malloc(r.size);
+        b.size = node_write(r.root, b.file, 0);
+        be_put(b.file + n->at, cases[k].size, 4);
+        reopen(&b);
+        CHECK_EQ(b.status, cases[k].status);
+        CHECK_EQ(b.err.byte_offset, n->at);
+        CHECK_EQ(b.err.fourcc, be_get((const uint8_t *)name, 4));
+        CHECK_CONTAINS(b.err.message, cases[k].says);
+        if (test_failures != before)
+            printf("  %s, size %llu: %s\n", cases[k].box, (unsigned long long)cases[k].size, b.err.message);
+        build_close(&b);
+    }
+    archive_free(&r);
+}
+
+TEST(sizes_of_64_bits_do_not_wrap)
+{
+    static const uint64_t sizes[] = { 15, 8, 1, 0x7fffffffffffffffull, 0xffffffffffffffffull, 0xfffffffffffffff0ull };
+    archive r = archive_load(0);
+    for (size_t k = 0; k < 6; k++)
+        for (int inner = 0; inner < 2; inner++) {
+            built b;
+            node *n = node_need(r.root, inner ? "moov/trak.1" : "moov");
+            n->large = 1;
+            memset(&b, 0, sizeof b);
+            b.context = context_of(&b.c);
+            b.file = malloc(node_size(r.root));
+            b.size = node_write(r.root, b.file, 0);
+            be_put(b.file + n->at + 8, sizes[k], 8);
+            reopen(&b);
+            CHECK_EQ(b.status, sizes[k] < 16 || inner ? BZNA_E_BOX : BZNA_E_TRUNCATED);
+            CHECK_EQ(b.err.byte_offset, n->at);
+            build_close(&b);
+            n->large = 0;
+        }
+    archive_free(&r);
+}
+
+/* QuickTime ends lists of boxes with zeros. */
+TEST(zeros_behind_the_last_box_are_padding)
+{
+    for (size_t zeros = 1; zeros < 8; zeros++) {
+        archive r = archive_load(0);
+        node *moov = node_need(r.root, "moov");
+        uint8_t *file = calloc(r.size + zeros, 1);
+        built b;
+        memset(&b, 0, sizeof b);
+        b.context = context_of(&b.c);
+        b.file = file;
+        b.size = r.size + zeros;
+        node_write(r.root, file, 0);
+        be_put(file + moov->at, node_size(moov) + zeros, 4);        /* inside moov */
+        reopen(&b);
+        check_contents(&r, &b, "zeros at the end of moov");
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+TEST(zeros_behind_the_last_box_of_the_file_are_padding_too)
+{
+    for (size_t zeros = 1; zeros < 20; zeros++) {
+        archive r = archive_load(0);
+        uint8_t *file = calloc(r.size + zeros, 1);
+        built b;
+        memset(&b, 0, sizeof b);
+        b.context = context_of(&b.c);
+        b.file = file;
+        b.size = r.size + zeros;
+        node_write(r.root, file, 0);
+        reopen(&b);
+        check_contents(&r, &b, "zeros at the end of the file");
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+/* ---- Limits ---- */
+
+/* benzina.h, chapter 8: a movie has 64 tracks at most. */
+TEST(sixty_four_tracks_are_read_and_one_more_is_refused)
+{
+    for (int tracks = 64; tracks <= 65; tracks++) {
+        archive r = archive_load(1);
+        node *moov = node_need(r.root, "moov");
+        built b;
+        for (int i = 4; i < tracks; i++)
+            node_append(moov, node_parse("trak", (const uint8_t *)"\0\0\0\x08" "mdia", 0, 8));
+        build_open(&b, r.root, 40);
+        if (tracks == 64) {
+            check_contents(&r, &b, "64 tracks");
+        } else {
+            CHECK_EQ(b.status, BZNA_E_LIMIT);
+            CHECK_CONTAINS(b.err.message, "tracks");
+            CHECK_EQ(b.err.fourcc, BZI_TRAK);
+        }
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+TEST(boxes_nested_deeper_than_the_limit_are_refused)
+{
+    static uint8_t file[8 * 4000];
+    bzi_movie *movie = calloc(1, sizeof *movie);
+    bzna_error err;
+    for (uint32_t i = 0; i < 4000; i++) {                   /* boxes that nobody reads are not descended into, however deep */
+        be_put(file + 8 * i, 8 * (4000 - i), 4);
+        memcpy(file + 8 * i + 4, "meta", 4);
+    }
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 0), BZI_FILE, &err), BZNA_OK);
+    movie->depth = BZI_LIMIT_DEPTH;
+    CHECK_EQ(bzi_box_walk(movie, bzi_cursor_make(file, sizeof file, 77), BZI_FILE, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "nest too deep");
+    CHECK_EQ(err.byte_offset, 77);
+    free(movie);
+}
+
+TEST(more_boxes_than_the_limit_at_file_level_are_refused)
+{
+    built b;
+    memset(&b, 0, sizeof b);
+    b.context = context_of(&b.c);
+    b.size = 8 * (BZI_LIMIT_TOP_BOXES + 10);
+    b.file = malloc(b.size);
+    for (size_t i = 0; i < b.size; i += 8)
+        memcpy(b.file + i, "\0\0\0\x08" "free", 8);
+    reopen(&b);
+    CHECK_EQ(b.status, BZNA_E_LIMIT);
+    CHECK_EQ(b.err.byte_offset, 8 * (uint64_t)BZI_LIMIT_TOP_BOXES);
+    build_close(&b);
+}
+
+/* The movie boxes, cut at every byte, in memory of exactly that size: the sanitizer sees one byte too many. */
+TEST(a_movie_box_cut_at_any_byte_is_read_no_further)
+{
+    for (int a = 0; a < 2; a++) {
+        archive r = archive_load(a);
+        const node *moov = node_need(r.root, "moov");
+        size_t at, size = node_size(moov);
+        bzi_movie *movie = calloc(1, sizeof *movie);
+        node_write(r.root, r.file, 0);
+        at = moov->at;
+        for (size_t n = 0; n <= size - 8; n++) {
+            uint8_t *exact = malloc(n ? n : 1);
+            bzna_error err;
+            memcpy(exact, r.file + at + 8, n);
+            movie->depth = movie->track_count = 0;
+            bzi_box_walk(movie, bzi_cursor_make(exact, n, 0), BZI_MOOV, &err);
+            free(exact);
+        }
+        CHECK_EQ(movie->track_count, 4);
+        free(movie);
+        archive_free(&r);
+    }
+}
+
+/* ---- Clean apertures ---- */
+
+TEST(a_clean_aperture_is_where_the_standard_says)
+{
+    static const struct { uint32_t frame; int32_t n, d, off_n, off_d; int ok; uint32_t begin, length; } cases[] = {
+        { 512, 500, 1, -12, 2, 1, 0, 500 },       { 512, 375, 1, -137, 2, 1, 0, 375 },       /* as archives have it */
+        { 512, 512, 1, 0, 1, 1, 0, 512 },         { 512, 500, 1, 0, 1, 1, 6, 500 },          /* whole; centred */
+        { 512, 500, 1, 12, 2, 1, 12, 500 },       { 512, 500, 1, 6, 1, 1, 12, 500 },         /* at the right */
+        { 512, 500, 1, -4, 1, 1, 2, 500 },        { 512, 1, 1, -511, 2, 1, 0, 1 },
+        { 512, 1, 1, 511, 2, 1, 511, 1 },         { 512, 1000, 2, -24, 4, 1, 0, 500 },
+        { 1, 1, 1, 0, 1, 1, 0, 1 },               { 512, 100, 1, 10, 1, 1, 216, 100 },
+        { 513, 512, 1, 1, 2, 1, 1, 512 },         { 1000, 3, 1, -997, 2, 1, 0, 3 },
+        { 512, 500, 1, 14, 2, 0, 0, 0 },          { 512, 500, 1, -14, 2, 0, 0, 0 },          /* over an edge */
+        { 512, 513, 1, 0, 1, 0, 0, 0 },           { 512, 0, 1, 0, 1, 0, 0, 0 },
+        { 512, -5, 1, 0, 1, 0, 0, 0 },            { 512, 500, 0, 0, 1, 0, 0, 0 },
+        { 512, 500, 1, 0, 0, 0, 0, 0 },           { 512, 500, -1, 0, 1, 0, 0, 0 },
+        { 512, 1, 2, 0, 1, 0, 0, 0 },             { 512, INT32_MAX, 1, 0, 1, 0, 0, 0 },
+        { 512, 500, 1, INT32_MAX, 1, 0, 0, 0 },   { 512, 500, 1, INT32_MIN, 1, 0, 0, 0 },
+        { 65535, 65535, 1, 0, INT32_MAX, 1, 0, 65535 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t size[2] = { cases[i].n, cases[i].d }, offset[2] = { cases[i].off_n, cases[i].off_d };
+        uint32_t begin = 0, length = 0;
+        int ok = bzi_clap_side(cases[i].frame, size, offset, &begin, &length);
+        if (ok != cases[i].ok || (ok && (begin != cases[i].begin || length != cases[i].length))) {
+            printf("  %u, %d/%d at %d/%d: %d, %u + %u\n", cases[i].frame, size[0], size[1], offset[0], offset[1], ok, begin, length);
+            test_failures++;
+        }
+    }
+}
+
+/* ISO/IEC 14496-12: the centre of the aperture is the frame's centre (frame - 1) / 2 plus the offset. */
+TEST(every_window_of_a_small_frame_has_its_clean_aperture)
+{
+    for (int32_t frame = 1; frame < 24; frame++)
+        for (int32_t length = 1; length <= frame; length++)
+            for (int32_t begin = -2; begin + length <= frame + 2; begin++) {
+                int32_t size[2] = { 3 * length, 3 }, offset[2] = { 5 * (2 * begin + length - frame), 10 };
+                uint32_t x = 99, w = 99;
+                int ok = bzi_clap_side((uint32_t)frame, size, offset, &x, &w), legal = begin >= 0 && begin + length <= frame;
+                CHECK_EQ(ok, legal);
+                if (ok && (x != (uint32_t)begin || w != (uint32_t)length)) {
+                    printf("  frame %d, window %d + %d: %u + %u\n", frame, begin, length, x, w);
+                    test_failures++;
+                    return;
+                }
+            }
+}
+
+TEST(a_clean_aperture_off_the_corner_is_honoured_and_an_illegal_one_fails_its_sample)
+{
+    static const struct { int32_t clap[8]; int ok; uint32_t x, y, w, h; } cases[] = {
+        { { 100, 1, 50, 1, 0, 1, 0, 1 }, 1, 206, 231, 100, 50 }, { { 100, 1, 50, 1, 412, 2, 462, 2 }, 1, 412, 462, 100, 50 },
+        { { 512, 1, 512, 1, 0, 1, 0, 1 }, 1, 0, 0, 512, 512 },   { { 100, 1, 50, 1, 414, 2, 0, 1 }, 0, 0, 0, 0, 0 },
+        { { 100, 1, 50, 1, 0, 1, -464, 2 }, 0, 0, 0, 0, 0 },     { { 100, 0, 50, 1, 0, 1, 0, 1 }, 0, 0, 0, 0, 0 },
+        { { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, 0, 0, 0, 0 } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        archive r = archive_load(0);
+        built b;
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_error err = fresh_error();
+        uint8_t *clap = NULL;
+        build_open(&b, r.root, 40);
+        REQUIRE(b.status == BZNA_OK);
+        for (size_t i = 40 + 14000; i < 40 + 21883 - 40 && !clap; i++)
+            if (!memcmp(b.file + i, "clap", 4))
+                clap = b.file + i + 4;
+        REQUIRE(clap);
+        for (int i = 0; i < 8; i++)
+            be_put(clap + 4 * i, (uint32_t)cases[k].clap[i], 4);
+        CHECK_EQ(bzna_dataset_image(b.dataset, 0, "bzna_input", NULL, 0, &image, &err), cases[k].ok ? BZNA_OK : BZNA_E_BOX);
+        if (cases[k].ok) {
+            CHECK(image.crop_x == cases[k].x && image.crop_y == cases[k].y && image.width == cases[k].w && image.height == cases[k].h);
+            CHECK(image.frame_width == 512 && image.frame_height == 512);
+            CHECK(!memcmp(image.clap, cases[k].clap, sizeof image.clap));
+        } else {
+            CHECK_CONTAINS(err.message, "sample 0");
+            CHECK_CONTAINS(err.message, "clap");
+        }
+        CHECK_EQ(bzna_dataset_image(b.dataset, 1, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+TEST(without_a_clean_aperture_the_picture_is_the_frame)
+{
+    archive r = archive_load(0);
+    built b;
+    bzna_image image = { .struct_size = sizeof image };
+    build_open(&b, r.root, 40);
+    REQUIRE(b.status == BZNA_OK);
+    for (size_t i = 40 + 14000; i < 40 + 21883 - 40; i++)
+        if (!memcmp(b.file + i, "clap", 4))
+            memcpy(b.file + i, "free", 4);
+    CHECK_EQ(bzna_dataset_image(b.dataset, 0, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+    CHECK(image.width == 512 && image.height == 512 && image.clap[1] == 0);
+    build_close(&b);
+    archive_free(&r);
+}
+
+/* ---- Sample entries ---- */
+
+static bzna_status image_of(const void *entry_kids, size_t size, const char *type, bzna_image *image, bzna_error *err)
+{
+    uint8_t bytes[512] = { 0 };
+    bzi_movie *movie = calloc(1, sizeof *movie);
+    bzna_status status;
+    be_put(bytes + 32, 640, 2);
+    be_put(bytes + 34, 480, 2);
+    be_put(bytes, 86 + size, 4);
+    memcpy(bytes + 4, type, 4);
+    memcpy(bytes + 86, entry_kids, size);
+    movie->track_count = 1;
+    status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), BZI_STSD, err);
+    if (status == BZNA_OK)
+        status = bzi_track_image(&movie->tracks[0], image, err);
+    image->config = NULL;
+    free(movie);
+    return status;
+}
+
+TEST(colour_comes_from_nclx_and_nclc_and_not_from_icc)
+{
+#define HVCC "\0\0\0\x1f" "hvcC\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f\0"
+    bzna_image image;
+    bzna_error err;
+    CHECK_EQ(image_of(HVCC, 31, "hvc1", &image, &err), BZNA_OK);
+    CHECK(!image.colour.present && image.codec == BZNA_CODEC_H265 && image.length_size == 4 && image.config_size == 23);
+    CHECK(image.frame_width == 640 && image.frame_height == 480 && image.config_offset == 1000 + 86 + 8);
+    CHECK_EQ(image_of(HVCC "\0\0\0\x13" "colrnclx\0\1\0\15\0\5\x80", 50, "hvc1", &image, &err), BZNA_OK);
+    CHECK(image.colour.present && image.colour.primaries == 1 && image.colour.transfer == 13 && image.colour.matrix == 5 && image.colour.full_range == 1);
+    CHECK_EQ(image_of(HVCC "\0\0\0\x13" "colrnclx\0\11\0\20\0\11\0", 50, "hev1", &image, &err), BZNA_OK);
+    CHECK(image.colour.present && image.colour.matrix == 9 && image.colour.full_range == 0 && image.codec == BZNA_CODEC_H265);
+    CHECK_EQ(image_of(HVCC "\0\0\0\x12" "colrnclc\0\1\0\1\0\6", 49, "hvc1", &image, &err), BZNA_OK);
+    CHECK(image.colour.present && image.colour.matrix == 6 && image.colour.full_range == 0);
+    CHECK_EQ(image_of(HVCC "\0\0\0\x12" "colrprof\0\1\0\1\0\6", 49, "hvc1", &image, &err), BZNA_OK);
+    CHECK(!image.colour.present);
+    CHECK_EQ(image_of(HVCC "\0\0\0\x11" "colrnclx\0\1\0\1\0", 48, "hvc1", &image, &err), BZNA_E_BOX);       /* cut off */
+    CHECK_CONTAINS(err.message, "colr");
+}
+
+TEST(sample_entries_without_a_usable_configuration_are_refused)
+{
+    bzna_image image;
+    bzna_error err;
+    char bad[64];
+    CHECK_EQ(image_of("", 0, "hvc1", &image, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "hvcC");
+    CHECK_EQ(image_of("\0\0\0\x1e" "hvcC\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f", 30, "hvc1", &image, &err), BZNA_E_BOX);
+    CHECK_EQ(image_of("\0\0\0\x0e" "avcC\1\x64\0\x16\xff\xe1", 14, "avc1", &image, &err), BZNA_E_BOX);
+    CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xff\xe0\0", 15, "avc1", &image, &err), BZNA_OK);
+    CHECK(image.codec == BZNA_CODEC_H264 && image.length_size == 4);
+    CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xfd\xe0\0", 15, "avc3", &image, &err), BZNA_OK);
+    CHECK(image.codec == BZNA_CODEC_H264 && image.length_size == 2);
+    CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xfe\xe0\0", 15, "avc1", &image, &err), BZNA_E_BOX);    /* lengths of 3 bytes */
+    CHECK_EQ(image_of(HVCC, 31, "vp09", &image, &err), BZNA_E_CODEC);
+    CHECK_CONTAINS(err.message, "vp09");
+    memcpy(bad, HVCC HVCC, 62);
+    CHECK_EQ(image_of(bad, 62, "hvc1", &image, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "second");
+    CHECK_EQ(image_of("\0\0\0\x0c" "av1C\x81\0\0\0", 12, "av01", &image, &err), BZNA_OK);
+    CHECK(image.codec == BZNA_CODEC_AV1 && image.length_size == 0);
+}
+
+/* ---- NAL units ---- */
+
+static int units_of(bzi_nals n, char *text, size_t room)
+{
+    bzi_span nal;
+    int got;
+    size_t at = 0;
+    text[0] = 0;
+    while ((got = bzi_nals_next(&n, &nal)) > 0) {
+        CHECK(nal.size > 0);
+        for (uint64_t i = 0; i < nal.size && at + 4 < room; i++)
+            at += (size_t)snprintf(text + at, room - at, "%x", nal.data[i]);
+        at += (size_t)snprintf(text + at, room - at, " ");
+    }
+    return got;
+}
+
+static int annexb_is(const char *bytes, size_t size, const char *expected)
+{
+    uint8_t *exact = malloc(size ? size : 1);
+    bzi_span s = { exact, size };
+    char text[256];
+    int got;
+    memcpy(exact, bytes, size);
+    got = units_of(bzi_nals_of_unit(s, 0), text, sizeof text);
+    free(exact);
+    if (got == 0 && !strcmp(text, expected))
+        return 1;
+    printf("  %d \"%s\", not \"%s\"\n", got, text, expected);
+    return 0;
+}
+
+TEST(annex_b_units_are_found_behind_start_codes_of_both_lengths)
+{
+    CHECK(annexb_is("\0\0\0\1\x65\x88", 6, "6588 "));
+    CHECK(annexb_is("\0\0\1\x65\x88", 5, "6588 "));
+    CHECK(annexb_is("\0\0\1\x67\0\0\0\1\x68\0\0\1\x65", 13, "67 68 65 "));
+    CHECK(annexb_is("\0\0\1\x67\0\0\0\0\0\0\1\x68\0\0\0", 15, "67 68 "));       /* trailing zeros belong to nobody */
+    CHECK(annexb_is("\0\0\0\0\0\1\x65", 7, "65 "));
+    CHECK(annexb_is("\0\0\1\0\0\1\x65", 7, "65 "));                             /* an empty unit is none */
+    CHECK(annexb_is("\0\0\1\x65\0\0\3\1\x01", 9, "650031" "1 "));               /* emulation prevention is no start code */
+    CHECK(annexb_is("\0\0\1\x65\1\1\0\1", 8, "65110" "1 "));
+    CHECK(annexb_is("\0\0\1", 3, ""));
+    CHECK(annexb_is("\0\0\1\0", 4, ""));
+    CHECK(annexb_is("\0\0\1\x65\0\0\1", 7, "65 "));
+    CHECK(annexb_is("abc", 3, ""));                                             /* no start code: no unit */
+    CHECK(annexb_is("\0\0", 2, ""));
+    CHECK(annexb_is("", 0, ""));
+    CHECK(annexb_is("xy\0\0\1\x65", 6, "65 "));
+}
+
+static int lengths_are(const char *bytes, size_t size, uint32_t length_size, int end, const char *expected)
+{
+    uint8_t *exact = malloc(size ? size : 1);
+    bzi_span s = { exact, size };
+    char text[256];
+    int got;
+    memcpy(exact, bytes, size);
+    got = units_of(bzi_nals_of_unit(s, length_size), text, sizeof text);
+    free(exact);
+    if (got == end && !strcmp(text, expected))
+        return 1;
+    printf("  %d \"%s\", not %d \"%s\"\n", got, text, end, expected);
+    return 0;
+}
+
+TEST(length_prefixed_units_are_found_and_wrong_lengths_noticed)
+{
+    CHECK(lengths_are("\2ab\1c", 5, 1, 0, "6162 63 "));
+    CHECK(lengths_are("\0\2ab\0\1c", 7, 2, 0, "6162 63 "));
+    CHECK(lengths_are("\0\0\0\2ab\0\0\0\1c", 11, 4, 0, "6162 63 "));
+    CHECK(lengths_are("\0\0\0\0\0\0\0\1c\0\0\0\0", 13, 4, 0, "63 "));           /* empty units are skipped */
+    CHECK(lengths_are("", 0, 4, 0, ""));
+    CHECK(lengths_are("\3ab", 3, 1, -1, ""));
+    CHECK(lengths_are("\1a\0\0", 4, 2, -1, ""));
+    CHECK(lengths_are("\0\0\0\1a\0\0\0", 8, 4, -1, "61 "));                     /* half a length */
+    CHECK(lengths_are("\xff\xff\xff\xff" "a", 5, 4, -1, ""));
+    CHECK(lengths_are("\0\0\0\5abcd", 8, 4, -1, ""));
+}
+
+static int config_is(const char *bytes, size_t size, uint32_t codec, int end, const char *expected)
+{
+    uint8_t *exact = malloc(size ? size : 1);
+    bzi_span s = { exact, size };
+    char text[256];
+    int got;
+    memcpy(exact, bytes, size);
+    got = units_of(bzi_nals_of_config(s, codec), text, sizeof text);
+    free(exact);
+    if (got == end && !strcmp(text, expected))
+        return 1;
+    printf("  %d \"%s\", not %d \"%s\"\n", got, text, end, expected);
+    return 0;
+}
+
+TEST(units_of_hvcc_and_avcc_are_found_and_wrong_counts_noticed)
+{
+#define H22 "\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f"
+    CHECK(config_is(H22 "\0", 23, BZNA_CODEC_H265, 0, ""));
+    CHECK(config_is(H22 "\2\xa0\0\1\0\2ab\x21\0\2\0\1c\0\1d", 39, BZNA_CODEC_H265, 0, "6162 63 64 "));
+    CHECK(config_is(H22 "\2\xa0\0\0\x21\0\1\0\1c", 32, BZNA_CODEC_H265, 0, "63 "));         /* an empty list */
+    CHECK(config_is(H22 "\1\xa0\0\2\0\0\0\1c", 31, BZNA_CODEC_H265, 0, "63 "));             /* an empty unit */
+    CHECK(config_is(H22 "\xff\xa0\0\1\0\1a", 29, BZNA_CODEC_H265, -1, "61 "));              /* more lists than there are */
+    CHECK(config_is(H22 "\1\xa0\xff\xff\0\1a", 29, BZNA_CODEC_H265, -1, "61 "));            /* more units */
+    CHECK(config_is(H22 "\1\xa0\0\1\xff\xff" "a", 29, BZNA_CODEC_H265, -1, ""));            /* a longer unit */
+    CHECK(config_is(H22 "\1\xa0\0", 25, BZNA_CODEC_H265, -1, ""));
+    CHECK(config_is(H22, 22, BZNA_CODEC_H265, -1, ""));
+    CHECK(config_is("\1", 1, BZNA_CODEC_H265, -1, ""));
+    CHECK(config_is("\1\x64\0\x16\xff\xe1\0\2ab\1\0\1c", 14, BZNA_CODEC_H264, 0, "6162 63 "));
+    CHECK(config_is("\1\x64\0\x16\xff\xe1\0\2ab\1\0\1c\xfd\xf8\xf8\0", 18, BZNA_CODEC_H264, 0, "6162 63 "));    /* what high profiles append */
+    CHECK(config_is("\1\x64\0\x16\xff\xff\0\2ab", 10, BZNA_CODEC_H264, -1, "6162 "));       /* 31 sets promised */
+    CHECK(config_is("\1\x64\0\x16\xff\xe0\xff\0\1c", 10, BZNA_CODEC_H264, -1, "63 "));      /* 255 picture sets promised */
+    CHECK(config_is("\1\x64\0\x16\xff\xe1\xff\xff" "ab", 10, BZNA_CODEC_H264, -1, ""));
+    CHECK(config_is("\1\x64", 2, BZNA_CODEC_H264, -1, ""));
+}
+
+/* ---- Parameter sets: made by x264 and x265, facts by ffprobe 5.1 ---- */
+
+typedef struct sps_fact {
+    const char *name, *hex;
+    uint32_t    codec, width, height, chroma, depth;        /* without the window */
+    int         full, primaries, transfer, matrix, location;    /* -1: not said */
+    uint32_t    profile, level, coded_width, coded_height;
+} sps_fact;
+
+static const sps_fact sps_facts[] = {
+    { "mini h264", "67640016acd94080106c05b810102d280000030008000003001078b16cb0", 1, 512, 512, 1, 8, 1, 2, 2, 5, 1, 100, 22, 512, 512 },
+    { "mini h265", "42010101600000030090000003000003005aa004020080596566924caf016e04040b482000000300200000030021", 2, 512, 512, 1, 8, 1, 2, 2, 5, 1, 1, 90, 512, 512 },
+    { "h264 1080", "67640028acd940780227e5c05a808080a0000003002000000641e30632c0", 1, 1920, 1080, 1, 8, 0, 1, 1, 1, -1, 100, 40, 1920, 1088 },
+    { "h264 4:2:2 10", "677a000ab6cd9447b011000003000100000300320f122596", 1, 64, 48, 2, 10, -1, -1, -1, -1, -1, 122, 10, 64, 48 },
+    { "h264 4:4:4", "67f4000a919b28497c7c5e0220000003002000000641e244b2c0", 1, 130, 70, 3, 8, -1, -1, -1, -1, -1, 244, 10, 144, 80 },
+    { "h264 baseline", "6742c00ad9024be226c044000003000400000300c83c489920", 1, 130, 70, 1, 8, -1, -1, -1, -1, -1, 66, 10, 144, 80 },
+    { "h264 scaling lists", "6764000aacd94426c044000003000400000300c83c489658", 1, 64, 64, 1, 8, -1, -1, -1, -1, -1, 100, 10, 64, 64 },
+    { "h264 grey", "6764000af36514be3e3f016c800000030080000019078912cb", 1, 66, 66, 0, 8, 1, 2, 2, 2, -1, 100, 10, 80, 80 },
+    { "h264 interlaced", "6764001eacd940b47b6022000003000200000300643e28532c", 1, 720, 480, 1, 8, -1, -1, -1, -1, -1, 100, 30, 720, 480 },
+    { "h265 12 bits", "420101040800000300998800000300001ea02083114a5959ae4caf016808000003000800000300c840", 2, 64, 48, 1, 12, 0, 2, 2, 2, -1, 4, 30, 64, 48 },
+    { "h265 4:2:2 10", "4201010408000003009d0800000300001eb020831365959ae4caf0168080000003008000000c84", 2, 64, 48, 2, 10, 0, 2, 2, 2, -1, 4, 30, 64, 48 },
+    { "h265 4:4:4", "4201010408000003009e0800000300001e9002240939ef2cacd24995e02d010000030001000003001908", 2, 130, 70, 3, 8, 0, 2, 2, 2, -1, 4, 30, 136, 72 },
+    { "h265 1080", "420101016000000300900000030000030078a003c08010e596566924caf016a0202036c20000030002000003003210", 2, 1920, 1080, 1, 8, 0, 1, 1, 1, 2, 1, 120, 1920, 1080 },
+    { "h265 grey", "4201010408000003009fc800000300001ec092049cf3e5959a4932bc05b02000000300200000030321", 2, 66, 66, 0, 8, 1, 2, 2, 2, -1, 4, 30, 72, 72 },
+    { "h265 odd", "42010101600000030090000003000003001ea0112049c9596566924caf016808000003000800000300c840", 2, 130, 70, 1, 8, 0, 2, 2, 2, -1, 1, 30, 136, 72 },
+    { "h265 scaling lists", "42010101600000030090000003000003001ea020810596566924e5780b4040000003004000000642", 2, 64, 64, 1, 8, 0, 2, 2, 2, -1, 1, 30, 64, 64 },
+    { "h265 sub-layers", "42010101600000030090000003000003001ea020810596562a4932bc05a02000000300200000030321", 2, 64, 64, 1, 8, 0, 2, 2, 2, -1, 1, 30, 64, 64 } };
+
+static size_t from_hex(const char *hex, uint8_t *bytes)
+{
+    size_t n = 0;
+    for (; hex[2 * n]; n++) {
+        char two[3] = { hex[2 * n], hex[2 * n + 1], 0 };
+        bytes[n] = (uint8_t)strtoul(two, NULL, 16);
+    }
+    return n;
+}
+
+TEST(sequence_parameter_sets_of_both_codecs_are_understood)
+{
+    for (size_t k = 0; k < sizeof sps_facts / sizeof *sps_facts; k++) {
+        const sps_fact *f = &sps_facts[k];
+        uint8_t bytes[128], *exact;
+        size_t size = from_hex(f->hex, bytes);
+        bzi_span nal;
+        bzi_sps sps;
+        int before = test_failures;
+        exact = malloc(size);
+        memcpy(exact, bytes, size);
+        nal.data = exact;
+        nal.size = size;
+        CHECK(bzi_sps_read(f->codec, nal, &sps));
+        CHECK_EQ(sps.width, f->coded_width);
+        CHECK_EQ(sps.height, f->coded_height);
+        CHECK_EQ(sps.width - sps.window[0] - sps.window[1], f->width);
+        CHECK_EQ(sps.height - sps.window[2] - sps.window[3], f->height);
+        CHECK_EQ(sps.window[0], 0);                         /* encoders pad right and below */
+        CHECK_EQ(sps.window[2], 0);
+        CHECK_EQ(sps.chroma_format, f->chroma);
+        CHECK_EQ(sps.depth_luma, f->depth);
+        CHECK_EQ(sps.depth_chroma, f->depth);
+        CHECK_EQ(sps.colour.present, f->full >= 0);
+        if (f->full >= 0) {
+            CHECK_EQ(sps.colour.full_range, f->full);
+            CHECK_EQ(sps.colour.primaries, f->primaries);
+            CHECK_EQ(sps.colour.transfer, f->transfer);
+            CHECK_EQ(sps.colour.matrix, f->matrix);
+        }
+        CHECK_EQ(sps.has_chroma_location, f->location >= 0);
+        if (f->location >= 0)
+            CHECK_EQ(sps.chroma_location, f->location);
+        CHECK_EQ(f->codec == BZNA_CODEC_H265 ? sps.profile[0] & 31u : sps.profile[0], f->profile);
+        CHECK_EQ(sps.profile[f->codec == BZNA_CODEC_H265 ? 11 : 2], f->level);
+        if (test_failures != before)
+            printf("  in %s\n", f->name);
+        for (size_t n = 0; n < size; n++) {                 /* cut short anywhere: refused, or read up to what it has; never beyond */
+            uint8_t *part = malloc(n ? n : 1);
+            memcpy(part, bytes, n);
+            nal.data = part;
+            nal.size = n;
+            if (n < 8)
+                CHECK(!bzi_sps_read(f->codec, nal, &sps));
+            else
+                bzi_sps_read(f->codec, nal, &sps);
+            free(part);
+        }
+        free(exact);
+    }
+}
+
+/* What hvcC and avcC repeat of the parameter sets must be what we read there (ISO/IEC 14496-15). */
+TEST(parameter_sets_and_configurations_of_the_archives_agree)
+{
+    static uint8_t buffer[1 << 18];
+    for (int a = 0; a < 2; a++) {
+        archive r = archive_load(a);
+        built b;
+        build_open(&b, r.root, 40);
+        REQUIRE(b.status == BZNA_OK);
+        for (int i = 0; i < 8; i++)
+            for (int k = 0; k < 2; k++) {
+                const fact_image *m = &r.f->samples[i].images[k];
+                bzna_image image = { .struct_size = sizeof image };
+                const uint8_t *c;
+                bzi_sps sps;
+                bzna_error err;
+                CHECK_EQ(bzna_dataset_image(b.dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
+                CHECK_EQ(bzi_image_sps(&image, &sps, &err), BZNA_OK);
+                CHECK_EQ(sps.width - sps.window[0] - sps.window[1], m->frame_width);
+                CHECK_EQ(sps.height - sps.window[2] - sps.window[3], m->frame_height);
+                CHECK(sps.chroma_format == 1 && sps.depth_luma == 8 && sps.depth_chroma == 8);
+                CHECK(sps.colour.present && sps.colour.full_range && sps.colour.matrix == 5);
+                c = image.config;
+                if (a == 0) {
+                    CHECK(!memcmp(sps.profile, c + 1, 12));
+                    CHECK_EQ(sps.chroma_format, c[16] & 3);
+                    CHECK_EQ(sps.depth_luma - 8, c[17] & 7);
+                    CHECK_EQ(sps.depth_chroma - 8, c[18] & 7);
+                    CHECK_EQ(sps.sub_layers, c[21] >> 3 & 7);
+                    CHECK_EQ(sps.nested, c[21] >> 2 & 1);
+                } else {
+                    CHECK(!memcmp(sps.profile, c + 1, 3));
+                    CHECK_EQ(sps.chroma_format, c[image.config_size - 4] & 3);
+                    CHECK_EQ(sps.depth_luma - 8, c[image.config_size - 3] & 7);
+                }
+            }
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+/* ---- Annex B ---- */
+
+TEST(an_image_becomes_annex_b_without_the_encoders_banner)
+{
+    static uint8_t buffer[1 << 18], stream[1 << 18];
+    static const uint32_t kinds[2][4] = { { 32, 33, 34, 20 }, { 7, 8, 6, 5 } };        /* VPS SPS PPS IDR; SPS PPS SEI (in the data) IDR */
+    for (int a = 0; a < 2; a++) {
+        archive r = archive_load(a);
+        built b;
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_error err = fresh_error();
+        size_t needed = 0, exact, at = 0;
+        int unit = 0;
+        build_open(&b, r.root, 40);
+        REQUIRE(b.status == BZNA_OK);
+        CHECK_EQ(bzna_dataset_image(b.dataset, 2, "bzna_input", buffer, sizeof buffer, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_image_annexb(&image, NULL, 0, &needed, &err), BZNA_E_BUFFER);
+        CHECK(needed > image.data_size && needed < image.data_size + 200);      /* a 2.3 kB banner would not fit */
+        exact = needed;
+        memset(stream, 0xa5, sizeof stream);
+        CHECK_EQ(bzna_image_annexb(&image, stream, exact - 1, &needed, &err), BZNA_E_BUFFER);
+        CHECK(needed == exact && stream[exact - 1] == 0xa5);
+        CHECK_EQ(bzna_image_annexb(&image, stream, exact, &needed, &err), BZNA_OK);
+        CHECK(needed == exact && stream[exact] == 0xa5);
+        while (at < exact && unit < 4) {
+            size_t end = at + 4;
+            CHECK(!memcmp(stream + at, "\0\0\0\1", 4));
+            CHECK_EQ(a ? stream[at + 4] & 31 : stream[at + 4] >> 1 & 63, kinds[a][unit]);
+            while (end < exact && memcmp(stream + end, "\0\0\0\1", 4))
+                end++;
+            at = end;
+            unit++;
+        }
+        CHECK_EQ(unit, 4);
+        CHECK_EQ(at, exact);
+        CHECK(!memcmp(stream + exact - 100, (const uint8_t *)image.data + image.data_size - 100, 100));
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+TEST(annex_b_of_damaged_images_is_refused)
+{
+    uint8_t dst[64];
+    size_t needed = 5;
+    bzna_error err = fresh_error();
+    bzna_image image = { .struct_size = sizeof image };
+    CHECK_EQ(bzna_image_annexb(NULL, dst, sizeof dst, &needed, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(needed, 0);
+    CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_ARGUMENT);
+    image.codec = BZNA_CODEC_H264;
+    image.data = "\0\0\0\5ab";
+    image.data_size = 6;
+    image.length_size = 4;
+    CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "access unit");
+    image.config = "\1\x64\0\x16\xff\xe1\xff\xff" "ab";
+    image.config_size = 10;
+    CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "avcC");
+    image.length_size = 3;
+    CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "length_size");
+    image.length_size = 4;
+    image.codec = 99;
+    CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_CODEC);
+    image.codec = BZNA_CODEC_AV1;                           /* the config's OBUs behind its 4 bytes, then the data */
+    image.length_size = 0;
+    image.config = "\x81\0\0\0XY";
+    image.config_size = 6;
+    image.data = "abc";
+    image.data_size = 3;
+    CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_OK);
+    CHECK(needed == 5 && !memcmp(dst, "XYabc", 5));
+    image.struct_size = 3;
+    CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_STRUCT_SIZE);
+}
+
+int main(void)
+{
+    facts_load();
+    RUN(the_tree_writes_what_it_read)
+    RUN(boxes_of_the_archive_are_found_by_type)
+    RUN(boxes_of_the_samples_are_found_by_type)
+    RUN(sizes_may_be_packed_or_common)
+    RUN(an_odd_number_of_4_bit_sizes_ends_in_half_a_byte)
+    RUN(samples_may_share_chunks_in_any_way)
+    RUN(one_chunk_may_hold_everything)
+    RUN(wrong_tables_are_refused_with_box_and_byte_offset)
+    RUN(a_hostile_common_size_is_refused_without_allocating)
+    RUN(a_second_box_where_one_is_allowed_is_refused)
+    RUN(an_stz2_of_another_width_is_refused)
+    RUN(box_sizes_that_cannot_be_are_refused_where_they_stand)
+    RUN(sizes_of_64_bits_do_not_wrap)
+    RUN(zeros_behind_the_last_box_are_padding)
+    RUN(zeros_behind_the_last_box_of_the_file_are_padding_too)
+    RUN(sixty_four_tracks_are_read_and_one_more_is_refused)
+    RUN(boxes_nested_deeper_than_the_limit_are_refused)
+    RUN(more_boxes_than_the_limit_at_file_level_are_refused)
+    RUN(a_movie_box_cut_at_any_byte_is_read_no_further)
+    RUN(a_clean_aperture_is_where_the_standard_says)
+    RUN(every_window_of_a_small_frame_has_its_clean_aperture)
+    RUN(a_clean_aperture_off_the_corner_is_honoured_and_an_illegal_one_fails_its_sample)
+    RUN(without_a_clean_aperture_the_picture_is_the_frame)
+    RUN(colour_comes_from_nclx_and_nclc_and_not_from_icc)
+    RUN(sample_entries_without_a_usable_configuration_are_refused)
+    RUN(annex_b_units_are_found_behind_start_codes_of_both_lengths)
+    RUN(length_prefixed_units_are_found_and_wrong_lengths_noticed)
+    RUN(units_of_hvcc_and_avcc_are_found_and_wrong_counts_noticed)
+    RUN(sequence_parameter_sets_of_both_codecs_are_understood)
+    RUN(parameter_sets_and_configurations_of_the_archives_agree)
+    RUN(an_image_becomes_annex_b_without_the_encoders_banner)
+    RUN(annex_b_of_damaged_images_is_refused)
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}
