@@ -395,7 +395,7 @@ static void check_usable(witnesses *w, const unit *original)
 
 static void damage_access_units(uint32_t codec)
 {
-    static const struct { uint64_t sample; int times; } work[] = { { 4, 90 }, { 2, 70 }, { 5, 90 }, { 6, 20 } };
+    static const struct { uint64_t sample; int times; } work[] = { { 4, 80 }, { 2, 60 }, { 5, 80 }, { 6, 12 } };
     random_state = 0x9e3779b97f4a7c15ull * codec;
     for (size_t k = 0; k < COUNT(work); k++) {
         unit original = unit_load(codec, work[k].sample, NULL);
@@ -431,7 +431,7 @@ static void damage_parameter_sets(uint32_t codec)
             if (!bzi_nal_is_parameter_set(codec, nal))
                 continue;
             for (uint64_t at = from; at < from + nal.size; at++)
-                for (int bit = k ? (int)at % 8 : 0; bit < 8; bit += k ? 8 : codec == BZNA_CODEC_H265 ? 4 : 2) {
+                for (int bit = k || codec == BZNA_CODEC_H265 ? (int)(at + 3 * k) % 8 : 0; bit < 8; bit += k || codec == BZNA_CODEC_H265 ? 8 : 2) {
                     unit damaged = unit_copy(&original.image);
                     damaged.config[at] = (uint8_t)(damaged.config[at] ^ 1u << bit);
                     check_damaged(&w, &original, &damaged, "the configuration", at);
@@ -455,7 +455,7 @@ TEST(a_shortened_slice_gives_the_same_after_anything)
         for (uint64_t sample = 4; sample <= 5; sample++) {
             unit original = unit_load(codec, sample, NULL);
             witnesses w = witnesses_make(&original);
-            for (uint64_t size = 5; size < original.image.data_size; size += 1 + original.image.data_size / 60) {
+            for (uint64_t size = 5; size < original.image.data_size; size += 1 + original.image.data_size / 40) {
                 unit damaged = unit_copy(&original.image);
                 unit_cut(&damaged, size);
                 check_damaged(&w, &original, &damaged, "an access unit cut", size);
@@ -674,7 +674,8 @@ TEST(a_decoder_keeps_its_context_and_gives_all_memory_back)
 {
     unit u = unit_load(BZNA_CODEC_H265, 6, NULL);
     outcome alone = decode_fresh(&u.image);
-    for (int64_t fail_at = 0; fail_at < 6; fail_at++) {
+    int64_t needed = 100;                                   /* allocations of a run in which none fails: counted by the first */
+    for (int64_t fail_at = 0; fail_at <= needed; fail_at++) {
         ledger l = { 0, 0, 0, fail_at };
         bzna_context_config config;
         bzna_context *own = NULL;
@@ -685,26 +686,24 @@ TEST(a_decoder_keeps_its_context_and_gives_all_memory_back)
         config.allocator.release = ledger_release;
         if (bzna_context_open(&config, &own, NULL) == BZNA_OK) {
             bzna_status status = bzna_decoder_open(own, &decoder, NULL);
-            CHECK(status == BZNA_OK || (status == BZNA_E_MEMORY && fail_at == 2 && !decoder));
+            int64_t opened = l.calls;
+            CHECK(status == BZNA_OK ? decoder != NULL : status == BZNA_E_MEMORY && !decoder && fail_at == opened);
             CHECK_EQ(bzna_context_close(own), BZNA_OK);
-            if (decoder) {
-                int failed = 0;
-                for (int i = 0; i < 3; i++) {
-                    outcome o = decode(decoder, &u.image);
-                    failed += o.status == BZNA_E_MEMORY;
-                    CHECK(o.status == BZNA_E_MEMORY ? fail_at == 3 && i == 0 : same(&o, &alone));
-                    outcome_free(&o);
-                }
-                CHECK_EQ(failed, fail_at == 3);             /* once: the next try has the memory */
-                CHECK_EQ(bzna_decoder_close(decoder), BZNA_OK);
+            for (int i = 0; i < 3 && decoder; i++) {        /* only the first can fail; the next try has the memory */
+                outcome o = decode(decoder, &u.image);
+                CHECK(i == 0 && fail_at > opened ? o.status == BZNA_E_MEMORY : same(&o, &alone));
+                outcome_free(&o);
             }
+            CHECK_EQ(bzna_decoder_close(decoder), BZNA_OK);
         } else {
             CHECK_EQ(fail_at, 1);
         }
-        CHECK(l.calls >= fail_at || fail_at > 3);
+        if (fail_at == 0)
+            needed = l.calls;
         CHECK_EQ(l.bytes, 0);
         CHECK_EQ(l.blocks, 0);
     }
+    CHECK(needed > 2 && needed < 100);
     outcome_free(&alone);
     unit_free(&u);
 }

@@ -98,11 +98,14 @@ else skip cxx_program_builds_on_the_pair "no g++ here"; fi
 
 # --- the manual's and README's programs are compiled and run as they stand there ---
 awk '/^ \* 2\. THE FIRST PROGRAM/ { on = 1; next } /^ \* 3\. OBJECTS/ { on = 0 } on { sub(/^ \*( {5})?/, ""); print }' benzina.h > "$T/manual.c"
-awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md > "$T/readme.c"
-for p in manual readme; do
-    check "program_of_${p}_compiles" gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I. "$T/$p.c" "$BUILD/libbenzina.a" ${SANITIZE:-} $AV_LIBS -lm -lpthread -o "$T/$p"
+awk -v T="$T" '/^```c$/ { n++; on = 1; next } /^```$/ { on = 0 } on { print > (T "/readme" n ".c") }' README.md
+for p in manual readme1; do
+    check "program_of_${p}_compiles" gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I. "$T/$p.c" "$BUILD/libbenzina.a" $AV_LIBS -lm -lpthread -o "$T/$p"
     check "program_of_${p}_runs" "$T/$p" tests/data/mini_h265.bzna
     check "program_of_${p}_fails_cleanly" sh -c "! $T/$p tests/data/absent.bzna 2>&1 && $T/$p tests/data/absent.bzna 2>&1 | grep -q absent.bzna"
+done
+for p in "$T"/readme[2-9].c; do
+    check "snippet_$(basename "$p" .c)_compiles" gcc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Werror -I. -c "$p" -o "$T/snippet.o"
 done
 
 echo "tests/test_build.sh: $passed passed, $failed failed, $skipped skipped"

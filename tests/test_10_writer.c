@@ -1,0 +1,1551 @@
+/* Room 10: archives written. The archives of tests/data are packed again, by path and by sink, and must hold what their .json says. */
+#include "../benzina.c"
+#include "test.h"
+
+#ifndef BENZINA_NO_AVCODEC
+#include <libavutil/md5.h>
+#include <libavutil/mem.h>
+#endif
+
+/* ---- What the archives hold ---- */
+
+typedef struct fact_image { char name[64], codec[64], md5[64]; long long width, height, frame_width, frame_height, clap[8], at, size; int clap_count; } fact_image;
+typedef struct fact_sample { long long index, offset, size, target; char filename[64]; int image_count; fact_image images[4]; } fact_sample;
+typedef struct facts { char file[64], tracks[8][64]; int track_count, count; fact_sample samples[16]; } facts;
+
+static uint8_t *slurp(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t *bytes = NULL;
+    *size = 0;
+    if (!f)
+        return NULL;
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    bytes = calloc(*size + 1, 1);
+    *size = fread(bytes, 1, *size, f);
+    fclose(f);
+    return bytes;
+}
+
+static void spill(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    if (f) {
+        fwrite(bytes, 1, size, f);
+        fclose(f);
+    }
+}
+
+/* value: 64 bytes. */
+static void fact_string(facts *f, int depth, const char *key, const char *value)
+{
+    fact_sample *s = f->count ? &f->samples[f->count - 1] : NULL;
+    fact_image *m = s && s->image_count ? &s->images[s->image_count - 1] : NULL;
+    if (depth == 1 && !strcmp(key, "file"))        memcpy(f->file, value, 64);
+    else if (depth == 1)                           memcpy(f->tracks[f->track_count++], value, 64);
+    else if (depth == 2 && s)                      memcpy(s->filename, value, 64);
+    else if (m && !strcmp(key, "codec"))           memcpy(m->codec, value, 64);
+    else if (m && !strcmp(key, "md5_yuv420p_frame")) memcpy(m->md5, value, 64);
+}
+
+static void fact_number(facts *f, int depth, const char *key, long long value)
+{
+    fact_sample *s = &f->samples[f->count - 1];
+    fact_image *m = &s->images[s->image_count ? s->image_count - 1 : 0];
+    if (depth == 2) {
+        if (!strcmp(key, "index"))  s->index = value;
+        if (!strcmp(key, "offset")) s->offset = value;
+        if (!strcmp(key, "size"))   s->size = value;
+        if (!strcmp(key, "target")) s->target = value;
+        return;
+    }
+    if (!strcmp(key, "width"))        m->width = value;
+    if (!strcmp(key, "height"))       m->height = value;
+    if (!strcmp(key, "frame_width"))  m->frame_width = value;
+    if (!strcmp(key, "frame_height")) m->frame_height = value;
+    if (!strcmp(key, "payload_offset")) m->at = value;
+    if (!strcmp(key, "payload_size")) m->size = value;
+    if (!strcmp(key, "clap") && m->clap_count < 8) m->clap[m->clap_count++] = value;
+}
+
+/* As much JSON as those files need; null is -1. Returns 0 if it is not what was expected. */
+static int facts_read(facts *f, const char *path)
+{
+    size_t size;
+    uint8_t *text = slurp(path, &size);
+    char key[64] = "", word[64];
+    int depth = 0;
+    memset(f, 0, sizeof *f);
+    for (const char *p = (const char *)text; p && *p; p++) {
+        if (*p == '{') {
+            depth++;
+            if (depth == 2)
+                f->count++;
+        } else if (*p == '}') {
+            depth--;
+        } else if (*p == '"') {
+            size_t n = strcspn(p + 1, "\"");
+            snprintf(word, sizeof word, "%.*s", (int)n, p + 1);
+            p += n + 1;
+            if (p[1] != ':') {
+                fact_string(f, depth, key, word);
+            } else if (depth == 3) {
+                fact_sample *s = &f->samples[f->count - 1];
+                memcpy(s->images[s->image_count++].name, word, 64);
+            } else {
+                memcpy(key, word, sizeof key);
+            }
+        } else if (*p == '-' || (*p >= '0' && *p <= '9')) {
+            char *end;
+            fact_number(f, depth, key, strtoll(p, &end, 10));
+            p = end - 1;
+        } else if (*p == 'n') {
+            fact_number(f, depth, key, -1);
+            p += 3;
+        }
+    }
+    free(text);
+    return f->count == 8 && f->track_count == 4 && f->samples[7].image_count == 2 && f->samples[7].images[1].md5[31];
+}
+
+static const char *const archives[2] = { "tests/data/mini_h265.bzna", "tests/data/mini_h264.bzna" };
+static facts known[2];
+
+static void facts_load(void)
+{
+    static const char *const paths[2] = { "tests/data/mini_h265.json", "tests/data/mini_h264.json" };
+    for (int a = 0; a < 2; a++)
+        if (!facts_read(&known[a], paths[a])) {
+            printf("%s: cannot be read; run the tests from the repository's root\n", paths[a]);
+            exit(1);
+        }
+}
+
+/* ---- A host that counts ---- */
+
+typedef struct counter { long long blocks, bytes, calls, wrong_sizes, fail_at; } counter;
+
+static void *counter_alloc(void *user, size_t size, size_t align)
+{
+    counter *c = user;
+    uint8_t *p;
+    c->calls++;
+    if (c->fail_at && c->calls >= c->fail_at)
+        return NULL;
+    if (size == 0 || align > 64 || (align & (align - 1)))
+        c->wrong_sizes++;
+    p = aligned_alloc(64, (size + 64 + 63) / 64 * 64);
+    memcpy(p, &size, sizeof size);
+    memset(p + 64, 0xdd, size);                             /* nothing may rely on fresh memory being zero */
+    c->blocks++;
+    c->bytes += (long long)size;
+    return p + 64;
+}
+
+static void counter_release(void *user, void *ptr, size_t size)
+{
+    counter *c = user;
+    uint8_t *p = (uint8_t *)ptr - 64;
+    size_t was;
+    memcpy(&was, p, sizeof was);
+    if (was != size)
+        c->wrong_sizes++;
+    c->blocks--;
+    c->bytes -= (long long)was;
+    free(p);
+}
+
+static bzna_context *context_of(counter *c)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    memset(c, 0, sizeof *c);
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator.user = c;
+    config.allocator.alloc = counter_alloc;
+    config.allocator.release = counter_release;
+    if (bzna_context_open(&config, &context, NULL) != BZNA_OK)
+        exit(1);
+    return context;
+}
+
+#define CHECK_ALL_FREED(c) do { CHECK_EQ((c).blocks, 0); CHECK_EQ((c).bytes, 0); CHECK_EQ((c).wrong_sizes, 0); } while (0)
+
+typedef struct memory_source {
+    const uint8_t *data;
+    uint64_t       size, read_max;    /* read_max: bytes a call, 0: all */
+    long long      reads, closes, bad_at;     /* bad_at: which read misbehaves, 0: none */
+    int64_t        bad_result;        /* what it returns; INT64_MAX: one more than asked */
+} memory_source;
+
+static int64_t memory_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    memory_source *m = user;
+    m->reads++;
+    if (m->bad_at && m->reads == m->bad_at)
+        return m->bad_result == INT64_MAX ? (int64_t)size + 1 : m->bad_result;
+    if (offset >= m->size)
+        return 0;
+    if (size > m->size - offset)
+        size = m->size - offset;
+    if (m->read_max && size > m->read_max)
+        size = 1 + (uint64_t)m->reads % m->read_max;
+    memcpy(dst, m->data + offset, size);
+    return (int64_t)size;
+}
+
+static int64_t memory_size(void *user) { return (int64_t)((memory_source *)user)->size; }
+static void memory_close(void *user) { ((memory_source *)user)->closes++; }
+
+static bzna_source source_of(memory_source *m, const uint8_t *data, size_t size)
+{
+    bzna_source s = { m, memory_read_at, memory_size, memory_close };
+    memset(m, 0, sizeof *m);
+    m->data = data;
+    m->size = size;
+    return s;
+}
+
+static bzna_error fresh_error(void)
+{
+    bzna_error err;
+    memset(&err, 0, sizeof err);
+    err.struct_size = sizeof err;
+    return err;
+}
+
+static uint64_t be_get(const uint8_t *p, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v = v << 8 | p[i];
+    return v;
+}
+
+static void be_put(uint8_t *p, uint64_t v, int bytes)
+{
+    for (int i = bytes - 1; i >= 0; i--, v >>= 8)
+        p[i] = (uint8_t)v;
+}
+
+/* Offset of the box at a path like "moov/trak.2/mdia" in d[begin, end), 0 if there is none (what is looked for never comes first). */
+static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path)
+{
+    size_t n = strcspn(path, "/");
+    int nth = path[4] == '.' ? atoi(path + 5) : 0;
+    for (size_t at = begin; at + 8 <= end;) {
+        uint64_t size = be_get(d + at, 4), header = 8;
+        if (size == 1) {
+            size = be_get(d + at + 8, 8);
+            header = 16;
+        }
+        if (size < 8 || size > end - at)
+            return 0;
+        if (!memcmp(d + at + 4, path, 4) && nth-- == 0) {
+            size_t skip = !strncmp(path, "stsd", 4) ? 8 : !strncmp(path, "hvc1", 4) || !strncmp(path, "avc1", 4) ? 78 : 0;
+            return path[n] ? box_at(d, at + header + skip, at + size, path + n + 1) : at;
+        }
+        at += size;
+    }
+    return 0;
+}
+
+/* ---- Where archives are written to ---- */
+
+typedef struct memory_sink { uint8_t *data; size_t size, room; long long writes, closes, fail_at, appended, patched; bzna_status fail_with; } memory_sink;
+
+static bzna_status sink_write(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    memory_sink *s = user;
+    s->writes++;
+    if (s->fail_at && s->writes >= s->fail_at)
+        return s->fail_with;
+    if (offset == s->size)
+        s->appended++;
+    else if (size == 8)
+        s->patched++;
+    else
+        return BZNA_E_RANGE;                                /* the writer appends, and once goes back to patch 8 bytes */
+    if (offset + size > s->room) {
+        s->room = (size_t)(offset + size) * 2;
+        s->data = realloc(s->data, s->room);
+    }
+    memcpy(s->data + offset, src, (size_t)size);
+    if (offset + size > s->size)
+        s->size = (size_t)(offset + size);
+    return BZNA_OK;
+}
+
+static void sink_close(void *user) { ((memory_sink *)user)->closes++; }
+
+static bzna_sink sink_of(memory_sink *s)
+{
+    bzna_sink sink = { s, sink_write, sink_close };
+    memset(s, 0, sizeof *s);
+    s->fail_with = BZNA_E_IO;
+    return sink;
+}
+
+/* ---- Samples to write ---- */
+
+enum { AS_READ, AS_ANNEXB, AS_LENGTH_2 };
+
+/* A sample of an archive, read and made ready for the writer. */
+typedef struct prepared {
+    bzna_sample_desc desc;
+    bzna_image       input, thumb;
+    uint8_t         *buffers[4];
+    char             name[64];
+} prepared;
+
+static void prepare_as(bzna_image *image, uint8_t **buffer, int form)
+{
+    size_t size = 0;
+    if (form == AS_ANNEXB) {
+        bzna_image_annexb(image, NULL, 0, &size, NULL);
+        *buffer = malloc(size);
+        if (bzna_image_annexb(image, *buffer, size, &size, NULL) != BZNA_OK)
+            exit(1);
+        image->config = NULL;
+        image->config_size = 0;
+        image->data = *buffer;
+        image->data_size = size;
+        image->length_size = 0;
+    } else if (form == AS_LENGTH_2) {
+        const uint8_t *p = image->data, *end = p + image->data_size;
+        *buffer = malloc((size_t)image->data_size);
+        while (p < end) {
+            size_t n = be_get(p, 4);
+            if (n > 65535)
+                exit(1);
+            memcpy(*buffer + size, p + 2, n + 2);
+            p += n + 4;
+            size += n + 2;
+        }
+        image->data = *buffer;
+        image->data_size = size;
+        image->length_size = 2;
+    }
+}
+
+static void prepare(prepared *p, const bzna_dataset *dataset, const fact_sample *s, int form)
+{
+    memset(p, 0, sizeof *p);
+    p->desc.struct_size = sizeof p->desc;
+    p->input.struct_size = p->thumb.struct_size = sizeof p->input;
+    p->buffers[0] = malloc((size_t)s->size);
+    p->buffers[1] = malloc((size_t)s->size);
+    if (bzna_dataset_image(dataset, (uint64_t)s->index, "bzna_input", p->buffers[0], (size_t)s->size, &p->input, NULL) != BZNA_OK ||
+        bzna_dataset_image(dataset, (uint64_t)s->index, "bzna_thumb", p->buffers[1], (size_t)s->size, &p->thumb, NULL) != BZNA_OK ||
+        bzna_dataset_filename(dataset, (uint64_t)s->index, p->name, sizeof p->name, NULL, NULL) != BZNA_OK)
+        exit(1);
+    p->desc.has_target = s->target >= 0;
+    p->desc.target = s->target;
+    p->desc.filename = p->name;
+    p->desc.input = &p->input;
+    p->desc.thumb = s->images[0].at == s->images[1].at ? NULL : &p->thumb;
+    prepare_as(&p->input, &p->buffers[2], form);
+    prepare_as(&p->thumb, &p->buffers[3], form);
+}
+
+static void prepared_free(prepared *p)
+{
+    for (int i = 0; i < 4; i++)
+        free(p->buffers[i]);
+}
+
+static bzna_status add_all(bzna_writer *writer, bzna_context *context, int a, int form, unsigned which)
+{
+    bzna_dataset *dataset = NULL;
+    bzna_status status = bzna_dataset_open(context, archives[a], NULL, &dataset, NULL);
+    for (int i = 0; i < 8 && status == BZNA_OK; i++) {
+        prepared p;
+        bzna_error err = fresh_error();
+        if (!(which >> i & 1))
+            continue;
+        prepare(&p, dataset, &known[a].samples[i], form);
+        status = bzna_writer_add(writer, &p.desc, &err);
+        if (status != BZNA_OK)
+            printf("  %s: %s\n", bzna_status_name(status), err.message);
+        prepared_free(&p);
+    }
+    bzna_dataset_close(dataset);
+    return status;
+}
+
+#define ALL 0xffu
+
+/* The whole archive into memory; the caller frees s->data. */
+static void pack(memory_sink *s, int a, int form, unsigned which)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_sink sink = sink_of(s);
+    bzna_writer *writer = NULL;
+    bzna_error err = fresh_error();
+    CHECK_EQ(bzna_writer_open_sink(context, &sink, NULL, &writer, &err), BZNA_OK);
+    REQUIRE(writer);
+    CHECK_EQ(add_all(writer, context, a, form, which), BZNA_OK);
+    CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
+    CHECK_EQ(s->closes, 0);
+    CHECK_EQ(bzna_writer_close(writer), BZNA_OK);
+    CHECK_EQ(s->closes, 1);
+    CHECK_EQ(s->patched, 1);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+}
+
+static bzna_status open_bytes(bzna_context *context, memory_source *m, const uint8_t *data, size_t size, bzna_dataset **dataset, bzna_error *err)
+{
+    bzna_source source = source_of(m, data, size);
+    return bzna_dataset_open_source(context, &source, NULL, dataset, err);
+}
+
+#ifndef BENZINA_NO_AVCODEC
+static void picture_md5(const bzna_picture *p, char text[33])
+{
+    struct AVMD5 *md5 = av_md5_alloc();
+    uint8_t sum[16];
+    av_md5_init(md5);
+    for (int i = 0; i < 3; i++) {
+        uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0;
+        for (uint32_t y = 0; y < (p->frame_height + sy) >> sy; y++)
+            av_md5_update(md5, (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i], (p->frame_width + sx) >> sx);
+    }
+    av_md5_final(md5, sum);
+    av_free(md5);
+    for (int i = 0; i < 16; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+}
+#endif
+
+static void check_written(bzna_context *context, const bzna_dataset *dataset, const facts *f)
+{
+    static uint8_t buffer[1 << 18];
+    bzna_decoder *decoder = NULL;
+    bzna_dataset_info info;
+    uint64_t next = 40;
+#ifndef BENZINA_NO_AVCODEC
+    CHECK_EQ(bzna_decoder_open(context, &decoder, NULL), BZNA_OK);
+#else
+    (void)context;
+#endif
+    CHECK_EQ(bzna_dataset_describe(dataset, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(info.sample_count, 8);
+    CHECK_EQ(info.target_count, 6);
+    CHECK_EQ(info.track_count, 4);
+    for (int i = 0; i < 8; i++) {
+        const fact_sample *s = &f->samples[i];
+        bzna_sample sample = { .struct_size = sizeof sample };
+        char name[64] = "";
+        CHECK_EQ(bzna_dataset_sample(dataset, (uint64_t)i, &sample, NULL), BZNA_OK);
+        CHECK_EQ(sample.target, s->target);
+        CHECK_EQ(sample.offset, next);
+        CHECK_EQ(sample.image_count, 2);
+        CHECK_STR(sample.image_names[0], "bzna_input");
+        CHECK_STR(sample.image_names[1], "bzna_thumb");
+        next += sample.size;
+        CHECK_EQ(bzna_dataset_filename(dataset, (uint64_t)i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_STR(name, s->filename);
+        for (int k = 0; k < 2; k++) {
+            const fact_image *m = &s->images[k];
+            bzna_image image = { .struct_size = sizeof image };
+            CHECK_EQ(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
+            CHECK(image.width == m->width && image.height == m->height && image.frame_width == m->frame_width && image.frame_height == m->frame_height);
+            CHECK(image.crop_x == 0 && image.crop_y == 0 && image.length_size == 4);
+            for (int n = 0; n < m->clap_count; n++)
+                CHECK_EQ(image.clap[n], m->clap[n]);
+            CHECK_EQ(image.fourcc, be_get((const uint8_t *)m->codec, 4));
+            CHECK(image.colour.present && image.colour.full_range == 1 && image.colour.matrix == 5);
+#ifndef BENZINA_NO_AVCODEC
+            {
+                bzna_picture picture = { .struct_size = sizeof picture };
+                bzna_error err = fresh_error();
+                char md5[33] = "";
+                CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &err), BZNA_OK);
+                REQUIRE(picture.plane[0] && picture.plane[1] && picture.plane[2]);
+                picture_md5(&picture, md5);
+                CHECK_STR(md5, m->md5);
+            }
+#endif
+        }
+    }
+    bzna_decoder_close(decoder);
+}
+
+TEST(archives_packed_again_hold_the_same_by_sink_and_by_path)
+{
+    for (int a = 0; a < 2; a++) {
+        counter c;
+        memory_sink s;
+        memory_source m;
+        bzna_context *context = context_of(&c);
+        bzna_dataset *dataset = NULL;
+        bzna_writer *writer = NULL;
+        bzna_error err = fresh_error();
+        uint8_t *file;
+        size_t size;
+        char path[256];
+        pack(&s, a, AS_READ, ALL);
+        CHECK_EQ(open_bytes(context, &m, s.data, s.size, &dataset, &err), BZNA_OK);
+        REQUIRE(dataset);
+        check_written(context, dataset, &known[a]);
+        bzna_dataset_close(dataset);
+        snprintf(path, sizeof path, "%s/tests/10_packed_%d.bzna", TEST_BUILD, a);
+        CHECK_EQ(bzna_writer_open(context, path, NULL, &writer, &err), BZNA_OK);
+        REQUIRE(writer);
+        CHECK_EQ(add_all(writer, context, a, AS_READ, ALL), BZNA_OK);
+        CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
+        CHECK_EQ(bzna_writer_close(writer), BZNA_OK);
+        file = slurp(path, &size);
+        CHECK(file && size == s.size && !memcmp(file, s.data, size));       /* which also is: twice the same */
+        CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), BZNA_OK);
+        check_written(context, dataset, &known[a]);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK_ALL_FREED(c);
+        free(file);
+        free(s.data);
+        remove(path);
+    }
+}
+
+TEST(annex_b_input_gives_the_same_bytes)
+{
+    for (int a = 0; a < 2; a++) {
+        memory_sink s, t;
+        pack(&s, a, AS_READ, ALL);
+        pack(&t, a, AS_ANNEXB, ALL);
+        CHECK(s.size == t.size && !memcmp(s.data, t.data, s.size));
+        free(s.data);
+        free(t.data);
+    }
+}
+
+TEST(lengths_of_two_bytes_give_the_same_bytes)
+{
+    for (int a = 0; a < 2; a++) {
+        memory_sink s, t;
+        pack(&s, a, AS_READ, ALL & ~(1u << 3));             /* number 3 has a unit of more than 65535 bytes */
+        pack(&t, a, AS_LENGTH_2, ALL & ~(1u << 3));
+        CHECK(s.size == t.size && !memcmp(s.data, t.data, s.size));
+        free(s.data);
+        free(t.data);
+    }
+}
+
+TEST(an_archive_packed_from_a_packed_one_is_the_same)
+{
+    for (int a = 0; a < 2; a++) {
+        counter c;
+        memory_sink s, t;
+        memory_source m;
+        bzna_context *context = context_of(&c);
+        bzna_dataset *dataset = NULL;
+        bzna_writer *writer = NULL;
+        bzna_sink sink;
+        pack(&s, a, AS_READ, ALL);
+        REQUIRE(open_bytes(context, &m, s.data, s.size, &dataset, NULL) == BZNA_OK);
+        sink = sink_of(&t);
+        REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL) == BZNA_OK);
+        for (int i = 0; i < 8; i++) {
+            prepared p;
+            prepare(&p, dataset, &known[a].samples[i], AS_READ);
+            CHECK_EQ(bzna_writer_add(writer, &p.desc, NULL), BZNA_OK);
+            prepared_free(&p);
+        }
+        CHECK_EQ(bzna_writer_finish(writer, NULL), BZNA_OK);
+        bzna_writer_close(writer);
+        CHECK(s.size == t.size && !memcmp(s.data, t.data, s.size));
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        free(s.data);
+        free(t.data);
+    }
+}
+
+/* ---- What was written, box by box (FORMAT.md) ---- */
+
+TEST(the_outer_file_is_laid_out_as_the_format_says)
+{
+    static const char *const names[4] = { "bzna_input", "bzna_target", "bzna_fname", "bzna_thumb" };
+    static const char *const mimes[3] = { "video/mp4", "application/octet-stream", "text/plain" };
+    for (int a = 0; a < 2; a++) {
+        memory_sink s;
+        size_t moov, at;
+        char path[96];
+        pack(&s, a, AS_READ, ALL);
+        CHECK(!memcmp(s.data, "\0\0\0\x18" "ftypisom\0\0\0\0bznaisom\0\0\0\1mdat", 32));
+        moov = 24 + be_get(s.data + 32, 8);
+        CHECK(!memcmp(s.data + moov + 4, "moov", 4));
+        CHECK_EQ(moov + be_get(s.data + moov, 4), s.size);  /* moov is the last box */
+        at = box_at(s.data, 0, s.size, "moov/mvhd");
+        CHECK(at && s.data[at + 8] == 1 && be_get(s.data + at + 28, 4) == 20 && be_get(s.data + at + 32, 8) == 160);
+        for (int t = 0; t < 4; t++) {
+            uint32_t count = t == 1 ? 6 : 8;
+            snprintf(path, sizeof path, "moov/trak.%d/tkhd", t);
+            at = box_at(s.data, 0, s.size, path);
+            CHECK(at && be_get(s.data + at + 8, 4) == (t == 3 ? 0x01000003u : 0x01000000u));
+            CHECK_EQ(be_get(s.data + at + 8 + 4 + 16, 4), t + 1);                               /* track_ID */
+            CHECK_EQ(be_get(s.data + at + 96, 8), t == 3 ? 512ull << 48 | 512u << 16 : 0);      /* width, height */
+            snprintf(path, sizeof path, "moov/trak.%d/mdia/mdhd", t);
+            at = box_at(s.data, 0, s.size, path);
+            CHECK(at && s.data[at + 8] == 1 && be_get(s.data + at + 28, 4) == 20 && be_get(s.data + at + 40, 2) == 0x55c4);
+            snprintf(path, sizeof path, "moov/trak.%d/mdia/hdlr", t);
+            at = box_at(s.data, 0, s.size, path);
+            CHECK(at && !memcmp(s.data + at + 16, t == 3 ? "vide" : "meta", 4));
+            CHECK(at && be_get(s.data + at, 4) == 32 + strlen(names[t]) + 1 && !strcmp((char *)s.data + at + 32, names[t]));
+            snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/%s", t, t == 3 ? "vmhd" : "nmhd");
+            CHECK(box_at(s.data, 0, s.size, path));
+            snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stts", t);
+            at = box_at(s.data, 0, s.size, path);
+            CHECK(at && be_get(s.data + at + 12, 4) == 1 && be_get(s.data + at + 16, 4) == count && be_get(s.data + at + 20, 4) == 20);
+            snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsz", t);
+            at = box_at(s.data, 0, s.size, path);
+            CHECK(at && be_get(s.data + at + 12, 4) == 0 && be_get(s.data + at + 16, 4) == count);     /* spelled out, as the tools do */
+            snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsc", t);
+            at = box_at(s.data, 0, s.size, path);
+            CHECK(at && !memcmp(s.data + at + 12, "\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1", 16));
+            snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stco", t);
+            at = box_at(s.data, 0, s.size, path);
+            CHECK(at && be_get(s.data + at + 12, 4) == count);
+            snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/co64", t);
+            CHECK(!box_at(s.data, 0, s.size, path));        /* only when needed */
+            if (t < 3) {
+                snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsd/mett", t);
+                at = box_at(s.data, 0, s.size, path);
+                CHECK(at && s.data[at + 16] == 0 && !strcmp((char *)s.data + at + 17, mimes[t]));
+            }
+        }
+        /* The playable track's chunks are the thumbnails inside the samples. */
+        at = box_at(s.data, 0, s.size, "moov/trak.3/mdia/minf/stbl/stco");
+        for (size_t i = 0; i < 8 && at; i++) {
+            counter c;
+            memory_source m;
+            bzna_context *context = context_of(&c);
+            bzna_dataset *dataset = NULL;
+            bzna_image image = { .struct_size = sizeof image };
+            REQUIRE(open_bytes(context, &m, s.data, s.size, &dataset, NULL) == BZNA_OK);
+            CHECK_EQ(bzna_dataset_image(dataset, i, "bzna_thumb", NULL, 0, &image, NULL), BZNA_OK);
+            CHECK_EQ(be_get(s.data + at + 16 + 4 * i, 4), image.data_offset);
+            bzna_dataset_close(dataset);
+            bzna_context_close(context);
+        }
+        free(s.data);
+    }
+}
+
+/* Every box of [begin, end), recursively: sizes must add up to the byte. Returns how many boxes there are, -1 if they do not. */
+static int count_boxes(const uint8_t *d, size_t begin, size_t end, int depth)
+{
+    static const char containers[] = "moov trak mdia minf dinf stbl stsd hvc1 avc1 dref ";
+    int count = 0;
+    while (begin < end) {
+        uint64_t size = end - begin >= 8 ? be_get(d + begin, 4) : 0, header = 8;
+        char type[6] = "     ";
+        if (end - begin < 8)
+            return -1;
+        if (size == 1) {
+            size = be_get(d + begin + 8, 8);
+            header = 16;
+        }
+        if (size < header || size > end - begin || depth > 12)
+            return -1;
+        memcpy(type, d + begin + 4, 4);
+        if (strstr(containers, type)) {
+            size_t skip = !memcmp(type, "stsd", 4) || !memcmp(type, "dref", 4) ? 8 : !memcmp(type, "hvc1", 4) || !memcmp(type, "avc1", 4) ? 78 : 0;
+            int inside = count_boxes(d, begin + header + skip, begin + size, depth + 1);
+            if (inside < 0)
+                return -1;
+            count += inside;
+        }
+        begin += size;
+        count++;
+    }
+    return count;
+}
+
+TEST(every_box_adds_up_outside_and_inside)
+{
+    static const uint32_t children[3] = { BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_FOURCC('m', 'o', 'o', 'v') };
+    for (int a = 0; a < 2; a++) {
+        memory_sink s;
+        size_t stsz, at = 40;
+        pack(&s, a, AS_READ, ALL);
+        CHECK(count_boxes(s.data, 0, s.size, 0) > 50);
+        stsz = box_at(s.data, 0, s.size, "moov/trak/mdia/minf/stbl/stsz");
+        REQUIRE(stsz);
+        for (int i = 0; i < 8; i++) {
+            size_t size = be_get(s.data + stsz + 20 + 4 * i, 4), child = at;
+            const uint8_t *d = s.data + at;
+            int target = known[a].samples[i].target >= 0;
+            CHECK(count_boxes(d, 0, size, 0) > 40);
+            for (int k = 0; k < 3; k++) {
+                CHECK_EQ(be_get(s.data + child + 4, 4), children[k]);
+                child += be_get(s.data + child, 4);
+            }
+            CHECK_EQ(child, at + size);
+            for (int t = 0; t < 3 + target; t++) {          /* each track's one sample lies in mdat */
+                char path[64];
+                size_t n, mdat = box_at(d, 0, size, "mdat");
+                uint64_t offset, length;
+                snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stco", t);
+                n = box_at(d, 0, size, path);
+                REQUIRE(n && be_get(d + n + 12, 4) == 1);
+                offset = be_get(d + n + 16, 4);
+                memcpy(path + strlen(path) - 4, "stsz", 4);
+                n = box_at(d, 0, size, path);
+                REQUIRE(n);
+                length = be_get(d + n + 12, 4);
+                CHECK(length > 0 && be_get(d + n + 16, 4) == 1);
+                CHECK(offset >= mdat + 8 && offset + length <= mdat + be_get(d + mdat, 4));
+            }
+            CHECK(box_at(d, 0, size, target ? "moov/trak.3" : "moov/trak.2"));
+            CHECK(!box_at(d, 0, size, target ? "moov/trak.4" : "moov/trak.3"));
+            at += size;
+        }
+        free(s.data);
+    }
+}
+
+TEST(configurations_hold_no_banner_and_colr_is_always_there)
+{
+    for (int a = 0; a < 2; a++) {
+        memory_sink s;
+        size_t at, end;
+        const char *entry = a ? "moov/trak.3/mdia/minf/stbl/stsd/avc1" : "moov/trak.3/mdia/minf/stbl/stsd/hvc1";
+        char path[96];
+        pack(&s, a, AS_READ, ALL);
+        for (size_t i = 0; i + 9 < s.size; i++)
+            CHECK(memcmp(s.data + i, "x265 (bui", 9) && memcmp(s.data + i, "x264 - co", 9));        /* the encoders' banners */
+        snprintf(path, sizeof path, "%s/%s", entry, a ? "avcC" : "hvcC");
+        at = box_at(s.data, 0, s.size, path);
+        REQUIRE(at);
+        end = at + be_get(s.data + at, 4);
+        if (a) {
+            CHECK_EQ(s.data[at + 8 + 5] & 31, 1);           /* one SPS */
+        } else {
+            static const uint8_t types[3] = { 32, 33, 34 };
+            size_t p = at + 8 + 22;
+            CHECK_EQ(s.data[p++], 3);
+            for (int k = 0; k < 3; k++) {
+                CHECK_EQ(s.data[p] & 63, types[k]);
+                CHECK_EQ(be_get(s.data + p + 1, 2), 1);
+                p += 5 + be_get(s.data + p + 3, 2);
+            }
+            CHECK_EQ(p, end);
+            CHECK_EQ(s.data[at + 8 + 21] & 3, 3);           /* lengths of 4 bytes */
+        }
+        snprintf(path, sizeof path, "%s/colr", entry);
+        at = box_at(s.data, 0, s.size, path);
+        CHECK(at && be_get(s.data + at, 4) == 19 && !memcmp(s.data + at + 8, "nclx\0\2\0\2\0\5\x80", 11));      /* as the stream says: 2, 2, 5, full */
+        free(s.data);
+    }
+}
+
+/* ISO/IEC 14496-15: the new records repeat what the original tool's say. */
+TEST(configuration_records_say_what_the_original_ones_say)
+{
+    for (int a = 0; a < 2; a++) {
+        memory_sink s;
+        size_t size, was, is;
+        uint8_t *file = slurp(archives[a], &size);
+        const char *path = a ? "moov/trak.3/mdia/minf/stbl/stsd/avc1/avcC" : "moov/trak.3/mdia/minf/stbl/stsd/hvc1/hvcC";
+        pack(&s, a, AS_READ, ALL);
+        was = box_at(file, 0, size, path);
+        is = box_at(s.data, 0, s.size, path);
+        REQUIRE(was && is);
+        if (a) {
+            CHECK(be_get(file + was, 4) == be_get(s.data + is, 4) && !memcmp(file + was, s.data + is, be_get(file + was, 4)));
+        } else {
+            CHECK(!memcmp(file + was + 8, s.data + is + 8, 13));                    /* version, profile .. level */
+            CHECK(!memcmp(file + was + 8 + 16, s.data + is + 8 + 16, 3));           /* chroma format, depths */
+            CHECK_EQ(file[was + 8 + 21] & 0x3f, s.data[is + 8 + 21] & 0x3f);        /* sub-layers, nesting, length size */
+            CHECK(!memcmp(file + was + 8 + 23 + 5, s.data + is + 8 + 23 + 5, 24 + 5 + 46));      /* VPS, SPS */
+        }
+        free(file);
+        free(s.data);
+    }
+}
+
+/* ---- Choices ---- */
+
+typedef struct bench { counter c; memory_sink s; memory_source m; bzna_context *context; bzna_dataset *from, *to; bzna_writer *writer; bzna_error err; } bench;
+
+static void bench_open(bench *b, int a)
+{
+    bzna_sink sink;
+    memset(b, 0, sizeof *b);
+    b->context = context_of(&b->c);
+    b->err = fresh_error();
+    sink = sink_of(&b->s);
+    if (bzna_dataset_open(b->context, archives[a], NULL, &b->from, NULL) != BZNA_OK ||
+        bzna_writer_open_sink(b->context, &sink, NULL, &b->writer, &b->err) != BZNA_OK)
+        exit(1);
+}
+
+static void bench_finish(bench *b)
+{
+    CHECK_EQ(bzna_writer_finish(b->writer, &b->err), BZNA_OK);
+    CHECK_EQ(open_bytes(b->context, &b->m, b->s.data, b->s.size, &b->to, &b->err), BZNA_OK);
+}
+
+static void bench_close(bench *b)
+{
+    bzna_writer_close(b->writer);
+    CHECK_EQ(b->s.closes, b->writer ? 1 : 0);
+    bzna_dataset_close(b->from);
+    bzna_dataset_close(b->to);
+    bzna_context_close(b->context);
+    CHECK_ALL_FREED(b->c);
+    free(b->s.data);
+}
+
+TEST(targets_end_at_the_first_sample_without_one)
+{
+    bench b;
+    bench_open(&b, 0);
+    for (int i = 0; i < 4; i++) {
+        prepared p;
+        prepare(&p, b.from, &known[0].samples[0], AS_READ);
+        p.desc.has_target = i != 2;
+        p.desc.target = i == 1 ? INT64_MIN : 1000 + i;
+        CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+        prepared_free(&p);
+    }
+    bench_finish(&b);
+    REQUIRE(b.to);
+    for (uint64_t i = 0; i < 4; i++) {
+        int64_t target = 5;
+        CHECK_EQ(bzna_dataset_target(b.to, i, &target, NULL), BZNA_OK);
+        CHECK_EQ(target, i == 0 ? 1000 : i == 1 ? INT64_MIN : -1);
+    }
+    {
+        bzna_dataset_info info;
+        bzna_dataset_describe(b.to, &info, sizeof info);
+        CHECK_EQ(info.target_count, 2);
+    }
+    bench_close(&b);
+}
+
+TEST(an_archive_without_targets_and_names_opens)
+{
+    bench b;
+    prepared p;
+    char name[64];
+    int64_t target = 5;
+    bench_open(&b, 1);
+    prepare(&p, b.from, &known[1].samples[0], AS_READ);
+    p.desc.has_target = 0;
+    p.desc.filename = NULL;
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    bench_finish(&b);
+    REQUIRE(b.to);
+    CHECK_EQ(bzna_dataset_count(b.to), 2);
+    CHECK(bzna_dataset_target(b.to, 1, &target, NULL) == BZNA_OK && target == -1);
+    CHECK_EQ(bzna_dataset_filename(b.to, 1, name, sizeof name, NULL, NULL), BZNA_E_NOT_FOUND);
+    prepared_free(&p);
+    bench_close(&b);
+}
+
+TEST(names_are_kept_byte_for_byte_up_to_65535)
+{
+    bench b;
+    prepared p;
+    char *name = malloc(65537), *back = malloc(65537);
+    size_t needed = 0;
+    bench_open(&b, 1);
+    prepare(&p, b.from, &known[1].samples[0], AS_READ);
+    p.desc.filename = "\xc3\xa9t\xc3\xa9/\n\"x\".jpg";
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    memset(name, 'n', 65536);
+    name[65535] = 0;
+    p.desc.filename = name;
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    p.desc.filename = "";
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    bench_finish(&b);
+    REQUIRE(b.to);
+    CHECK_EQ(bzna_dataset_filename(b.to, 0, back, 65537, NULL, NULL), BZNA_OK);
+    CHECK_STR(back, "\xc3\xa9t\xc3\xa9/\n\"x\".jpg");
+    CHECK_EQ(bzna_dataset_filename(b.to, 1, back, 65537, &needed, NULL), BZNA_OK);
+    CHECK(needed == 65536 && !strcmp(back, name));
+    CHECK_EQ(bzna_dataset_filename(b.to, 2, back, 65537, &needed, NULL), BZNA_OK);
+    CHECK(needed == 1 && back[0] == 0);
+    prepared_free(&p);
+    free(name);
+    free(back);
+    bench_close(&b);
+}
+
+TEST(any_crop_comes_back_as_it_was_given)
+{
+    static const uint32_t crops[][4] = { { 0, 0, 512, 512 }, { 1, 2, 300, 200 }, { 511, 511, 1, 1 }, { 12, 137, 500, 375 }, { 3, 0, 508, 511 } };
+    bench b;
+    bench_open(&b, 0);
+    for (size_t i = 0; i < 5; i++) {
+        prepared p;
+        prepare(&p, b.from, &known[0].samples[0], AS_READ);
+        p.input.crop_x = crops[i][0];
+        p.input.crop_y = crops[i][1];
+        p.input.width = crops[i][2];
+        p.input.height = crops[i][3];
+        CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+        prepared_free(&p);
+    }
+    bench_finish(&b);
+    REQUIRE(b.to);
+    for (size_t i = 0; i < 5; i++) {
+        bzna_image image = { .struct_size = sizeof image };
+        CHECK_EQ(bzna_dataset_image(b.to, i, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+        CHECK(image.crop_x == crops[i][0] && image.crop_y == crops[i][1] && image.width == crops[i][2] && image.height == crops[i][3]);
+    }
+    bench_close(&b);
+}
+
+TEST(the_callers_colour_comes_before_the_streams)
+{
+    bench b;
+    prepared p;
+    bzna_image image = { .struct_size = sizeof image };
+    bench_open(&b, 0);
+    prepare(&p, b.from, &known[0].samples[0], AS_READ);
+    p.input.colour.present = 1;
+    p.input.colour.primaries = 9;
+    p.input.colour.transfer = 16;
+    p.input.colour.matrix = 9;
+    p.input.colour.full_range = 0;
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    bench_finish(&b);
+    REQUIRE(b.to);
+    CHECK_EQ(bzna_dataset_image(b.to, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    CHECK(image.colour.present && image.colour.primaries == 9 && image.colour.transfer == 16 && image.colour.matrix == 9 && !image.colour.full_range);
+    prepared_free(&p);
+    bench_close(&b);
+}
+
+static char warning[256];
+static void remember(void *user, int32_t level, bzna_status code, const char *message)
+{
+    (void)user;
+    (void)code;
+    snprintf(warning, sizeof warning, "%d %s", level, message);
+}
+
+/* The outer thumbnail track needs a thumbnail everywhere, and one configuration for all. */
+TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
+{
+    for (int why = 0; why < 2; why++) {
+        bench b;
+        prepared p;
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_writer *writer = NULL;
+        bzna_sink sink;
+        bzna_dataset_info info;
+        bzna_image image = { .struct_size = sizeof image };
+        memset(&b, 0, sizeof b);
+        b.context = context_of(&b.c);
+        warning[0] = 0;
+        bzna_context_config_init(&config, sizeof config);
+        config.log = remember;
+        REQUIRE(bzna_context_open(&config, &context, NULL) == BZNA_OK);
+        sink = sink_of(&b.s);
+        REQUIRE(bzna_dataset_open(b.context, archives[0], NULL, &b.from, NULL) == BZNA_OK);
+        REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL) == BZNA_OK);
+        prepare(&p, b.from, &known[0].samples[2], AS_READ);
+        CHECK_EQ(bzna_writer_add(writer, &p.desc, NULL), BZNA_OK);
+        if (why) {                                          /* another colour is another sample entry */
+            p.thumb.colour.present = 1;
+            p.thumb.colour.matrix = 1;
+        } else {
+            p.desc.thumb = NULL;                            /* and the frame is 1024x512 */
+        }
+        CHECK_EQ(bzna_writer_add(writer, &p.desc, NULL), BZNA_OK);
+        CHECK_EQ(bzna_writer_finish(writer, NULL), BZNA_OK);
+        CHECK_CONTAINS(warning, why ? "2 no outer bzna_thumb track: the thumbnails do not share" : "2 no outer bzna_thumb track: not every sample");
+        bzna_writer_close(writer);
+        bzna_context_close(context);
+        REQUIRE(open_bytes(b.context, &b.m, b.s.data, b.s.size, &b.to, NULL) == BZNA_OK);
+        bzna_dataset_describe(b.to, &info, sizeof info);
+        CHECK_EQ(info.track_count, 3);
+        CHECK_EQ(bzna_dataset_image(b.to, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(image.width, 512);
+        CHECK_EQ(bzna_dataset_image(b.to, 1, NULL, NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(image.width, why ? 512 : 640);             /* without a thumbnail, the picture */
+        CHECK_EQ(bzna_dataset_image(b.to, 1, "bzna_thumb", NULL, 0, &image, NULL), why ? BZNA_OK : BZNA_E_NOT_FOUND);
+        prepared_free(&p);
+        b.s.closes = 0;
+        bench_close(&b);
+    }
+}
+
+/* ---- Refusals ---- */
+
+enum { BAD_NULL, BAD_DESC_SIZE, BAD_INPUT_NULL, BAD_INPUT_SIZE, BAD_CODEC, BAD_AV1, BAD_DATA_NULL, BAD_DATA_EMPTY, BAD_LENGTH_3, BAD_LENGTH_5, BAD_CONFIG_NULL,
+       BAD_CONFIG_SHORT, BAD_CONFIG_COUNT, BAD_DATA_CUT, BAD_NO_SETS, BAD_WIDTH_0, BAD_WIDTH, BAD_CROP, BAD_CROP_WRAP, BAD_FRAME, BAD_THUMB, BAD_NAME,
+       BAD_NO_PICTURE, BAD_NOT_INTRA, BAD_SPS, BAD_TOO_MANY_SETS, BAD_CASES };
+
+static const struct { bzna_status status; const char *says; } bad[BAD_CASES] = {
+    [BAD_NULL] = { BZNA_E_ARGUMENT, "sample" }, [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" }, [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.input" },
+    [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "input.struct_size" }, [BAD_CODEC] = { BZNA_E_CODEC, "input.codec" }, [BAD_AV1] = { BZNA_E_CODEC, "input.codec" },
+    [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "input.data" }, [BAD_DATA_EMPTY] = { BZNA_E_ARGUMENT, "input.data" }, [BAD_LENGTH_3] = { BZNA_E_ARGUMENT, "input.length_size" },
+    [BAD_LENGTH_5] = { BZNA_E_ARGUMENT, "input.length_size" }, [BAD_CONFIG_NULL] = { BZNA_E_ARGUMENT, "input" }, [BAD_CONFIG_SHORT] = { BZNA_E_ARGUMENT, "input.config" },
+    [BAD_CONFIG_COUNT] = { BZNA_E_BOX, "hvcC" }, [BAD_DATA_CUT] = { BZNA_E_BOX, "access unit" }, [BAD_NO_SETS] = { BZNA_E_ARGUMENT, "parameter sets" },
+    [BAD_WIDTH_0] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_WIDTH] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_CROP] = { BZNA_E_ARGUMENT, "input.width" },
+    [BAD_CROP_WRAP] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_FRAME] = { BZNA_E_MISMATCH, "input.frame_width" }, [BAD_THUMB] = { BZNA_E_CODEC, "thumb.codec" },
+    [BAD_NAME] = { BZNA_E_ARGUMENT, "filename" }, [BAD_NO_PICTURE] = { BZNA_E_ARGUMENT, "no coded picture" }, [BAD_NOT_INTRA] = { BZNA_E_ARGUMENT, "intra" },
+    [BAD_SPS] = { BZNA_E_DECODE, "input" }, [BAD_TOO_MANY_SETS] = { BZNA_E_LIMIT, "parameter sets" } };
+
+static void spoil(prepared *p, int what)
+{
+    static char long_name[65537];
+    static uint8_t many[23 + 17 * 10];
+    uint8_t *config = p->buffers[0] + ((const uint8_t *)p->input.config - p->buffers[0]);
+    uint8_t *data = p->buffers[0] + ((const uint8_t *)p->input.data - p->buffers[0]);
+    switch (what) {
+    case BAD_DESC_SIZE:    p->desc.struct_size = 2; break;
+    case BAD_INPUT_NULL:   p->desc.input = NULL; break;
+    case BAD_INPUT_SIZE:   p->input.struct_size = 0; break;
+    case BAD_CODEC:        p->input.codec = 0; break;
+    case BAD_AV1:          p->input.codec = BZNA_CODEC_AV1; break;
+    case BAD_DATA_NULL:    p->input.data = NULL; break;
+    case BAD_DATA_EMPTY:   p->input.data_size = 0; break;
+    case BAD_LENGTH_3:     p->input.length_size = 3; break;
+    case BAD_LENGTH_5:     p->input.length_size = 5; break;
+    case BAD_CONFIG_NULL:  p->input.config = NULL; break;
+    case BAD_CONFIG_SHORT: p->input.config_size = 22; break;
+    case BAD_CONFIG_COUNT: config[22] = 200; break;
+    case BAD_DATA_CUT:     p->input.data_size--; break;
+    case BAD_NO_SETS:      p->input.config = NULL; p->input.config_size = 0; break;
+    case BAD_WIDTH_0:      p->input.width = 0; break;
+    case BAD_WIDTH:        p->input.width = 513; break;
+    case BAD_CROP:         p->input.crop_x = 13; break;
+    case BAD_CROP_WRAP:    p->input.crop_x = UINT32_MAX - 100; break;
+    case BAD_FRAME:        p->input.frame_width = 1024; break;
+    case BAD_THUMB:        p->thumb.codec = 77; p->desc.thumb = &p->thumb; break;
+    case BAD_NAME:         memset(long_name, 'x', 65536); p->desc.filename = long_name; break;
+    case BAD_NO_PICTURE:   data[4] = 39 << 1; break;        /* an SEI */
+    case BAD_NOT_INTRA:    data[4] = 1 << 1; break;         /* a trailing picture */
+    case BAD_SPS:          memset(config + 23 + 5 + 24 + 5 + 2, 0, 44); break;
+    case BAD_TOO_MANY_SETS:
+        memcpy(many, config, 23);
+        many[22] = 17;
+        for (int i = 0; i < 17; i++) {
+            uint8_t *q = many + 23 + 10 * i;
+            memcpy(q, "\x22\0\1\0\5\x44\1\xc1\0\0", 10);
+            q[8] = (uint8_t)(i + 1);
+        }
+        p->input.config = many;
+        p->input.config_size = sizeof many;
+        break;
+    default: break;
+    }
+}
+
+TEST(refused_samples_leave_the_archive_as_it_was)
+{
+    memory_sink clean;
+    bench b;
+    pack(&clean, 0, AS_READ, ALL);
+    bench_open(&b, 0);
+    for (int i = 0; i < 8; i++) {
+        prepared p;
+        for (int k = 0; k < BAD_CASES; k++) {
+            bzna_error err = fresh_error();
+            bzna_status status;
+            long long writes = b.s.writes;
+            if (k % 8 != i)
+                continue;
+            prepare(&p, b.from, &known[0].samples[0], AS_READ);
+            spoil(&p, k);
+            status = bzna_writer_add(b.writer, k == BAD_NULL ? NULL : &p.desc, &err);
+            if (status != bad[k].status || err.status != status || !strstr(err.message, bad[k].says)) {
+                printf("  case %d: %s: %s\n", k, bzna_status_name(status), err.message);
+                test_failures++;
+            }
+            CHECK_EQ(b.s.writes, writes);
+            prepared_free(&p);
+        }
+        prepare(&p, b.from, &known[0].samples[i], AS_READ);
+        CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+        prepared_free(&p);
+    }
+    CHECK_EQ(bzna_writer_finish(b.writer, &b.err), BZNA_OK);
+    CHECK(b.s.size == clean.size && !memcmp(b.s.data, clean.data, clean.size));
+    bench_close(&b);
+    free(clean.data);
+}
+
+TEST(an_archive_that_was_never_finished_is_recognised)
+{
+    bench b;
+    prepared p;
+    bench_open(&b, 0);
+    CHECK_EQ(open_bytes(b.context, &b.m, b.s.data, b.s.size, &b.to, &b.err), BZNA_E_UNFINISHED);     /* at once */
+    CHECK_EQ(b.err.byte_offset, 24);
+    CHECK_EQ(bzna_writer_finish(b.writer, &b.err), BZNA_E_NO_SAMPLES);
+    prepare(&p, b.from, &known[0].samples[0], AS_READ);
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);       /* that was no failed write */
+    CHECK_EQ(open_bytes(b.context, &b.m, b.s.data, b.s.size, &b.to, &b.err), BZNA_E_UNFINISHED);
+    CHECK(b.to == NULL);
+    prepared_free(&p);
+    bench_close(&b);
+}
+
+TEST(a_finished_archive_takes_no_more)
+{
+    bench b;
+    prepared p;
+    size_t size;
+    bench_open(&b, 0);
+    prepare(&p, b.from, &known[0].samples[0], AS_READ);
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    bench_finish(&b);
+    size = b.s.size;
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_STATE);
+    CHECK_EQ(bzna_writer_finish(b.writer, &b.err), BZNA_E_STATE);
+    CHECK_EQ(b.s.size, size);
+    CHECK_EQ(bzna_writer_add(NULL, &p.desc, &b.err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_finish(NULL, &b.err), BZNA_E_ARGUMENT);
+    prepared_free(&p);
+    bench_close(&b);
+}
+
+TEST(writers_that_cannot_be_opened_say_why)
+{
+    counter c;
+    memory_sink s;
+    bzna_context *context = context_of(&c);
+    bzna_writer *writer = (bzna_writer *)(void *)&c;
+    bzna_error err = fresh_error();
+    bzna_sink sink = sink_of(&s), broken = sink;
+    struct { bzna_writer_config config; uint64_t more; } newer;
+    char path[256];
+    CHECK_EQ(bzna_writer_open(NULL, "x", NULL, &writer, &err), BZNA_E_ARGUMENT);
+    CHECK(writer == NULL);
+    CHECK_EQ(bzna_writer_open(context, NULL, NULL, &writer, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_open(context, "x", NULL, NULL, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_writer_open_sink(context, NULL, NULL, &writer, &err), BZNA_E_ARGUMENT);
+    broken.write_at = NULL;
+    CHECK_EQ(bzna_writer_open_sink(context, &broken, NULL, &writer, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "write_at");
+    writer = (bzna_writer *)(void *)&c;
+    CHECK_EQ(bzna_writer_open(context, TEST_BUILD "/tests/10_nowhere/x.bzna", NULL, &writer, &err), BZNA_E_NOT_FOUND);
+    CHECK(writer == NULL);
+    CHECK_EQ(err.native_code, ENOENT);
+    CHECK_CONTAINS(err.message, "10_nowhere/x.bzna");
+    CHECK_EQ(bzna_writer_open(context, "tests", NULL, &writer, &err), BZNA_E_IO);
+    CHECK_EQ(err.native_code, EISDIR);
+    if (access("/dev/full", W_OK) == 0) {
+        CHECK_EQ(bzna_writer_open(context, "/dev/full", NULL, &writer, &err), BZNA_E_IO);
+        CHECK_EQ(err.native_code, ENOSPC);
+        CHECK(writer == NULL);
+    }
+    memset(&newer, 0, sizeof newer);
+    newer.config.struct_size = sizeof newer;
+    snprintf(path, sizeof path, "%s/tests/10_version.bzna", TEST_BUILD);
+    CHECK_EQ(bzna_writer_open(context, path, &newer.config, &writer, &err), BZNA_OK);
+    bzna_writer_close(writer);
+    remove(path);
+    newer.more = 1;
+    CHECK_EQ(bzna_writer_open(context, path, &newer.config, &writer, &err), BZNA_E_STRUCT_SIZE);
+    CHECK(writer == NULL && access(path, F_OK) != 0);
+    CHECK_EQ(bzna_writer_open_sink(context, &sink, &newer.config, &writer, &err), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(s.closes, 0);
+    CHECK_EQ(s.writes, 0);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+}
+
+TEST(descriptions_of_other_versions_are_taken_or_refused)
+{
+    struct { bzna_sample_desc desc; uint64_t more; } newer;
+    struct { bzna_image image; uint64_t more; } newer_image;
+    bench b;
+    prepared p;
+    bench_open(&b, 0);
+    prepare(&p, b.from, &known[0].samples[2], AS_READ);
+    memset(&newer, 0, sizeof newer);
+    newer.desc = p.desc;
+    newer.desc.struct_size = sizeof newer;
+    CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_OK);
+    newer.more = 1;
+    CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_E_STRUCT_SIZE);
+    newer.desc.struct_size = offsetof(bzna_sample_desc, thumb);         /* an older one, before there were thumbnails */
+    newer.desc.thumb = (const bzna_image *)(uintptr_t)16;
+    CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_OK);
+    memset(&newer_image, 0, sizeof newer_image);
+    newer_image.image = p.input;
+    newer_image.image.struct_size = sizeof newer_image;
+    p.desc.input = &newer_image.image;
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+    newer_image.more = 1;
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_STRUCT_SIZE);
+    bench_finish(&b);
+    CHECK_EQ(bzna_dataset_count(b.to), 3);
+    prepared_free(&p);
+    bench_close(&b);
+}
+
+/* ---- Failures ---- */
+
+/* The n-th write and all after it fail, for every n. */
+TEST(a_failed_write_poisons_the_writer_and_leaves_the_archive_unfinished)
+{
+    int done = 0;
+    long long n;
+    for (n = 1; !done && n < 30; n++) {
+        counter c;
+        memory_sink s;
+        memory_source m;
+        bzna_context *context = context_of(&c);
+        bzna_sink sink = sink_of(&s);
+        bzna_writer *writer = NULL;
+        bzna_dataset *from = NULL, *to = NULL;
+        bzna_error err = fresh_error();
+        bzna_status status;
+        s.fail_at = n;
+        s.fail_with = -77;
+        REQUIRE(bzna_dataset_open(context, archives[1], NULL, &from, NULL) == BZNA_OK);
+        status = bzna_writer_open_sink(context, &sink, NULL, &writer, &err);
+        CHECK((status == BZNA_OK) == (writer != NULL));
+        for (int i = 0; i < 2 && status == BZNA_OK; i++) {
+            prepared p;
+            prepare(&p, from, &known[1].samples[i], AS_READ);
+            status = bzna_writer_add(writer, &p.desc, &err);
+            if (status != BZNA_OK) {
+                bzna_error again = fresh_error();
+                CHECK_EQ(bzna_writer_add(writer, &p.desc, &again), BZNA_E_IO);
+                CHECK_EQ(again.status, BZNA_E_IO);
+            }
+            prepared_free(&p);
+        }
+        if (status == BZNA_OK)
+            status = bzna_writer_finish(writer, &err);
+        done = status == BZNA_OK;
+        if (!done) {
+            CHECK_EQ(status, BZNA_E_IO);
+            CHECK_EQ(err.status, BZNA_E_IO);
+            CHECK_EQ(err.native_code, -77);
+            CHECK_EQ(err.byte_offset, n == 1 ? 0 : n == 7 ? 32 : s.size);       /* 7: the patch */
+            CHECK_EQ(bzna_writer_finish(writer, NULL), writer ? BZNA_E_IO : BZNA_E_ARGUMENT);
+            CHECK_EQ(s.writes, n);                          /* nobody tried again */
+            if (n > 1)
+                CHECK_EQ(open_bytes(context, &m, s.data, s.size, &to, NULL), BZNA_E_UNFINISHED);
+        }
+        CHECK_EQ(bzna_writer_close(writer), BZNA_OK);
+        CHECK_EQ(s.closes, writer ? 1 : 0);                 /* a failed open has not taken the sink */
+        bzna_dataset_close(from);
+        bzna_context_close(context);
+        CHECK_ALL_FREED(c);
+        free(s.data);
+    }
+    CHECK(done && n == 9);                                  /* head, two samples, targets, names, moov, patch: 7 writes, and one round without failure */
+}
+
+/* The n-th allocation and all after it fail. Afterwards there is memory again: either the writer is poisoned, or going on gives the same bytes. */
+TEST(a_failed_allocation_never_gives_a_wrong_archive)
+{
+    memory_sink clean;
+    int done = 0, failures = 0;
+    pack(&clean, 1, AS_READ, 7);
+    for (long long n = 1; !done && n < 100; n++) {
+        counter c;
+        memory_sink s;
+        bzna_context *context = context_of(&c), *other = NULL;
+        bzna_sink sink = sink_of(&s);
+        bzna_writer *writer = NULL;
+        bzna_dataset *from = NULL;
+        bzna_error err = fresh_error();
+        bzna_status status;
+        int poisoned = 0, failed = 0;
+        REQUIRE(bzna_context_open(NULL, &other, NULL) == BZNA_OK);
+        REQUIRE(bzna_dataset_open(other, archives[1], NULL, &from, NULL) == BZNA_OK);
+        c.fail_at = c.calls + n;
+        status = bzna_writer_open_sink(context, &sink, NULL, &writer, &err);
+        if (status != BZNA_OK) {
+            CHECK(status == BZNA_E_MEMORY && !writer && s.closes == 0);
+            failed = 1;
+            c.fail_at = 0;
+            CHECK_EQ(bzna_writer_open_sink(context, &sink, NULL, &writer, &err), BZNA_OK);
+        }
+        for (int i = 0; i < 3 && !poisoned; i++) {
+            prepared p;
+            prepare(&p, from, &known[1].samples[i], AS_READ);
+            status = bzna_writer_add(writer, &p.desc, &err);
+            if (status != BZNA_OK) {
+                CHECK_EQ(status, BZNA_E_MEMORY);
+                CHECK_EQ(err.status, BZNA_E_MEMORY);
+                failed = 1;
+                c.fail_at = 0;
+                poisoned = bzna_writer_add(writer, &p.desc, &err) != BZNA_OK;
+            }
+            prepared_free(&p);
+        }
+        status = bzna_writer_finish(writer, &err);
+        if (status != BZNA_OK && !poisoned) {
+            CHECK_EQ(status, BZNA_E_MEMORY);
+            failed = 1;
+            c.fail_at = 0;
+            status = bzna_writer_finish(writer, &err);
+            poisoned = status != BZNA_OK;
+        }
+        if (poisoned) {
+            CHECK_EQ(status, BZNA_E_MEMORY);
+            CHECK(s.size < 40 || be_get(s.data + 32, 8) == 0);
+        } else {
+            CHECK(s.size == clean.size && !memcmp(s.data, clean.data, clean.size));
+        }
+        done = !failed;
+        failures += failed;
+        bzna_writer_close(writer);
+        bzna_dataset_close(from);
+        bzna_context_close(other);
+        bzna_context_close(context);
+        CHECK_ALL_FREED(c);
+        free(s.data);
+    }
+    CHECK(done && failures >= 8);
+    free(clean.data);
+}
+
+/* ---- Large archives ---- */
+
+TEST(offsets_are_64_bits_wide_only_when_the_last_needs_it)
+{
+    static const struct { uint64_t offset; uint32_t count, sizes[3], skip; int wide; } cases[] = {
+        { 40, 3, { 10, 20, 30 }, 0, 0 }, { 0xffffffffull, 1, { 50, 0, 0 }, 0, 0 }, { 0x100000000ull, 1, { 50, 0, 0 }, 0, 1 },
+        { 0xffffffffull - 30, 3, { 10, 20, 0xffffffffu }, 0, 0 }, { 0xffffffffull - 29, 3, { 10, 20, 0xffffffffu }, 0, 1 },
+        { 0xffffffffull - 30, 3, { 10, 20, 30 }, 1, 1 }, { 40, 3, { 0xffffffffu, 0xffffffffu, 1 }, 0, 1 }, { 1ull << 40, 0, { 0, 0, 0 }, 0, 1 } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
+        uint8_t sizes[12], skips[12];
+        bzi_out out;
+        bzi_track_desc t;
+        uint64_t at = cases[k].offset;
+        int wide;
+        memset(&out, 0, sizeof out);
+        memset(&t, 0, sizeof t);
+        out.memory = &memory;
+        for (int i = 0; i < 3; i++) {
+            be_put(sizes + 4 * i, cases[k].sizes[i], 4);
+            be_put(skips + 4 * i, cases[k].skip, 4);
+        }
+        t.count = cases[k].count;
+        t.offset = cases[k].offset;
+        t.sizes = sizes;
+        t.skips = cases[k].skip ? skips : NULL;
+        bzi_out_offsets(&out, &t);
+        REQUIRE(!out.failed && out.size >= 16);
+        wide = !memcmp(out.buffer.data + 4, "co64", 4);
+        if (t.count)
+            CHECK_EQ(wide, cases[k].wide);                  /* with no entry at all, either is right */
+        CHECK_EQ(be_get(out.buffer.data + 12, 4), cases[k].count);
+        CHECK_EQ(out.size, 16 + cases[k].count * (wide ? 8u : 4u));
+        CHECK_EQ(be_get(out.buffer.data, 4), out.size);
+        for (uint32_t i = 0; i < cases[k].count; i++) {
+            CHECK_EQ(be_get(out.buffer.data + 16 + i * (wide ? 8u : 4u), wide ? 8 : 4), at + cases[k].skip);
+            at += cases[k].sizes[i];
+        }
+        bzi_buffer_free(&memory, &out.buffer);
+    }
+}
+
+/* More than 4 GiB without storing them: all samples are alike, so one is kept. Reading it back computes the rest. */
+typedef struct huge { uint8_t head[40], *sample, *tail; uint64_t sample_size, end, tail_at, tail_size; int wrong; } huge;
+
+static bzna_status huge_write(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    huge *h = user;
+    if (offset == 32 && size == 8) {
+        memcpy(h->head + 32, src, 8);
+        return BZNA_OK;
+    }
+    h->wrong += offset != h->end;
+    h->end += size;
+    if (offset == 0) {
+        h->wrong += size != 40;
+        memcpy(h->head, src, 40);
+    } else if (size > 1 << 20) {
+        if (!h->sample) {
+            h->sample = malloc((size_t)size);
+            memcpy(h->sample, src, (size_t)size);
+            h->sample_size = size;
+        }
+        h->wrong += size != h->sample_size || h->tail || memcmp(h->sample, src, 4096) || memcmp(h->sample + size - 4096, (const uint8_t *)src + size - 4096, 4096);
+    } else {
+        if (!h->tail) {
+            h->tail_at = offset;
+            h->tail = malloc(1 << 20);
+        }
+        h->wrong += h->tail_size + size > 1 << 20;
+        if (!h->wrong)
+            memcpy(h->tail + h->tail_size, src, (size_t)size);
+        h->tail_size += size;
+    }
+    return BZNA_OK;
+}
+
+static int64_t huge_read(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    const huge *h = user;
+    const uint8_t *from;
+    uint64_t n;
+    if (offset >= h->end)
+        return 0;
+    if (offset < 40) {
+        from = h->head + offset;
+        n = 40 - offset;
+    } else if (offset >= h->tail_at) {
+        from = h->tail + (offset - h->tail_at);
+        n = h->end - offset;
+    } else {
+        from = h->sample + (offset - 40) % h->sample_size;
+        n = h->sample_size - (offset - 40) % h->sample_size;
+    }
+    n = n < size ? n : size;
+    memcpy(dst, from, (size_t)n);
+    return (int64_t)n;
+}
+
+static int64_t huge_size(void *user) { return (int64_t)((huge *)user)->end; }
+
+TEST(archives_larger_than_4_gib_are_written_and_read)
+{
+    enum { SAMPLES = 130 };
+    const size_t bulk = (size_t)32 << 20;
+    huge h;
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_dataset *from = NULL, *to = NULL;
+    bzna_writer *writer = NULL;
+    bzna_sink sink = { &h, huge_write, NULL };
+    bzna_source source = { &h, huge_read, huge_size, NULL };
+    bzna_error err = fresh_error();
+    prepared p;
+    uint8_t *data;
+    memset(&h, 0, sizeof h);
+    REQUIRE(bzna_dataset_open(context, archives[0], NULL, &from, NULL) == BZNA_OK);
+    REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, &err) == BZNA_OK);
+    prepare(&p, from, &known[0].samples[4], AS_READ);
+    data = calloc(1, (size_t)p.input.data_size + bulk);
+    memcpy(data, p.input.data, (size_t)p.input.data_size);
+    be_put(data + p.input.data_size, bulk - 4, 4);          /* behind the picture, a unit of a type that nobody has a use for yet */
+    data[p.input.data_size + 4] = 48 << 1;
+    data[p.input.data_size + 5] = 1;
+    p.input.data = data;
+    p.input.data_size += bulk;
+    for (int i = 0; i < SAMPLES; i++)
+        CHECK_EQ(bzna_writer_add(writer, &p.desc, &err), BZNA_OK);
+    CHECK_EQ(bzna_writer_finish(writer, &err), BZNA_OK);
+    bzna_writer_close(writer);
+    CHECK_EQ(h.wrong, 0);
+    CHECK(h.tail_at > (uint64_t)UINT32_MAX && h.tail_at == 40 + SAMPLES * h.sample_size);
+    CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &to, &err), BZNA_OK);
+    REQUIRE(to);
+    CHECK_EQ(bzna_dataset_count(to), SAMPLES);
+    {
+        size_t moov = (size_t)(24 + be_get(h.head + 32, 8) - h.tail_at);
+        static const char *const tracks[4] = { "trak", "trak.1", "trak.2", "trak.3" };
+        CHECK(!memcmp(h.tail + moov + 4, "moov", 4));
+        for (int t = 0; t < 4; t++) {
+            char path[64];
+            size_t at;
+            snprintf(path, sizeof path, "%s/mdia/minf/stbl/co64", tracks[t]);
+            at = box_at(h.tail, moov + 8, (size_t)h.tail_size, path);
+            CHECK(at != 0);
+            CHECK_EQ(be_get(h.tail + at + 12, 4), SAMPLES);
+        }
+    }
+    for (uint64_t i = 0; i < SAMPLES; i += SAMPLES - 1) {
+        bzna_image image = { .struct_size = sizeof image };
+        char name[64] = "";
+        int64_t target = 0;
+        CHECK_EQ(bzna_dataset_image(to, i, "bzna_input", NULL, 0, &image, &err), BZNA_OK);
+        CHECK_EQ(image.data_offset, 40 + i * h.sample_size + 28);       /* behind ftyp and mdat's header */
+        CHECK_EQ(image.data_size, p.input.data_size);
+        CHECK(bzna_dataset_target(to, i, &target, &err) == BZNA_OK && target == 148);
+        CHECK_EQ(bzna_dataset_filename(to, i, name, sizeof name, NULL, &err), BZNA_OK);
+        CHECK_STR(name, "04_bars_small.JPEG");
+    }
+    bzna_dataset_close(to);
+    bzna_dataset_close(from);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    prepared_free(&p);
+    free(data);
+    free(h.sample);
+    free(h.tail);
+}
+
+/* ---- Other readers ---- */
+
+static int ffprobe_frames(const char *path, const char *stream)
+{
+    char command[512], answer[64] = "";
+    FILE *pipe;
+    snprintf(command, sizeof command, "ffprobe -v error -count_frames -select_streams %s -show_entries stream=nb_read_frames -of csv=p=0 '%s' 2>&1", stream, path);
+    pipe = popen(command, "r");
+    if (!pipe)
+        return -1;
+    if (!fgets(answer, sizeof answer, pipe))
+        answer[0] = 0;
+    pclose(pipe);
+    return answer[0] >= '0' && answer[0] <= '9' ? atoi(answer) : -1;
+}
+
+TEST(ffprobe_counts_a_frame_a_sample)
+{
+    if (system("command -v ffprobe >/dev/null 2>&1") != 0)
+        SKIP("no ffprobe");
+    for (int a = 0; a < 2; a++) {
+        memory_sink s;
+        char path[256];
+        size_t stsz;
+        pack(&s, a, AS_READ, ALL);
+        snprintf(path, sizeof path, "%s/tests/10_ffprobe_%d.mp4", TEST_BUILD, a);
+        spill(path, s.data, s.size);
+        CHECK_EQ(ffprobe_frames(path, "v"), 8);
+        stsz = box_at(s.data, 0, s.size, "moov/trak/mdia/minf/stbl/stsz");
+        spill(path, s.data + 40, be_get(s.data + stsz + 20, 4));        /* a sample on its own is a playable file */
+        CHECK_EQ(ffprobe_frames(path, "v:0"), 1);
+        CHECK_EQ(ffprobe_frames(path, "v:1"), 1);
+        remove(path);
+        free(s.data);
+    }
+}
+
+int main(void)
+{
+    facts_load();
+    RUN(archives_packed_again_hold_the_same_by_sink_and_by_path)
+    RUN(annex_b_input_gives_the_same_bytes)
+    RUN(lengths_of_two_bytes_give_the_same_bytes)
+    RUN(an_archive_packed_from_a_packed_one_is_the_same)
+    RUN(the_outer_file_is_laid_out_as_the_format_says)
+    RUN(every_box_adds_up_outside_and_inside)
+    RUN(configurations_hold_no_banner_and_colr_is_always_there)
+    RUN(configuration_records_say_what_the_original_ones_say)
+    RUN(targets_end_at_the_first_sample_without_one)
+    RUN(an_archive_without_targets_and_names_opens)
+    RUN(names_are_kept_byte_for_byte_up_to_65535)
+    RUN(any_crop_comes_back_as_it_was_given)
+    RUN(the_callers_colour_comes_before_the_streams)
+    RUN(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
+    RUN(refused_samples_leave_the_archive_as_it_was)
+    RUN(an_archive_that_was_never_finished_is_recognised)
+    RUN(a_finished_archive_takes_no_more)
+    RUN(writers_that_cannot_be_opened_say_why)
+    RUN(descriptions_of_other_versions_are_taken_or_refused)
+    RUN(a_failed_write_poisons_the_writer_and_leaves_the_archive_unfinished)
+    RUN(a_failed_allocation_never_gives_a_wrong_archive)
+    RUN(offsets_are_64_bits_wide_only_when_the_last_needs_it)
+    RUN(archives_larger_than_4_gib_are_written_and_read)
+    RUN(ffprobe_counts_a_frame_a_sample)
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}
