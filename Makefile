@@ -125,24 +125,32 @@ bench: all
 gpu-check gpu-bench:
 	@echo "SKIP $@: this version has no NVDEC path"
 
-# The vendorable pair: benzina.c with the kernels inside.
+# The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a tarball of the sources
+# that builds and tests itself.
 dist: | $(BUILD)
-	@mkdir -p build/dist && cp benzina.h build/dist/benzina.h
+	@mkdir -p build/dist && cp benzina.h examples/vendoring/CMakeLists.txt build/dist/
 	@awk '/^#include "benzina_kernels.cu"/ { while ((getline line < "benzina_kernels.cu") > 0) print line; next } { print }' benzina.c > build/dist/benzina.c
-	@echo "build/dist: benzina.h and benzina.c, $(VERSION)"
+	@awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$$/{ on = 0 } on { sub(/^ \* */, ""); print }' benzina.h > build/dist/SWITCHES
+	@rm -rf build/benzina-$(VERSION) && mkdir -p build/benzina-$(VERSION) && \
+	    cp -R benzina.h benzina.c benzina_kernels.cu Makefile README.md LICENSE CHANGELOG.md tests examples .ci build/benzina-$(VERSION)/ && \
+	    rm -rf build/benzina-$(VERSION)/examples/rust/target && \
+	    tar -C build -czf build/dist/benzina-$(VERSION).tar.gz benzina-$(VERSION) && rm -rf build/benzina-$(VERSION)
+	@echo "build/dist: benzina.h, benzina.c, CMakeLists.txt, SWITCHES, benzina-$(VERSION).tar.gz"
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 benzina.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(BUILD)/libbenzina.a $(DESTDIR)$(PREFIX)/lib/
 	install -m 755 $(BUILD)/libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
 	ln -sf libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so.$(SOVERSION)
 	ln -sf libbenzina.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so
-	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/; fi
-	printf 'Name: benzina\nDescription: Pictures for training neural networks, decoded in hardware or software\nVersion: $(VERSION)\nCflags: -I$(PREFIX)/include\nLibs: -L$(PREFIX)/lib -lbenzina\nLibs.private: $(LIBS)\n' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
+	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/ && install -m 644 examples/bzna.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: benzina' 'Description: Pictures for training neural networks, decoded in hardware or software' 'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lbenzina' 'Libs.private: $(LIBS)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
 
+# Files and links that install made; folders stay when something else is in them.
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/include/benzina.h $(DESTDIR)$(PREFIX)/lib/libbenzina.a $(DESTDIR)$(PREFIX)/lib/libbenzina.so* $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc $(DESTDIR)$(PREFIX)/bin/bzna
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc bin/bzna share/man/man1/bzna.1)
+	-rmdir -p $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig bin share/man/man1) 2>/dev/null || true
 
 clean:
 	rm -rf build

@@ -14,7 +14,7 @@
  *
  * 1. VENDORING AND BUILDING
  *
- * Copy benzina.h, benzina.c and benzina_kernels.cu (which benzina.c includes as plain C) into your tree and compile
+ * `make dist` writes the pair to build/dist: benzina.h, and benzina.c with the kernels inside. Copy both into your tree and compile
  * benzina.c as C11:
  *
  *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c $(pkg-config --cflags libavcodec libavutil)
@@ -23,6 +23,7 @@
  * -ffp-contract=off keeps results equal between machines with and without fused multiply-add. Switches, defined when
  * benzina.c is compiled:
  *
+ *     BENZINA_NO_CUDA      no NVDEC path and no NVIDIA headers needed (this version has neither, so it changes nothing)
  *     BENZINA_NO_AVCODEC   no libavcodec: archives can be read, listed and written, pictures cannot be decoded in software
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in one file of yours
  *

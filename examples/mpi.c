@@ -106,8 +106,8 @@ static void resume(run *r)
 /* Every rank is at the same step, so that what one of them saves is true of all. */
 static void save(const run *r)
 {
-    FILE *file = rank == 0 ? fopen(r->save, "wb") : NULL;
     if (rank != 0) return;
+    FILE *file = fopen(r->save, "wb");
     if (!file || fwrite(&r->end, sizeof r->end, 1, file) != 1 || fclose(file)) give_up("the file of --save cannot be written");
 }
 
@@ -179,8 +179,8 @@ static int run_all(run *r)
     check(bzna_loader_save(r->loader, &r->end, sizeof r->end), NULL);
     if (r->save) save(r);
 
-    MPI_Reduce(rank ? r->seen : MPI_IN_PLACE, r->seen, (int)r->count, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
-    MPI_Reduce(rank ? r->mean : MPI_IN_PLACE, r->mean, (int)r->count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(rank ? r->seen : MPI_IN_PLACE, rank ? NULL : r->seen, (int)r->count, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(rank ? r->mean : MPI_IN_PLACE, rank ? NULL : r->mean, (int)r->count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) good = verify(r);
     MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
     bzna_loader_close(r->loader);

@@ -375,7 +375,8 @@ static bzna_status add_all(bzna_writer *writer, bzna_context *context, int a, in
     return status;
 }
 
-#define ALL 0xffu
+#define ALL    0xffu
+#define SHARED 0xf7u        /* without number 3: its thumbnail has another pixel aspect ratio, so another configuration, and no outer track is written */
 
 /* The whole archive into memory; the caller frees s->data. */
 static void pack(memory_sink *s, int a, int form, unsigned which)
@@ -435,7 +436,7 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
     CHECK_EQ(bzna_dataset_describe(dataset, &info, sizeof info), BZNA_OK);
     CHECK_EQ(info.sample_count, 8);
     CHECK_EQ(info.target_count, 6);
-    CHECK_EQ(info.track_count, 4);
+    CHECK_EQ(info.track_count, 3);                          /* see SHARED */
     for (int i = 0; i < 8; i++) {
         const fact_sample *s = &f->samples[i];
         bzna_sample sample = { .struct_size = sizeof sample };
@@ -528,8 +529,8 @@ TEST(lengths_of_two_bytes_give_the_same_bytes)
 {
     for (int a = 0; a < 2; a++) {
         memory_sink s, t;
-        pack(&s, a, AS_READ, ALL & ~(1u << 3));             /* number 3 has a unit of more than 65535 bytes */
-        pack(&t, a, AS_LENGTH_2, ALL & ~(1u << 3));
+        pack(&s, a, AS_READ, SHARED);             /* number 3 has a unit of more than 65535 bytes */
+        pack(&t, a, AS_LENGTH_2, SHARED);
         CHECK(s.size == t.size && !memcmp(s.data, t.data, s.size));
         free(s.data);
         free(t.data);
@@ -576,15 +577,15 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
         memory_sink s;
         size_t moov, at;
         char path[96];
-        pack(&s, a, AS_READ, ALL);
+        pack(&s, a, AS_READ, SHARED);
         CHECK(!memcmp(s.data, "\0\0\0\x18" "ftypisom\0\0\0\0bznaisom\0\0\0\1mdat", 32));
         moov = 24 + be_get(s.data + 32, 8);
         CHECK(!memcmp(s.data + moov + 4, "moov", 4));
         CHECK_EQ(moov + be_get(s.data + moov, 4), s.size);  /* moov is the last box */
         at = box_at(s.data, 0, s.size, "moov/mvhd");
-        CHECK(at && s.data[at + 8] == 1 && be_get(s.data + at + 28, 4) == 20 && be_get(s.data + at + 32, 8) == 160);
+        CHECK(at && s.data[at + 8] == 1 && be_get(s.data + at + 28, 4) == 20 && be_get(s.data + at + 32, 8) == 140);
         for (int t = 0; t < 4; t++) {
-            uint32_t count = t == 1 ? 6 : 8;
+            uint32_t count = t == 1 ? 5 : 7;
             snprintf(path, sizeof path, "moov/trak.%d/tkhd", t);
             at = box_at(s.data, 0, s.size, path);
             CHECK(at && be_get(s.data + at + 8, 4) == (t == 3 ? 0x01000003u : 0x01000000u));
@@ -621,7 +622,7 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
         }
         /* The playable track's chunks are the thumbnails inside the samples. */
         at = box_at(s.data, 0, s.size, "moov/trak.3/mdia/minf/stbl/stco");
-        for (size_t i = 0; i < 8 && at; i++) {
+        for (size_t i = 0; i < 7 && at; i++) {
             counter c;
             memory_source m;
             bzna_context *context = context_of(&c);
@@ -717,7 +718,7 @@ TEST(configurations_hold_no_banner_and_colr_is_always_there)
         size_t at, end;
         const char *entry = a ? "moov/trak.3/mdia/minf/stbl/stsd/avc1" : "moov/trak.3/mdia/minf/stbl/stsd/hvc1";
         char path[96];
-        pack(&s, a, AS_READ, ALL);
+        pack(&s, a, AS_READ, SHARED);
         for (size_t i = 0; i + 9 < s.size; i++)
             CHECK(memcmp(s.data + i, "x265 (bui", 9) && memcmp(s.data + i, "x264 - co", 9));        /* the encoders' banners */
         snprintf(path, sizeof path, "%s/%s", entry, a ? "avcC" : "hvcC");
@@ -753,7 +754,7 @@ TEST(configuration_records_say_what_the_original_ones_say)
         size_t size, was, is;
         uint8_t *file = slurp(archives[a], &size);
         const char *path = a ? "moov/trak.3/mdia/minf/stbl/stsd/avc1/avcC" : "moov/trak.3/mdia/minf/stbl/stsd/hvc1/hvcC";
-        pack(&s, a, AS_READ, ALL);
+        pack(&s, a, AS_READ, SHARED);
         was = box_at(file, 0, size, path);
         is = box_at(s.data, 0, s.size, path);
         REQUIRE(was && is);
@@ -981,6 +982,75 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         b.s.closes = 0;
         bench_close(&b);
     }
+}
+
+static uint64_t open_split(bench *b, const char *split, bzna_dataset **out)
+{
+    bzna_dataset_config config;
+    bzna_source source = source_of(&b->m, b->s.data, b->s.size);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.split = split;
+    *out = NULL;
+    return bzna_dataset_open_source(b->context, &source, &config, out, &b->err) == BZNA_OK ? bzna_dataset_count(*out) : 0;
+}
+
+TEST(splits_are_tracks_of_their_own_over_the_same_samples)
+{
+    static const uint32_t splits[8] = { 1, 2, 1, 0, 2, 1, 1, 2 };      /* no test split */
+    static const char *const names[3] = { NULL, "train", "validation" };
+    bench b;
+    bench_open(&b, 0);
+    for (int i = 0; i < 8; i++) {
+        prepared p;
+        prepare(&p, b.from, &known[0].samples[i], AS_READ);
+        p.desc.split = splits[i];
+        CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+        prepared_free(&p);
+    }
+    bench_finish(&b);
+    REQUIRE(b.to);
+    CHECK_EQ(bzna_dataset_count(b.to), 8);
+    for (uint32_t split = 1; split < 3; split++) {
+        bzna_dataset *part;
+        uint64_t n = 0;
+        CHECK_EQ(open_split(&b, names[split], &part), split == 1 ? 4 : 3);
+        REQUIRE(part);
+        for (uint64_t i = 0; i < 8; i++) {
+            bzna_sample whole = { .struct_size = sizeof whole }, mine = { .struct_size = sizeof mine };
+            char name[64] = "";
+            int64_t target = 5;
+            if (splits[i] != split)
+                continue;
+            CHECK_EQ(bzna_dataset_sample(b.to, i, &whole, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_sample(part, n, &mine, NULL), BZNA_OK);
+            CHECK(mine.offset == whole.offset && mine.size == whole.size && mine.target == whole.target && mine.index == n);
+            CHECK(bzna_dataset_target(part, n, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
+            CHECK_EQ(bzna_dataset_filename(part, n, name, sizeof name, NULL, NULL), BZNA_OK);
+            CHECK_STR(name, known[0].samples[i].filename);
+            n++;
+        }
+        bzna_dataset_close(part);
+    }
+    {
+        bzna_dataset *part;
+        CHECK_EQ(open_split(&b, "test", &part), 0);
+        CHECK(part == NULL && b.err.status == BZNA_E_NOT_FOUND);
+        CHECK_CONTAINS(b.err.message, "split");
+    }
+    bench_close(&b);
+}
+
+TEST(an_unknown_split_is_refused)
+{
+    bench b;
+    prepared p;
+    bench_open(&b, 0);
+    prepare(&p, b.from, &known[0].samples[0], AS_READ);
+    p.desc.split = 4;
+    CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(b.err.message, "split");
+    prepared_free(&p);
+    bench_close(&b);
 }
 
 /* ---- Refusals ---- */
@@ -1335,7 +1405,7 @@ TEST(offsets_are_64_bits_wide_only_when_the_last_needs_it)
             be_put(sizes + 4 * i, cases[k].sizes[i], 4);
             be_put(skips + 4 * i, cases[k].skip, 4);
         }
-        t.count = cases[k].count;
+        t.count = t.total = cases[k].count;
         t.offset = cases[k].offset;
         t.sizes = sizes;
         t.skips = cases[k].skip ? skips : NULL;
@@ -1506,10 +1576,10 @@ TEST(ffprobe_counts_a_frame_a_sample)
         memory_sink s;
         char path[256];
         size_t stsz;
-        pack(&s, a, AS_READ, ALL);
+        pack(&s, a, AS_READ, SHARED);
         snprintf(path, sizeof path, "%s/tests/10_ffprobe_%d.mp4", TEST_BUILD, a);
         spill(path, s.data, s.size);
-        CHECK_EQ(ffprobe_frames(path, "v"), 8);
+        CHECK_EQ(ffprobe_frames(path, "v"), 7);
         stsz = box_at(s.data, 0, s.size, "moov/trak/mdia/minf/stbl/stsz");
         spill(path, s.data + 40, be_get(s.data + stsz + 20, 4));        /* a sample on its own is a playable file */
         CHECK_EQ(ffprobe_frames(path, "v:0"), 1);
@@ -1536,6 +1606,8 @@ int main(void)
     RUN(any_crop_comes_back_as_it_was_given)
     RUN(the_callers_colour_comes_before_the_streams)
     RUN(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
+    RUN(splits_are_tracks_of_their_own_over_the_same_samples)
+    RUN(an_unknown_split_is_refused)
     RUN(refused_samples_leave_the_archive_as_it_was)
     RUN(an_archive_that_was_never_finished_is_recognised)
     RUN(a_finished_archive_takes_no_more)

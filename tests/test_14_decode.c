@@ -403,7 +403,7 @@ static void damage_access_units(uint32_t codec)
         for (int i = 0; i < work[k].times; i++) {
             unit damaged = unit_copy(&original.image);
             uint64_t at = i < 16 ? (uint64_t)i : random_u32() % damaged.image.data_size;
-            damaged.data[at] = i % 3 ? (uint8_t)(damaged.data[at] ^ 1u << random_u32() % 8) : (uint8_t)random_u32();
+            damaged.data[at] = (uint8_t)(i % 3 ? damaged.data[at] ^ 1u << random_u32() % 8 : random_u32());
             check_damaged(&w, &original, &damaged, "the access unit", at);
             unit_free(&damaged);
         }

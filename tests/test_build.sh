@@ -91,10 +91,34 @@ for cc in gcc clang; do
     with $cc "c_program_runs_without_libavcodec_with_$cc" sh -c "$cc -std=c11 -I$T/foreign $T/foreign/program.c $T/foreign/none.o -lm -lpthread -o $T/foreign/none && [ \"\$($T/foreign/none $archive)\" = '8 ' ]"
     with $cc "unity_build_with_statics_with_$cc" in_foreign $cc -std=c11 $WARN $AV_CFLAGS unity.c $AV_LIBS -lm -lpthread -o unity
 done
+check pair_without_cuda_compiles in_foreign gcc -std=c11 $WARN $AV_CFLAGS -DBENZINA_NO_CUDA -c benzina.c -o nocuda.o
+check pair_without_both_compiles in_foreign gcc -std=c11 $WARN -DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -c benzina.c -o nothing.o
+check switches_are_listed sh -c "grep -c '^BENZINA_' build/dist/SWITCHES | grep -qx 3"
+# two copies in one program: one linked, one static inside a file of the program's
+printf '#define BENZINA_STATIC\n#include "benzina.c"\nint other(void);\nint other(void) { return (int)bzna_version(); }\n' > "$T/foreign/copy.c"
+printf '#include "benzina.h"\nint other(void);\nint main(void) { return other() != (int)bzna_version(); }\n' > "$T/foreign/both.c"
+check two_copies_live_in_one_program in_foreign sh -c "gcc -std=c11 $WARN $AV_CFLAGS -c copy.c && gcc -std=c11 $WARN both.c copy.o lib.o $AV_LIBS -lm -lpthread -o both && ./both"
+if have cmake; then
+    mkdir -p "$T/cmake/benzina" && cp build/dist/benzina.h build/dist/benzina.c build/dist/CMakeLists.txt "$T/cmake/benzina/" && cp "$T/foreign/program.c" "$T/cmake/"
+    printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nadd_executable(program program.c)\ntarget_link_libraries(program benzina)\n' > "$T/cmake/CMakeLists.txt"
+    check cmake_project_builds sh -c "cmake -S $T/cmake -B $T/cmake/out && cmake --build $T/cmake/out"
+    check cmake_program_runs sh -c "[ \"\$($T/cmake/out/program $archive)\" = '8 ' ]"
+else skip cmake_project_builds "no cmake here"; fi
 if have g++ && have gcc; then
     check cxx_program_builds_on_the_pair in_foreign g++ -std=c++17 $WARN program.cc lib.o $AV_LIBS -lm -lpthread -o programxx
     check cxx_program_runs sh -c "[ \"\$($T/foreign/programxx $archive)\" = '8 ' ]"
 else skip cxx_program_builds_on_the_pair "no g++ here"; fi
+
+# --- installed, used through pkg-config, and gone again ---
+prefix="$root/$T/prefix"
+check install_puts_everything_in_place make --no-print-directory -s install PREFIX="$prefix"
+for file in include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/pkgconfig/benzina.pc bin/bzna share/man/man1/bzna.1; do check "installs_$file" test -e "$prefix/$file"; done
+installed() { PKG_CONFIG_PATH="$prefix/lib/pkgconfig" sh -c "gcc -std=c11 examples/decode_batch.c \$(pkg-config --cflags --libs benzina) -o $T/installed" &&
+    mkdir -p "$T/pictures" && LD_LIBRARY_PATH="$prefix/lib" "$T/installed" tests/data/mini_h265.bzna "$T/pictures"; }
+check example_builds_through_pkg_config installed
+with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/man1/bzna.1 2>&1 >/dev/null | grep ."
+check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
+check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/build/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
 
 # --- the manual's and README's programs are compiled and run as they stand there ---
 awk '/^ \* 2\. THE FIRST PROGRAM/ { on = 1; next } /^ \* 3\. OBJECTS/ { on = 0 } on { sub(/^ \*( {5})?/, ""); print }' benzina.h > "$T/manual.c"
