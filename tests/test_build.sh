@@ -120,6 +120,16 @@ with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/ma
 check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
 check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/build/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
 
+# --- a program compiled with an older header runs with this library: structs only grew at their ends ---
+old_header() {
+    gcc -std=c11 -Itests/frozen examples/decode_batch.c "$BUILD/libbenzina.a" $AV_LIBS -lm -lpthread -o "$T/old" && mkdir -p "$T/of_old" "$T/of_new" &&
+    "$T/old" tests/data/mini_h265.bzna "$T/of_old" && "$BUILD/decode_batch" tests/data/mini_h265.bzna "$T/of_new" && diff -r "$T/of_old" "$T/of_new" && [ -n "$(ls "$T/of_old")" ]; }
+older_is_smaller() {
+    printf '#include "benzina.h"\n#include <stdio.h>\nint main(void) { printf("%%u\\n", (unsigned)sizeof(bzna_loader_config)); return 0; }\n' > "$T/size.c"
+    gcc -Itests/frozen "$T/size.c" -o "$T/size_old" && gcc -I. "$T/size.c" -o "$T/size_new" && [ "$("$T/size_old")" -lt "$("$T/size_new")" ]; }
+check older_header_is_smaller older_is_smaller
+check program_of_an_older_header_runs old_header
+
 # --- the manual's and README's programs are compiled and run as they stand there ---
 awk '/^ \* 2\. THE FIRST PROGRAM/ { on = 1; next } /^ \* 3\. OBJECTS/ { on = 0 } on { sub(/^ \*( {5})?/, ""); print }' benzina.h > "$T/manual.c"
 awk -v T="$T" '/^```c$/ { n++; on = 1; next } /^```$/ { on = 0 } on { print > (T "/readme" n ".c") }' README.md

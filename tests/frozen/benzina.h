@@ -1,0 +1,750 @@
+/* benzina.h - pictures for training neural networks, decoded as fast as the hardware can            MIT licence
+ *
+ * A data set is one mp4 file (.bzna) whose samples are pictures, each coded as a single H.265 or H.264 frame. The library
+ * decodes them, warps and normalises them in one pass, and hands over whole batches, shuffled, several in flight, in the
+ * same order with the same pixels for the same seed, whatever the number of threads.
+ *
+ * This comment is the manual. Its chapters:
+ *
+ *     1  Vendoring and building          5  Memory                        9  Determinism and resuming
+ *     2  The first program               6  Errors                       10  Versions and the ABI
+ *     3  Objects and lifetimes           7  Colour and coordinates
+ *     4  Threads and callbacks           8  Limits and hostile files
+ *
+ *
+ * 1. VENDORING AND BUILDING
+ *
+ * Copy benzina.h, benzina.c and benzina_kernels.cu (which benzina.c includes as plain C) into your tree and compile
+ * benzina.c as C11:
+ *
+ *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c $(pkg-config --cflags libavcodec libavutil)
+ *     cc program.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread
+ *
+ * -ffp-contract=off keeps results equal between machines with and without fused multiply-add. Switches, defined when
+ * benzina.c is compiled:
+ *
+ *     BENZINA_NO_AVCODEC   no libavcodec: archives can be read, listed and written, pictures cannot be decoded in software
+ *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in one file of yours
+ *
+ *
+ * 2. THE FIRST PROGRAM
+ *
+ *     #include "benzina.h"
+ *     #include <stdio.h>
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         bzna_error err = { .struct_size = sizeof err };
+ *         bzna_context *context = NULL;  bzna_dataset *dataset = NULL;  bzna_loader *loader = NULL;  bzna_batch *batch = NULL;
+ *         bzna_status status;
+ *
+ *         bzna_loader_config config;
+ *         bzna_loader_config_init(&config, sizeof config);
+ *         config.batch_size = 16;  config.width = config.height = 224;
+ *         config.order = BZNA_ORDER_SHUFFLE;  config.seed = 1234;
+ *         config.warp = BZNA_WARP_RANDOM_RESIZED_CROP;  config.flip_h = 0.5f;
+ *
+ *         if ((status = bzna_context_open(NULL, &context, &err)) < 0 ||
+ *             (status = bzna_dataset_open(context, argc > 1 ? argv[1] : "train.bzna", NULL, &dataset, &err)) < 0 ||
+ *             (status = bzna_loader_open(context, dataset, &config, &loader, &err)) < 0)
+ *             goto done;
+ *         while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
+ *             bzna_batch_info info;
+ *             bzna_batch_describe(batch, &info, sizeof info);
+ *             printf("%u pictures, first of class %lld\n", info.count, (long long)info.targets[0]);
+ *             bzna_batch_release(batch);
+ *         }
+ *     done:
+ *         if (status < 0) fprintf(stderr, "%s\n", err.message);
+ *         bzna_loader_close(loader);  bzna_dataset_close(dataset);  bzna_context_close(context);
+ *         return status < 0;
+ *     }
+ *
+ *
+ * 3. OBJECTS AND LIFETIMES
+ *
+ *     bzna_context   allocator, log, limits, device; shared by everything below
+ *     bzna_dataset   the immutable samples of one archive: where they lie, their targets and file names
+ *     bzna_loader    sampler + transforms + threads over one dataset; yields batches
+ *     bzna_batch     one batch on loan from a loader; give it back with bzna_batch_release
+ *     bzna_decoder   decodes single pictures, without a loader
+ *     bzna_writer    writes an archive
+ *
+ * All are opaque. X_open makes one and sets *out (NULL when it fails); X_close ends it; closing NULL does nothing. An object
+ * keeps alive what it was made from: contexts, datasets and loaders may be closed in any order, and a batch on loan stays
+ * readable after its loader was closed, until it is released. What is closed must not be used again by its owner.
+ *
+ * Configuration is by plain structs. Call bzna_X_config_init(&config, sizeof config) and set what you need: zero means the
+ * documented default everywhere. Everything is checked at open; the message of an error names the field.
+ *
+ *
+ * 4. THREADS AND CALLBACKS
+ *
+ *     object          may be called from
+ *     bzna_context    any thread, concurrently
+ *     bzna_dataset    any thread, concurrently
+ *     bzna_loader     any thread; only one thread at a time waits in bzna_loader_next (a second one gets BZNA_E_STATE)
+ *     bzna_batch      any thread; describing is concurrent, releasing happens once
+ *     bzna_decoder    one thread at a time
+ *     bzna_writer     one thread at a time
+ *
+ *     callback                     is called on
+ *     allocator.alloc, .release    any thread, concurrently
+ *     source.read_at               the loader's reader threads, concurrently; the caller's thread in bzna_dataset_* calls
+ *     source.size                  the caller's thread, in bzna_dataset_open_source
+ *     source.close                 the thread that lets go of the dataset last
+ *     sink.write_at, .close        the caller's thread
+ *     log                          the caller's thread, inside bzna_* calls (or any thread, with log_any_thread)
+ *     transform                    the loader's decoder threads, concurrently
+ *
+ * No lock is held while a callback runs. Callbacks must return; the library waits for them when it closes. Callbacks must not
+ * close any object: X_close returns BZNA_E_STATE there, and does nothing. The library's threads block all signals.
+ * After fork() a child must not use objects made by its parent: loaders return BZNA_E_STATE there.
+ *
+ *
+ * 5. MEMORY
+ *
+ * Everything that the library itself allocates goes through the context's allocator, and everything is given back with its
+ * size. (libavcodec allocates its own frames by its own means.) A loader allocates its batches, queues and threads when it is
+ * opened; its read buffers grow to the largest sample met; after that it allocates nothing per batch. Batches are 64-byte aligned.
+ * Opening an archive from a path maps its index; nothing is allocated per sample, and the file must not be shortened while it is
+ * open. From a byte source, the index (12 bytes a sample and track) is read in one piece.
+ *
+ *
+ * 6. ERRORS
+ *
+ * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Functions that can fail for more
+ * than one reason take a bzna_error of the caller's, or NULL: set its struct_size, and on failure it holds the status, a
+ * message that names file, box or field, the byte offset in the file (UINT64_MAX when there is none), and the native code of
+ * the system or driver. A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with the
+ * out-of-bounds colour, its status says why (bzna_batch_error has the message), and its neighbours are as they would have been.
+ *
+ *
+ * 7. COLOUR AND COORDINATES
+ *
+ * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the picture without padding;
+ * integers are pixel centres: [X Y W]' = H [x y 1]', sampled at (X/W, Y/W). What lies more than half a pixel outside
+ * [0, width-1] x [0, height-1], and NaN, gives the out-of-bounds colour; within that half pixel the border pixel is used.
+ * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255], unrounded, by the matrix and
+ * range of the container (colr), else of the stream (VUI), else full-range BT.601. Then y = (x - bias) * scale for each channel.
+ * "mean" and "std" are a second spelling: bias = mean, scale = 1 / std; giving both spellings is refused.
+ *
+ *
+ * 8. LIMITS AND HOSTILE FILES
+ *
+ * Every length, count and offset of a file is checked before it is used. Boxes nest 16 deep at most, a movie has 64 tracks at
+ * most, a sample max_sample_bytes (default 256 MiB) and a picture edge max_edge_px (default 16384) at most; the two last are
+ * settings of the context. A damaged index entry fails its own sample, when it is used.
+ *
+ *
+ * 9. DETERMINISM AND RESUMING
+ *
+ * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed by (seed, e), counted by
+ * (sample index, operation): see bzna_random. So a batch depends on (seed, epoch, position) alone. Rank r of w takes the positions
+ * p0 + r, p0 + r + w, p0 + r + 2w, ... as DistributedSampler does. A bzna_loader_state taken between two batches of a run can be
+ * restored with any thread count and any world size.
+ *
+ *
+ * 10. VERSIONS AND THE ABI
+ *
+ * Structs only ever grow at their end; struct_size says which version the caller was compiled with. A struct larger than the
+ * library knows is accepted when its tail is zero. Status codes keep their numbers. Until 1.0 the ABI may change with the minor
+ * version, which the soname carries.
+ */
+#ifndef BENZINA_H
+#define BENZINA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BZNA_VERSION_MAJOR 0
+#define BZNA_VERSION_MINOR 1
+#define BZNA_VERSION_PATCH 0
+#define BZNA_VERSION       (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
+
+#ifndef BZNA_API
+#  if defined(BENZINA_STATIC) && (defined(__GNUC__) || defined(__clang__))
+#    define BZNA_API static __attribute__((unused))
+#  elif defined(BENZINA_STATIC)
+#    define BZNA_API static
+#  elif defined(__GNUC__) || defined(__clang__)
+#    define BZNA_API extern __attribute__((visibility("default")))
+#  else
+#    define BZNA_API extern
+#  endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+
+/* ---- Status and errors ------------------------------------------------------------------------------------------------- */
+
+typedef int32_t bzna_status;
+
+/* X(name, number, text). Notes are positive, errors negative, in families with gaps; numbers never change. */
+#define BZNA_STATUS_MAP(X)                                                          \
+    X(OK,                 0, "ok")                                                  \
+    X(END,                1, "no more batches")                                     \
+    X(AGAIN,              2, "not ready within the timeout")                        \
+    X(E_ARGUMENT,      -101, "an argument or a config field has no meaning")        \
+    X(E_STRUCT_SIZE,   -102, "struct_size does not fit this library")               \
+    X(E_RANGE,         -103, "index out of range")                                  \
+    X(E_STATE,         -104, "not allowed now, here or in this order")              \
+    X(E_BUFFER,        -105, "the buffer is too small")                             \
+    X(E_CALLBACK,      -106, "a callback reported failure")                         \
+    X(E_STOPPED,       -107, "the loader was stopped")                              \
+    X(E_UNSUPPORTED,   -108, "not supported by this build or version")              \
+    X(E_MEMORY,        -201, "out of memory")                                       \
+    X(E_NOT_FOUND,     -202, "no such file, track or field")                        \
+    X(E_IO,            -203, "reading or writing failed")                           \
+    X(E_THREAD,        -204, "a thread could not be started")                       \
+    X(E_FORMAT,        -301, "not an mp4 file")                                     \
+    X(E_TRUNCATED,     -302, "the file ends too early")                             \
+    X(E_BOX,           -303, "a box contradicts the format")                        \
+    X(E_LIMIT,         -304, "a limit is exceeded")                                 \
+    X(E_NO_SAMPLES,    -305, "there are no samples")                                \
+    X(E_UNFINISHED,    -306, "the archive was never finished")                      \
+    X(E_CODEC,         -401, "no decoder for this codec, depth or chroma format")   \
+    X(E_DECODE,        -402, "the picture is damaged")                              \
+    X(E_MISMATCH,      -403, "the picture is not what its container says")          \
+    X(E_DEVICE,        -501, "the device or its driver failed")
+
+enum {
+#define BZNA_STATUS_ENTRY(name, number, text) BZNA_##name = number,
+    BZNA_STATUS_MAP(BZNA_STATUS_ENTRY)
+#undef BZNA_STATUS_ENTRY
+    BZNA_STATUS_RESERVED = -9999
+};
+
+#define BZNA_NO_OFFSET UINT64_MAX
+
+/* The caller's own copy of what went wrong. Set struct_size; the rest is written on failure only. */
+typedef struct bzna_error {
+    uint32_t    struct_size;
+    bzna_status status;
+    uint64_t    byte_offset;          /* in the file, of the box or field at fault; BZNA_NO_OFFSET when there is none */
+    int32_t     native_code;          /* errno, AVERROR or CUresult; 0 when there is none */
+    uint32_t    fourcc;               /* type of the box at fault, 0 when there is none */
+    char        message[232];         /* UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+} bzna_error;
+
+BZNA_API const char *bzna_status_name(bzna_status status);       /* "BZNA_E_BOX"; "BZNA_?" for a number it does not know */
+BZNA_API const char *bzna_status_text(bzna_status status);       /* "a box contradicts the format" */
+BZNA_API uint32_t    bzna_version(void);                         /* BZNA_VERSION of the library that runs */
+
+
+/* ---- Host services ----------------------------------------------------------------------------------------------------- */
+
+/* alloc returns size bytes aligned to align (a power of two <= 64) or NULL; release gets the same size back. Both are called
+ * from any thread, concurrently. All NULL: the C library's. Forbidden inside: every bzna_* function. */
+typedef struct bzna_allocator {
+    void  *user;
+    void *(*alloc)(void *user, size_t size, size_t align);
+    void  (*release)(void *user, void *ptr, size_t size);
+} bzna_allocator;
+
+enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
+
+/* Called on the caller's thread inside bzna_* calls, unless the context was given log_any_thread. */
+typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
+
+/* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many (short counts are asked for
+ * again; 0 is the end of the data), or a negative number, which becomes native_code. It is called from several threads at once.
+ * size returns the total, or a negative number. close may be NULL. */
+typedef struct bzna_source {
+    void    *user;
+    int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
+    int64_t (*size)(void *user);
+    void    (*close)(void *user);
+} bzna_source;
+
+/* Bytes to anywhere. write_at writes all size bytes at offset and returns BZNA_OK, or a negative status. The writer appends,
+ * and once goes back to patch a length of 8 bytes. close may be NULL. */
+typedef struct bzna_sink {
+    void        *user;
+    bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
+    void        (*close)(void *user);
+} bzna_sink;
+
+
+/* ---- Context ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct bzna_context bzna_context;
+
+enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = -1 };          /* n > 0: CUDA device n - 1 */
+
+typedef struct bzna_context_config {
+    uint32_t       struct_size;
+    int32_t        device;            /* BZNA_DEVICE_AUTO: a GPU if there is one that this build can use, else the CPU */
+    bzna_allocator allocator;
+    bzna_log_fn    log;               /* NULL: silent */
+    void          *log_user;
+    int32_t        log_level;         /* the most talkative level passed on; default BZNA_LOG_WARNING */
+    uint32_t       log_any_thread;    /* 1: log at once from whatever thread; 0: queued until the caller's next bzna_* call */
+    uint64_t       max_sample_bytes;  /* default 268435456 */
+    uint32_t       max_edge_px;       /* longest edge of a coded frame; default 16384 */
+    uint32_t       reserved0;
+} bzna_context_config;
+
+BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
+
+/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_DEVICE (a device was demanded that this
+ * build or machine cannot use). */
+BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err);
+BZNA_API bzna_status bzna_context_close(bzna_context *context);
+
+
+/* ---- Pictures as they are coded ---------------------------------------------------------------------------------------- */
+
+enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3 };
+
+/* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. */
+typedef struct bzna_colour {
+    uint16_t primaries;
+    uint16_t transfer;
+    uint16_t matrix;
+    uint8_t  full_range;              /* 1: 0..255; 0: 16..235 and 16..240 */
+    uint8_t  present;                 /* 0: nothing is known, the other fields mean nothing */
+} bzna_colour;
+
+/* One coded picture: what a reader found, and what a writer is given. */
+typedef struct bzna_image {
+    uint32_t    struct_size;
+    uint32_t    codec;                /* BZNA_CODEC_... */
+    uint32_t    fourcc;               /* sample entry, "hvc1" = 0x68766331; set by the reader, ignored by the writer */
+    uint32_t    width, height;        /* of the picture without padding, pixels */
+    uint32_t    frame_width, frame_height;  /* of the coded frame. Writer: 0 = as the stream says */
+    uint32_t    crop_x, crop_y;       /* the picture's top left corner in the frame, pixels */
+    int32_t     clap[8];              /* the clean aperture as it stands in the file (n, d) x 4; all 0: there is none. Reader only */
+    bzna_colour colour;               /* the container's. Writer: present = 0 takes the stream's, else full-range BT.601 */
+    uint32_t    length_size;          /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or AV1 */
+    uint64_t    config_offset;        /* of the hvcC/avcC/av1C payload in the file, bytes. Reader only */
+    uint64_t    data_offset;          /* of the access unit in the file, bytes. Reader only */
+    const void *config;               /* hvcC/avcC/av1C payload. Writer: NULL if the parameter sets are in the Annex B data */
+    const void *data;                 /* the access unit */
+    uint64_t    config_size;
+    uint64_t    data_size;
+} bzna_image;
+
+/* The access unit as an Annex B stream: parameter sets of the config, then the coded picture, each behind 00 00 00 01.
+ * Writes at most capacity bytes to dst; *needed (may be NULL) is set to the whole size. AV1 is copied as it is, behind the
+ * config's OBUs. Errors: E_ARGUMENT, E_BUFFER (nothing useful was written), E_BOX. Any thread. */
+BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed, bzna_error *err);
+
+
+/* ---- Data sets --------------------------------------------------------------------------------------------------------- */
+
+typedef struct bzna_dataset bzna_dataset;
+
+#define BZNA_TARGET_NONE ((int64_t)-1)
+#define BZNA_NAME_MAX    32
+#define BZNA_IMAGES_MAX  4
+
+typedef struct bzna_dataset_config {
+    uint32_t    struct_size;
+    uint32_t    reserved0;
+    const char *name;                 /* what error messages call it; default: the path, or "source". Copied */
+} bzna_dataset_config;
+
+typedef struct bzna_dataset_info {
+    uint32_t struct_size;
+    uint32_t track_count;
+    uint64_t size_bytes;              /* of the file */
+    uint64_t sample_count;
+    uint64_t target_count;            /* samples from the first that have a target */
+    uint32_t brand_count;
+    uint32_t brands[8];               /* major brand first, then the compatible ones; the first 8 */
+    uint32_t reserved0;
+} bzna_dataset_info;
+
+typedef struct bzna_track_info {
+    uint32_t struct_size;
+    uint32_t handler;                 /* "meta", "vide" */
+    uint32_t format;                  /* sample entry: "mett", "hvc1", ... */
+    uint32_t flags;                   /* tkhd flags */
+    uint64_t sample_count;
+    char     name[BZNA_NAME_MAX];
+    char     mime[64];                /* of mett entries */
+} bzna_track_info;
+
+/* Where one sample lies, and which pictures it holds. */
+typedef struct bzna_sample {
+    uint32_t struct_size;
+    uint32_t image_count;
+    uint64_t index;
+    uint64_t offset;                  /* in the file, bytes */
+    uint64_t size;
+    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
+    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
+} bzna_sample;
+
+BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
+
+/* Opens an archive by its path, which is mapped into memory: the cost does not grow with the number of samples. config may be NULL.
+ * Errors: E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED, E_MEMORY. */
+BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
+/* The same from a user's source. On success the dataset owns it and closes it exactly once; on failure the caller still does. */
+BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source, const bzna_dataset_config *config,
+                                              bzna_dataset **out, bzna_error *err);
+BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
+
+BZNA_API uint64_t    bzna_dataset_count(const bzna_dataset *dataset);                             /* samples; 0 for NULL */
+BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size);
+BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info, size_t struct_size);
+BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err);
+
+/* The file name of a sample, NUL-terminated, into buffer; *needed (may be NULL) gets its size with the NUL. E_NOT_FOUND: it has
+ * none. E_BUFFER: buffer is too small and was left alone. */
+BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, size_t capacity, size_t *needed, bzna_error *err);
+
+/* Where a sample lies and what it holds, without reading its pictures. Set sample->struct_size. */
+BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err);
+
+/* One picture of a sample. track: "bzna_input", "bzna_thumb", ...; NULL: the thumbnail when there is one, else the picture.
+ * buffer, of at least the sample's size, receives the whole sample, and image->config and image->data point into it; with
+ * buffer NULL (capacity 0) only the numbers are filled in. Set image->struct_size. Errors: E_RANGE, E_NOT_FOUND (no such track),
+ * E_BUFFER, E_IO, E_BOX, ... */
+BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer, size_t capacity,
+                                        bzna_image *image, bzna_error *err);
+
+
+/* ---- Decoding single pictures ------------------------------------------------------------------------------------------ */
+
+typedef struct bzna_decoder bzna_decoder;
+
+/* A decoded picture: planes Y, Cb, Cr in memory. Valid until the decoder's next call. */
+typedef struct bzna_picture {
+    uint32_t    struct_size;
+    uint32_t    depth;                /* bits a sample: 8 */
+    uint32_t    width, height;        /* without padding, pixels */
+    uint32_t    crop_x, crop_y;
+    uint32_t    frame_width, frame_height;
+    uint32_t    chroma_shift_x, chroma_shift_y;   /* log2 of the subsampling: 1, 1 for 4:2:0 */
+    uint32_t    chroma_left, chroma_top;          /* 1: chroma is co-sited with the left column / the top row; 0: centred */
+    bzna_colour colour;               /* what applies: container, else stream, else the default */
+    const void *plane[3];             /* plane[1] NULL: grey */
+    int64_t     pitch[3];             /* bytes from one row to the next */
+} bzna_picture;
+
+/* Opens a software decoder. E_UNSUPPORTED: built with BENZINA_NO_AVCODEC. */
+BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
+BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
+
+/* Decodes one access unit; image must have its data and config (bzna_dataset_image with a buffer). Set picture->struct_size.
+ * Errors: E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX, E_MEMORY; the decoder stays usable after each. */
+BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image, bzna_picture *picture, bzna_error *err);
+
+
+/* ---- Random numbers and order ------------------------------------------------------------------------------------------ */
+
+/* A counter-based generator: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). The stream of
+ * (seed, epoch, sample, operation): key = the first two words of philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low,
+ * seed high}); block n = philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block 0, 1, ...
+ * A plain value: copy it to repeat its numbers. */
+typedef struct bzna_random {
+    uint32_t key[2];
+    uint32_t counter[4];
+    uint32_t block[4];
+    uint32_t used;                    /* words of block already handed out; 4 = none left */
+    uint32_t reserved0;
+} bzna_random;
+
+enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOUR = 1, BZNA_OPERATION_USER = 16 };   /* >= 16 is the user's */
+
+BZNA_API void     bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+BZNA_API void     bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation);
+BZNA_API uint32_t bzna_random_u32(bzna_random *random);
+BZNA_API double   bzna_random_uniform(bzna_random *random, double lo, double hi);   /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high */
+
+/* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without memory. Any count up to
+ * 2^63; a position outside [0, count) gives UINT64_MAX. */
+BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
+
+
+/* ---- Transforms -------------------------------------------------------------------------------------------------------- */
+
+enum { BZNA_FILTER_LINEAR = 0 };                                          /* room for: nearest, cubic, lanczos, area */
+enum { BZNA_DTYPE_FLOAT32 = 0 };                                          /* room for: float16, bfloat16, uint8 */
+enum { BZNA_LAYOUT_NCHW = 0 };                                            /* room for: NHWC */
+enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2, BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4,
+       BZNA_MATRIX_BT709_FULL = 5, BZNA_MATRIX_BT2020_FULL = 6 };         /* without FULL: limited range */
+enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
+
+/* What happens to one sample. The loader fills it from its config; a user's callback may change all of it. */
+typedef struct bzna_transform {
+    uint32_t struct_size;
+    uint32_t filter;                  /* BZNA_FILTER_... */
+    double   homography[9];           /* output pixel -> input pixel, row-major: chapter 7 */
+    float    bias[3], scale[3];       /* y = (x - bias) * scale, channels R, G, B */
+    float    fill[3];                 /* the out-of-bounds colour */
+    uint32_t fill_space;              /* BZNA_FILL_RGB: 0..255, before bias and scale; BZNA_FILL_OUTPUT: in output units */
+    uint32_t matrix;                  /* BZNA_MATRIX_...; AUTO: the stream's */
+    uint32_t antialias;               /* must be 0 so far */
+    float    colour[12];              /* 3x4, row-major, on R'G'B' in 0..255 before bias: [R G B]' = C [R G B 1]' */
+} bzna_transform;
+
+/* What a transform callback is told. */
+typedef struct bzna_sample_info {
+    uint32_t struct_size;
+    uint32_t slot;                    /* in its batch */
+    uint64_t index;
+    uint64_t epoch;
+    int64_t  target;
+    uint32_t width, height;           /* of the picture without padding */
+    uint32_t out_width, out_height;
+} bzna_sample_info;
+
+/* Called on decoder threads, concurrently, once a sample. A negative result fails the sample with E_CALLBACK. Forbidden inside:
+ * every function that takes a context, dataset or loader. */
+typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform);
+
+/* A render target for bzna_picture_render. */
+typedef struct bzna_output {
+    uint32_t struct_size;
+    uint32_t width, height;           /* 1..16384 */
+    uint32_t dtype, layout;
+    uint32_t reserved0;
+} bzna_output;
+
+/* Identity homography, bias 0, scale 1, fill 0, identity colour. */
+BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
+
+/* Warps one picture into dst (3 * height * width floats) by the plain kernel, on the caller's thread, without allocating. */
+BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna_transform *transform, const bzna_output *output,
+                                         void *dst, size_t dst_bytes, bzna_error *err);
+
+/* compute_affine_matrix of the original: H = T_in T_crop R S T_out. */
+typedef struct bzna_affine {
+    uint32_t struct_size;
+    uint32_t in_width, in_height, out_width, out_height;
+    uint32_t has_crop;                /* 0: the crop is the whole input */
+    double   crop_x, crop_y;          /* offset of the crop's centre from the input's centre */
+    double   crop_width, crop_height;
+    double   degrees;                 /* rotation */
+    double   translate_x, translate_y;    /* output pixels */
+    uint32_t flip_h, flip_v;
+    uint32_t resize, keep_ratio;
+} bzna_affine;
+
+/* Writes the 3x3 matrix. Errors: E_ARGUMENT for a size of 0 or a NaN. */
+BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9]);
+
+/* The laws by which a crop is drawn. */
+enum { BZNA_LAW_BENZINA = 0, BZNA_LAW_TORCHVISION = 1 };   /* log-uniform area | torchvision's RandomResizedCrop: uniform area, rounded boxes */
+
+/* The general random warp. bzna_similarity_init makes the identity (1:1, centred). */
+typedef struct bzna_similarity {
+    uint32_t struct_size;
+    uint32_t law;
+    double   scale[2];                /* of the crop's AREA, lo..hi; {1, 1}: none */
+    double   ratio[2];                /* of the crop's width to its height, lo..hi; {0, 0}: the input's own */
+    double   degrees[2];              /* rotation, lo..hi */
+    double   translate[2];            /* at most these fractions of the output's size, both ways */
+    double   flip_h, flip_v;          /* probabilities */
+    uint32_t resize;                  /* scale the crop to the output; forced by scale or ratio */
+    uint32_t keep_ratio;
+    uint32_t random_crop;             /* anywhere, instead of centred */
+    uint32_t reserved0;
+} bzna_similarity;
+
+BZNA_API void bzna_similarity_init(bzna_similarity *similarity, size_t struct_size);
+BZNA_API void bzna_similarity_random_resized_crop(bzna_similarity *similarity, size_t struct_size);    /* scale (0.08, 1), ratio (3/4, 4/3) */
+BZNA_API void bzna_similarity_center_resized_crop(bzna_similarity *similarity, size_t struct_size, double scale);   /* scale 224/256: short edge to 256, crop 224 */
+
+/* Draws one warp. Draws are taken from random in this order: s, (ar) up to 10 times, cx, cy, degrees, tx, ty, flip_h, flip_v; a range of
+ * no width takes none. Errors: E_ARGUMENT names nothing: check with bzna_loader_open or by range. */
+BZNA_API bzna_status bzna_warp_similarity(bzna_random *random, const bzna_similarity *similarity, uint32_t in_width, uint32_t in_height,
+                                          uint32_t out_width, uint32_t out_height, double homography[9]);
+
+
+/* ---- Loaders ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct bzna_loader bzna_loader;
+typedef struct bzna_batch  bzna_batch;
+
+enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
+enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
+enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2, BZNA_WARP_SIMILARITY = 3 };
+enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };
+
+#define BZNA_WAIT_FOREVER  ((int64_t)-1)
+#define BZNA_EPOCHS_ENDLESS UINT64_MAX
+
+typedef struct bzna_loader_config {
+    uint32_t    struct_size;
+    uint32_t    batch_size;           /* 1..65536; must be given */
+    uint32_t    width, height;        /* of the output, pixels, 1..16384; must be given */
+    uint32_t    dtype, layout;        /* BZNA_DTYPE_..., BZNA_LAYOUT_... */
+    uint32_t    order;                /* BZNA_ORDER_... */
+    uint32_t    last_batch;           /* the last batch of an epoch when it is not full: BZNA_LAST_PARTIAL delivers fewer samples, DROP none,
+                                         PAD fills it from the start of the epoch's order; info.count says how many are real */
+    uint64_t    seed;
+    uint64_t    epochs;               /* how many to deliver, one after the other; default 1 */
+    uint64_t    first_epoch;
+    uint32_t    rank, world_size;     /* this process's share: chapter 9. world_size default 1 */
+    uint32_t    threads;              /* decoder threads; default: one a processor. At most 1024 */
+    uint32_t    reader_threads;       /* default 1. At most 256 */
+    uint32_t    batches_in_flight;    /* being filled, ready or on loan; default 3. At most 64 */
+    uint32_t    read_ahead;           /* samples read before they are decoded; default 2 a decoder thread + 2. At most 65536 */
+    uint32_t    decoder;              /* BZNA_DECODER_... */
+    uint32_t    warp;                 /* BZNA_WARP_NONE: centred, one output pixel for one input pixel */
+    const char *track;                /* default: "bzna_thumb" where a sample has it, else "bzna_input". Copied */
+    float       warp_scale[2];        /* RANDOM_RESIZED_CROP: area lo..hi, default 0.08..1. CENTER_RESIZED_CROP: [0] = fraction of the short edge,
+                                         default 1. SIMILARITY: area lo..hi, default 1..1 */
+    float       warp_ratio[2];        /* default 3/4..4/3 for RANDOM_RESIZED_CROP, none for SIMILARITY */
+    float       warp_degrees[2];      /* SIMILARITY only */
+    float       warp_translate[2];    /* SIMILARITY only: fractions of the output */
+    uint32_t    warp_resize, warp_keep_ratio, warp_random_crop;    /* SIMILARITY only */
+    uint32_t    warp_law;             /* BZNA_LAW_... */
+    float       flip_h, flip_v;       /* probabilities of mirroring; with every warp */
+    float       mean[3], std[3];      /* y = (x - mean) / std; std 0 = 1 */
+    float       bias[3], scale[3];    /* y = (x - bias) * scale; scale 0 = 1. Not together with mean or std */
+    float       fill[3];              /* out-of-bounds colour, default black */
+    uint32_t    fill_space;           /* BZNA_FILL_... */
+    uint32_t    matrix;               /* BZNA_MATRIX_... */
+    uint32_t    filter;               /* BZNA_FILTER_... */
+    uint32_t    antialias;            /* must be 0 so far */
+    uint32_t    reserved0;
+    bzna_transform_fn transform;      /* replaces or changes what the fields above gave a sample; NULL: none */
+    void       *transform_user;
+} bzna_loader_config;
+
+/* One batch, as it lies in memory until it is released. */
+typedef struct bzna_batch_info {
+    uint32_t           struct_size;
+    int32_t            device;        /* where data lies: -1 host memory, n >= 0 CUDA device n */
+    void              *data;          /* shape[0] x shape[1] x shape[2] x shape[3] elements of dtype, densely packed; a device address when
+                                         device >= 0. void * as in DLPack: host code reads it without a cast */
+    uint64_t           data_bytes;
+    int64_t            shape[4];      /* NCHW: {batch, 3, height, width} */
+    uint32_t           dtype, layout;
+    uint32_t           count;         /* real samples: the first count slots */
+    uint32_t           failed;        /* of them, how many have a status < 0 */
+    uint64_t           epoch;
+    uint64_t           batch;         /* number within the epoch, from 0 (counted from the restored position after a restore) */
+    uint64_t           position;      /* of this rank's first sample in the epoch's global order */
+    const int64_t     *targets;       /* shape[0] each: BZNA_TARGET_NONE where there is none */
+    const uint64_t    *indices;       /* sample index in the dataset */
+    const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds colour */
+    void              *stream;        /* CUDA stream behind which data is written; NULL on the host */
+    uint32_t           last_of_epoch;
+    uint32_t           reserved0;
+} bzna_batch_info;
+
+/* What a loader yields, and who decodes. */
+typedef struct bzna_loader_info {
+    uint32_t    struct_size;
+    uint32_t    decoder;              /* BZNA_DECODER_SOFTWARE or _NVDEC */
+    int64_t     shape[4];             /* of a full batch */
+    uint32_t    dtype, layout;
+    int32_t     device;
+    uint32_t    threads, reader_threads, batches_in_flight, read_ahead;      /* with defaults filled in */
+    uint32_t    reserved0;
+    uint64_t    samples_per_epoch;    /* of this rank, from the epoch's start, padding not counted */
+    uint64_t    batches_per_epoch;
+    char        decoder_name[64];     /* "libavcodec 59.37.100" */
+    char        decoder_reason[128];  /* why this one, and why not the other */
+} bzna_loader_info;
+
+/* Counts since the loader was opened. Times are summed over threads. */
+typedef struct bzna_loader_stats {
+    uint32_t struct_size;
+    uint32_t reserved0;
+    uint64_t batches;                 /* delivered */
+    uint64_t samples;                 /* finished, failed ones included */
+    uint64_t samples_failed;
+    uint64_t bytes_read;
+    uint64_t read_ns, decode_ns, warp_ns;               /* busy in each stage */
+    uint64_t reader_wait_ns, decoder_wait_ns;           /* threads waiting for work or room */
+    uint64_t consumer_wait_ns;                          /* bzna_loader_next waiting for a batch */
+} bzna_loader_stats;
+
+/* Where a run stands: 64 bytes, to be kept beside a model's checkpoint. Plain little-endian data without pointers. */
+typedef struct bzna_loader_state {
+    uint32_t struct_size;
+    uint32_t version;
+    uint64_t seed;
+    uint64_t epoch;
+    uint64_t position;                /* samples of the epoch's global order already delivered, all ranks together */
+    uint64_t fingerprint;             /* of the dataset */
+    uint64_t sample_count;
+    uint64_t end_epoch;
+    uint32_t order;
+    uint32_t check;                   /* of all the above */
+} bzna_loader_state;
+
+BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
+
+/* Checks the config, allocates, starts the threads; decoding begins at once. Errors: E_ARGUMENT and E_UNSUPPORTED name the field;
+ * E_MEMORY, E_THREAD, E_CODEC. */
+BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
+
+/* Stops the threads, waiting for callbacks that are running, and lets go of the dataset. Batches on loan stay valid until released. */
+BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
+
+/* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls, BZNA_WAIT_FOREVER waits. Returns BZNA_OK with
+ * *batch set; BZNA_END after the last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when another thread
+ * is waiting, when all batches are on loan (waiting would never end), or after fork. *batch is NULL unless BZNA_OK. */
+BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch, bzna_error *err);
+
+/* Ends all waiting, now and later, with E_STOPPED, until bzna_loader_reset. Any thread. Does not wait. */
+BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader);
+
+/* Goes to the start of an epoch, whatever is under way; batches already delivered stay valid. E_STATE while a thread waits in next. The
+ * number of epochs left is as if the loader had been opened with first_epoch = epoch. */
+BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
+
+/* The state after the last batch that bzna_loader_next delivered, and going on from one. Restoring refuses the state of another dataset or
+ * order (E_ARGUMENT); seed and epochs come from the state; world size, threads and batch size may differ. */
+BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size);
+BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err);
+
+BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info *info, size_t struct_size);
+BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size);
+
+BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size);
+BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);       /* why a slot failed; OK if it did not */
+BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
+
+
+/* ---- Writers ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct bzna_writer bzna_writer;
+
+typedef struct bzna_writer_config {
+    uint32_t struct_size;
+    uint32_t reserved0;
+} bzna_writer_config;
+
+/* One sample to write. What it points to is read before bzna_writer_add returns. */
+typedef struct bzna_sample_desc {
+    uint32_t          struct_size;
+    uint32_t          has_target;     /* 1: target is written, here and in the index; once a sample has none, later targets are not indexed */
+    int64_t           target;
+    const char       *filename;       /* UTF-8; NULL: none */
+    const bzna_image *input;          /* the full picture; must be given */
+    const bzna_image *thumb;          /* NULL: the input itself serves, if its frame is at most 512x512 */
+} bzna_sample_desc;
+
+BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
+
+/* Makes the file, or takes the sink (on success; it is closed exactly once). config may be NULL. */
+BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
+BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink, const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
+
+/* Writes one sample: the same inputs give the same bytes. A failed argument check (E_ARGUMENT, E_BOX, E_CODEC) leaves the archive as it was;
+ * a failed write (E_IO, E_MEMORY) poisons the writer: every later call returns that status. */
+BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err);
+
+/* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written when every sample has a thumbnail and all share one
+ * decoder configuration, as the format asks. E_NO_SAMPLES: nothing was added. */
+BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
+BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);       /* without finish, the file is left unfinished, and readers say so */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
