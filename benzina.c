@@ -71,7 +71,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
  * Every bound on what a file or a caller may ask for. */
 
 #define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
-#define BZI_LIMIT_TRACKS         32u             /* tracks of a movie; archives have 4, with split variants 16 */
+#define BZI_LIMIT_TRACKS         64u             /* tracks of a movie; archives have 4, with split variants 13 */
 #define BZI_LIMIT_TOP_BOXES      65536u          /* boxes at file level: bounds the walk over a hostile file */
 #define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
 #define BZI_LIMIT_PARAMETER_SETS 16u             /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
@@ -168,6 +168,14 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         bzi_text_trim(dst);
 }
 
+/* Names from files go into messages: what is not printable ASCII becomes '?'. */
+static void bzi_text_printable(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 32 || (unsigned char)*text > 126)
+            *text = '?';
+}
+
 static void bzi_string_copy(char *dst, size_t capacity, const char *src)
 {
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
@@ -241,7 +249,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     struct stat info;
     memset(file, 0, sizeof *file);
-    file->fd = write ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : open(path, O_RDONLY | O_CLOEXEC);
+    file->fd = write ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);      /* a pipe must not block here; files do not care */
     if (file->fd < 0)
         return errno;
     if (fstat(file->fd, &info)) {
@@ -970,6 +978,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_cursor_take(c, 12);
     if (!c->overrun)
         bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
+    bzi_text_printable(track->name);
     return BZNA_OK;
 }
 
@@ -1003,6 +1012,7 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         ;
     if (!c->overrun)
         bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
+    bzi_text_printable(track->mime);
     return BZNA_OK;
 }
 
@@ -1265,7 +1275,7 @@ static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
     case 32: return bzi_be32(t->sizes + (uint64_t)i * 4);
     case 16: return bzi_be16(t->sizes + (uint64_t)i * 2);
     case 8:  return t->sizes[i];
-    default: return t->sizes[i / 2] >> (i % 2 ? 0 : 4) & 15u;
+    default: return (uint32_t)t->sizes[i / 2] >> (i % 2 ? 0 : 4) & 15u;
     }
 }
 
@@ -1979,6 +1989,8 @@ static bzna_status bzi_dataset_scan(bzna_dataset *dataset, bzna_error *err)
         }
         if ((status = bzi_source_read(source, at, header, bzi_min(16, source->size - at), err)) != BZNA_OK)
             break;
+        if (n && source->size - at < 8 && !bzi_be64(header))
+            break;                                          /* padding, as inside a box */
         if (n == 0 && bzi_be32(header + 4) != BZI_FOURCC('f', 't', 'y', 'p') && bzi_be32(header + 4) != BZI_FOURCC('m', 'd', 'a', 't') &&
             bzi_be32(header + 4) != BZI_MOOV && bzi_be32(header + 4) != BZI_FOURCC('w', 'i', 'd', 'e') &&
             bzi_be32(header + 4) != BZI_FOURCC('f', 'r', 'e', 'e') && bzi_be32(header + 4) != BZI_FOURCC('s', 'k', 'i', 'p')) {

@@ -356,7 +356,7 @@ typedef struct bzna_dataset_info {
     uint32_t track_count;
     uint64_t size_bytes;              /* of the file */
     uint64_t sample_count;
-    uint64_t target_count;            /* samples from the first that have a target */
+    uint64_t target_count;            /* samples from the first that have a target; of several archives, summed */
     uint32_t brand_count;
     uint32_t brands[8];               /* major brand first, then the compatible ones; the first 8 */
     uint32_t part_count;              /* archives that it is made of; tracks and brands are the first one's */
@@ -406,15 +406,16 @@ BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dat
 BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info, size_t struct_size);
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err);
 
-/* The file name of a sample, NUL-terminated, into buffer; *needed (may be NULL) gets its size with the NUL. E_NOT_FOUND: it has
- * none. E_BUFFER: buffer is too small and was left alone. */
+/* The file name of a sample, NUL-terminated, into buffer; *needed (may be NULL) gets its size with the NUL. E_NOT_FOUND: the archive has no
+ * names; a sample without one among others with names has "". E_BUFFER: buffer is too small and was left alone. */
 BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, size_t capacity, size_t *needed, bzna_error *err);
 
 /* Where a sample lies and what it holds, without reading its pictures. Set sample->struct_size. */
 BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err);
 
 /* One picture of a sample. track: "bzna_input", "bzna_thumb", ...; NULL: the thumbnail when there is one, else the picture.
- * buffer, of at least the sample's size, receives the whole sample, and image->config and image->data point into it; with
+ * buffer, of at least the sample's size, receives the whole sample, and image->config and image->data point into it (of a plain mp4, whose
+ * samples share it, config points into the data set); with
  * buffer NULL (capacity 0) only the numbers are filled in. Set image->struct_size. Errors: E_RANGE, E_NOT_FOUND (no such track),
  * E_BUFFER, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer, size_t capacity,
@@ -822,8 +823,9 @@ BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink, const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 
-/* Writes one sample: the same inputs give the same bytes. A failed argument check (E_ARGUMENT, E_BOX, E_CODEC) leaves the archive as it was;
- * a failed write (E_IO, E_MEMORY) poisons the writer: every later call returns that status. */
+/* Writes one sample: the same inputs give the same bytes. A sample that is refused (E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE,
+ * E_MISMATCH) leaves the archive as it was; a failed write (E_IO) poisons the writer: every later call returns that status. E_MEMORY may be
+ * tried again unless the sample was written already, which poisons, too. */
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err);
 
 /* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written when every sample has a thumbnail and all share one

@@ -96,6 +96,19 @@ TEST(an_error_struct_is_never_written_beyond_its_size)
     bzna_context_close(context);
 }
 
+TEST(a_message_longer_than_the_callers_room_ends_in_nul_there)
+{
+    for (uint32_t given = offsetof(bzna_error, message) + 1; given <= sizeof(bzna_error); given++) {
+        bzna_error whole, err;
+        bzi_error_init(&whole);
+        memset(whole.message, 'm', sizeof whole.message - 1);
+        memset(&err, PATTERN, sizeof err);
+        err.struct_size = given;
+        bzi_api_error(&err, &whole, BZNA_E_BOX);
+        CHECK_EQ(strnlen(err.message, sizeof err.message), given - offsetof(bzna_error, message) - 1);
+    }
+}
+
 TEST(an_error_is_written_on_failure_only)
 {
     bzna_context *context = NULL;
@@ -557,6 +570,7 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
 TEST_MAIN(
     RUN(each_status_has_its_number_name_and_text)
     RUN(an_error_struct_is_never_written_beyond_its_size)
+    RUN(a_message_longer_than_the_callers_room_ends_in_nul_there)
     RUN(an_error_is_written_on_failure_only)
     RUN(a_long_name_is_shortened_at_its_front_and_the_message_stays)
     RUN(a_shortened_message_is_still_utf_8)

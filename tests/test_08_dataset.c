@@ -838,6 +838,110 @@ TEST(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
     }
 }
 
+/* ---- Several archives, and parts of them ---- */
+
+/* Sample k of a view is sample i of archive a. */
+static void check_at(const bzna_dataset *view, uint64_t k, int a, int i)
+{
+    const fact_sample *s = &known[a].samples[i];
+    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_image image = { .struct_size = sizeof image };
+    char name[64] = "";
+    int64_t target = 99;
+    CHECK_EQ(bzna_dataset_sample(view, k, &sample, NULL), BZNA_OK);
+    CHECK(sample.index == k && sample.offset == (uint64_t)s->offset && sample.size == (uint64_t)s->size && sample.target == s->target);
+    CHECK(bzna_dataset_target(view, k, &target, NULL) == BZNA_OK && target == s->target);
+    CHECK_EQ(bzna_dataset_filename(view, k, name, sizeof name, NULL, NULL), BZNA_OK);
+    CHECK_STR(name, s->filename);
+    CHECK_EQ(bzna_dataset_image(view, k, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+    CHECK(image.data_offset == (uint64_t)s->images[0].at && image.codec == (a ? BZNA_CODEC_H264 : BZNA_CODEC_H265));
+}
+
+TEST(archives_laid_end_to_end_count_on_and_live_as_long_as_the_whole)
+{
+    opened o[2];
+    bzna_dataset *parts[3], *whole = NULL, *middle = NULL, *again = NULL;
+    bzna_dataset_info info;
+    bzna_error err = fresh_error();
+    int64_t target;
+    for (int a = 0; a < 2; a++) {
+        open_copy(&o[a], a);
+        REQUIRE(open_now(&o[a], NULL) == BZNA_OK);
+    }
+    parts[0] = parts[2] = o[0].dataset;
+    parts[1] = o[1].dataset;
+    CHECK_EQ(bzna_dataset_concat(o[0].context, parts, 3, &whole, &err), BZNA_OK);
+    REQUIRE(whole);
+    CHECK_EQ(bzna_dataset_range(whole, 6, 12, &middle, &err), BZNA_OK);          /* 2 of the first, all of the second, 2 of the third */
+    REQUIRE(middle);
+    parts[0] = middle;
+    parts[1] = whole;
+    CHECK_EQ(bzna_dataset_concat(o[0].context, parts, 2, &again, &err), BZNA_OK);      /* views of views */
+    REQUIRE(again);
+    for (int a = 0; a < 2; a++)
+        CHECK_EQ(bzna_dataset_close(o[a].dataset), BZNA_OK);
+    CHECK(o[0].m.closes == 0 && o[1].m.closes == 0);
+    CHECK_EQ(bzna_dataset_count(whole), 24);
+    CHECK_EQ(bzna_dataset_count(middle), 12);
+    CHECK_EQ(bzna_dataset_count(again), 36);
+    for (int k = 0; k < 24; k++)
+        check_at(whole, (uint64_t)k, k / 8 == 1, k % 8);
+    for (int k = 0; k < 12; k++)
+        check_at(middle, (uint64_t)k, (k + 6) / 8 == 1, (k + 6) % 8);
+    for (int k = 0; k < 36; k++)
+        check_at(again, (uint64_t)k, (k < 12 ? k + 6 : k - 12) / 8 == 1, (k < 12 ? k + 6 : k - 12) % 8);
+    CHECK_EQ(bzna_dataset_describe(whole, &info, sizeof info), BZNA_OK);
+    CHECK(info.sample_count == 24 && info.part_count == 3 && info.size_bytes == 2 * o[0].size + o[1].size);
+    CHECK_EQ(bzna_dataset_describe(middle, &info, sizeof info), BZNA_OK);
+    CHECK(info.sample_count == 12 && info.part_count == 3);
+    CHECK_EQ(bzna_dataset_target(whole, 24, &target, &err), BZNA_E_RANGE);
+    CHECK_EQ(target, BZNA_TARGET_NONE);
+    CHECK_CONTAINS(err.message, "24 samples");
+    bzna_dataset_close(whole);
+    bzna_dataset_close(again);
+    check_at(middle, 11, 0, 1);
+    CHECK(o[0].m.closes == 0 && o[1].m.closes == 0);
+    bzna_dataset_close(middle);
+    CHECK(o[0].m.closes == 1 && o[1].m.closes == 1);
+    for (int a = 0; a < 2; a++) {
+        bzna_context_close(o[a].context);
+        CHECK_ALL_FREED(o[a].c);
+        free(o[a].file);
+    }
+}
+
+TEST(ranges_outside_a_data_set_and_empty_ones_are_refused)
+{
+    static const struct { uint64_t first, count; bzna_status status; } cases[] = {
+        { 0, 9, BZNA_E_RANGE }, { 8, 1, BZNA_E_RANGE }, { 9, 1, BZNA_E_RANGE }, { 1, UINT64_MAX, BZNA_E_RANGE }, { UINT64_MAX, 2, BZNA_E_RANGE },
+        { 3, 0, BZNA_E_NO_SAMPLES }, { 0, 8, BZNA_OK }, { 7, 1, BZNA_OK } };
+    opened o;
+    bzna_dataset *part, *none[1] = { NULL };
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bzna_error err = fresh_error();
+        part = (bzna_dataset *)(void *)&o;
+        CHECK_EQ(bzna_dataset_range(o.dataset, cases[i].first, cases[i].count, &part, &err), cases[i].status);
+        CHECK((part != NULL) == (cases[i].status == BZNA_OK));
+        CHECK_EQ(err.status, cases[i].status);
+        bzna_dataset_close(part);
+    }
+    CHECK_EQ(bzna_dataset_range(NULL, 0, 1, &part, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_range(o.dataset, 0, 1, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_concat(o.context, NULL, 1, &part, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_concat(o.context, none, 1, &part, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_concat(o.context, &o.dataset, 0, &part, NULL), BZNA_E_ARGUMENT);
+    CHECK(part == NULL);
+    for (long long n = 1; n <= 2; n++) {                    /* two allocations: the view and its parts */
+        o.c.fail_at = o.c.calls + n;
+        CHECK_EQ(bzna_dataset_concat(o.context, &o.dataset, 1, &part, NULL), BZNA_E_MEMORY);
+        CHECK(part == NULL);
+    }
+    o.c.fail_at = 0;
+    close_all(&o);
+}
+
 /* ---- Bad files ---- */
 
 TEST(files_that_cannot_be_opened_say_why)
@@ -868,6 +972,24 @@ TEST(files_that_cannot_be_opened_say_why)
         CHECK_ALL_FREED(c);
         remove(path);
     }
+}
+
+/* The lowest free file descriptor tells whether one was left open. */
+TEST(files_are_closed_when_open_fails_and_when_the_data_set_ends)
+{
+    int before = dup(0), after;
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    close(before);
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/affine.txt", NULL, &dataset, NULL), BZNA_E_FORMAT);
+    CHECK_EQ(bzna_dataset_open(context, "tests", NULL, &dataset, NULL), BZNA_E_IO);
+    CHECK_EQ(bzna_dataset_open(context, archives[0], NULL, &dataset, NULL), BZNA_OK);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    after = dup(0);
+    close(after);
+    CHECK_EQ(after, before);
 }
 
 TEST(missing_files_and_directories_have_their_errno)
@@ -919,14 +1041,14 @@ static int walk_all(const bzna_dataset *dataset)
     return good;
 }
 
-/* Every length near the boxes, every 13th within mdat, where nothing is looked at. */
+/* Every length near the boxes, every 31st within mdat, where nothing is looked at. */
 TEST(an_archive_cut_off_at_any_byte_is_refused)
 {
     opened o;
     size_t whole;
     open_copy(&o, 0);
     whole = o.size;
-    for (size_t size = 0; size < whole; size += size > 100 && size < whole - 5000 ? 13 : 1) {
+    for (size_t size = 0; size < whole; size += size > 100 && size < whole - 5000 ? 31 : 1) {
         bzna_error err = fresh_error();
         bzna_status status;
         o.dataset = (bzna_dataset *)(void *)&o;
@@ -1001,8 +1123,9 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
 TEST(an_index_entry_outside_the_file_fails_its_own_sample)
 {
     static const struct { const char *box; size_t entry; uint64_t value; } patches[] = {
-        { "stco", 16 + 4 * 3, 0xfffffff0u }, { "stsz", 20 + 4 * 3, 0xffffffffu }, { "stco", 16 + 4 * 3, 210350 - 10 }, { "stco", 16 + 4 * 3, 210351 } };
-    for (size_t k = 0; k < 4; k++) {
+        { "stco", 16 + 4 * 3, 0xfffffff0u }, { "stsz", 20 + 4 * 3, 0xffffffffu }, { "stco", 16 + 4 * 3, 210350 - 10 }, { "stco", 16 + 4 * 3, 210351 },
+        { "stco", 16 + 4 * 3, 210350 - 114130 + 1 } };      /* ends one byte behind the file's end */
+    for (size_t k = 0; k < 5; k++) {
         opened o;
         char path[64];
         size_t at;
@@ -1018,6 +1141,7 @@ TEST(an_index_entry_outside_the_file_fails_its_own_sample)
             int64_t target;
             CHECK_EQ(bzna_dataset_image(o.dataset, i, NULL, NULL, 0, &image, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
             if (i == 3) {
+                CHECK_CONTAINS(err.message, "there are only 210350");
                 CHECK_CONTAINS(err.message, "sample 3");
                 CHECK_CONTAINS(err.message, "stco");
                 CHECK_EQ(err.byte_offset, box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stco") + 16 + 4 * 3);
@@ -1481,7 +1605,10 @@ int main(void)
     RUN(a_video_with_frames_that_need_others_is_refused)
     RUN(a_sync_table_that_lists_every_sample_is_no_obstacle)
     RUN(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
+    RUN(archives_laid_end_to_end_count_on_and_live_as_long_as_the_whole)
+    RUN(ranges_outside_a_data_set_and_empty_ones_are_refused)
     RUN(files_that_cannot_be_opened_say_why)
+    RUN(files_are_closed_when_open_fails_and_when_the_data_set_ends)
     RUN(missing_files_and_directories_have_their_errno)
     RUN(an_archive_cut_off_at_any_byte_is_refused)
     RUN(an_archive_file_cut_off_is_refused_when_mapped_too)
