@@ -13,7 +13,7 @@ SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 SUDO      = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 DEPS      = gcc make pkg-config libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg
-DEPS_TEST = clang g++ libbz2-dev
+DEPS_TEST = clang g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev nginx-light python3-numpy
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
@@ -65,8 +65,9 @@ $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
 $(BUILD)/draw_pictures: examples/draw_pictures.c | $(BUILD)
 	$(CC) $(BASE_CFLAGS) -o $@ examples/draw_pictures.c -lm
 
+# What tests need beyond the product is installed only when test is asked for, too.
 deps:
-	@missing=""; for p in $(DEPS) $(DEPS_TEST); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	@missing=""; for p in $(DEPS) $(if $(filter test asan tsan fuzz,$(MAKECMDGOALS)),$(DEPS_TEST)); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -z "$$missing" ]; then echo "deps: everything is installed"; \
 	else echo "deps: installing$$missing"; $(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
 
@@ -83,7 +84,7 @@ demo-run:
 
 test:
 	@$(MAKE) --no-print-directory all
-	@BUILD="$(BUILD)" CC="$(CC)" OPT="$(OPT)" SANITIZE="$(SANITIZE)" sh tests/run.sh
+	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" OPT="$(OPT)" SANITIZE="$(SANITIZE)" sh tests/run.sh
 
 # The same suite under sanitizers.
 asan:

@@ -598,7 +598,8 @@ typedef struct bzna_loader_config {
     uint32_t    dtype, layout;        /* BZNA_DTYPE_..., BZNA_LAYOUT_... */
     uint32_t    order;                /* BZNA_ORDER_... */
     uint32_t    last_batch;           /* the last batch of an epoch when it is not full: BZNA_LAST_PARTIAL delivers fewer samples, DROP none,
-                                         PAD fills it from the start of the epoch's order; info.count says how many are real */
+                                         PAD fills it from the start of the epoch's order; info.count says how many are real. Every rank
+                                         gets the same number of batches: with PARTIAL the last one may be empty for some (count 0) */
     uint64_t    seed;
     uint64_t    epochs;               /* how many to deliver, one after the other; default 1 */
     uint64_t    first_epoch;
@@ -642,7 +643,7 @@ typedef struct bzna_loader_config {
                                          2006), which sorts all samples at the start of each epoch: 16 bytes a sample. order has no effect then */
     uint32_t    weights_by_part;
 
-    uint32_t    read_retries;         /* how often a read that failed with E_IO is tried again, default 0 */
+    uint32_t    read_retries;         /* how often a sample's read that failed with E_IO is tried again, default 0 (opening is not tried again) */
     uint32_t    cpu_count;
     uint64_t    read_backoff_ns;      /* before the first retry; doubled each time. Default 10 ms */
     uint64_t    read_memory_bytes;    /* ceiling of all samples read ahead, together; a larger sample fails with E_LIMIT. Default 1 GiB */

@@ -18,7 +18,7 @@
 #include <strings.h>
 #include <time.h>
 
-enum { POOL_MAX = 256, ATTEMPTS_MAX = 8, CONNECT_TIMEOUT_MS = 5000, STALL_TIMEOUT_S = 10, BACKOFF_MS = 20, ERROR_PAGE_MAX = 65536 };
+enum { POOL_MAX = 256, ATTEMPTS_MAX = 6, CONNECT_TIMEOUT_MS = 5000, STALL_TIMEOUT_S = 10, BACKOFF_MS = 50, ERROR_PAGE_MAX = 65536 };
 
 /* What was done so far. */
 typedef struct http_counts {
@@ -57,13 +57,14 @@ static const char *http_explain(int64_t result, char *text, size_t size)
 static size_t http_on_header(char *line, size_t one, size_t length, void *user)
 {
     static const char name[] = "content-range:";
+    const size_t skip = sizeof name - 1;
     http_exchange *x = user;
     char value[128];
     (void)one;
     if (length > 5 && !memcmp(line, "HTTP/", 5)) x->has_range = 0;           /* a redirect's headers are not those of its target */
-    if (length < sizeof name || length - sizeof name >= sizeof value || strncasecmp(line, name, sizeof name - 1)) return length;
-    memcpy(value, line + sizeof name - 1, length - sizeof name + 1);
-    value[length - sizeof name + 1] = 0;
+    if (length < skip || length - skip >= sizeof value || strncasecmp(line, name, skip)) return length;
+    memcpy(value, line + skip, length - skip);
+    value[length - skip] = 0;
     x->has_range = sscanf(value, " bytes %" SCNu64 "-%*u/%" SCNu64, &x->first, &x->size) == 2;
     return length;
 }
@@ -262,7 +263,7 @@ static bzna_status open_archive(bzna_context *context, const char *name, bzna_da
         http_close(*h);                                          /* still ours */
         *h = NULL;
     } else {
-        (*h)->attempts = 1;                                      /* from here on the loader retries, and counts it: read_retries below */
+        (*h)->attempts = 1;                                      /* the loader retries by itself, and counts it: read_retries below */
     }
     return status;
 }

@@ -1,0 +1,1524 @@
+"""benzina - pictures for training neural networks, from Python                                         MIT licence
+
+One file over ctypes; no compiler is needed, and neither numpy nor torch, though either is used where it is there:
+
+    import benzina
+    from benzina import ops
+
+    loader = benzina.DataLoader(benzina.Dataset("train.bzna"), shape=(224, 224), batch_size=256, shuffle=True, seed=1234,
+                                mean=(0.485 * 255, 0.456 * 255, 0.406 * 255), std=(0.229 * 255, 0.224 * 255, 0.225 * 255),
+                                warp_transform=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3/4, 4/3), flip_h=0.5, random_crop=True))
+    for epoch in range(90):
+        loader.set_epoch(epoch)
+        for images, targets in loader:          # torch tensors (else numpy arrays), N x 3 x H x W float32 and N int64
+            ...
+
+The library is looked for in $BENZINA_LIBRARY (then nowhere else), beside this file, in ../../build, and where the system keeps
+libraries. The manual is the opening comment of benzina.h; what is said here is what Python adds.
+
+Memory. Nothing is copied: tensors and arrays are views of the batch, which goes back to the loader when the last of them is gone,
+even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
+so, and wants copy=True or a larger multibuffering. Views may be written to.
+
+Threads. Callbacks (a source's read_at, a transform written in Python) run on the library's threads, several at once, each holding
+the interpreter's lock while it runs: right, and slow. The transforms of ops run without Python, the Constant warp excepted.
+An exception in a callback fails its sample, as damage in the file would, and is kept: DataLoader.last_exception.
+
+Normalisation. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard
+deviation where its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at once are refused.
+"""
+import array as _array
+import collections as _collections
+import collections.abc as _abc
+import ctypes as _c
+import ctypes.util as _ctypes_util
+import enum as _enum
+import errno as _errno
+import io as _io
+import itertools as _itertools
+import math as _math
+import os as _os
+import random as _random
+import re as _re
+import sys as _sys
+import threading as _threading
+import time as _time
+import types as _types
+import warnings as _warnings
+import weakref as _weakref
+
+__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Random", "Sample", "Status",
+           "compute_affine_matrix", "distributed_from_env", "lib", "ops", "structs", "version"]
+
+
+# ---- the C interface --------------------------------------------------------------------------------------------------------
+# Structs and functions as benzina.h has them, in its order; tests/test_python.py holds every field and every argument to it.
+
+class Status(_enum.IntEnum):
+    OK = 0
+    END = 1
+    AGAIN = 2
+    E_ARGUMENT = -101
+    E_STRUCT_SIZE = -102
+    E_RANGE = -103
+    E_STATE = -104
+    E_BUFFER = -105
+    E_CALLBACK = -106
+    E_STOPPED = -107
+    E_UNSUPPORTED = -108
+    E_MEMORY = -201
+    E_NOT_FOUND = -202
+    E_IO = -203
+    E_THREAD = -204
+    E_FORMAT = -301
+    E_TRUNCATED = -302
+    E_BOX = -303
+    E_LIMIT = -304
+    E_NO_SAMPLES = -305
+    E_UNFINISHED = -306
+    E_CODEC = -401
+    E_DECODE = -402
+    E_MISMATCH = -403
+    E_DEVICE = -501
+
+
+NO_OFFSET = 2**64 - 1
+TARGET_NONE = -1
+EPOCHS_ENDLESS = 2**64 - 1
+WAIT_FOREVER = -1
+
+DTYPE_FLOAT32, DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 0, 16, 17, 18
+ORDER_SEQUENTIAL, ORDER_SHUFFLE = 0, 1
+LAST_PARTIAL, LAST_DROP, LAST_PAD = 0, 1, 2
+WARP_NONE, WARP_RANDOM_RESIZED_CROP, WARP_CENTER_RESIZED_CROP, WARP_SIMILARITY = 0, 1, 2, 3
+ON_ERROR_FILL, ON_ERROR_REPLACE, ON_ERROR_STOP = 0, 1, 2
+WEIGHTING_NONE, WEIGHTING_REPLACE, WEIGHTING_ONCE = 0, 1, 2
+LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
+
+structs = _types.SimpleNamespace()              # structs.error mirrors struct bzna_error, and so on
+
+_types_by_name = {
+    "u8": _c.c_uint8, "u16": _c.c_uint16, "u32": _c.c_uint32, "u64": _c.c_uint64, "i32": _c.c_int32, "i64": _c.c_int64,
+    "f32": _c.c_float, "f64": _c.c_double, "size": _c.c_size_t, "char": _c.c_char, "ptr": _c.c_void_p, "str": _c.c_char_p,
+    "alloc_fn": _c.CFUNCTYPE(_c.c_void_p, _c.c_void_p, _c.c_size_t, _c.c_size_t),
+    "release_fn": _c.CFUNCTYPE(None, _c.c_void_p, _c.c_void_p, _c.c_size_t),
+    "log_fn": _c.CFUNCTYPE(None, _c.c_void_p, _c.c_int32, _c.c_int32, _c.c_char_p),
+    "read_at_fn": _c.CFUNCTYPE(_c.c_int64, _c.c_void_p, _c.c_uint64, _c.c_void_p, _c.c_uint64),
+    "size_fn": _c.CFUNCTYPE(_c.c_int64, _c.c_void_p),
+    "close_fn": _c.CFUNCTYPE(None, _c.c_void_p),
+    "write_at_fn": _c.CFUNCTYPE(_c.c_int32, _c.c_void_p, _c.c_uint64, _c.c_void_p, _c.c_uint64),
+    "transform_fn": _c.CFUNCTYPE(_c.c_int32, _c.c_void_p, _c.c_void_p, _c.c_void_p, _c.c_void_p),
+}
+
+_STRUCTS = """
+error:          u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u32 fourcc; char message[232]
+allocator:      ptr user; alloc_fn alloc; release_fn release
+source:         ptr user; read_at_fn read_at; size_fn size; close_fn close
+sink:           ptr user; write_at_fn write_at; close_fn close
+context_config: u32 struct_size; i32 device; allocator allocator; log_fn log; ptr log_user; i32 log_level; u32 log_any_thread;
+                u64 max_sample_bytes; u32 max_edge_px, reserved0
+colour:         u16 primaries, transfer, matrix; u8 full_range, present
+image:          u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
+                colour colour; u32 length_size; u64 config_offset, data_offset; ptr config, data; u64 config_size, data_size
+dataset_config: u32 struct_size, reserved0; str name, split
+dataset_info:   u32 struct_size, track_count; u64 size_bytes, sample_count, target_count; u32 brand_count, brands[8], part_count
+track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
+sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
+picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x, chroma_shift_y,
+                chroma_left, chroma_top; colour colour; ptr plane[3]; i64 pitch[3]
+random:         u32 key[2], counter[4], block[4], used, reserved0
+transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix, antialias;
+                f32 colour[12]
+sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height
+output:         u32 struct_size, width, height, dtype, layout, reserved0
+affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop;
+                f64 crop_x, crop_y, crop_width, crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
+similarity:     u32 struct_size, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v;
+                u32 resize, keep_ratio, random_crop, reserved0
+loader_config:  u32 struct_size, batch_size, width, height, dtype, layout, order, last_batch; u64 seed, epochs, first_epoch;
+                u32 rank, world_size, threads, reader_threads, batches_in_flight, read_ahead, decoder, warp; str track;
+                f32 warp_scale[2], warp_ratio[2], warp_degrees[2], warp_translate[2];
+                u32 warp_resize, warp_keep_ratio, warp_random_crop, warp_law; f32 flip_h, flip_v, mean[3], std[3], bias[3], scale[3],
+                fill[3]; u32 fill_space, matrix, filter, antialias, on_error; transform_fn transform; ptr transform_user;
+                ptr indices; u64 index_count; ptr weights; u64 weight_count, epoch_samples; u32 weighting, weights_by_part;
+                u32 read_retries, cpu_count; u64 read_backoff_ns, read_memory_bytes; ptr cpus; u32 slices, buffer_count; ptr buffers
+batch_info:     u32 struct_size; i32 device; ptr data; u64 data_bytes; i64 shape[4]; u32 dtype, layout, count, failed;
+                u64 epoch, batch, position; ptr targets, indices, status, stream; u32 last_of_epoch, replaced, slices, reserved0
+field:          u32 struct_size, dtype, dimensions; i32 device; i64 shape[4]; char name[16]
+loader_info:    u32 struct_size, decoder; i64 shape[4]; u32 dtype, layout; i32 device;
+                u32 threads, reader_threads, batches_in_flight, read_ahead, reserved0; u64 samples_per_epoch, batches_per_epoch;
+                char decoder_name[64], decoder_reason[128]
+stage_stats:    u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
+loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4];
+                u64 samples, samples_failed, failed_read, failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes
+loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order, check
+writer_config:  u32 struct_size, reserved0
+sample_desc:    u32 struct_size, has_target; i64 target; str filename; ptr input, thumb; u32 split, reserved0
+"""
+
+
+def _define_structs():
+    for name, body in _re.findall(r"^(\w+):((?:.*\n)(?:[ ].*\n)*)", _STRUCTS, _re.M):
+        fields = []
+        for group in body.split(";"):
+            type_name, names = group.split(None, 1)
+            for declarator in names.split(","):
+                field, *sizes = _re.findall(r"\w+", declarator)
+                kind = _types_by_name[type_name]
+                for size in reversed(sizes):
+                    kind = kind * int(size)
+                fields.append((field, kind))
+        _types_by_name[name] = type("bzna_" + name, (_c.Structure,), {"_fields_": fields})
+        setattr(structs, name, _types_by_name[name])
+
+
+_define_structs()
+
+# Result and arguments. &x: a pointer to a struct or number x; out: where a new object's pointer goes.
+_FUNCTIONS = """
+status_name: str i32
+status_text: str i32
+version: u32
+context_config_init: void &context_config size
+context_open: i32 &context_config out &error
+context_close: i32 ptr
+image_annexb: i32 &image ptr size &size &error
+dataset_config_init: void &dataset_config size
+dataset_open: i32 ptr str &dataset_config out &error
+dataset_open_source: i32 ptr &source &dataset_config out &error
+dataset_close: i32 ptr
+dataset_concat: i32 ptr out u32 out &error
+dataset_range: i32 ptr u64 u64 out &error
+dataset_count: u64 ptr
+dataset_describe: i32 ptr &dataset_info size
+dataset_track: i32 ptr u32 &track_info size
+dataset_target: i32 ptr u64 &i64 &error
+dataset_filename: i32 ptr u64 ptr size &size &error
+dataset_sample: i32 ptr u64 &sample &error
+dataset_image: i32 ptr u64 str ptr size &image &error
+decoder_open: i32 ptr out &error
+decoder_close: i32 ptr
+decoder_decode: i32 ptr &image &picture &error
+philox: void &u32 &u32 &u32
+random_init: void &random u64 u64 u64 u32
+random_u32: u32 &random
+random_uniform: f64 &random f64 f64
+permute: u64 u64 u64 u64 u64
+transform_init: void &transform size
+picture_render: i32 &picture &transform &output ptr size &error
+affine_matrix: i32 &affine &f64
+similarity_init: void &similarity size
+similarity_random_resized_crop: void &similarity size
+similarity_center_resized_crop: void &similarity size f64
+warp_similarity: i32 &random &similarity u32 u32 u32 u32 &f64
+loader_config_init: void &loader_config size
+loader_open: i32 ptr ptr &loader_config out &error
+loader_close: i32 ptr
+loader_next: i32 ptr i64 out &error
+loader_stop: i32 ptr
+loader_reset: i32 ptr u64 &error
+loader_save: i32 ptr &loader_state size
+loader_restore: i32 ptr &loader_state &error
+loader_describe: i32 ptr &loader_info size
+loader_field: i32 ptr u32 &field
+loader_statistics: i32 ptr &loader_stats size
+batch_describe: i32 ptr &batch_info size
+batch_error: i32 ptr u32 &error
+batch_slice: i32 ptr u32 out &u32
+batch_release: i32 ptr
+batch_to_dlpack: i32 ptr u32 out &error
+writer_config_init: void &writer_config size
+writer_open: i32 ptr str &writer_config out &error
+writer_open_sink: i32 ptr &sink &writer_config out &error
+writer_add: i32 ptr &sample_desc &error
+writer_finish: i32 ptr &error
+writer_close: i32 ptr
+"""
+
+
+def _load_library():
+    here = _os.path.dirname(_os.path.abspath(__file__))
+    named = _os.environ.get("BENZINA_LIBRARY")
+    tried = [named] if named else [_os.path.join(here, "libbenzina.so"), _os.path.join(here, "..", "..", "build", "libbenzina.so")]
+    path = next((p for p in tried if _os.path.exists(p)), None) or (None if named else _ctypes_util.find_library("benzina"))
+    if path is None:
+        raise ImportError("libbenzina.so was not found: neither at " + " nor at ".join(tried) +
+                          ("" if named else ", nor where the system keeps libraries; BENZINA_LIBRARY names it"))
+    return _c.CDLL(path)
+
+
+lib = _load_library()                           # its functions are declared: lib.bzna_version() and so on
+
+
+def _define_functions():
+    for line in _FUNCTIONS.strip().splitlines():
+        name, *kinds = line.replace(":", "").split()
+        kinds = [None if k == "void" else _c.POINTER(_c.c_void_p) if k == "out" else
+                 _c.POINTER(_types_by_name[k[1:]]) if k[0] == "&" else _types_by_name[k] for k in kinds]
+        function = getattr(lib, "bzna_" + name)
+        function.restype, function.argtypes = kinds[0], kinds[1:]
+
+
+_define_functions()
+version = "%d.%d.%d" % (lib.bzna_version() // 10000, lib.bzna_version() // 100 % 100, lib.bzna_version() % 100)
+if lib.bzna_version() // 100 != 1:              # until 1.0, structs may change with the minor version
+    raise ImportError("this file is for libbenzina 0.1, the library found is " + version)
+
+
+# ---- errors -----------------------------------------------------------------------------------------------------------------
+
+class Error(Exception):
+    """What the library reports. status: a Status; byte_offset: in the file, or None; native_code: errno and the like, 0 without."""
+
+    def __init__(self, status, message="", byte_offset=None, native_code=0):
+        try:
+            status = Status(status)
+        except ValueError:                      # of a newer library
+            status = int(status)
+        super().__init__(status, message or lib.bzna_status_text(status).decode(), byte_offset, native_code)
+        self.status, self.message, self.byte_offset, self.native_code = self.args
+
+    def __str__(self):
+        return "%s (%s)" % (self.message, lib.bzna_status_name(self.status).decode())
+
+
+def _new(name):
+    """A struct with its size set, all else zero."""
+    kind = getattr(structs, name)
+    return kind(struct_size=_c.sizeof(kind))
+
+
+def _error_of(status, err):
+    if err is None or not err.message:
+        return Error(status)
+    return Error(status, err.message.decode("utf-8", "replace"), None if err.byte_offset == NO_OFFSET else err.byte_offset, err.native_code)
+
+
+def _check(status, err=None, cause=None):
+    """cause: the last exception of a callback, which is blamed where a callback was at fault."""
+    if status < 0:
+        raise _error_of(status, err) from (cause if status in (Status.E_CALLBACK, Status.E_IO) else None)
+    return status
+
+
+# ---- objects that C holds on to ---------------------------------------------------------------------------------------------
+
+# What callbacks find by their user pointer, a number. A callback that comes too late finds nothing, instead of freed memory.
+_registry = {}
+_registry_keys = _itertools.count(1)
+
+
+def _register(thing):
+    key = next(_registry_keys)
+    _registry[key] = thing
+    return key
+
+
+# The garbage collector may run inside a callback, on a thread of the library's, where nothing can be closed: closing is put off.
+_put_off = _collections.deque()
+
+
+def _dispose(close, handle, process, key=None):
+    if _os.getpid() != process:                 # after fork, a child must not touch its parent's objects
+        return
+    if close(handle) == Status.E_STATE:
+        _put_off.append((close, handle, process, key))
+    elif key is not None:
+        _registry.pop(key, None)
+
+
+def _dispose_put_off():
+    for _ in range(len(_put_off)):
+        try:
+            _dispose(*_put_off.popleft())
+        except IndexError:                      # another thread was faster
+            return
+
+
+def _owned(owner, close, handle, key=None):
+    """Closes handle once: when the owner says so, when it is collected, or before the interpreter ends; the latest made goes first."""
+    return _weakref.finalize(owner, _dispose, close, handle, _os.getpid(), key)
+
+
+class Context:
+    """Log, limits and device, shared by what is made with it. device: None (automatic), "cpu", "cuda:0" or a CUDA device's number.
+    log: a callable (level, status, message), called on the thread that calls the library."""
+
+    def __init__(self, device=None, log=None, log_level=LOG_WARNING, max_sample_bytes=0, max_edge_px=0):
+        _dispose_put_off()
+        config = _new("context_config")
+        config.device = _device_number(device)
+        config.max_sample_bytes, config.max_edge_px, config.log_level = max_sample_bytes, max_edge_px, log_level
+        key = None
+        if log is not None:
+            key = _register(log)
+            config.log, config.log_user = _log_thunk, key
+        handle, err = _c.c_void_p(), _new("error")
+        status = lib.bzna_context_open(config, handle, err)
+        if status < 0:
+            _registry.pop(key, None)
+        _check(status, err)
+        self._handle = handle.value
+        self._close = _owned(self, lib.bzna_context_close, self._handle, key)
+
+    def close(self):
+        """Lets go; datasets and loaders made with it stay usable, but log no more."""
+        self._handle = None
+        self._close()
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise Error(Status.E_STATE, "the context is closed")
+        return self._handle
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _device_number(device):
+    if device is None:
+        return 0
+    text = str(device)
+    if text == "cpu":
+        return -1
+    number = _re.fullmatch(r"(?:cuda:)?(\d+)|cuda", text)
+    if not number:
+        raise ValueError("device: %r is neither None, 'cpu', 'cuda:N' nor a number" % (device,))
+    return int(number[1] or 0) + 1
+
+
+@_types_by_name["log_fn"]
+def _log_thunk(user, level, code, message):
+    log = _registry.get(user)
+    if log is not None:
+        log(level, code, message.decode("utf-8", "replace"))
+
+
+_default_context = None
+_default_context_lock = _threading.Lock()
+
+
+def _shared_context():
+    global _default_context
+    with _default_context_lock:
+        if _default_context is None or _default_context[1] != _os.getpid():
+            _default_context = (Context(), _os.getpid())
+        return _default_context[0]
+
+
+# ---- sources ----------------------------------------------------------------------------------------------------------------
+
+class _ReadAtSource:
+    """Over an object with read_at(offset, size) -> bytes and size, a number or a method."""
+
+    def __init__(self, thing):
+        self.thing = thing
+        self.failure = None
+
+    def size(self):
+        return int(self.thing.size() if callable(self.thing.size) else self.thing.size)
+
+    def read_into(self, offset, view):
+        data = memoryview(self.thing.read_at(offset, len(view))).cast("B")
+        if len(data) > len(view):
+            raise ValueError("read_at returned %d bytes where %d were asked for" % (len(data), len(view)))
+        view[:len(data)] = data
+        return len(data)
+
+    def close(self):
+        self.thing = None
+
+
+class _DescriptorSource:
+    """A plain file: read by pread on a descriptor of our own, so that threads neither wait for one another nor move its position."""
+
+    def __init__(self, file):
+        if file.writable():
+            file.flush()
+        self.failure = None
+        self.descriptor = _os.dup(file.fileno())
+
+    def size(self):
+        return _os.fstat(self.descriptor).st_size
+
+    def read_into(self, offset, view):
+        return _os.preadv(self.descriptor, [view], offset)
+
+    def close(self):
+        _os.close(self.descriptor)
+
+
+class _FileSource:
+    """Any other file-like object: one thread at a time moves its position and reads."""
+
+    def __init__(self, file):
+        self.file, self.lock = file, _threading.Lock()
+        self.failure = None
+
+    def size(self):
+        with self.lock:
+            return self.file.seek(0, _os.SEEK_END)
+
+    def read_into(self, offset, view):
+        with self.lock:
+            self.file.seek(offset)
+            if hasattr(self.file, "readinto"):
+                return self.file.readinto(view) or 0
+            data = self.file.read(len(view))
+        view[:len(data)] = data
+        return len(data)
+
+    def close(self):
+        self.file = None
+
+
+def _source_over(thing):
+    if hasattr(thing, "read_at") and hasattr(thing, "size"):
+        return _ReadAtSource(thing)
+    if isinstance(thing, _io.TextIOBase):
+        raise TypeError("source: the file is open as text; open it with 'rb'")
+    raw = thing if isinstance(thing, _io.FileIO) else thing.raw if isinstance(thing, (_io.BufferedReader, _io.BufferedRandom)) else None
+    if isinstance(raw, _io.FileIO) and hasattr(_os, "preadv"):
+        return _DescriptorSource(thing)
+    if hasattr(thing, "seek") and hasattr(thing, "read"):
+        return _FileSource(thing)
+    raise TypeError("source: %s is neither a path, nor has it read_at and size, or seek and read" % type(thing).__name__)
+
+
+def _callback_failed(holder, exception):
+    """Keeps an exception for whoever asks, and gives the number that C is told."""
+    holder.failure = exception
+    number = exception.errno if isinstance(exception, OSError) else None
+    return -abs(number or _errno.EIO)
+
+
+@_types_by_name["read_at_fn"]
+def _read_at_thunk(user, offset, dst, size):
+    source = _registry.get(user)
+    if source is None:
+        return -_errno.EBADF
+    try:
+        return source.read_into(offset, memoryview((_c.c_char * size).from_address(dst)).cast("B"))
+    except BaseException as exception:
+        return _callback_failed(source, exception)
+
+
+@_types_by_name["size_fn"]
+def _size_thunk(user):
+    source = _registry[user]
+    try:
+        return source.size()
+    except BaseException as exception:
+        return _callback_failed(source, exception)
+
+
+@_types_by_name["close_fn"]
+def _close_thunk(user):
+    source = _registry.pop(user, None)
+    if source is not None:
+        source.close()
+
+
+# ---- data sets --------------------------------------------------------------------------------------------------------------
+
+Sample = _collections.namedtuple("Sample", "index target filename offset size images")
+Sample.__doc__ = """One sample of a dataset. target: -1 where it has none; filename: None likewise; offset and size: of its bytes in the file;
+images: the names of the pictures that it holds."""
+
+Track = _collections.namedtuple("Track", "name handler format flags sample_count mime")
+
+
+def _fourcc(number):
+    return number.to_bytes(4, "big").decode("latin-1")
+
+
+class Dataset:
+    """The samples of an archive: len(dataset), dataset[i] -> Sample, dataset[i:j] -> a Dataset, a + b -> a Dataset.
+
+    source: a path; or an object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number or a
+    method; or an open binary file. Of a file that the system opened, only its bytes count: its position stays, it may be closed.
+    Any other file-like object is read under a lock, and must stay open. split: "train", "validation" or "test"."""
+
+    def __init__(self, source, split=None, name=None, context=None):
+        _dispose_put_off()
+        context = context or _shared_context()
+        config, handle, err = _new("dataset_config"), _c.c_void_p(), _new("error")
+        config.split = split.encode() if split is not None else None
+        config.name = name.encode() if name is not None else None
+        self._source = None
+        if isinstance(source, (str, bytes, _os.PathLike)):
+            _check(lib.bzna_dataset_open(context.handle, _os.fsencode(source), config, handle, err), err)
+        else:
+            self._source = _source_over(source)
+            key = _register(self._source)
+            callbacks = structs.source(key, _read_at_thunk, _size_thunk, _close_thunk)
+            status = lib.bzna_dataset_open_source(context.handle, callbacks, config, handle, err)
+            if status < 0:
+                _close_thunk(key)
+            _check(status, err, self._source.failure)
+        self._adopt(context, handle.value)
+
+    @classmethod
+    def _from_handle(cls, context, handle, source=None):
+        self = cls.__new__(cls)
+        self._source = source
+        self._adopt(context, handle)
+        return self
+
+    def _adopt(self, context, handle):
+        self._context, self._handle = context, handle
+        self._close = _owned(self, lib.bzna_dataset_close, handle)
+        self._length = lib.bzna_dataset_count(handle)
+        self._targets = self._filenames = None
+
+    @classmethod
+    def concat(cls, datasets, context=None):
+        """Several data sets laid end to end."""
+        datasets = list(datasets)
+        handle, err = _c.c_void_p(), _new("error")
+        context = context or (datasets[0]._context if datasets else _shared_context())
+        parts = (_c.c_void_p * len(datasets))(*[d.handle for d in datasets])
+        _check(lib.bzna_dataset_concat(context.handle, parts, len(datasets), handle, err), err)
+        return cls._from_handle(context, handle.value)
+
+    def range(self, first, count):
+        """The samples first .. first + count - 1 as a data set."""
+        handle, err = _c.c_void_p(), _new("error")
+        _check(lib.bzna_dataset_range(self.handle, first, count, handle, err), err)
+        return Dataset._from_handle(self._context, handle.value, self._source)
+
+    def __add__(self, other):
+        return Dataset.concat([self, other]) if isinstance(other, Dataset) else NotImplemented
+
+    def close(self):
+        """Lets go; loaders over it stay usable."""
+        self._handle = None
+        self._close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise Error(Status.E_STATE, "the dataset is closed")
+        return self._handle
+
+    def __len__(self):
+        return self._length
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            first, end, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError("a slice of a Dataset goes in steps of 1; give a DataLoader indices for other orders")
+            return self.range(first, max(0, end - first))
+        index = self._index(index)
+        sample, err = _new("sample"), _new("error")
+        _check(lib.bzna_dataset_sample(self.handle, index, sample, err), err, self.last_exception)
+        images = tuple(sample.image_names[i].value.decode("utf-8", "replace") for i in range(sample.image_count))
+        return Sample(index, sample.target, self.filename(index), sample.offset, sample.size, images)
+
+    def _index(self, index):
+        index = index.__index__()
+        if not -len(self) <= index < len(self):
+            raise IndexError("sample %d of %d" % (index, len(self)))
+        return index + len(self) if index < 0 else index
+
+    def target(self, index):
+        target, err = _c.c_int64(), _new("error")
+        _check(lib.bzna_dataset_target(self.handle, self._index(index), target, err), err, self.last_exception)
+        return target.value
+
+    def filename(self, index):
+        """None for a sample without one."""
+        index, handle, err, needed = self._index(index), self.handle, _new("error"), _c.c_size_t()
+        size = 256
+        while True:
+            buffer = _c.create_string_buffer(size)
+            status = lib.bzna_dataset_filename(handle, index, buffer, size, needed, err)
+            if status == Status.E_NOT_FOUND:
+                return None
+            if status != Status.E_BUFFER or needed.value <= size:
+                _check(status, err, self.last_exception)
+                return buffer.value.decode("utf-8", "surrogateescape")
+            size = needed.value
+
+    @property
+    def targets(self):
+        """All of them, -1 where there is none, as an array.array of int64 (numpy.asarray takes it as it is)."""
+        if self._targets is None:
+            self._targets = _array.array("q", (self.target(i) for i in range(len(self))))
+        return self._targets
+
+    @property
+    def filenames(self):
+        if self._filenames is None:
+            self._filenames = [self.filename(i) for i in range(len(self))]
+        return self._filenames
+
+    @property
+    def info(self):
+        """A structs.dataset_info."""
+        info = _new("dataset_info")
+        _check(lib.bzna_dataset_describe(self.handle, info, _c.sizeof(info)))
+        return info
+
+    @property
+    def tracks(self):
+        result = []
+        for i in range(self.info.track_count):
+            t = _new("track_info")
+            _check(lib.bzna_dataset_track(self.handle, i, t, _c.sizeof(t)))
+            result.append(Track(t.name.decode("utf-8", "replace"), _fourcc(t.handler), _fourcc(t.format), t.flags, t.sample_count,
+                                t.mime.decode("utf-8", "replace")))
+        return result
+
+    @property
+    def last_exception(self):
+        """The last exception that its source raised, on whatever thread."""
+        return self._source.failure if self._source else None
+
+
+# ---- random numbers ---------------------------------------------------------------------------------------------------------
+
+class Random:
+    """The numbers of one (seed, epoch, sample, operation), the same in every run and on every thread. A callback's rng is one, until it
+    returns."""
+
+    def __init__(self, seed=0, epoch=0, sample=0, operation=16, _struct=None):
+        self.struct = _struct if _struct is not None else structs.random()
+        if _struct is None:
+            lib.bzna_random_init(self.struct, seed, epoch, sample, operation)
+
+    def u32(self):
+        return lib.bzna_random_u32(self.struct)
+
+    def random(self):
+        return lib.bzna_random_uniform(self.struct, 0.0, 1.0)
+
+    def uniform(self, low=0.0, high=1.0):
+        return lib.bzna_random_uniform(self.struct, low, high)
+
+    def randrange(self, count):
+        """0 .. count - 1."""
+        return min(int(self.random() * count), count - 1)
+
+    def generator(self):
+        """A numpy Generator seeded by the next four words."""
+        import numpy
+        return numpy.random.Generator(numpy.random.Philox([self.u32() for _ in range(4)]))
+
+
+# ---- transforms -------------------------------------------------------------------------------------------------------------
+
+def _floats(what, values, count):
+    """count finite floats; a number stands for count equal ones."""
+    if hasattr(values, "tolist"):               # an array's
+        values = values.tolist()
+    if not isinstance(values, _abc.Iterable):
+        values = [values] * count
+    flat = []
+    for v in values:                            # or rows of a matrix
+        flat.extend(v if isinstance(v, _abc.Iterable) else [v])
+    if len(flat) != count:
+        raise ValueError("%s: %d numbers, not %d" % (what, len(flat), count))
+    return tuple(float(v) for v in flat)
+
+
+def _pair(what, value, spread):
+    """(lo, hi): two numbers as they are, or what spread makes of one."""
+    pair = tuple(float(v) for v in value) if isinstance(value, _abc.Iterable) else spread(float(value))
+    if len(pair) != 2 or not all(_math.isfinite(v) for v in pair):
+        raise ValueError("%s: %r is neither a number nor two finite ones" % (what, value))
+    return pair
+
+
+def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(0.0, 0.0), flip_h=False, flip_v=False, resize=False,
+                          keep_ratio=False):
+    """The warp that these make together, nine numbers, row-major. Sizes are (width, height); crop: centre offset x, y, width, height."""
+    affine = _new("affine")
+    affine.in_width, affine.in_height = in_size
+    affine.out_width, affine.out_height = out_size
+    if crop is not None:
+        affine.has_crop = 1
+        affine.crop_x, affine.crop_y, affine.crop_width, affine.crop_height = crop
+    affine.degrees = degrees
+    affine.translate_x, affine.translate_y = translate
+    affine.flip_h, affine.flip_v, affine.resize, affine.keep_ratio = bool(flip_h), bool(flip_v), bool(resize), bool(keep_ratio)
+    matrix = (_c.c_double * 9)()
+    _check(lib.bzna_affine_matrix(affine, matrix))
+    return tuple(matrix)
+
+
+class _Ops:
+    """Transforms, by the original's names. Every one can also be called in a callback of one's own: (index, in_size, out_size, rng),
+    sizes being (width, height)."""
+
+    class BiasTransform:
+        """Base of what gives three numbers to subtract from R, G, B."""
+
+    class NormTransform:
+        """Base of what gives three numbers to multiply R, G, B by."""
+
+    class WarpTransform:
+        """Base of what gives a 3x3 matrix from output pixels to input pixels."""
+
+    class OOBTransform:
+        """Base of what gives the colour of what lies outside the picture."""
+
+    class ColorTransform:
+        """Base of what gives the conversion to RGB: 0 BT.601 full range, 1 BT.601, 2 BT.709, 3 BT.2020."""
+
+    class ConstantBiasTransform(BiasTransform):
+        def __init__(self, bias=(0.0, 0.0, 0.0)):
+            self.bias = _floats("bias", bias, 3)
+
+        def __call__(self, index, in_size, out_size, rng):
+            return self.bias
+
+    class ConstantNormTransform(NormTransform):
+        """norm multiplies: the reciprocal of a standard deviation, not the deviation itself (see std= of DataLoader)."""
+
+        def __init__(self, norm=(1.0, 1.0, 1.0)):
+            self.norm = _floats("norm", norm, 3)
+            if 0 in self.norm:
+                raise ValueError("norm: 0 would leave nothing of the picture")
+
+        def __call__(self, index, in_size, out_size, rng):
+            return self.norm
+
+    class ConstantOOBTransform(OOBTransform):
+        def __init__(self, oob=(0.0, 0.0, 0.0)):
+            self.oob = _floats("oob", oob, 3)
+
+        def __call__(self, index, in_size, out_size, rng):
+            return self.oob
+
+    class ConstantColorTransform(ColorTransform):
+        def __init__(self, index=0):
+            self.index = int(index)
+            if not 0 <= self.index <= 3:
+                raise ValueError("index: %d is not 0, 1, 2 or 3" % self.index)
+
+        def __call__(self, index, in_size, out_size, rng):
+            return self.index
+
+    class ConstantWarpTransform(WarpTransform):
+        """One matrix for every sample; by default the identity: the picture's top left corner, unscaled."""
+
+        def __init__(self, warp=(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)):
+            self.warp = _floats("warp", warp, 9)
+
+        def __call__(self, index, in_size, out_size, rng):
+            return self.warp
+
+    class SimilarityTransform(WarpTransform):
+        """A random crop, turned, moved, mirrored and resized.
+
+        scale: of the crop's area, (lo, hi); a number s means between s and 1/s. ratio: of the crop's width to its height, likewise; None: the
+        picture's own. degrees: (lo, hi); a number d means (-d, d). translate: at most these fractions of the output's width and height.
+        flip_h, flip_v: probabilities. resize: scale the crop to the output; scale and ratio force it. keep_ratio: by one factor both
+        ways. random_crop: anywhere, instead of centred."""
+
+        def __init__(self, scale=(1.0, 1.0), ratio=None, degrees=0.0, translate=(0.0, 0.0), flip_h=0.0, flip_v=0.0, resize=False, keep_ratio=False,
+                     random_crop=False):
+            def between(x):
+                return (min(x, 1 / x), max(x, 1 / x)) if x > 0 else (x, x)
+            self.scale = _pair("scale", scale, between)
+            self.ratio = None if ratio is None else tuple(sorted(_pair("ratio", ratio, between)))
+            self.degrees = _pair("degrees", degrees, lambda d: (-abs(d), abs(d)))
+            self.translate = _pair("translate", translate, lambda t: (t, t))
+            self.flip_h, self.flip_v = float(flip_h), float(flip_v)
+            self.resize = bool(resize) or self.scale != (1.0, 1.0) or ratio is not None
+            self.keep_ratio, self.random_crop = bool(keep_ratio), bool(random_crop)
+            for what, values in (("scale", self.scale), ("ratio", self.ratio or (1,))):
+                if min(values) <= 0 or list(values) != sorted(values):
+                    raise ValueError("%s: %r is not two positive numbers, the smaller one first" % (what, values))
+
+        def _configure(self, config):
+            config.warp = WARP_SIMILARITY
+            config.warp_scale[:] = self.scale
+            config.warp_ratio[:] = self.ratio or (0, 0)
+            config.warp_degrees[:] = self.degrees
+            config.warp_translate[:] = self.translate
+            config.warp_resize, config.warp_keep_ratio, config.warp_random_crop = self.resize, self.keep_ratio, self.random_crop
+            config.flip_h, config.flip_v = self.flip_h, self.flip_v
+
+        def _similarity(self):
+            """The same parameters for bzna_warp_similarity, rounded to single precision as a loader's are."""
+            similarity = _new("similarity")
+            config = structs.loader_config()
+            self._configure(config)
+            similarity.scale[:], similarity.ratio[:] = config.warp_scale, config.warp_ratio
+            similarity.degrees[:], similarity.translate[:] = config.warp_degrees, config.warp_translate
+            similarity.flip_h, similarity.flip_v = config.flip_h, config.flip_v
+            similarity.resize, similarity.keep_ratio, similarity.random_crop = self.resize, self.keep_ratio, self.random_crop
+            return similarity
+
+        def __call__(self, index, in_size, out_size, rng):
+            matrix = (_c.c_double * 9)()
+            _check(lib.bzna_warp_similarity(rng.struct, self._similarity(), *in_size, *out_size, matrix))
+            return tuple(matrix)
+
+    class RandomResizedCrop(SimilarityTransform):
+        def __init__(self, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)):
+            _Ops.SimilarityTransform.__init__(self, scale=scale, ratio=ratio, resize=True, random_crop=True)
+
+        def _configure(self, config):
+            super()._configure(config)
+            config.warp = WARP_RANDOM_RESIZED_CROP
+            config.warp_degrees[:] = config.warp_translate[:] = (0, 0)
+            config.warp_resize = config.warp_keep_ratio = config.warp_random_crop = 0
+            if self.scale == (0.08, 1.0):       # the library's own default is in double precision
+                config.warp_scale[:] = (0, 0)
+            if self.ratio == (3 / 4, 4 / 3):
+                config.warp_ratio[:] = (0, 0)
+
+        def _similarity(self):
+            similarity = _new("similarity")
+            lib.bzna_similarity_random_resized_crop(similarity, _c.sizeof(similarity))
+            if self.scale != (0.08, 1.0):
+                similarity.scale[:] = (_c.c_float * 2)(*self.scale)
+            if self.ratio != (3 / 4, 4 / 3):
+                similarity.ratio[:] = (_c.c_float * 2)(*self.ratio)
+            return similarity
+
+    class CenterResizedCrop(SimilarityTransform):
+        """scale: of the edges; 224/256 resizes the short edge to 256 and takes the middle 224 x 224."""
+
+        def __init__(self, scale=1.0, keep_ratio=True):
+            self.edge_scale = float(scale)
+            _Ops.SimilarityTransform.__init__(self, scale=(scale ** 2, scale ** 2), resize=True, keep_ratio=keep_ratio)
+
+        def _configure(self, config):
+            super()._configure(config)
+            if self.keep_ratio:
+                config.warp = WARP_CENTER_RESIZED_CROP
+                config.warp_scale[:] = (self.edge_scale, 0)
+                config.warp_degrees[:] = config.warp_translate[:] = (0, 0)
+                config.warp_resize = config.warp_keep_ratio = 0
+
+        def _similarity(self):
+            if not self.keep_ratio:
+                return super()._similarity()
+            similarity = _new("similarity")
+            lib.bzna_similarity_center_resized_crop(similarity, _c.sizeof(similarity), _c.c_float(self.edge_scale).value)
+            return similarity
+
+    compute_affine_matrix = staticmethod(compute_affine_matrix)
+
+
+def _make_ops():
+    """ops as a module, so that both `benzina.ops` and `from benzina import ops` feel like one."""
+    module = _types.ModuleType(__name__ + ".ops", _Ops.__doc__)
+    for name, value in vars(_Ops).items():
+        if isinstance(value, type):
+            value.__module__, value.__qualname__ = module.__name__, name
+        if not name.startswith("__"):
+            setattr(module, name, getattr(_Ops, name))
+    _sys.modules[module.__name__] = module
+    return module
+
+
+ops = _make_ops()
+
+
+class _Hooks:
+    """What a loader's transform callback does to a sample: each of these (index, in_size, out_size, rng), or None."""
+
+    def __init__(self):
+        self.warp = self.bias = self.norm = self.oob = self.color = None
+        self.whole = None                       # (sample_info, rng, transform), last of all
+        self.failure = None
+
+    def needed(self):
+        return any((self.warp, self.bias, self.norm, self.oob, self.color, self.whole))
+
+    def apply(self, info, rng, transform):
+        about = (info.index, (info.width, info.height), (info.out_width, info.out_height), rng)
+        if self.warp:
+            transform.homography[:] = _floats("warp_transform", self.warp(*about), 9)
+        if self.bias:
+            transform.bias[:] = _floats("bias_transform", self.bias(*about), 3)
+        if self.norm:
+            transform.scale[:] = _floats("norm_transform", self.norm(*about), 3)
+        if self.oob:
+            transform.fill[:] = _floats("oob_transform", self.oob(*about), 3)
+        if self.color:
+            transform.matrix = int(_floats("color_transform", self.color(*about), 1)[0]) + 1
+        if self.whole:
+            self.whole(info, rng, transform)
+
+
+@_types_by_name["transform_fn"]
+def _transform_thunk(user, info, random, transform):
+    hooks = _registry.get(user)
+    if hooks is None:
+        return Status.E_CALLBACK.value
+    try:
+        hooks.apply(structs.sample_info.from_address(info), Random(_struct=structs.random.from_address(random)),
+                    structs.transform.from_address(transform))
+        return 0
+    except BaseException as exception:
+        hooks.failure = exception
+        return Status.E_CALLBACK.value
+
+
+# ---- batches ----------------------------------------------------------------------------------------------------------------
+
+class _DLTensor(_c.Structure):
+    _fields_ = [("data", _c.c_void_p), ("device_type", _c.c_int32), ("device_id", _c.c_int32), ("dimensions", _c.c_int32),
+                ("code", _c.c_uint8), ("bits", _c.c_uint8), ("lanes", _c.c_uint16), ("shape", _c.POINTER(_c.c_int64)),
+                ("strides", _c.POINTER(_c.c_int64)), ("byte_offset", _c.c_uint64)]
+
+
+class _DLManagedTensor(_c.Structure):
+    _fields_ = [("tensor", _DLTensor), ("manager", _c.c_void_p), ("deleter", _c.c_void_p)]
+
+
+_DL_CPU, _DL_CUDA = 1, 2
+_DL_CODES = {0: "i", 1: "u", 2: "f"}
+_DTYPES = {"f4": "float32", "i4": "int32", "i8": "int64", "u8": "uint64"}
+_FORMATS = {"f4": "f", "i4": "i", "i8": "q", "u8": "Q"}                 # as in struct and memoryview
+
+# Prototypes of our own: ctypes.pythonapi is shared with everybody else in the process.
+_capsule_new = _c.PYFUNCTYPE(_c.py_object, _c.c_void_p, _c.c_void_p, _c.c_void_p)(("PyCapsule_New", _c.pythonapi))
+_capsule_is = _c.PYFUNCTYPE(_c.c_int, _c.c_void_p, _c.c_void_p)(("PyCapsule_IsValid", _c.pythonapi))
+_capsule_pointer = _c.PYFUNCTYPE(_c.c_void_p, _c.c_void_p, _c.c_void_p)(("PyCapsule_GetPointer", _c.pythonapi))
+_capsule_name = _c.create_string_buffer(b"dltensor")                    # capsules point to it for ever
+_delete_fn = _c.CFUNCTYPE(None, _c.c_void_p)
+
+
+def _delete_managed(address, process=None):
+    if process is None or process == _os.getpid():
+        _delete_fn(_DLManagedTensor.from_address(address).deleter)(address)
+
+
+@_c.CFUNCTYPE(None, _c.c_void_p)
+def _capsule_destructor(capsule, is_named=_capsule_is, pointer=_capsule_pointer, name=_c.addressof(_capsule_name), delete=_delete_managed):
+    # A number, not an object: the capsule has no references left, and must not get one. Whoever took the tensor has renamed the
+    # capsule. C code that failed may drop the capsule with its exception set; the first call then raises that one: it is said once more
+    # on stderr, and the tensor is given back all the same.
+    pending = None
+    try:
+        ours = is_named(capsule, name)
+    except BaseException as exception:
+        pending, ours = exception, is_named(capsule, name)
+    if ours:
+        delete(pointer(capsule, name))
+    if pending is not None:
+        raise pending
+
+
+def _export(batch, number):
+    """The address of a DLManagedTensor, which keeps the batch on loan until its deleter has run."""
+    tensor, err = _c.c_void_p(), _new("error")
+    _check(lib.bzna_batch_to_dlpack(batch, number, tensor, err), err)
+    return tensor.value
+
+
+class Field:
+    """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and all views keep the batch's memory."""
+
+    def __init__(self, batch, number):
+        self._batch, self._number = batch, number
+        address = _export(batch.handle, number)
+        self._managed = _DLManagedTensor.from_address(address)
+        _weakref.finalize(self, _delete_managed, address, _os.getpid()).atexit = False
+        tensor = self._managed.tensor
+        self.shape = tuple(tensor.shape[:tensor.dimensions])
+        self._kind = _DL_CODES[tensor.code] + str(tensor.bits // 8)
+        self.dtype = _DTYPES[self._kind]
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        return "<benzina.Field %s %s>" % ("x".join(map(str, self.shape)), self.dtype)
+
+    @property
+    def address(self):
+        return self._managed.tensor.data + self._managed.tensor.byte_offset
+
+    @property
+    def nbytes(self):
+        return _math.prod(self.shape) * self._managed.tensor.bits // 8
+
+    @property
+    def on_host(self):
+        return self._managed.tensor.device_type == _DL_CPU
+
+    def __dlpack_device__(self):
+        return (self._managed.tensor.device_type, self._managed.tensor.device_id)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy:
+            raise BufferError("a batch is exported in place, never copied")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError("the batch lies on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
+        address = _export(self._batch.handle, self._number)
+        try:
+            return _capsule_new(address, _c.addressof(_capsule_name), _c.cast(_capsule_destructor, _c.c_void_p))
+        except BaseException:
+            _delete_managed(address)
+            raise
+
+    @property
+    def __array_interface__(self):
+        if not self.on_host:
+            raise AttributeError("the batch lies on a device")
+        return {"version": 3, "shape": self.shape, "typestr": ("<" if _sys.byteorder == "little" else ">") + self._kind,
+                "data": (self.address, False)}
+
+    @property
+    def __cuda_array_interface__(self):
+        if self._managed.tensor.device_type != _DL_CUDA:
+            raise AttributeError("the batch lies in host memory")
+        return {"version": 3, "shape": self.shape, "typestr": "<" + self._kind, "data": (self.address, False), "strides": None,
+                "stream": self._batch.info.stream or 1}
+
+    def memoryview(self):
+        """The elements as a memoryview: nothing but Python is needed. An empty batch's has one dimension."""
+        if not self.on_host:
+            raise BufferError("the batch lies on a device")
+        memory = (_c.c_char * self.nbytes).from_address(self.address)
+        memory.field = self                     # views keep memory, memory keeps this
+        view = memoryview(memory).cast("B")
+        return view.cast(_FORMATS[self._kind], self.shape) if self.nbytes else view.cast(_FORMATS[self._kind])
+
+    def numpy(self):
+        import numpy
+        return numpy.asarray(self)
+
+    def torch(self):
+        import torch
+        return torch.from_dlpack(self)
+
+
+class Batch:
+    """One batch on loan. images, targets, indices, status: Fields. count: real samples, the rest is padding; failed of them hold the
+    out-of-bounds colour, and errors() says why. release() gives it back at once, else the collector does; views stay valid."""
+
+    def __init__(self, handle):
+        self._handle = handle
+        self.info = _new("batch_info")
+        self._release = _owned(self, lib.bzna_batch_release, handle)
+        self._release.atexit = False            # views may live on in what Python does not collect
+        _check(lib.bzna_batch_describe(handle, self.info, _c.sizeof(self.info)))
+        for name in ("count", "failed", "replaced", "epoch", "position"):
+            setattr(self, name, getattr(self.info, name))
+        self.number, self.last_of_epoch = self.info.batch, bool(self.info.last_of_epoch)
+        self.shape = tuple(self.info.shape)
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise Error(Status.E_STATE, "the batch was released")
+        return self._handle
+
+    images = property(lambda self: Field(self, 0), doc="N x 3 x H x W float32")
+    targets = property(lambda self: Field(self, 1), doc="N int64, -1: none")
+    indices = property(lambda self: Field(self, 2), doc="N uint64: of the samples in the dataset")
+    status = property(lambda self: Field(self, 3), doc="N int32: 0, or a Status below 0")
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __dlpack__(self, **options):
+        return self.images.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return (_DL_CPU, 0) if self.info.device < 0 else (_DL_CUDA, self.info.device)
+
+    def errors(self):
+        """{slot: Error} of the samples that failed."""
+        result = {}
+        for slot in range(len(self)):
+            err = _new("error")
+            status = lib.bzna_batch_error(self.handle, slot, err)
+            if status < 0:
+                result[slot] = _error_of(status, err)
+        return result
+
+    def release(self):
+        self._handle = None
+        self._release()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+
+# ---- loaders ----------------------------------------------------------------------------------------------------------------
+
+Distributed = _collections.namedtuple("Distributed", "rank world_size local_rank")
+
+
+def distributed_from_env(environ=None):
+    """(rank, world_size, local_rank) as torchrun (RANK, WORLD_SIZE, LOCAL_RANK) or Slurm (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID) say,
+    in this order; (0, 1, 0) where neither does."""
+    environ = _os.environ if environ is None else environ
+    for rank, world, local in (("RANK", "WORLD_SIZE", "LOCAL_RANK"), ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")):
+        if rank in environ and world in environ:
+            try:
+                found = Distributed(int(environ[rank]), int(environ[world]), int(environ.get(local, 0)))
+            except ValueError:
+                raise ValueError("%s, %s, %s: not numbers" % (rank, world, local)) from None
+            if not 0 <= found.rank < found.world_size or found.local_rank < 0:
+                raise ValueError("%s=%d of %s=%d" % (rank, found.rank, world, found.world_size))
+            return found
+    return Distributed(0, 1, 0)
+
+
+_CHOICES = {
+    "last_batch": {"partial": LAST_PARTIAL, "drop": LAST_DROP, "pad": LAST_PAD},
+    "on_error": {"fill": ON_ERROR_FILL, "replace": ON_ERROR_REPLACE, "stop": ON_ERROR_STOP},
+    "weighting": {None: WEIGHTING_NONE, "replace": WEIGHTING_REPLACE, "once": WEIGHTING_ONCE},
+    "warp_law": {"benzina": 0, "torchvision": 1},
+}
+_PLAIN = {"first_epoch", "reader_threads", "read_ahead", "decoder", "track", "fill_space", "matrix", "filter", "epoch_samples", "weights_by_part",
+          "read_retries", "read_backoff_ns", "read_memory_bytes"}
+
+
+def _choice(name, value):
+    try:
+        return _CHOICES[name][value]
+    except (KeyError, TypeError):
+        raise ValueError("%s: %r is none of %s" % (name, value, ", ".join(repr(k) for k in _CHOICES[name]))) from None
+
+
+def _installed(name):
+    try:
+        return __import__(name)
+    except (ImportError, OSError):              # OSError: it is there, and what it needs is not
+        return None
+
+
+_READERS = {
+    "torch": Field.torch, "numpy": Field.numpy, "field": lambda field: field,
+    "memoryview": Field.memoryview,
+}
+
+
+class DataLoader:
+    """Batches of a dataset. Every `for` goes through one epoch, the first through first_epoch, the next one through the one after it.
+
+    dataset          a Dataset, or what makes one; or None with path=
+    shape            (height, width) of the pictures that come out, or one number for both
+    shuffle, seed    the order and the random warps of epoch e follow from (seed, e). None: another seed in every run
+    drop_last        no partial last batch; last_batch="pad" fills it from the epoch's start instead (Batch.count says what is real)
+    epochs           how many there are; None: no end, and the first batches of the next epoch are decoded while this one is used up
+    multibuffering   batches being filled, ready or in use
+    timeout          seconds to wait for a batch at most, Error(AGAIN) after that; 0: no limit
+    mean, std        y = (x - mean) / std, x in 0..255
+    bias_transform, norm_transform
+                     y = (x - bias) * norm: three numbers, one, an ops.Constant..., or a callable
+    warp_transform   one of ops, nine numbers, or a callable (index, in_size, out_size, rng) -> 3x3 from output to input pixels, sizes being
+                     (width, height) and rng a Random
+    oob_transform, color_transform
+                     the colour outside the picture, and the conversion to RGB (see ops.ColorTransform; None: what the file says)
+    transform        a callable (sample_info, rng, structs.transform) that may change all of it
+    rank, world_size this process's share (see distributed_from_env). Every rank gets as many batches; the last may be empty on some, unless
+                     drop_last or last_batch="pad"
+    indices          the samples of an epoch, instead of all; weights: how likely each is, with weighting="replace" or "once"
+    on_error         "fill": the slot of a sample that fails holds the colour outside, and a warning tells; "replace"; "stop"
+    output           "torch", "numpy", "field", "memoryview"; None: the first of torch, numpy, field that is there
+    copy             True: tensors or arrays of their own, which may be kept in any number
+
+    Further settings of bzna_loader_config by their names: track, decoder, reader_threads, read_ahead, read_retries, matrix, fill_space, ...
+    """
+
+    def __init__(self, dataset, shape, path=None, batch_size=1, shuffle=False, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None,
+                 bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
+                 mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
+                 last_batch=None, on_error="fill", output=None, copy=False, **settings):
+        _dispose_put_off()
+        if (dataset is None) == (path is None):
+            raise ValueError("dataset, path: give one of the two")
+        if not isinstance(dataset, Dataset):
+            dataset = Dataset(path if dataset is None else dataset, context=None if device is None else Context(device))
+        elif device is not None:
+            raise ValueError("device: it is the dataset's, Dataset(path, context=Context(device))")
+        height, width = (shape, shape) if isinstance(shape, int) else shape
+        if seed is None:
+            if world_size != 1:
+                raise ValueError("seed: all ranks need the same one")
+            seed = _random.SystemRandom().getrandbits(63)
+        if drop_last and last_batch not in (None, "drop"):
+            raise ValueError("drop_last, last_batch: they contradict each other")
+        if (mean is not None or std is not None) and (bias_transform is not None or norm_transform is not None):
+            raise ValueError("mean, std, bias_transform, norm_transform: give (mean, std), which divides, or (bias, norm), which multiplies")
+        if output not in (None, *_READERS):
+            raise ValueError("output: %r is none of %s" % (output, ", ".join(map(repr, _READERS))))
+        if epochs is not None and epochs < 1:
+            raise ValueError("epochs: %r" % (epochs,))
+        unknown = set(settings) - _PLAIN - set(_CHOICES)
+        if unknown:
+            raise TypeError("DataLoader has no argument %s" % ", ".join(sorted(unknown)))
+
+        config = structs.loader_config()
+        lib.bzna_loader_config_init(config, _c.sizeof(config))
+        for name, value in settings.items():
+            setattr(config, name, _choice(name, value) if name in _CHOICES else value.encode() if isinstance(value, str) else value)
+        config.width, config.height, config.batch_size = width, height, batch_size
+        config.order = ORDER_SHUFFLE if shuffle else ORDER_SEQUENTIAL
+        config.last_batch = LAST_DROP if drop_last else _choice("last_batch", last_batch or "partial")
+        config.seed, config.epochs = seed, EPOCHS_ENDLESS if epochs is None else epochs
+        config.rank, config.world_size = rank, world_size
+        config.threads, config.batches_in_flight = num_threads, multibuffering
+        config.on_error, config.weighting = _choice("on_error", on_error), _choice("weighting", weighting)
+        kept = self._set_samples(config, indices, weights)
+        if mean is not None:
+            config.mean[:] = _floats("mean", mean, 3)
+        if std is not None:
+            config.std[:] = _floats("std", std, 3)
+            if 0 in config.std[:]:
+                raise ValueError("std: 0 divides nothing")
+        hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
+
+        handle, err, key = _c.c_void_p(), _new("error"), None
+        if hooks.needed():
+            key = _register(hooks)
+            config.transform, config.transform_user = _transform_thunk, key
+        status = lib.bzna_loader_open(dataset._context.handle, dataset.handle, config, handle, err)
+        del kept                                # the library has copied it
+        if status < 0:
+            _registry.pop(key, None)
+        _check(status, err)
+        self.dataset, self.batch_size, self.shape, self.seed = dataset, batch_size, (height, width), seed
+        self.rank, self.world_size, self.drop_last, self.copy, self.output = rank, world_size, bool(drop_last), bool(copy), output
+        self.timeout = timeout
+        self._hooks, self._handle, self._on_error = hooks, handle.value, on_error
+        self._close = _owned(self, lib.bzna_loader_close, handle.value, key)
+        self._epoch = config.first_epoch        # of the next batch
+        self._inside = False                    # some of that epoch is delivered,
+        self._resumed = False                   # or was, before the state was saved that this loader goes on from
+        self._held = None                       # a batch of a later epoch, and the state before it
+        self._moves = 0                         # so that an iterator sees that the loader went elsewhere
+        self._iterator = None
+
+    @staticmethod
+    def _set_samples(config, indices, weights):
+        kept = []
+        for name, values, code in (("indices", indices, "Q"), ("weights", weights, "d")):
+            if values is None:
+                continue
+            values = _array.array(code, (int(v) if code == "Q" else float(v) for v in values))
+            kept.append(values)
+            setattr(config, name, values.buffer_info()[0])
+            setattr(config, "index_count" if name == "indices" else "weight_count", len(values))
+            if not values:
+                raise ValueError("%s: there are none" % name)
+        return kept
+
+    @staticmethod
+    def _set_transforms(config, warp, bias, norm, oob, color, whole):
+        """Constants and the known warps go to the library; what is left is called."""
+        hooks = _Hooks()
+        hooks.whole = whole
+        if type(warp) in (ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop):
+            warp._configure(config)
+        elif warp is not None:
+            hooks.warp = warp if callable(warp) else ops.ConstantWarpTransform(warp)
+        for name, given, kind, field, attribute in (("bias", bias, ops.ConstantBiasTransform, "bias", "bias"),
+                                                    ("norm", norm, ops.ConstantNormTransform, "scale", "norm"),
+                                                    ("oob", oob, ops.ConstantOOBTransform, "fill", "oob")):
+            if given is None:
+                continue
+            if not callable(given):
+                given = kind(given)
+            if type(given) is kind:
+                getattr(config, field)[:] = getattr(given, attribute)
+            else:
+                setattr(hooks, name, given)
+        if color is not None and not callable(color):
+            color = ops.ConstantColorTransform(color)
+        if type(color) is ops.ConstantColorTransform:
+            config.matrix = color.index + 1
+        else:
+            hooks.color = color
+        return hooks
+
+    # -- one epoch after the other
+
+    def __len__(self):
+        """Batches of a whole epoch."""
+        return self.info.batches_per_epoch
+
+    def __iter__(self):
+        """(images, targets) of one epoch."""
+        if self.output is None:                 # found out now: what an import leaves behind must not hold a batch
+            self.output = "torch" if _installed("torch") else "numpy" if _installed("numpy") else "field"
+        if self.copy and self.output not in ("torch", "numpy"):
+            raise ValueError("copy: there is neither torch nor numpy to copy with, or output says otherwise")
+        return _Epoch(self, self._pair)
+
+    def batches(self):
+        """The Batches of one epoch, with indices, states and errors."""
+        return _Epoch(self, lambda batch: batch)
+
+    def _pair(self, batch):
+        if batch.failed:
+            slot, error = next(iter(batch.errors().items()))
+            reason = ": %r" % self._hooks.failure if error.status == Status.E_CALLBACK and self._hooks.failure else ""
+            _warnings.warn("%d of %d samples failed; slot %d: %s%s" % (batch.failed, batch.count, slot, error, reason), RuntimeWarning, stacklevel=3)
+        read = _READERS[self.output]
+        pair = read(batch.images), read(batch.targets)
+        if self.copy:
+            pair = tuple(x.clone() if self.output == "torch" else x.copy() for x in pair)
+        return pair
+
+    @property
+    def epoch(self):
+        """Of the next batch."""
+        return self._epoch
+
+    def set_epoch(self, epoch):
+        """Goes to the start of an epoch, unless the loader stands there, or inside it after load_state_dict."""
+        if epoch == self._epoch and (self._resumed or not self._inside):
+            return
+        self._forget()
+        self._reset(epoch)
+
+    def _reset(self, epoch):
+        err = _new("error")
+        _check(lib.bzna_loader_reset(self.handle, epoch, err), err)
+        self._epoch, self._inside, self._resumed = epoch, False, False
+
+    def _forget(self):
+        """What iterators there are are over."""
+        self._moves += 1
+        self._iterator = self._held = None
+
+    def state_dict(self):
+        """Where the run stands, behind the last batch that came out: 64 bytes, to be kept beside the model's checkpoint."""
+        return {"state": self._held[1] if self._held else self._save()}
+
+    def _save(self):
+        state = structs.loader_state()
+        _check(lib.bzna_loader_save(self.handle, state, _c.sizeof(state)))
+        return bytes(state)
+
+    def load_state_dict(self, state_dict):
+        """Goes on from a state, whatever the batch size, threads and world size were. The `for` that follows ends with its epoch."""
+        data = state_dict["state"] if isinstance(state_dict, dict) else state_dict
+        state, err = structs.loader_state(), _new("error")
+        if len(data) != _c.sizeof(state):
+            raise ValueError("state: %d bytes, not %d" % (len(data), _c.sizeof(state)))
+        _c.memmove(_c.addressof(state), bytes(data), len(data))
+        _check(lib.bzna_loader_restore(self.handle, state, err), err)
+        self._forget()
+        self.seed, self._epoch = state.seed, state.epoch
+        self._inside = self._resumed = state.position > 0
+
+    def _next(self):
+        """The next Batch, or None behind the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
+        _dispose_put_off()
+        handle, err, end = _c.c_void_p(), _new("error"), _time.monotonic() + self.timeout if self.timeout else None
+        while True:
+            step = 0.1 if end is None else max(0.0, min(0.1, end - _time.monotonic()))
+            status = lib.bzna_loader_next(self.handle, int(step * 1e9), handle, err)
+            if status == Status.AGAIN:
+                if end is not None and _time.monotonic() >= end:
+                    raise Error(Status.AGAIN, "no batch within %g s" % self.timeout)
+                continue
+            _check(status, err, self.last_exception if status < 0 else None)
+            return Batch(handle.value) if status == Status.OK else None
+
+    # -- about it
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise Error(Status.E_STATE, "the loader is closed")
+        return self._handle
+
+    @property
+    def info(self):
+        """A structs.loader_info."""
+        info = _new("loader_info")
+        _check(lib.bzna_loader_describe(self.handle, info, _c.sizeof(info)))
+        return info
+
+    @property
+    def statistics(self):
+        """A structs.loader_stats."""
+        stats = _new("loader_stats")
+        _check(lib.bzna_loader_statistics(self.handle, stats, _c.sizeof(stats)))
+        return stats
+
+    @property
+    def last_exception(self):
+        """The last exception that a transform or the dataset's source raised, on whatever thread."""
+        return self._hooks.failure or self.dataset.last_exception
+
+    def close(self):
+        """Ends the threads. Batches that are out stay valid."""
+        self._forget()
+        self._handle = None
+        self._close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class _Epoch:
+    """One way through an epoch."""
+
+    def __init__(self, loader, read):
+        current = loader._iterator() if loader._iterator else None
+        if current is not None and not current._over:
+            raise Error(Status.E_STATE, "this loader is being iterated: end that first, by its close(), or by set_epoch of the loader")
+        if loader._inside and not loader._resumed:      # the last one was broken off
+            loader._reset(loader._epoch + 1)
+            loader._held = None
+        loader._resumed = False
+        self._loader, self._read, self._moves, self._over = loader, read, loader._moves, False
+        loader._iterator = _weakref.ref(self)
+
+    def __iter__(self):
+        return self
+
+    def close(self):
+        """Ends it; what is left of the epoch is left out."""
+        self._over = True
+
+    def __next__(self):
+        loader = self._loader
+        if self._over:
+            raise StopIteration
+        if self._moves != loader._moves:
+            self._over = True
+            raise Error(Status.E_STATE, "the loader went elsewhere while it was iterated")
+        if loader._held:
+            batch, loader._held = loader._held[0], None
+        else:
+            before = loader._save()
+            batch = loader._next()
+            if batch is not None and batch.epoch != loader._epoch:
+                loader._held, loader._epoch, loader._inside = (batch, before), batch.epoch, False
+                batch = None
+        if batch is None:
+            self._over, loader._inside = True, False
+            raise StopIteration
+        loader._inside = not batch.last_of_epoch
+        if batch.last_of_epoch:
+            self._over = True
+            loader._epoch += 1
+        return self._read(batch)

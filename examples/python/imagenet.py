@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""imagenet.py - trains a classifier on an archive of pictures, and goes on where it was interrupted
+
+    python3 imagenet.py train.bzna --val val.bzna --arch resnet18 --batch-size 256         torch and torchvision
+    python3 imagenet.py small.bzna --arch linear --epochs 2 --batch-size 4                 numpy is enough
+
+Without --val, validation takes the archive's validation split where it has one, else every tenth picture. Under torchrun or srun every
+process takes its share. --checkpoint FILE is written after each epoch, and every --save-every batches; --resume FILE goes on from there,
+in the middle of an epoch too, with the batches that were still to come.
+"""
+import argparse
+import os
+import pickle
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import benzina  # noqa: E402
+from benzina import ops  # noqa: E402
+
+# ImageNet's, on the 0..255 that pictures are decoded to. std divides; whoever has a factor instead gives norm_transform, which multiplies.
+MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
+STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
+
+
+class LinearModel:
+    """Softmax regression on the pictures averaged down to 14x14: numpy alone, and it learns."""
+
+    def __init__(self, classes, args):
+        try:
+            import numpy
+        except ImportError:
+            sys.exit("imagenet.py: the linear model needs numpy")
+        self.np = numpy
+        self.momentum, self.weight_decay = args.momentum, args.weight_decay
+        self.weights = numpy.zeros((3 * 14 * 14 + 1, classes), numpy.float32)
+        self.velocity = numpy.zeros_like(self.weights)
+
+    def _scores(self, images):
+        n, channels, height, width = images.shape
+        pooled = images[:, :, :height // 14 * 14, :width // 14 * 14].reshape(n, channels, 14, height // 14, 14, width // 14).mean((3, 5))
+        features = self.np.concatenate([pooled.reshape(n, -1), self.np.ones((n, 1), self.np.float32)], 1)
+        return features, features @ self.weights
+
+    def _loss(self, scores, targets):
+        shifted = scores - scores.max(1, keepdims=True)
+        log_p = shifted - self.np.log(self.np.exp(shifted).sum(1, keepdims=True))
+        return log_p, float(-log_p[self.np.arange(len(targets)), targets].mean())
+
+    def step(self, images, targets, lr):
+        """Learns from a batch; its loss, and the classes from the likeliest on."""
+        features, scores = self._scores(images)
+        log_p, loss = self._loss(scores, targets)
+        slope = self.np.exp(log_p)
+        slope[self.np.arange(len(targets)), targets] -= 1
+        self.velocity = self.momentum * self.velocity + features.T @ slope / len(targets) + self.weight_decay * self.weights
+        self.weights -= lr * self.velocity
+        return loss, self.np.argsort(-scores, 1)
+
+    def judge(self, images, targets):
+        _, scores = self._scores(images)
+        return self._loss(scores, targets)[1], self.np.argsort(-scores, 1)
+
+    def state_dict(self):
+        return {"weights": self.weights, "velocity": self.velocity}
+
+    def load_state_dict(self, state):
+        self.weights, self.velocity = state["weights"], state["velocity"]
+
+
+class TorchModel:
+    """A network of torchvision's."""
+
+    def __init__(self, classes, args, where):
+        import torch
+        import torchvision
+        self.torch = torch
+        self.device = torch.device("cuda", where.local_rank) if torch.cuda.is_available() else torch.device("cpu")
+        if args.seed is not None:
+            torch.manual_seed(args.seed)
+        self.net = getattr(torchvision.models, args.arch)(num_classes=classes).to(self.device)
+        if where.world_size > 1:
+            torch.distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo", rank=where.rank, world_size=where.world_size)
+            self.net = torch.nn.parallel.DistributedDataParallel(self.net, [where.local_rank] if self.device.type == "cuda" else None)
+        self.criterion = torch.nn.CrossEntropyLoss()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), args.lr, momentum=args.momentum, weight_decay=args.weight_decay)
+
+    def _ranked(self, output):
+        return output.detach().argsort(1, descending=True).cpu()
+
+    def step(self, images, targets, lr):
+        self.net.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        output = self.net(images.to(self.device, non_blocking=True))
+        loss = self.criterion(output, targets.to(self.device, non_blocking=True))
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.item(), self._ranked(output)
+
+    def judge(self, images, targets):
+        self.net.eval()
+        with self.torch.no_grad():
+            output = self.net(images.to(self.device))
+            return self.criterion(output, targets.to(self.device)).item(), self._ranked(output)
+
+    def state_dict(self):
+        return {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state):
+        self.net.load_state_dict(state["net"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+class Meter:
+    """Means over samples: loss, and how often the class was the likeliest, or among the five likeliest."""
+
+    def __init__(self):
+        self.count = self.loss = self.top1 = self.top5 = 0
+
+    def add(self, loss, ranked, targets):
+        hits = ranked == targets.reshape(-1, 1)
+        self.count += len(targets)
+        self.loss += loss * len(targets)
+        self.top1 += int(hits[:, :1].sum())
+        self.top5 += int(hits[:, :5].sum())
+
+    def __str__(self):
+        n = max(self.count, 1)
+        return "loss %.4f  acc@1 %.2f  acc@5 %.2f" % (self.loss / n, 100 * self.top1 / n, 100 * self.top5 / n)
+
+
+def labelled(images, targets):
+    """Without the samples that have no target."""
+    known = targets >= 0
+    return (images, targets) if known.all() else (images[known], targets[known])
+
+
+def train(loader, model, epoch, lr, args, save):
+    meter, start, seen, waited = Meter(), time.time(), 0, 0.0
+    begin = time.time()
+    for i, (images, targets) in enumerate(loader):
+        waited += time.time() - begin
+        seen += len(images)
+        images, targets = labelled(images, targets)
+        if len(targets):
+            loss, ranked = model.step(images, targets, lr)
+            meter.add(loss, ranked, targets)
+        if i % args.print_freq == 0:
+            print("epoch %d  batch %d/%d  %s  %.0f images/s, %.0f%% of the time waiting" %
+                  (epoch, i + 1, len(loader), meter, seen / (time.time() - start), 100 * waited / (time.time() - start)))
+        if args.save_every and (i + 1) % args.save_every == 0:
+            save()
+        if args.stop_after and i + 1 == args.stop_after:
+            sys.exit("stopped after %d batches, as asked" % args.stop_after)
+        begin = time.time()
+    return meter
+
+
+def validate(loader, model):
+    meter = Meter()
+    for images, targets in loader:
+        images, targets = labelled(images, targets)
+        if len(targets):
+            meter.add(*model.judge(images, targets), targets)
+    return meter
+
+
+def open_data(args):
+    """(dataset, indices or None) for training and for validation."""
+    if args.val:
+        return (benzina.Dataset(args.data), None), (benzina.Dataset(args.val), None)
+    try:
+        return (benzina.Dataset(args.data, split="train"), None), (benzina.Dataset(args.data, split="validation"), None)
+    except benzina.Error as error:
+        if error.status != benzina.Status.E_NOT_FOUND or not os.path.exists(args.data):
+            raise
+    whole = benzina.Dataset(args.data)
+    return (whole, [i for i in range(len(whole)) if i % 10 or len(whole) == 1]), (whole, range(0, len(whole), 10))
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data", help="archive of the training pictures")
+    parser.add_argument("--val", help="archive of the validation pictures")
+    parser.add_argument("-a", "--arch", default="resnet18", help="a model of torchvision, or linear (default: resnet18, or linear without torchvision)")
+    parser.add_argument("--epochs", default=90, type=int)
+    parser.add_argument("-b", "--batch-size", default=256, type=int, help="of each process (default: 256)")
+    parser.add_argument("--size", default=224, type=int, help="edge of the pictures (default: 224)")
+    parser.add_argument("--lr", default=None, type=float, help="initial learning rate (default: 0.1; 0.0005 for linear)")
+    parser.add_argument("--momentum", default=0.9, type=float)
+    parser.add_argument("--wd", "--weight-decay", default=1e-4, type=float, dest="weight_decay")
+    parser.add_argument("--threads", default=0, type=int, help="decoder threads (default: one a processor)")
+    parser.add_argument("-p", "--print-freq", default=10, type=int)
+    parser.add_argument("--seed", default=1234, type=int)
+    parser.add_argument("-e", "--evaluate", action="store_true", help="only validate")
+    parser.add_argument("--resume", help="checkpoint to go on from")
+    parser.add_argument("--checkpoint", help="where to write checkpoints")
+    parser.add_argument("--save-every", default=0, type=int, metavar="BATCHES")
+    parser.add_argument("--stop-after", default=0, type=int, metavar="BATCHES", help="end in the middle of the first epoch, to try --resume")
+    args = parser.parse_args(argv)
+    if args.arch != "linear":
+        try:
+            import torchvision  # noqa: F401
+        except (ImportError, OSError):
+            print("torchvision is not there: training the linear model")
+            args.arch = "linear"
+    if args.lr is None:
+        args.lr = 0.0005 if args.arch == "linear" else 0.1
+    return args
+
+
+def main(argv=None):
+    args = parse(argv)
+    where = benzina.distributed_from_env()
+    if args.arch == "linear" and where.world_size > 1:
+        sys.exit("the linear model trains in one process")
+    (train_data, train_indices), (val_data, val_indices) = open_data(args)
+    classes = 1 + max(max(train_data.targets), max(val_data.targets))
+    if classes < 1:
+        sys.exit("%s: its pictures have no targets" % args.data)
+    print("%d pictures to train on, %d to validate on, %d classes, %s" % (len(train_indices or train_data), len(val_indices or val_data), classes, args.arch))
+
+    common = dict(shape=(args.size, args.size), batch_size=args.batch_size, seed=args.seed, mean=MEAN, std=STD, num_threads=args.threads,
+                  output="numpy" if args.arch == "linear" else "torch")
+    train_loader = benzina.DataLoader(train_data, indices=train_indices, shuffle=True, epochs=args.epochs, rank=where.rank,
+                                      world_size=where.world_size, last_batch="pad", warp_transform=ops.SimilarityTransform(
+                                          scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, random_crop=True), **common)
+    val_loader = benzina.DataLoader(val_data, indices=val_indices, warp_transform=ops.CenterResizedCrop(224 / 256), **common)
+    model = LinearModel(classes, args) if args.arch == "linear" else TorchModel(classes, args, where)
+
+    best = 0.0
+    if args.resume:
+        with open(args.resume, "rb") as file:   # a checkpoint is a pickle: resume from your own only
+            checkpoint = pickle.load(file)
+        model.load_state_dict(checkpoint["model"])
+        train_loader.load_state_dict(checkpoint["loader"])
+        best = checkpoint["best"]
+        print("going on in epoch %d" % train_loader.epoch)
+
+    def save():
+        if args.checkpoint and where.rank == 0:
+            with open(args.checkpoint + ".partial", "wb") as file:
+                pickle.dump({"model": model.state_dict(), "loader": train_loader.state_dict(), "best": best, "arch": args.arch}, file)
+            os.replace(args.checkpoint + ".partial", args.checkpoint)
+
+    if args.evaluate:
+        print("validation: %s" % validate(val_loader, model))
+        return
+    for epoch in range(train_loader.epoch, args.epochs):
+        train_loader.set_epoch(epoch)
+        meter = train(train_loader, model, epoch, args.lr * 0.1 ** (epoch // 30), args, save)
+        judged = validate(val_loader, model)
+        best = max(best, judged.top1 / max(judged.count, 1))
+        print("epoch %d: training %s; validation %s" % (epoch, meter, judged))
+        save()
+    print("best validation acc@1 %.2f" % (100 * best))
+
+
+if __name__ == "__main__":
+    main()

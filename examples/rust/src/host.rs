@@ -1,0 +1,230 @@
+//! What the library calls back: allocator, log, sources of bytes and sinks for them.
+//!
+//! Every function that C calls goes through `guard`: a panic ends there, as a failure that C understands.
+
+use crate::{raw, LogLevel, Status};
+use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::{c_char, c_void, CStr};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) type LogFn = dyn Fn(LogLevel, Status, &str) + Send + Sync;
+pub(crate) type Allocator = dyn GlobalAlloc + Send + Sync;
+
+/// Runs a callback; what it panics with stays here, since unwinding into C is undefined. The panic hook has reported it by then.
+pub(crate) fn guard<T>(otherwise: T, callback: impl FnOnce() -> T) -> T {
+    // AssertUnwindSafe: what a callback captures is Sync or behind a lock, so a half-done change is its own to survive.
+    catch_unwind(AssertUnwindSafe(callback)).unwrap_or_else(|payload| {
+        std::mem::forget(payload); // dropping it could panic again
+        otherwise
+    })
+}
+
+/// An io::Error as the negative number that a source returns: it becomes the native code of the library's error.
+fn native(error: &io::Error) -> i64 {
+    const EIO: i32 = 5;
+    -i64::from(error.raw_os_error().filter(|code| *code > 0).unwrap_or(EIO))
+}
+
+/// What a context's callbacks use. The context keeps it, and every object keeps its context: C never calls after both are gone.
+pub(crate) struct Host {
+    pub(crate) allocator: Option<Box<Allocator>>,
+    pub(crate) log: Option<Box<LogFn>>,
+}
+
+// bzna_allocator.release is told a size and no alignment, so all blocks are made with the strongest that the library asks for.
+fn layout(size: usize) -> Option<Layout> {
+    Layout::from_size_align(size.max(1), 64).ok()
+}
+
+pub(crate) unsafe extern "C" fn alloc(user: *mut c_void, size: usize, _align: usize) -> *mut c_void {
+    let host = &*user.cast::<Host>();
+    match (&host.allocator, layout(size)) {
+        (Some(allocator), Some(layout)) => guard(std::ptr::null_mut(), || allocator.alloc(layout).cast()),
+        _ => std::ptr::null_mut(),
+    }
+}
+
+pub(crate) unsafe extern "C" fn release(user: *mut c_void, ptr: *mut c_void, size: usize) {
+    let host = &*user.cast::<Host>();
+    if let (Some(allocator), Some(layout)) = (&host.allocator, layout(size)) {
+        guard((), || allocator.dealloc(ptr.cast(), layout));
+    }
+}
+
+pub(crate) unsafe extern "C" fn log(user: *mut c_void, level: i32, code: raw::bzna_status, message: *const c_char) {
+    let host = &*user.cast::<Host>();
+    if let Some(log) = &host.log {
+        let message = CStr::from_ptr(message).to_string_lossy();
+        guard((), || log(LogLevel::from_raw(level), Status(code), &message));
+    }
+}
+
+/// Bytes from anywhere, read at offsets.
+///
+/// `read_at` is called by the loader's reader threads, several at once, and by the thread that calls functions of a [`Dataset`]. The
+/// contents must not change while the data set is open. Do not call into this crate from here.
+///
+/// [`Dataset`]: crate::Dataset
+pub trait Source: Send + Sync {
+    /// Copies up to `dst.len()` bytes from `offset` on and returns how many: fewer are asked for again, 0 is the end of the data. The
+    /// error's raw_os_error becomes [`Error::native_code`](crate::Error::native_code).
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize>;
+
+    /// The number of bytes in all. Asked once, when the source is opened.
+    fn size(&self) -> io::Result<u64>;
+}
+
+impl Source for File {
+    #[cfg(unix)]
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self, dst, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(self, dst, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+impl Source for [u8] {
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or(&[]);
+        let count = rest.len().min(dst.len());
+        dst[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+}
+
+impl Source for Vec<u8> {
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+        self.as_slice().read_at(offset, dst)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.as_slice().size()
+    }
+}
+
+impl<S: Source + ?Sized> Source for &S {
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, dst)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
+impl<S: Source + ?Sized> Source for Arc<S> {
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, dst)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
+/// A source made of a reader that has one position: reads take turns.
+#[derive(Debug)]
+pub struct Seekable<R>(Mutex<R>);
+
+impl<R: Read + Seek + Send> Seekable<R> {
+    pub fn new(reader: R) -> Self {
+        Seekable(Mutex::new(reader))
+    }
+}
+
+impl<R: Read + Seek + Send> Source for Seekable<R> {
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+        // A reader that panicked while it was locked is asked to seek first, as always: its poison says nothing of use.
+        let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.seek(SeekFrom::Start(offset))?;
+        reader.read(dst)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).seek(SeekFrom::End(0))
+    }
+}
+
+unsafe extern "C" fn source_read_at<S: Source>(user: *mut c_void, offset: u64, dst: *mut c_void, size: u64) -> i64 {
+    let source = &*user.cast::<S>();
+    let Ok(size) = usize::try_from(size) else { return -1 };
+    // The library's buffers are not initialised, and a slice must be.
+    dst.cast::<u8>().write_bytes(0, size);
+    let dst = std::slice::from_raw_parts_mut(dst.cast::<u8>(), size);
+    guard(-1, || loop {
+        match source.read_at(offset, dst) {
+            Ok(count) => return count as i64, // a count above size is refused by the library
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return native(&error),
+        }
+    })
+}
+
+unsafe extern "C" fn source_size<S: Source>(user: *mut c_void) -> i64 {
+    let source = &*user.cast::<S>();
+    guard(-1, || match source.size() {
+        Ok(size) => i64::try_from(size).unwrap_or(-1),
+        Err(error) => native(&error),
+    })
+}
+
+unsafe extern "C" fn close<T>(user: *mut c_void) {
+    guard((), || drop(Box::from_raw(user.cast::<T>())));
+}
+
+/// The source as C has it. Whoever ends it calls `close` with `user`: the data set, or the caller where opening fails.
+pub(crate) fn source<S: Source + 'static>(source: S) -> raw::bzna_source {
+    raw::bzna_source {
+        user: Box::into_raw(Box::new(source)).cast(),
+        read_at: Some(source_read_at::<S>),
+        size: Some(source_size::<S>),
+        close: Some(close::<S>),
+    }
+}
+
+/// A writer and where it stands: most writes follow the one before, and a BufWriter would be emptied by a seek.
+struct Sink<W> {
+    writer: W,
+    position: Option<u64>,
+}
+
+unsafe extern "C" fn sink_write_at<W: Write + Seek>(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> raw::bzna_status {
+    // One thread at a time: bzna_writer is called by its owner alone, through &mut.
+    let sink = &mut *user.cast::<Sink<W>>();
+    let Ok(size) = usize::try_from(size) else { return raw::BZNA_E_IO };
+    let src = std::slice::from_raw_parts(src.cast::<u8>(), size);
+    guard(raw::BZNA_E_IO, || {
+        let known = sink.position.take();
+        if known != Some(offset) && sink.writer.seek(SeekFrom::Start(offset)).is_err() || sink.writer.write_all(src).is_err() {
+            return raw::BZNA_E_IO;
+        }
+        sink.position = Some(offset + size as u64);
+        raw::BZNA_OK
+    })
+}
+
+unsafe fn sink_flush<W: Write>(user: *mut c_void) -> io::Result<()> {
+    (*user.cast::<Sink<W>>()).writer.flush()
+}
+
+/// The last step of a finished sink, which C has no word for.
+pub(crate) type Flush = unsafe fn(*mut c_void) -> io::Result<()>;
+
+pub(crate) fn sink<W: Write + Seek + Send>(writer: W) -> (raw::bzna_sink, Flush) {
+    let user = Box::into_raw(Box::new(Sink { writer, position: None }));
+    (raw::bzna_sink { user: user.cast(), write_at: Some(sink_write_at::<W>), close: Some(close::<Sink<W>>) }, sink_flush::<W>)
+}

@@ -1,0 +1,543 @@
+//! Pictures for training neural networks, decoded as fast as the hardware can: bindings for the C library of benzina.h, whose
+//! comment is the manual.
+//!
+//! ```no_run
+//! # fn main() -> benzina::Result<()> {
+//! use benzina::Context;
+//!
+//! let ctx = Context::new()?;
+//! let data = ctx.open("train.bzna")?;
+//! for batch in data.loader().batch_size(256).size(224, 224).shuffle(1234).random_resized_crop().open()? {
+//!     let batch = batch?;
+//!     let (pixels, targets): (&[f32], &[i64]) = (batch.data(), batch.targets());
+//!     # let _ = (pixels, targets);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | type         | what it is                                                     | threads      |
+//! |--------------|----------------------------------------------------------------|--------------|
+//! | [`Context`]  | allocator, log, limits; a cheap handle, cloned as often as one likes | Send, Sync |
+//! | [`Dataset`]  | the samples of an archive, or of several                       | Send, Sync   |
+//! | [`Loader`]   | sampler, transforms and threads over a data set; yields batches | Send, Sync  |
+//! | [`Batch`]    | pictures and targets, on loan from a loader until it is dropped | Send, Sync  |
+//! | [`Decoder`]  | decodes single pictures                                        | Send         |
+//! | [`Writer`]   | writes an archive                                              | Send         |
+//!
+//! Objects keep alive what they were made from, so that they may be dropped in any order: a batch outlives its loader, a loader its
+//! data set. What a batch or a decoder lends out is borrowed from it, and the compiler holds the borrower to that.
+//!
+//! Callbacks may panic: the panic ends at the border to C and fails what was under way. Objects of this crate that are dropped inside a
+//! callback cannot be closed there (the library refuses), and are leaked.
+
+#![warn(missing_debug_implementations)]
+
+mod host;
+mod loader;
+mod picture;
+pub mod raw;
+
+pub use host::{Seekable, Source};
+pub use loader::{Batch, Batches, LastBatch, Loader, LoaderBuilder, Next, OnError, State, Weighting};
+pub use picture::{Codec, Decoder, Image, Matrix, Picture, Random, Sample, Split, Writer};
+pub use raw::bzna_dataset_info as DatasetInfo;
+pub use raw::bzna_loader_info as LoaderInfo;
+pub use raw::bzna_loader_stats as LoaderStats;
+pub use raw::bzna_sample_info as SampleInfo;
+pub use raw::bzna_similarity as Similarity;
+pub use raw::bzna_transform as Transform;
+
+use std::alloc::GlobalAlloc;
+use std::ffi::{c_void, CStr, CString};
+use std::fmt;
+use std::io::{Read, Seek, Write};
+use std::mem::size_of;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+// ---- Errors ---------------------------------------------------------------------------------------------------------------------
+
+/// A status of the library: 0, a positive note, or a negative error. The numbers never change.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Status(pub i32);
+
+macro_rules! statuses {
+    ($($name:ident = $raw:ident;)*) => { impl Status { $(pub const $name: Status = Status(raw::$raw);)* } };
+}
+
+statuses! {
+    OK = BZNA_OK;
+    ARGUMENT = BZNA_E_ARGUMENT;
+    STRUCT_SIZE = BZNA_E_STRUCT_SIZE;
+    RANGE = BZNA_E_RANGE;
+    STATE = BZNA_E_STATE;
+    BUFFER = BZNA_E_BUFFER;
+    CALLBACK = BZNA_E_CALLBACK;
+    STOPPED = BZNA_E_STOPPED;
+    UNSUPPORTED = BZNA_E_UNSUPPORTED;
+    MEMORY = BZNA_E_MEMORY;
+    NOT_FOUND = BZNA_E_NOT_FOUND;
+    IO = BZNA_E_IO;
+    THREAD = BZNA_E_THREAD;
+    FORMAT = BZNA_E_FORMAT;
+    TRUNCATED = BZNA_E_TRUNCATED;
+    BOX = BZNA_E_BOX;
+    LIMIT = BZNA_E_LIMIT;
+    NO_SAMPLES = BZNA_E_NO_SAMPLES;
+    UNFINISHED = BZNA_E_UNFINISHED;
+    CODEC = BZNA_E_CODEC;
+    DECODE = BZNA_E_DECODE;
+    MISMATCH = BZNA_E_MISMATCH;
+    DEVICE = BZNA_E_DEVICE;
+}
+
+impl Status {
+    /// "BZNA_E_BOX"; "BZNA_?" for a number that the library does not know.
+    pub fn name(self) -> &'static str {
+        // SAFETY: a string constant of the library, ASCII.
+        unsafe { CStr::from_ptr(raw::bzna_status_name(self.0)) }.to_str().unwrap_or("BZNA_?")
+    }
+
+    /// "a box contradicts the format"
+    pub fn text(self) -> &'static str {
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(raw::bzna_status_text(self.0)) }.to_str().unwrap_or("?")
+    }
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.name(), self.0)
+    }
+}
+
+/// What went wrong, and where.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Error {
+    pub status: Status,
+    /// Names file, box or field: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..."
+    pub message: String,
+    /// In the file, of the box or field at fault.
+    pub byte_offset: Option<u64>,
+    /// errno, or the code of the decoder or driver; 0 when there is none.
+    pub native_code: i32,
+    /// Type of the box at fault.
+    pub fourcc: Option<[u8; 4]>,
+}
+
+impl Error {
+    fn new(status: i32, message: impl Into<String>) -> Self {
+        Error { status: Status(status), message: message.into(), byte_offset: None, native_code: 0, fourcc: None }
+    }
+
+    /// An error of a function that says no more than its status.
+    fn plain(status: i32, function: &str) -> Self {
+        Error::new(status, format!("{function}: {}", Status(status).text()))
+    }
+
+    fn from_raw(status: i32, err: &raw::bzna_error) -> Self {
+        Error {
+            status: Status(status),
+            message: text(&err.message),
+            byte_offset: (err.byte_offset != raw::BZNA_NO_OFFSET).then_some(err.byte_offset),
+            native_code: err.native_code,
+            fourcc: (err.fourcc != 0).then(|| err.fourcc.to_be_bytes()),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A NUL-terminated field of a struct as text.
+pub(crate) fn text(field: &[std::ffi::c_char]) -> String {
+    let bytes: Vec<u8> = field.iter().take_while(|c| **c != 0).map(|c| c.to_ne_bytes()[0]).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Calls a function that fills in a bzna_error; notes (positive) are passed on.
+pub(crate) fn call(function: impl FnOnce(*mut raw::bzna_error) -> raw::bzna_status) -> Result<raw::bzna_status> {
+    let mut err = raw::bzna_error { struct_size: size_of::<raw::bzna_error>() as u32, ..Default::default() };
+    let status = function(&mut err);
+    if status < 0 {
+        Err(Error::from_raw(status, &err))
+    } else {
+        Ok(status)
+    }
+}
+
+/// Calls a function that makes an object.
+pub(crate) fn make<T>(function: impl FnOnce(*mut *mut T, *mut raw::bzna_error) -> raw::bzna_status) -> Result<NonNull<T>> {
+    let mut out = ptr::null_mut();
+    call(|err| function(&mut out, err))?;
+    NonNull::new(out).ok_or_else(|| Error::new(raw::BZNA_E_STATE, "the library made no object and no error"))
+}
+
+/// Calls a function that only returns its status.
+pub(crate) fn check(status: raw::bzna_status, function: &str) -> Result<()> {
+    if status < 0 {
+        Err(Error::plain(status, function))
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn c_string(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::new(raw::BZNA_E_ARGUMENT, format!("{text:?} has a NUL inside")))
+}
+
+pub(crate) fn c_path(path: &Path) -> Result<CString> {
+    #[cfg(unix)]
+    let bytes = Some(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec());
+    #[cfg(not(unix))]
+    let bytes = path.to_str().map(|path| path.as_bytes().to_vec());
+    bytes
+        .and_then(|bytes| CString::new(bytes).ok())
+        .ok_or_else(|| Error::new(raw::BZNA_E_ARGUMENT, format!("{}: not a path that the library can be given", path.display())))
+}
+
+// ---- Contexts -------------------------------------------------------------------------------------------------------------------
+
+/// How grave a message of the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogLevel {
+    Error = 1,
+    Warning = 2,
+    Info = 3,
+    Debug = 4,
+}
+
+impl LogLevel {
+    pub(crate) fn from_raw(level: i32) -> Self {
+        match level {
+            raw::BZNA_LOG_ERROR => LogLevel::Error,
+            raw::BZNA_LOG_WARNING => LogLevel::Warning,
+            raw::BZNA_LOG_INFO => LogLevel::Info,
+            _ => LogLevel::Debug,
+        }
+    }
+}
+
+/// What a context is made with; see [`Context::builder`].
+#[derive(Default)]
+pub struct ContextBuilder {
+    config: raw::bzna_context_config,
+    allocator: Option<Box<host::Allocator>>,
+    log: Option<Box<host::LogFn>>,
+}
+
+impl fmt::Debug for ContextBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContextBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl ContextBuilder {
+    /// On the processor, with the pixels in host memory. Without a word: a GPU if there is one that the library can use.
+    pub fn cpu(mut self) -> Self {
+        self.config.device = raw::BZNA_DEVICE_CPU;
+        self
+    }
+
+    /// On CUDA device `number`, counted from 0.
+    pub fn cuda(mut self, number: u16) -> Self {
+        self.config.device = i32::from(number) + 1;
+        self
+    }
+
+    /// Where the library gets its memory from: [`std::alloc::System`], or any other. It is called from several threads at once, and
+    /// must not call into this crate. All blocks are aligned to 64 bytes.
+    pub fn allocator(mut self, allocator: impl GlobalAlloc + Send + Sync + 'static) -> Self {
+        self.allocator = Some(Box::new(allocator));
+        self
+    }
+
+    /// Who gets the messages up to `level`: on the thread that calls into this crate, inside the call. Different threads may call at once.
+    pub fn log(mut self, level: LogLevel, log: impl Fn(LogLevel, Status, &str) + Send + Sync + 'static) -> Self {
+        self.config.log_level = level as i32;
+        self.log = Some(Box::new(log));
+        self
+    }
+
+    /// Passes messages on at once, from whatever thread they arise on, the library's own included.
+    pub fn log_from_any_thread(mut self) -> Self {
+        self.config.log_any_thread = 1;
+        self
+    }
+
+    /// The longest sample that is read, in bytes. Default 256 MiB.
+    pub fn max_sample_bytes(mut self, bytes: u64) -> Self {
+        self.config.max_sample_bytes = bytes;
+        self
+    }
+
+    /// The longest edge of a coded frame, in pixels. Default 16384.
+    pub fn max_edge_px(mut self, pixels: u32) -> Self {
+        self.config.max_edge_px = pixels;
+        self
+    }
+
+    pub fn open(mut self) -> Result<Context> {
+        // Behind an Arc from the start: C is given its address, which a move of a Box would put into question.
+        let host = Arc::new(host::Host { allocator: self.allocator, log: self.log });
+        let user: *mut c_void = Arc::as_ptr(&host).cast_mut().cast();
+        self.config.struct_size = size_of::<raw::bzna_context_config>() as u32;
+        if host.allocator.is_some() {
+            self.config.allocator = raw::bzna_allocator { user, alloc: Some(host::alloc), release: Some(host::release) };
+        }
+        if host.log.is_some() {
+            self.config.log = Some(host::log);
+            self.config.log_user = user;
+        }
+        // SAFETY: the config is whole, and `host` lives as long as the context, which every object of this crate keeps alive.
+        let raw = make(|out, err| unsafe { raw::bzna_context_open(&self.config, out, err) })?;
+        Ok(Context(Arc::new(ContextInner { raw, _host: host })))
+    }
+}
+
+/// Allocator, log and limits, shared by everything below. Clones are the same context.
+#[derive(Clone, Debug)]
+pub struct Context(Arc<ContextInner>);
+
+struct ContextInner {
+    raw: NonNull<raw::bzna_context>,
+    _host: Arc<host::Host>,
+}
+
+// SAFETY: "bzna_context: any thread, concurrently" (chapter 4 of the manual); the host's callbacks are Send + Sync.
+unsafe impl Send for ContextInner {}
+unsafe impl Sync for ContextInner {}
+
+impl fmt::Debug for ContextInner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("raw", &self.raw).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ContextInner {
+    fn drop(&mut self) {
+        // SAFETY: ours, and closed once. Refused inside a callback: the context then lives on, and so must its host.
+        if unsafe { raw::bzna_context_close(self.raw.as_ptr()) } < 0 {
+            std::mem::forget(self._host.clone());
+        }
+    }
+}
+
+/// What a data set is opened with, where the path is not enough.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DatasetOptions<'a> {
+    /// What error messages call it; default: the path, or "source".
+    pub name: Option<&'a str>,
+    /// "train", "validation", "test": only the samples of that split. Default: all.
+    pub split: Option<&'a str>,
+}
+
+impl Context {
+    /// A context with all defaults.
+    pub fn new() -> Result<Context> {
+        Context::builder().open()
+    }
+
+    pub fn builder() -> ContextBuilder {
+        ContextBuilder::default()
+    }
+
+    /// Opens an archive by its path. The file is mapped: it must not be shortened while the data set, or what was made from it, lives.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
+        self.open_with(path, DatasetOptions::default())
+    }
+
+    pub fn open_with(&self, path: impl AsRef<Path>, options: DatasetOptions<'_>) -> Result<Dataset> {
+        let path = c_path(path.as_ref())?;
+        with_options(options, |config| {
+            // SAFETY: strings and config live for the call; the library copies them.
+            make(|out, err| unsafe { raw::bzna_dataset_open(self.as_raw(), path.as_ptr(), config, out, err) })
+        })
+        .map(|raw| Dataset { raw, context: self.clone() })
+    }
+
+    /// Opens an archive that lies anywhere; files and byte slices are sources too.
+    pub fn open_source(&self, source: impl Source + 'static, options: DatasetOptions<'_>) -> Result<Dataset> {
+        let source = host::source(source);
+        let opened = with_options(options, |config| {
+            // SAFETY: the callbacks fit the user pointer; on success the data set closes it, exactly once.
+            make(|out, err| unsafe { raw::bzna_dataset_open_source(self.as_raw(), &source, config, out, err) })
+        });
+        if let (Err(_), Some(close)) = (&opened, source.close) {
+            // SAFETY: "on failure the caller still does".
+            unsafe { close(source.user) };
+        }
+        opened.map(|raw| Dataset { raw, context: self.clone() })
+    }
+
+    /// Opens an archive behind a reader with one position, such as a [`std::io::Cursor`]: reads take turns.
+    pub fn open_reader(&self, reader: impl Read + Seek + Send + 'static) -> Result<Dataset> {
+        self.open_source(Seekable::new(reader), DatasetOptions::default())
+    }
+
+    /// Lays data sets end to end: the whole keeps its parts alive. All must be of this context.
+    pub fn concat(&self, parts: &[&Dataset]) -> Result<Dataset> {
+        // The parts' archives go on using their own contexts, which this one's handle would not keep.
+        if parts.iter().any(|part| !Arc::ptr_eq(&part.context.0, &self.0)) {
+            return Err(Error::new(raw::BZNA_E_ARGUMENT, "concat: a part is of another context"));
+        }
+        let parts: Vec<*mut raw::bzna_dataset> = parts.iter().map(|part| part.raw.as_ptr()).collect();
+        let count = u32::try_from(parts.len()).map_err(|_| Error::new(raw::BZNA_E_LIMIT, "concat: too many parts"))?;
+        // SAFETY: live data sets; the array is read during the call.
+        let raw = make(|out, err| unsafe { raw::bzna_dataset_concat(self.as_raw(), parts.as_ptr(), count, out, err) })?;
+        Ok(Dataset { raw, context: self.clone() })
+    }
+
+    /// A decoder of single pictures, without a loader.
+    pub fn decoder(&self) -> Result<Decoder> {
+        Decoder::new(self)
+    }
+
+    /// Begins an archive in a file.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Writer<'static>> {
+        Writer::create(self, path.as_ref())
+    }
+
+    /// Begins an archive anywhere; pass `&mut sink` to have it back afterwards.
+    pub fn create_in<'a>(&self, sink: impl Write + Seek + Send + 'a) -> Result<Writer<'a>> {
+        Writer::create_in(self, sink)
+    }
+
+    /// For the functions of [`raw`]: valid as long as this handle or a clone of it lives.
+    pub fn as_raw(&self) -> *mut raw::bzna_context {
+        self.0.raw.as_ptr()
+    }
+
+    /// Called when the library refused to close an object: it goes on using its context, which must then never end.
+    pub(crate) fn leak(&self) {
+        std::mem::forget(self.clone());
+    }
+}
+
+fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
+    let name = options.name.map(c_string).transpose()?;
+    let split = options.split.map(c_string).transpose()?;
+    let config = raw::bzna_dataset_config {
+        struct_size: size_of::<raw::bzna_dataset_config>() as u32,
+        name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
+        split: split.as_ref().map_or(ptr::null(), |split| split.as_ptr()),
+        ..Default::default()
+    };
+    open(&config)
+}
+
+// ---- Data sets ------------------------------------------------------------------------------------------------------------------
+
+/// The samples of an archive, or of several: where they lie, their targets and file names. It never changes.
+#[derive(Debug)]
+pub struct Dataset {
+    raw: NonNull<raw::bzna_dataset>,
+    context: Context,
+}
+
+// SAFETY: "bzna_dataset: any thread" (chapter 4 of the manual); sources are Send + Sync.
+unsafe impl Send for Dataset {}
+unsafe impl Sync for Dataset {}
+
+impl Dataset {
+    /// The number of samples.
+    pub fn len(&self) -> u64 {
+        // SAFETY: a live data set, here and below.
+        unsafe { raw::bzna_dataset_count(self.as_raw()) }
+    }
+
+    /// False: an archive without samples is refused.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn info(&self) -> Result<DatasetInfo> {
+        let mut info = DatasetInfo::default();
+        check(unsafe { raw::bzna_dataset_describe(self.as_raw(), &mut info, size_of::<DatasetInfo>()) }, "bzna_dataset_describe")?;
+        Ok(info)
+    }
+
+    /// The class of a sample; None where it has none.
+    pub fn target(&self, index: u64) -> Result<Option<i64>> {
+        let mut target = raw::BZNA_TARGET_NONE;
+        call(|err| unsafe { raw::bzna_dataset_target(self.as_raw(), index, &mut target, err) })?;
+        Ok((target != raw::BZNA_TARGET_NONE).then_some(target))
+    }
+
+    /// The file name of a sample; None where it has none.
+    pub fn filename(&self, index: u64) -> Result<Option<String>> {
+        let mut buffer = vec![0u8; 256];
+        loop {
+            let mut needed = 0;
+            let status = call(|err| unsafe {
+                raw::bzna_dataset_filename(self.as_raw(), index, buffer.as_mut_ptr().cast(), buffer.len(), &mut needed, err)
+            });
+            match status {
+                Err(error) if error.status == Status::NOT_FOUND => return Ok(None),
+                Err(error) if error.status == Status::BUFFER && needed > buffer.len() => buffer.resize(needed, 0),
+                Err(error) => return Err(error),
+                Ok(_) => {
+                    buffer.truncate(needed.saturating_sub(1)); // without the NUL
+                    return Ok(Some(String::from_utf8_lossy(&buffer).into_owned()));
+                }
+            }
+        }
+    }
+
+    /// Where a sample lies and what it holds, without reading its pictures.
+    pub fn sample(&self, index: u64) -> Result<raw::bzna_sample> {
+        let mut sample = raw::bzna_sample { struct_size: size_of::<raw::bzna_sample>() as u32, ..Default::default() };
+        call(|err| unsafe { raw::bzna_dataset_sample(self.as_raw(), index, &mut sample, err) })?;
+        Ok(sample)
+    }
+
+    /// The names of a sample's pictures: "bzna_input", "bzna_thumb".
+    pub fn image_names(&self, index: u64) -> Result<Vec<String>> {
+        let sample = self.sample(index)?;
+        Ok(sample.image_names.iter().take(sample.image_count as usize).map(|name| text(name)).collect())
+    }
+
+    /// One coded picture of a sample, by name; None: the thumbnail when there is one, else the picture.
+    pub fn image(&self, index: u64, track: Option<&str>) -> Result<Image> {
+        Image::read(self, index, track)
+    }
+
+    /// The samples `first .. first + count`, as a data set: splits by position.
+    pub fn range(&self, first: u64, count: u64) -> Result<Dataset> {
+        let raw = make(|out, err| unsafe { raw::bzna_dataset_range(self.as_raw(), first, count, out, err) })?;
+        Ok(Dataset { raw, context: self.context.clone() })
+    }
+
+    /// A loader over these samples, to be configured.
+    pub fn loader(&self) -> LoaderBuilder<'_> {
+        LoaderBuilder::new(self)
+    }
+
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// For the functions of [`raw`]: valid as long as this data set lives.
+    pub fn as_raw(&self) -> *mut raw::bzna_dataset {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Dataset {
+    fn drop(&mut self) {
+        // SAFETY: ours, and closed once.
+        if unsafe { raw::bzna_dataset_close(self.raw.as_ptr()) } < 0 {
+            self.context.leak();
+        }
+    }
+}

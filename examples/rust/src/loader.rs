@@ -1,0 +1,664 @@
+//! Loaders and the batches that they lend.
+
+use crate::{call, check, host, make, raw, Dataset, Error, LoaderInfo, LoaderStats, Matrix, Random, Result, SampleInfo, Status, Transform};
+use std::borrow::Borrow;
+use std::ffi::{c_void, CString};
+use std::fmt;
+use std::iter::FusedIterator;
+use std::mem::size_of;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The last batch of an epoch, when it is not full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastBatch {
+    /// It has fewer samples.
+    Partial = raw::BZNA_LAST_PARTIAL as isize,
+    /// It is not delivered.
+    Drop = raw::BZNA_LAST_DROP as isize,
+    /// It is filled from the start of the epoch's order; [`Batch::count`] says how many samples are real.
+    Pad = raw::BZNA_LAST_PAD as isize,
+}
+
+/// What a sample that cannot be read or decoded does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// Its slot holds the out-of-bounds colour.
+    Fill = raw::BZNA_ON_ERROR_FILL as isize,
+    /// Its slot takes another sample, the same in every run.
+    Replace = raw::BZNA_ON_ERROR_REPLACE as isize,
+    /// The loader returns its error instead of its batch, then and ever after.
+    Stop = raw::BZNA_ON_ERROR_STOP as isize,
+}
+
+/// How weights draw samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weighting {
+    /// Each position is an independent draw.
+    Replace = raw::BZNA_WEIGHTING_REPLACE as isize,
+    /// Without replacement.
+    Once = raw::BZNA_WEIGHTING_ONCE as isize,
+}
+
+type TransformFn = dyn Fn(&SampleInfo, &mut Random, &mut Transform) -> Result<(), Status> + Send + Sync;
+
+/// The closure behind a thin pointer, for `transform_user`.
+struct Transformer(Box<TransformFn>);
+
+unsafe extern "C" fn transform(
+    user: *mut c_void,
+    sample: *const raw::bzna_sample_info,
+    random: *mut raw::bzna_random,
+    transform: *mut raw::bzna_transform,
+) -> raw::bzna_status {
+    let transformer = &*user.cast::<Transformer>();
+    let (sample, random, transform) = (&*sample, &mut *random.cast::<Random>(), &mut *transform);
+    host::guard(raw::BZNA_E_CALLBACK, || match (transformer.0)(sample, random, transform) {
+        Ok(()) => raw::BZNA_OK,
+        Err(status) if status.0 < 0 => status.0,
+        Err(_) => raw::BZNA_E_CALLBACK,
+    })
+}
+
+/// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centred, one
+/// output pixel for one input pixel, a decoder thread for each processor. Everything is checked by [`open`](LoaderBuilder::open).
+#[must_use]
+pub struct LoaderBuilder<'a> {
+    data: &'a Dataset,
+    config: raw::bzna_loader_config,
+    track: Option<String>,
+    indices: Option<Vec<u64>>,
+    weights: Option<Vec<f64>>,
+    cpus: Vec<i32>,
+    transform: Option<Arc<Transformer>>,
+}
+
+impl fmt::Debug for LoaderBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoaderBuilder").field("config", &self.config).field("track", &self.track).finish_non_exhaustive()
+    }
+}
+
+impl<'a> LoaderBuilder<'a> {
+    pub(crate) fn new(data: &'a Dataset) -> Self {
+        let mut config = raw::bzna_loader_config::default();
+        // SAFETY: the struct is as long as it says.
+        unsafe { raw::bzna_loader_config_init(&mut config, size_of::<raw::bzna_loader_config>()) };
+        LoaderBuilder { data, config, track: None, indices: None, weights: None, cpus: Vec::new(), transform: None }
+    }
+
+    /// Samples in a batch, 1 to 65536. Must be given.
+    pub fn batch_size(mut self, samples: u32) -> Self {
+        self.config.batch_size = samples;
+        self
+    }
+
+    /// Of the output, in pixels. Must be given.
+    pub fn size(mut self, width: u32, height: u32) -> Self {
+        (self.config.width, self.config.height) = (width, height);
+        self
+    }
+
+    /// The seed of the order and of all random numbers.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self
+    }
+
+    /// Another order in each epoch, by this seed.
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.config.order = raw::BZNA_ORDER_SHUFFLE;
+        self.seed(seed)
+    }
+
+    /// How many epochs to deliver, one after the other. Default 1.
+    pub fn epochs(mut self, epochs: u64) -> Self {
+        self.config.epochs = epochs;
+        self
+    }
+
+    /// Epochs without end.
+    pub fn endless(self) -> Self {
+        self.epochs(raw::BZNA_EPOCHS_ENDLESS)
+    }
+
+    pub fn first_epoch(mut self, epoch: u64) -> Self {
+        self.config.first_epoch = epoch;
+        self
+    }
+
+    /// This process's share: one of `world_size`.
+    pub fn rank(mut self, rank: u32, world_size: u32) -> Self {
+        (self.config.rank, self.config.world_size) = (rank, world_size);
+        self
+    }
+
+    /// Decoder threads. Default: one for each processor.
+    pub fn threads(mut self, threads: u32) -> Self {
+        self.config.threads = threads;
+        self
+    }
+
+    /// Default 1.
+    pub fn reader_threads(mut self, threads: u32) -> Self {
+        self.config.reader_threads = threads;
+        self
+    }
+
+    /// Batches being filled, ready or on loan, at most 64. Default 3: holding them all makes the next one an error.
+    pub fn batches_in_flight(mut self, batches: u32) -> Self {
+        self.config.batches_in_flight = batches;
+        self
+    }
+
+    /// Samples read before they are decoded.
+    pub fn read_ahead(mut self, samples: u32) -> Self {
+        self.config.read_ahead = samples;
+        self
+    }
+
+    pub fn last_batch(mut self, last: LastBatch) -> Self {
+        self.config.last_batch = last as u32;
+        self
+    }
+
+    /// Crops of a random area (8 to 100 percent) and shape (3:4 to 4:3) at a random place, resized to the output.
+    pub fn random_resized_crop(mut self) -> Self {
+        self.config.warp = raw::BZNA_WARP_RANDOM_RESIZED_CROP;
+        self
+    }
+
+    /// The centre, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate.
+    pub fn center_resized_crop(mut self, fraction: f32) -> Self {
+        self.config.warp = raw::BZNA_WARP_CENTER_RESIZED_CROP;
+        self.config.warp_scale[0] = fraction;
+        self
+    }
+
+    /// The general random warp.
+    pub fn similarity(mut self, law: &crate::Similarity) -> Self {
+        let pair = |p: [f64; 2]| p.map(|x| x as f32);
+        self.config.warp = raw::BZNA_WARP_SIMILARITY;
+        self.config.warp_scale = pair(law.scale);
+        self.config.warp_ratio = pair(law.ratio);
+        self.config.warp_degrees = pair(law.degrees);
+        self.config.warp_translate = pair(law.translate);
+        self.config.warp_resize = law.resize;
+        self.config.warp_keep_ratio = law.keep_ratio;
+        self.config.warp_random_crop = law.random_crop;
+        self.config.warp_law = law.law;
+        self.flip(law.flip_h as f32, law.flip_v as f32)
+    }
+
+    /// torchvision's law of random crops instead of the library's own.
+    pub fn torchvision_law(mut self) -> Self {
+        self.config.warp_law = raw::BZNA_LAW_TORCHVISION;
+        self
+    }
+
+    /// Probabilities of mirroring.
+    pub fn flip(mut self, horizontally: f32, vertically: f32) -> Self {
+        (self.config.flip_h, self.config.flip_v) = (horizontally, vertically);
+        self
+    }
+
+    /// y = (x - mean) / std for each of red, green, blue; x is in 0..255.
+    pub fn mean_std(mut self, mean: [f32; 3], std: [f32; 3]) -> Self {
+        (self.config.mean, self.config.std) = (mean, std);
+        self
+    }
+
+    /// y = (x - bias) * scale; not together with mean and std.
+    pub fn bias_scale(mut self, bias: [f32; 3], scale: [f32; 3]) -> Self {
+        (self.config.bias, self.config.scale) = (bias, scale);
+        self
+    }
+
+    /// The out-of-bounds colour, red, green, blue in 0..255. Default black.
+    pub fn fill(mut self, colour: [f32; 3]) -> Self {
+        self.config.fill = colour;
+        self
+    }
+
+    /// How colours are converted, where the archive is not to decide.
+    pub fn matrix(mut self, matrix: Matrix) -> Self {
+        self.config.matrix = matrix as u32;
+        self
+    }
+
+    /// Which picture of a sample: "bzna_input", "bzna_thumb". Default: the thumbnail when there is one.
+    pub fn track(mut self, name: &str) -> Self {
+        self.track = Some(name.to_owned());
+        self
+    }
+
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.config.on_error = on_error as u32;
+        self
+    }
+
+    /// The samples of an epoch, instead of all; they may repeat.
+    pub fn indices(mut self, indices: impl Into<Vec<u64>>) -> Self {
+        self.indices = Some(indices.into());
+        self
+    }
+
+    /// How likely each sample (of `indices`, when given) is drawn.
+    pub fn weights(mut self, weighting: Weighting, weights: impl Into<Vec<f64>>) -> Self {
+        self.config.weighting = weighting as u32;
+        self.weights = Some(weights.into());
+        self
+    }
+
+    /// With weights: draws in an epoch. Default: as many as there are samples.
+    pub fn epoch_samples(mut self, samples: u64) -> Self {
+        self.config.epoch_samples = samples;
+        self
+    }
+
+    /// How often a read that failed is tried again, and how long to wait before the first time; doubled each time.
+    pub fn read_retries(mut self, times: u32, backoff: Duration) -> Self {
+        self.config.read_retries = times;
+        self.config.read_backoff_ns = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Ceiling of all samples read ahead, together. Default 1 GiB.
+    pub fn read_memory_bytes(mut self, bytes: u64) -> Self {
+        self.config.read_memory_bytes = bytes;
+        self
+    }
+
+    /// Thread i runs on processor `cpus[i % cpus.len()]`, decoders first, then readers.
+    pub fn cpus(mut self, cpus: impl Into<Vec<i32>>) -> Self {
+        self.cpus = cpus.into();
+        self
+    }
+
+    /// Called once for each sample, by the decoder threads, several at once: may change or replace what the configuration gave this
+    /// sample, with random numbers of its own. An error, or a panic, fails the sample with [`Status::CALLBACK`]. The closure must not
+    /// use contexts, data sets or loaders.
+    pub fn transform<F>(mut self, function: F) -> Self
+    where
+        F: Fn(&SampleInfo, &mut Random, &mut Transform) -> Result<(), Status> + Send + Sync + 'static,
+    {
+        self.transform = Some(Arc::new(Transformer(Box::new(function))));
+        self
+    }
+
+    /// Checks the configuration, allocates, and starts the threads: decoding begins at once. The loader keeps the data set alive.
+    pub fn open(mut self) -> Result<Loader> {
+        fn count<T>(items: &[T]) -> u64 {
+            items.len() as u64
+        }
+        let track: Option<CString> = self.track.as_deref().map(crate::c_string).transpose()?;
+        let config = &mut self.config;
+        config.track = track.as_ref().map_or(ptr::null(), |track| track.as_ptr());
+        if let Some(indices) = &self.indices {
+            if indices.is_empty() {
+                return Err(Error::new(raw::BZNA_E_NO_SAMPLES, "loader_config.indices: there are none"));
+            }
+            (config.indices, config.index_count) = (indices.as_ptr(), count(indices));
+        }
+        if let Some(weights) = &self.weights {
+            (config.weights, config.weight_count) = (weights.as_ptr(), count(weights));
+        }
+        if !self.cpus.is_empty() {
+            (config.cpus, config.cpu_count) = (self.cpus.as_ptr(), self.cpus.len() as u32);
+        }
+        if let Some(transformer) = &self.transform {
+            config.transform = Some(transform);
+            config.transform_user = Arc::as_ptr(transformer).cast_mut().cast();
+        }
+        let context = self.data.context().clone();
+        // SAFETY: what the config points to lives for the call, and is copied; the transformer lives until the loader is closed.
+        let raw = make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), self.data.as_raw(), config, out, err) })?;
+        Ok(Loader { raw, transform: self.transform, context })
+    }
+}
+
+/// Sampler, transforms and threads over a data set: an iterator of batches, by value or by reference.
+///
+/// By reference the loader stays at hand, to be saved, stopped or reset:
+///
+/// ```no_run
+/// # fn main() -> benzina::Result<()> {
+/// # let data = benzina::Context::new()?.open("train.bzna")?;
+/// let loader = data.loader().batch_size(256).size(224, 224).shuffle(1234).epochs(90).open()?;
+/// for batch in &loader {
+///     let batch = batch?;
+///     if batch.is_last_of_epoch() {
+///         std::fs::write("checkpoint.loader", loader.save()?.to_bytes()).unwrap();
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Loader {
+    raw: NonNull<raw::bzna_loader>,
+    transform: Option<Arc<Transformer>>,
+    context: crate::Context,
+}
+
+// SAFETY: "bzna_loader: any thread; only one thread at a time waits in bzna_loader_next (a second one gets BZNA_E_STATE)" (chapter 4 of the
+// manual), so sharing is sound, and at worst an error. The transformer is Send + Sync.
+unsafe impl Send for Loader {}
+unsafe impl Sync for Loader {}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loader").field("raw", &self.raw).finish_non_exhaustive()
+    }
+}
+
+/// What [`Loader::poll`] found.
+#[derive(Debug)]
+pub enum Next {
+    Batch(Batch),
+    /// The last epoch is over.
+    End,
+    /// Not ready within the time.
+    Later,
+}
+
+impl Loader {
+    fn next(&self, timeout_ns: i64) -> Result<Next> {
+        let mut batch = ptr::null_mut();
+        // SAFETY: a live loader, here and below.
+        let status = call(|err| unsafe { raw::bzna_loader_next(self.as_raw(), timeout_ns, &mut batch, err) })?;
+        Ok(match NonNull::new(batch) {
+            Some(raw) => Next::Batch(Batch::new(raw, self.context.clone())),
+            None if status == raw::BZNA_END => Next::End,
+            None => Next::Later,
+        })
+    }
+
+    /// The next batch, in order; None after the last one. An error where another thread is waiting, all batches are on loan
+    /// ([`Status::STATE`]), or the loader was stopped ([`Status::STOPPED`]).
+    pub fn next_batch(&self) -> Option<Result<Batch>> {
+        match self.next(raw::BZNA_WAIT_FOREVER) {
+            Ok(Next::Batch(batch)) => Some(Ok(batch)),
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The next batch if it is there within a time; zero asks without waiting.
+    pub fn poll(&self, timeout: Duration) -> Result<Next> {
+        self.next(i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// An iterator of batches that ends after the last epoch, or after an error.
+    pub fn iter(&self) -> Batches<&Loader> {
+        self.into_iter()
+    }
+
+    /// Ends all waiting, now and later, until [`reset`](Loader::reset). Does not wait.
+    pub fn stop(&self) -> Result<()> {
+        check(unsafe { raw::bzna_loader_stop(self.as_raw()) }, "bzna_loader_stop")
+    }
+
+    /// Goes to the start of an epoch, whatever is under way; batches already delivered stay valid.
+    pub fn reset(&self, epoch: u64) -> Result<()> {
+        call(|err| unsafe { raw::bzna_loader_reset(self.as_raw(), epoch, err) }).map(drop)
+    }
+
+    /// Where the run stands, after the last batch that was delivered.
+    pub fn save(&self) -> Result<State> {
+        let mut state = raw::bzna_loader_state::default();
+        check(unsafe { raw::bzna_loader_save(self.as_raw(), &mut state, size_of::<raw::bzna_loader_state>()) }, "bzna_loader_save")?;
+        Ok(State(state))
+    }
+
+    /// Goes on from a state of the same data set and order; threads, batch size and world size may differ.
+    pub fn restore(&self, state: &State) -> Result<()> {
+        call(|err| unsafe { raw::bzna_loader_restore(self.as_raw(), &state.0, err) }).map(drop)
+    }
+
+    pub fn info(&self) -> Result<LoaderInfo> {
+        let mut info = LoaderInfo::default();
+        check(unsafe { raw::bzna_loader_describe(self.as_raw(), &mut info, size_of::<LoaderInfo>()) }, "bzna_loader_describe")?;
+        Ok(info)
+    }
+
+    pub fn statistics(&self) -> Result<LoaderStats> {
+        let mut stats = LoaderStats::default();
+        check(unsafe { raw::bzna_loader_statistics(self.as_raw(), &mut stats, size_of::<LoaderStats>()) }, "bzna_loader_statistics")?;
+        Ok(stats)
+    }
+
+    /// For the functions of [`raw`]: valid as long as this loader lives.
+    pub fn as_raw(&self) -> *mut raw::bzna_loader {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Loader {
+    fn drop(&mut self) {
+        // SAFETY: ours, and closed once; it waits for callbacks that are running. Refused inside a callback and after a fork: the
+        // threads, if any, then run on, and what they use must stay.
+        if unsafe { raw::bzna_loader_close(self.raw.as_ptr()) } < 0 {
+            std::mem::forget(self.transform.take());
+            self.context.leak();
+        }
+    }
+}
+
+/// The batches of a loader, until the last epoch is over or something fails; after an error it ends, and the loader can still be asked.
+#[derive(Debug)]
+pub struct Batches<L> {
+    loader: L,
+    done: bool,
+}
+
+impl<L: Borrow<Loader>> Iterator for Batches<L> {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = if self.done { None } else { self.loader.borrow().next_batch() };
+        self.done = !matches!(batch, Some(Ok(_)));
+        batch
+    }
+}
+
+impl<L: Borrow<Loader>> FusedIterator for Batches<L> {}
+
+impl IntoIterator for Loader {
+    type Item = Result<Batch>;
+    type IntoIter = Batches<Loader>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Batches { loader: self, done: false }
+    }
+}
+
+impl<'a> IntoIterator for &'a Loader {
+    type Item = Result<Batch>;
+    type IntoIter = Batches<&'a Loader>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Batches { loader: self, done: false }
+    }
+}
+
+/// One batch on loan, given back when it is dropped. It may outlive its loader; its slices do not outlive it:
+///
+/// ```compile_fail,E0505
+/// # fn main() -> benzina::Result<()> {
+/// # let loader = benzina::Context::new()?.open("train.bzna")?.loader().open()?;
+/// let batch = loader.next_batch().unwrap()?;
+/// let pixels = batch.data();
+/// drop(batch);
+/// println!("{}", pixels[0]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Batch {
+    raw: NonNull<raw::bzna_batch>,
+    info: raw::bzna_batch_info,
+    context: crate::Context, // the allocator that the batch's memory goes back to
+}
+
+// SAFETY: "bzna_batch: any thread; describing is concurrent, releasing happens once" (chapter 4 of the manual). The library writes nothing
+// to a batch on loan, so shared slices of it are as good as those of a Vec.
+unsafe impl Send for Batch {}
+unsafe impl Sync for Batch {}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("epoch", &self.info.epoch).field("batch", &self.info.batch).field("shape", &self.shape()).finish_non_exhaustive()
+    }
+}
+
+impl Batch {
+    fn new(raw: NonNull<raw::bzna_batch>, context: crate::Context) -> Self {
+        let mut info = raw::bzna_batch_info::default();
+        // SAFETY: a live batch; nothing of what is written changes until it is released.
+        unsafe { raw::bzna_batch_describe(raw.as_ptr(), &mut info, size_of::<raw::bzna_batch_info>()) };
+        Batch { raw, info, context }
+    }
+
+    /// Batch, 3, height, width.
+    pub fn shape(&self) -> [usize; 4] {
+        self.info.shape.map(|n| n as usize)
+    }
+
+    /// Real samples: the first so many slots. Less than `shape()[0]` only where the last batch is padded.
+    pub fn count(&self) -> usize {
+        self.info.count as usize
+    }
+
+    /// How many samples have an [`error`](Batch::error).
+    pub fn failed(&self) -> usize {
+        self.info.failed as usize
+    }
+
+    /// Slots that hold another sample than planned; see [`OnError::Replace`].
+    pub fn replaced(&self) -> usize {
+        self.info.replaced as usize
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.info.epoch
+    }
+
+    /// Number within the epoch, from 0.
+    pub fn number(&self) -> u64 {
+        self.info.batch
+    }
+
+    pub fn is_last_of_epoch(&self) -> bool {
+        self.info.last_of_epoch != 0
+    }
+
+    /// Where the pixels lie: None for host memory, or the number of the CUDA device that [`device_data`](Batch::device_data) is an address of.
+    pub fn device(&self) -> Option<u32> {
+        u32::try_from(self.info.device).ok()
+    }
+
+    pub fn device_data(&self) -> *mut c_void {
+        self.info.data
+    }
+
+    fn floats(&self) -> usize {
+        assert!(self.device().is_none(), "the batch lies on CUDA device {}: open the context with ContextBuilder::cpu()", self.info.device);
+        assert!(self.info.dtype == raw::BZNA_DTYPE_FLOAT32 && self.info.slices == 1, "the batch is not one block of f32");
+        self.info.data_bytes as usize / size_of::<f32>()
+    }
+
+    /// All pixels: picture by picture, of each the red plane, then green, then blue, row by row. Panics where the batch lies on a device.
+    pub fn data(&self) -> &[f32] {
+        // SAFETY: `floats` values at a 64-byte boundary, every one written, and left alone until the batch is released.
+        unsafe { std::slice::from_raw_parts(self.info.data.cast(), self.floats()) }
+    }
+
+    /// The pixels, to be changed in place; the library does not look at them again.
+    pub fn data_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above, and the only borrow.
+        unsafe { std::slice::from_raw_parts_mut(self.info.data.cast(), self.floats()) }
+    }
+
+    /// The pixels of one slot: three planes. Panics where there is no such slot.
+    pub fn picture(&self, slot: usize) -> &[f32] {
+        let floats = self.shape()[1..].iter().product::<usize>();
+        &self.data()[slot * floats..][..floats]
+    }
+
+    fn column<T>(&self, first: *const T) -> &[T] {
+        // SAFETY: "shape[0] each", in host memory.
+        unsafe { std::slice::from_raw_parts(first, self.shape()[0]) }
+    }
+
+    /// The classes, one a slot; [`raw::BZNA_TARGET_NONE`] where a sample has none.
+    pub fn targets(&self) -> &[i64] {
+        self.column(self.info.targets)
+    }
+
+    /// Which samples of the data set these are.
+    pub fn indices(&self) -> &[u64] {
+        self.column(self.info.indices)
+    }
+
+    /// Why a slot holds the out-of-bounds colour; None where all is well.
+    pub fn error(&self, slot: usize) -> Option<Error> {
+        let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+        // SAFETY: a live batch.
+        call(|err| unsafe { raw::bzna_batch_error(self.raw.as_ptr(), slot, err) }).err()
+    }
+
+    /// For the functions of [`raw`]: valid as long as this batch lives. Whoever exports it as a DLPack tensor keeps a clone of the context
+    /// until the tensor's deleter has run.
+    pub fn as_raw(&self) -> *mut raw::bzna_batch {
+        self.raw.as_ptr()
+    }
+
+    pub fn context(&self) -> &crate::Context {
+        &self.context
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // SAFETY: on loan to us, and given back once.
+        if unsafe { raw::bzna_batch_release(self.raw.as_ptr()) } < 0 {
+            self.context.leak();
+        }
+    }
+}
+
+/// Where a run stands: 64 bytes, to be kept beside a model's checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct State(raw::bzna_loader_state);
+
+const STATE_BYTES: usize = size_of::<raw::bzna_loader_state>();
+
+impl State {
+    pub fn to_bytes(&self) -> [u8; STATE_BYTES] {
+        // SAFETY: integers without padding, as tests/abi.rs holds.
+        unsafe { std::mem::transmute(self.0) }
+    }
+
+    /// Any bytes: [`Loader::restore`] refuses what is damaged.
+    pub fn from_bytes(bytes: [u8; STATE_BYTES]) -> Self {
+        // SAFETY: integers, so every bit pattern is one. The library compares struct_size before anything else.
+        State(unsafe { std::mem::transmute::<[u8; STATE_BYTES], raw::bzna_loader_state>(bytes) })
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch
+    }
+
+    /// Samples of the epoch already delivered, all ranks together.
+    pub fn position(&self) -> u64 {
+        self.0.position
+    }
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_bytes() == other.to_bytes()
+    }
+}
+
+impl Eq for State {}

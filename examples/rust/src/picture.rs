@@ -1,0 +1,337 @@
+//! Single pictures: coded ones, decoders, random numbers and warps, writers.
+
+use crate::{c_string, call, check, host, make, raw, Context, Dataset, Error, Result, Similarity, Transform};
+use std::ffi::CString;
+use std::fmt;
+use std::io::{Seek, Write};
+use std::marker::PhantomData;
+use std::mem::size_of;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+
+/// How a picture is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Codec {
+    Unknown = raw::BZNA_CODEC_UNKNOWN as isize,
+    H264 = raw::BZNA_CODEC_H264 as isize,
+    H265 = raw::BZNA_CODEC_H265 as isize,
+    Av1 = raw::BZNA_CODEC_AV1 as isize,
+}
+
+/// How Y'CbCr becomes R'G'B'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matrix {
+    /// As container or stream say.
+    Auto = raw::BZNA_MATRIX_AUTO as isize,
+    Bt601Full = raw::BZNA_MATRIX_BT601_FULL as isize,
+    Bt601 = raw::BZNA_MATRIX_BT601 as isize,
+    Bt709 = raw::BZNA_MATRIX_BT709 as isize,
+    Bt2020 = raw::BZNA_MATRIX_BT2020 as isize,
+    Bt709Full = raw::BZNA_MATRIX_BT709_FULL as isize,
+    Bt2020Full = raw::BZNA_MATRIX_BT2020_FULL as isize,
+}
+
+/// One coded picture, with its bytes: read from a data set, or made to be written.
+pub struct Image {
+    raw: raw::bzna_image, // points into `bytes`
+    bytes: Vec<u8>,
+}
+
+// SAFETY: the pointers are to the image's own bytes, which nothing changes.
+unsafe impl Send for Image {}
+unsafe impl Sync for Image {}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Image").field("raw", &self.raw).field("bytes", &self.bytes.len()).finish()
+    }
+}
+
+impl Image {
+    pub(crate) fn read(data: &Dataset, index: u64, track: Option<&str>) -> Result<Image> {
+        let track: Option<CString> = track.map(c_string).transpose()?;
+        let track = track.as_ref().map_or(ptr::null(), |track| track.as_ptr());
+        let size = data.sample(index)?.size;
+        let mut bytes = Vec::new();
+        let room = usize::try_from(size).ok().filter(|size| bytes.try_reserve_exact(*size).is_ok());
+        bytes.resize(room.ok_or_else(|| Error::new(raw::BZNA_E_MEMORY, format!("no memory for the {size} bytes of sample {index}")))?, 0u8);
+        let mut image = raw::bzna_image { struct_size: size_of::<raw::bzna_image>() as u32, ..Default::default() };
+        // SAFETY: a live data set and a buffer of the length given.
+        call(|err| unsafe { raw::bzna_dataset_image(data.as_raw(), index, track, bytes.as_mut_ptr().cast(), bytes.len(), &mut image, err) })?;
+        Ok(Image { raw: image, bytes })
+    }
+
+    /// A picture to be written: an Annex B stream of one access unit and its parameter sets, showing width x height pixels.
+    pub fn from_annexb(codec: Codec, width: u32, height: u32, bytes: Vec<u8>) -> Image {
+        let raw = raw::bzna_image {
+            struct_size: size_of::<raw::bzna_image>() as u32,
+            codec: codec as u32,
+            width,
+            height,
+            data: bytes.as_ptr().cast(),
+            data_size: bytes.len() as u64,
+            ..Default::default()
+        };
+        Image { raw, bytes }
+    }
+
+    pub fn codec(&self) -> Codec {
+        match self.raw.codec {
+            raw::BZNA_CODEC_H264 => Codec::H264,
+            raw::BZNA_CODEC_H265 => Codec::H265,
+            raw::BZNA_CODEC_AV1 => Codec::Av1,
+            _ => Codec::Unknown,
+        }
+    }
+
+    /// Width and height without padding, in pixels.
+    pub fn size(&self) -> (u32, u32) {
+        (self.raw.width, self.raw.height)
+    }
+
+    /// Width and height of the coded frame.
+    pub fn frame_size(&self) -> (u32, u32) {
+        (self.raw.frame_width, self.raw.frame_height)
+    }
+
+    /// The access unit.
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: inside `bytes`, which is never changed or moved while `self` is there.
+        unsafe { std::slice::from_raw_parts(self.raw.data.cast(), self.raw.data_size as usize) }
+    }
+
+    /// The access unit as an Annex B stream, parameter sets first.
+    pub fn annexb(&self) -> Result<Vec<u8>> {
+        let mut needed = 0;
+        // SAFETY: the image points to its own bytes; no more than the length given is written.
+        let run = |bytes: &mut [u8], needed: &mut usize| {
+            call(|err| unsafe { raw::bzna_image_annexb(&self.raw, bytes.as_mut_ptr().cast(), bytes.len(), needed, err) })
+        };
+        match run(&mut [], &mut needed) {
+            Err(error) if error.status != crate::Status::BUFFER => return Err(error),
+            _ => {}
+        }
+        let mut bytes = vec![0; needed];
+        run(&mut bytes, &mut needed)?;
+        Ok(bytes)
+    }
+}
+
+/// Decodes single pictures in software.
+#[derive(Debug)]
+pub struct Decoder {
+    raw: NonNull<raw::bzna_decoder>,
+    context: Context,
+}
+
+// SAFETY: "bzna_decoder: one thread at a time", whichever it is; every use is through &mut.
+unsafe impl Send for Decoder {}
+
+impl Decoder {
+    pub(crate) fn new(context: &Context) -> Result<Decoder> {
+        let raw = make(|out, err| unsafe { raw::bzna_decoder_open(context.as_raw(), out, err) })?;
+        Ok(Decoder { raw, context: context.clone() })
+    }
+
+    /// Decodes one picture, which is lent until the decoder is used again. The decoder stays usable after an error.
+    pub fn decode(&mut self, image: &Image) -> Result<Picture<'_>> {
+        let mut picture = raw::bzna_picture { struct_size: size_of::<raw::bzna_picture>() as u32, ..Default::default() };
+        // SAFETY: a live decoder, ours alone; the image has its bytes.
+        call(|err| unsafe { raw::bzna_decoder_decode(self.raw.as_ptr(), &image.raw, &mut picture, err) })?;
+        Ok(Picture { raw: picture, _decoder: PhantomData })
+    }
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        // SAFETY: ours, and closed once.
+        if unsafe { raw::bzna_decoder_close(self.raw.as_ptr()) } < 0 {
+            self.context.leak();
+        }
+    }
+}
+
+/// A decoded picture: planes of Y', Cb and Cr in the decoder's memory.
+#[derive(Debug)]
+pub struct Picture<'a> {
+    raw: raw::bzna_picture,
+    _decoder: PhantomData<&'a mut Decoder>,
+}
+
+impl Picture<'_> {
+    /// Width and height without padding, in pixels.
+    pub fn size(&self) -> (u32, u32) {
+        (self.raw.width, self.raw.height)
+    }
+
+    /// Warps the picture: `3 * height * width` floats, the red plane first.
+    pub fn render(&self, width: u32, height: u32, transform: &Transform) -> Result<Vec<f32>> {
+        let output = raw::bzna_output { struct_size: size_of::<raw::bzna_output>() as u32, width, height, ..Default::default() };
+        let transform = Transform { struct_size: size_of::<Transform>() as u32, ..*transform };
+        let mut pixels = vec![0f32; if width > 16384 || height > 16384 { 0 } else { 3 * width as usize * height as usize }];
+        // SAFETY: the picture is as the decoder made it, and borrowed from it; dst is as long as it says.
+        call(|err| unsafe {
+            raw::bzna_picture_render(&self.raw, &transform, &output, pixels.as_mut_ptr().cast(), size_of::<f32>() * pixels.len(), err)
+        })?;
+        Ok(pixels)
+    }
+}
+
+/// A counter-based random number generator: the same (seed, epoch, sample, operation) gives the same numbers everywhere.
+#[derive(Clone, Debug)]
+#[repr(transparent)] // the library lends one to transform callbacks
+pub struct Random(raw::bzna_random);
+
+impl Random {
+    /// Operations from [`raw::BZNA_OPERATION_USER`] on are the user's.
+    pub fn new(seed: u64, epoch: u64, sample: u64, operation: u32) -> Random {
+        let mut random = raw::bzna_random::default();
+        // SAFETY: plain values, here and below.
+        unsafe { raw::bzna_random_init(&mut random, seed, epoch, sample, operation) };
+        Random(random)
+    }
+
+    pub fn u32(&mut self) -> u32 {
+        unsafe { raw::bzna_random_u32(&mut self.0) }
+    }
+
+    /// In [lo, hi).
+    pub fn uniform(&mut self, lo: f64, hi: f64) -> f64 {
+        unsafe { raw::bzna_random_uniform(&mut self.0, lo, hi) }
+    }
+}
+
+impl Transform {
+    /// One output pixel for one input pixel, from the top left corner; colours as they are.
+    pub fn identity() -> Transform {
+        let mut transform = Transform::default();
+        // SAFETY: the struct is as long as it says.
+        unsafe { raw::bzna_transform_init(&mut transform, size_of::<Transform>()) };
+        transform
+    }
+}
+
+impl Similarity {
+    fn init(function: unsafe extern "C" fn(*mut Similarity, usize)) -> Similarity {
+        let mut similarity = Similarity::default();
+        // SAFETY: the struct is as long as it says.
+        unsafe { function(&mut similarity, size_of::<Similarity>()) };
+        similarity
+    }
+
+    /// 1:1, centred.
+    pub fn identity() -> Similarity {
+        Similarity::init(raw::bzna_similarity_init)
+    }
+
+    pub fn random_resized_crop() -> Similarity {
+        Similarity::init(raw::bzna_similarity_random_resized_crop)
+    }
+
+    /// Draws one warp: the homography of [`Transform`].
+    pub fn draw(&self, random: &mut Random, input: (u32, u32), output: (u32, u32)) -> Result<[f64; 9]> {
+        let law = Similarity { struct_size: size_of::<Similarity>() as u32, ..*self };
+        let mut homography = [0.0; 9];
+        // SAFETY: plain values; nine of them are written.
+        let status = unsafe { raw::bzna_warp_similarity(&mut random.0, &law, input.0, input.1, output.0, output.1, homography.as_mut_ptr()) };
+        check(status, "bzna_warp_similarity").map(|()| homography)
+    }
+}
+
+/// Which split's tracks also list a sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Split {
+    #[default]
+    None = raw::BZNA_SPLIT_NONE as isize,
+    Train = raw::BZNA_SPLIT_TRAIN as isize,
+    Validation = raw::BZNA_SPLIT_VALIDATION as isize,
+    Test = raw::BZNA_SPLIT_TEST as isize,
+}
+
+/// One sample to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    pub target: Option<i64>,
+    pub filename: Option<&'a str>,
+    /// The full picture.
+    pub input: &'a Image,
+    /// None: the input itself serves, if its frame is at most 512x512.
+    pub thumb: Option<&'a Image>,
+    pub split: Split,
+}
+
+/// Writes an archive. One that is dropped without [`finish`](Writer::finish) is left unfinished, and readers say so.
+pub struct Writer<'a> {
+    raw: NonNull<raw::bzna_writer>,
+    flush: Option<(*mut std::ffi::c_void, host::Flush)>,
+    context: Context,
+    _sink: PhantomData<&'a mut ()>,
+}
+
+// SAFETY: "bzna_writer: one thread at a time", whichever it is; every use is through &mut or by value, and sinks are Send.
+unsafe impl Send for Writer<'_> {}
+
+impl fmt::Debug for Writer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("raw", &self.raw).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn create(context: &Context, path: &Path) -> Result<Writer<'static>> {
+        let path = crate::c_path(path)?;
+        let raw = make(|out, err| unsafe { raw::bzna_writer_open(context.as_raw(), path.as_ptr(), ptr::null(), out, err) })?;
+        Ok(Writer { raw, flush: None, context: context.clone(), _sink: PhantomData })
+    }
+
+    pub(crate) fn create_in(context: &Context, sink: impl Write + Seek + Send + 'a) -> Result<Writer<'a>> {
+        let (sink, flush) = host::sink(sink);
+        // SAFETY: the callbacks fit the user pointer; on success the writer closes it, exactly once.
+        let opened = make(|out, err| unsafe { raw::bzna_writer_open_sink(context.as_raw(), &sink, ptr::null(), out, err) });
+        if let (Err(_), Some(close)) = (&opened, sink.close) {
+            // SAFETY: on failure it is still ours.
+            unsafe { close(sink.user) };
+        }
+        Ok(Writer { raw: opened?, flush: Some((sink.user, flush)), context: context.clone(), _sink: PhantomData })
+    }
+
+    /// Writes one sample: the same inputs give the same bytes.
+    pub fn add(&mut self, sample: &Sample<'_>) -> Result<()> {
+        let filename = sample.filename.map(c_string).transpose()?;
+        let desc = raw::bzna_sample_desc {
+            struct_size: size_of::<raw::bzna_sample_desc>() as u32,
+            has_target: sample.target.is_some().into(),
+            target: sample.target.unwrap_or(0),
+            filename: filename.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
+            input: &sample.input.raw,
+            thumb: sample.thumb.map_or(ptr::null(), |thumb| &thumb.raw),
+            split: sample.split as u32,
+            ..Default::default()
+        };
+        // SAFETY: a live writer, ours alone; what the description points to lives for the call.
+        call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), &desc, err) }).map(drop)
+    }
+
+    /// Writes the index and lets go of the file or sink.
+    pub fn finish(self) -> Result<()> {
+        // SAFETY: as above; the sink lives until the writer is closed, by the drop at the end of this function.
+        call(|err| unsafe { raw::bzna_writer_finish(self.raw.as_ptr(), err) })?;
+        match self.flush.map(|(user, flush)| unsafe { flush(user) }) {
+            Some(Err(error)) => {
+                let native_code = error.raw_os_error().unwrap_or(0);
+                Err(Error { native_code, ..Error::new(raw::BZNA_E_IO, format!("flushing the archive failed: {error}")) })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        // SAFETY: ours, and closed once.
+        if unsafe { raw::bzna_writer_close(self.raw.as_ptr()) } < 0 {
+            self.context.leak();
+        }
+    }
+}

@@ -1,0 +1,606 @@
+//! benzina.h, line by line: types, constants and functions as C has them, written by hand.
+//!
+//! Nothing here is safe; the manual is the header's. tests/abi.rs holds every size, offset, constant and signature of this file
+//! against the header by means of the C compiler, and fails where the header has something that this file has not.
+
+#![allow(non_camel_case_types)]
+
+use std::ffi::{c_char, c_void};
+
+pub type bzna_status = i32;
+pub type bzna_log_fn = Option<unsafe extern "C" fn(user: *mut c_void, level: i32, code: bzna_status, message: *const c_char)>;
+pub type bzna_transform_fn = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        sample: *const bzna_sample_info,
+        random: *mut bzna_random,
+        transform: *mut bzna_transform,
+    ) -> bzna_status,
+>;
+
+pub const BZNA_VERSION_MAJOR: u32 = 0;
+pub const BZNA_VERSION_MINOR: u32 = 1;
+pub const BZNA_VERSION_PATCH: u32 = 0;
+
+pub const BZNA_OK: bzna_status = 0;
+pub const BZNA_END: bzna_status = 1;
+pub const BZNA_AGAIN: bzna_status = 2;
+pub const BZNA_E_ARGUMENT: bzna_status = -101;
+pub const BZNA_E_STRUCT_SIZE: bzna_status = -102;
+pub const BZNA_E_RANGE: bzna_status = -103;
+pub const BZNA_E_STATE: bzna_status = -104;
+pub const BZNA_E_BUFFER: bzna_status = -105;
+pub const BZNA_E_CALLBACK: bzna_status = -106;
+pub const BZNA_E_STOPPED: bzna_status = -107;
+pub const BZNA_E_UNSUPPORTED: bzna_status = -108;
+pub const BZNA_E_MEMORY: bzna_status = -201;
+pub const BZNA_E_NOT_FOUND: bzna_status = -202;
+pub const BZNA_E_IO: bzna_status = -203;
+pub const BZNA_E_THREAD: bzna_status = -204;
+pub const BZNA_E_FORMAT: bzna_status = -301;
+pub const BZNA_E_TRUNCATED: bzna_status = -302;
+pub const BZNA_E_BOX: bzna_status = -303;
+pub const BZNA_E_LIMIT: bzna_status = -304;
+pub const BZNA_E_NO_SAMPLES: bzna_status = -305;
+pub const BZNA_E_UNFINISHED: bzna_status = -306;
+pub const BZNA_E_CODEC: bzna_status = -401;
+pub const BZNA_E_DECODE: bzna_status = -402;
+pub const BZNA_E_MISMATCH: bzna_status = -403;
+pub const BZNA_E_DEVICE: bzna_status = -501;
+pub const BZNA_STATUS_RESERVED: bzna_status = -9999;
+
+pub const BZNA_NO_OFFSET: u64 = u64::MAX;
+pub const BZNA_TARGET_NONE: i64 = -1;
+pub const BZNA_NAME_MAX: usize = 32;
+pub const BZNA_IMAGES_MAX: usize = 4;
+pub const BZNA_WAIT_FOREVER: i64 = -1;
+pub const BZNA_EPOCHS_ENDLESS: u64 = u64::MAX;
+
+pub const BZNA_LOG_ERROR: i32 = 1;
+pub const BZNA_LOG_WARNING: i32 = 2;
+pub const BZNA_LOG_INFO: i32 = 3;
+pub const BZNA_LOG_DEBUG: i32 = 4;
+
+pub const BZNA_DEVICE_AUTO: i32 = 0;
+pub const BZNA_DEVICE_CPU: i32 = -1;
+
+pub const BZNA_CODEC_UNKNOWN: u32 = 0;
+pub const BZNA_CODEC_H264: u32 = 1;
+pub const BZNA_CODEC_H265: u32 = 2;
+pub const BZNA_CODEC_AV1: u32 = 3;
+
+pub const BZNA_OPERATION_WARP: u32 = 0;
+pub const BZNA_OPERATION_COLOUR: u32 = 1;
+pub const BZNA_OPERATION_ORDER: u32 = 2;
+pub const BZNA_OPERATION_USER: u32 = 16;
+
+pub const BZNA_FILTER_LINEAR: u32 = 0;
+pub const BZNA_DTYPE_FLOAT32: u32 = 0;
+pub const BZNA_DTYPE_INT32: u32 = 16;
+pub const BZNA_DTYPE_INT64: u32 = 17;
+pub const BZNA_DTYPE_UINT64: u32 = 18;
+pub const BZNA_LAYOUT_NCHW: u32 = 0;
+pub const BZNA_MATRIX_AUTO: u32 = 0;
+pub const BZNA_MATRIX_BT601_FULL: u32 = 1;
+pub const BZNA_MATRIX_BT601: u32 = 2;
+pub const BZNA_MATRIX_BT709: u32 = 3;
+pub const BZNA_MATRIX_BT2020: u32 = 4;
+pub const BZNA_MATRIX_BT709_FULL: u32 = 5;
+pub const BZNA_MATRIX_BT2020_FULL: u32 = 6;
+pub const BZNA_FILL_RGB: u32 = 0;
+pub const BZNA_FILL_OUTPUT: u32 = 1;
+pub const BZNA_LAW_BENZINA: u32 = 0;
+pub const BZNA_LAW_TORCHVISION: u32 = 1;
+
+pub const BZNA_ORDER_SEQUENTIAL: u32 = 0;
+pub const BZNA_ORDER_SHUFFLE: u32 = 1;
+pub const BZNA_LAST_PARTIAL: u32 = 0;
+pub const BZNA_LAST_DROP: u32 = 1;
+pub const BZNA_LAST_PAD: u32 = 2;
+pub const BZNA_WARP_NONE: u32 = 0;
+pub const BZNA_WARP_RANDOM_RESIZED_CROP: u32 = 1;
+pub const BZNA_WARP_CENTER_RESIZED_CROP: u32 = 2;
+pub const BZNA_WARP_SIMILARITY: u32 = 3;
+pub const BZNA_DECODER_AUTO: u32 = 0;
+pub const BZNA_DECODER_SOFTWARE: u32 = 1;
+pub const BZNA_DECODER_NVDEC: u32 = 2;
+pub const BZNA_WEIGHTING_NONE: u32 = 0;
+pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
+pub const BZNA_WEIGHTING_ONCE: u32 = 2;
+pub const BZNA_ON_ERROR_FILL: u32 = 0;
+pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
+pub const BZNA_ON_ERROR_STOP: u32 = 2;
+
+pub const BZNA_STAGE_READ: usize = 0;
+pub const BZNA_STAGE_DECODE: usize = 1;
+pub const BZNA_STAGE_WARP: usize = 2;
+pub const BZNA_STAGE_DELIVER: usize = 3;
+
+pub const BZNA_SPLIT_NONE: u32 = 0;
+pub const BZNA_SPLIT_TRAIN: u32 = 1;
+pub const BZNA_SPLIT_VALIDATION: u32 = 2;
+pub const BZNA_SPLIT_TEST: u32 = 3;
+
+/// One field of a struct: its name, where it begins and how long it is, in bytes.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Field(pub &'static str, pub usize, pub usize);
+
+/// The types that C hides.
+macro_rules! opaque {
+    ($($name:ident)*) => { $(#[repr(C)] #[derive(Debug)] pub struct $name { _hidden: [u8; 0] })* };
+}
+
+/// The types that C shows: the struct itself, a zeroed default (which is what the header asks for before struct_size is set; null
+/// pointers and absent callbacks are zeros too), and a table of its fields for the test.
+macro_rules! structs {
+    ($($(#[$attribute:meta])* struct $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {
+        $(
+            $(#[$attribute])*
+            #[repr(C)]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $name { $(pub $field: $type),* }
+
+            impl Default for $name {
+                fn default() -> Self {
+                    // SAFETY: integers, floats, raw pointers, Option of fn pointers, and arrays and structs of these may be zero.
+                    unsafe { std::mem::zeroed() }
+                }
+            }
+        )*
+        /// Every struct of this file: name, size, alignment, fields.
+        #[doc(hidden)]
+        pub const LAYOUT: &[(&str, usize, usize, &[Field])] = &[$((
+            stringify!($name), std::mem::size_of::<$name>(), std::mem::align_of::<$name>(),
+            &[$(Field(stringify!($field), std::mem::offset_of!($name, $field), std::mem::size_of::<$type>())),*],
+        )),*];
+    };
+}
+
+opaque! { bzna_context bzna_dataset bzna_decoder bzna_loader bzna_batch bzna_writer }
+
+structs! {
+    struct bzna_error {
+        struct_size: u32,
+        status: bzna_status,
+        byte_offset: u64,
+        native_code: i32,
+        fourcc: u32,
+        message: [c_char; 232],
+    }
+
+    struct bzna_allocator {
+        user: *mut c_void,
+        alloc: Option<unsafe extern "C" fn(user: *mut c_void, size: usize, align: usize) -> *mut c_void>,
+        release: Option<unsafe extern "C" fn(user: *mut c_void, ptr: *mut c_void, size: usize)>,
+    }
+
+    struct bzna_source {
+        user: *mut c_void,
+        read_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, dst: *mut c_void, size: u64) -> i64>,
+        size: Option<unsafe extern "C" fn(user: *mut c_void) -> i64>,
+        close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+    }
+
+    struct bzna_sink {
+        user: *mut c_void,
+        write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
+        close: Option<unsafe extern "C" fn(user: *mut c_void)>,
+    }
+
+    struct bzna_context_config {
+        struct_size: u32,
+        device: i32,
+        allocator: bzna_allocator,
+        log: bzna_log_fn,
+        log_user: *mut c_void,
+        log_level: i32,
+        log_any_thread: u32,
+        max_sample_bytes: u64,
+        max_edge_px: u32,
+        reserved0: u32,
+    }
+
+    struct bzna_colour {
+        primaries: u16,
+        transfer: u16,
+        matrix: u16,
+        full_range: u8,
+        present: u8,
+    }
+
+    struct bzna_image {
+        struct_size: u32,
+        codec: u32,
+        fourcc: u32,
+        width: u32,
+        height: u32,
+        frame_width: u32,
+        frame_height: u32,
+        crop_x: u32,
+        crop_y: u32,
+        clap: [i32; 8],
+        colour: bzna_colour,
+        length_size: u32,
+        config_offset: u64,
+        data_offset: u64,
+        config: *const c_void,
+        data: *const c_void,
+        config_size: u64,
+        data_size: u64,
+    }
+
+    struct bzna_dataset_config {
+        struct_size: u32,
+        reserved0: u32,
+        name: *const c_char,
+        split: *const c_char,
+    }
+
+    /// What an archive is, as a whole.
+    struct bzna_dataset_info {
+        struct_size: u32,
+        track_count: u32,
+        size_bytes: u64,
+        sample_count: u64,
+        target_count: u64,
+        brand_count: u32,
+        brands: [u32; 8],
+        part_count: u32,
+    }
+
+    struct bzna_track_info {
+        struct_size: u32,
+        handler: u32,
+        format: u32,
+        flags: u32,
+        sample_count: u64,
+        name: [c_char; BZNA_NAME_MAX],
+        mime: [c_char; 64],
+    }
+
+    /// Where one sample lies, and which pictures it holds.
+    struct bzna_sample {
+        struct_size: u32,
+        image_count: u32,
+        index: u64,
+        offset: u64,
+        size: u64,
+        target: i64,
+        image_names: [[c_char; BZNA_NAME_MAX]; BZNA_IMAGES_MAX],
+    }
+
+    struct bzna_picture {
+        struct_size: u32,
+        depth: u32,
+        width: u32,
+        height: u32,
+        crop_x: u32,
+        crop_y: u32,
+        frame_width: u32,
+        frame_height: u32,
+        chroma_shift_x: u32,
+        chroma_shift_y: u32,
+        chroma_left: u32,
+        chroma_top: u32,
+        colour: bzna_colour,
+        plane: [*const c_void; 3],
+        pitch: [i64; 3],
+    }
+
+    struct bzna_random {
+        key: [u32; 2],
+        counter: [u32; 4],
+        block: [u32; 4],
+        used: u32,
+        reserved0: u32,
+    }
+
+    /// What happens to one sample: all of it is the transform callback's to change. struct_size is left alone.
+    struct bzna_transform {
+        struct_size: u32,
+        filter: u32,
+        homography: [f64; 9],
+        bias: [f32; 3],
+        scale: [f32; 3],
+        fill: [f32; 3],
+        fill_space: u32,
+        matrix: u32,
+        antialias: u32,
+        colour: [f32; 12],
+    }
+
+    /// What a transform callback is told.
+    struct bzna_sample_info {
+        struct_size: u32,
+        slot: u32,
+        index: u64,
+        epoch: u64,
+        target: i64,
+        width: u32,
+        height: u32,
+        out_width: u32,
+        out_height: u32,
+    }
+
+    struct bzna_output {
+        struct_size: u32,
+        width: u32,
+        height: u32,
+        dtype: u32,
+        layout: u32,
+        reserved0: u32,
+    }
+
+    struct bzna_affine {
+        struct_size: u32,
+        in_width: u32,
+        in_height: u32,
+        out_width: u32,
+        out_height: u32,
+        has_crop: u32,
+        crop_x: f64,
+        crop_y: f64,
+        crop_width: f64,
+        crop_height: f64,
+        degrees: f64,
+        translate_x: f64,
+        translate_y: f64,
+        flip_h: u32,
+        flip_v: u32,
+        resize: u32,
+        keep_ratio: u32,
+    }
+
+    /// The law of a random warp.
+    struct bzna_similarity {
+        struct_size: u32,
+        law: u32,
+        scale: [f64; 2],
+        ratio: [f64; 2],
+        degrees: [f64; 2],
+        translate: [f64; 2],
+        flip_h: f64,
+        flip_v: f64,
+        resize: u32,
+        keep_ratio: u32,
+        random_crop: u32,
+        reserved0: u32,
+    }
+
+    struct bzna_loader_config {
+        struct_size: u32,
+        batch_size: u32,
+        width: u32,
+        height: u32,
+        dtype: u32,
+        layout: u32,
+        order: u32,
+        last_batch: u32,
+        seed: u64,
+        epochs: u64,
+        first_epoch: u64,
+        rank: u32,
+        world_size: u32,
+        threads: u32,
+        reader_threads: u32,
+        batches_in_flight: u32,
+        read_ahead: u32,
+        decoder: u32,
+        warp: u32,
+        track: *const c_char,
+        warp_scale: [f32; 2],
+        warp_ratio: [f32; 2],
+        warp_degrees: [f32; 2],
+        warp_translate: [f32; 2],
+        warp_resize: u32,
+        warp_keep_ratio: u32,
+        warp_random_crop: u32,
+        warp_law: u32,
+        flip_h: f32,
+        flip_v: f32,
+        mean: [f32; 3],
+        std: [f32; 3],
+        bias: [f32; 3],
+        scale: [f32; 3],
+        fill: [f32; 3],
+        fill_space: u32,
+        matrix: u32,
+        filter: u32,
+        antialias: u32,
+        on_error: u32,
+        transform: bzna_transform_fn,
+        transform_user: *mut c_void,
+        indices: *const u64,
+        index_count: u64,
+        weights: *const f64,
+        weight_count: u64,
+        epoch_samples: u64,
+        weighting: u32,
+        weights_by_part: u32,
+        read_retries: u32,
+        cpu_count: u32,
+        read_backoff_ns: u64,
+        read_memory_bytes: u64,
+        cpus: *const i32,
+        slices: u32,
+        buffer_count: u32,
+        buffers: *const *mut c_void,
+    }
+
+    struct bzna_batch_info {
+        struct_size: u32,
+        device: i32,
+        data: *mut c_void,
+        data_bytes: u64,
+        shape: [i64; 4],
+        dtype: u32,
+        layout: u32,
+        count: u32,
+        failed: u32,
+        epoch: u64,
+        batch: u64,
+        position: u64,
+        targets: *const i64,
+        indices: *const u64,
+        status: *const bzna_status,
+        stream: *mut c_void,
+        last_of_epoch: u32,
+        replaced: u32,
+        slices: u32,
+        reserved0: u32,
+    }
+
+    struct bzna_field {
+        struct_size: u32,
+        dtype: u32,
+        dimensions: u32,
+        device: i32,
+        shape: [i64; 4],
+        name: [c_char; 16],
+    }
+
+    /// What a loader yields, and who decodes.
+    struct bzna_loader_info {
+        struct_size: u32,
+        decoder: u32,
+        shape: [i64; 4],
+        dtype: u32,
+        layout: u32,
+        device: i32,
+        threads: u32,
+        reader_threads: u32,
+        batches_in_flight: u32,
+        read_ahead: u32,
+        reserved0: u32,
+        samples_per_epoch: u64,
+        batches_per_epoch: u64,
+        decoder_name: [c_char; 64],
+        decoder_reason: [c_char; 128],
+    }
+
+    struct bzna_stage_stats {
+        count: u64,
+        bytes: u64,
+        busy_ns: u64,
+        wait_before_ns: u64,
+        wait_after_ns: u64,
+        depth: u64,
+        capacity: u64,
+        reserved: [u64; 3],
+    }
+
+    /// Counts since the loader was opened, stage by stage.
+    struct bzna_loader_stats {
+        struct_size: u32,
+        limiting_stage: u32,
+        stage: [bzna_stage_stats; 4],
+        samples: u64,
+        samples_failed: u64,
+        failed_read: u64,
+        failed_format: u64,
+        failed_decode: u64,
+        failed_other: u64,
+        replaced: u64,
+        retries: u64,
+        read_memory_bytes: u64,
+    }
+
+    struct bzna_loader_state {
+        struct_size: u32,
+        version: u32,
+        seed: u64,
+        epoch: u64,
+        position: u64,
+        fingerprint: u64,
+        sample_count: u64,
+        end_epoch: u64,
+        order: u32,
+        check: u32,
+    }
+
+    struct bzna_writer_config {
+        struct_size: u32,
+        reserved0: u32,
+    }
+
+    struct bzna_sample_desc {
+        struct_size: u32,
+        has_target: u32,
+        target: i64,
+        filename: *const c_char,
+        input: *const bzna_image,
+        thumb: *const bzna_image,
+        split: u32,
+        reserved0: u32,
+    }
+}
+
+extern "C" {
+    pub fn bzna_status_name(status: bzna_status) -> *const c_char;
+    pub fn bzna_status_text(status: bzna_status) -> *const c_char;
+    pub fn bzna_version() -> u32;
+
+    pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
+    pub fn bzna_context_open(config: *const bzna_context_config, out: *mut *mut bzna_context, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_context_close(context: *mut bzna_context) -> bzna_status;
+
+    pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
+
+    pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
+    pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_close(dataset: *mut bzna_dataset) -> bzna_status;
+    pub fn bzna_dataset_concat(context: *mut bzna_context, parts: *const *mut bzna_dataset, part_count: u32, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
+    pub fn bzna_dataset_describe(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize) -> bzna_status;
+    pub fn bzna_dataset_track(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize) -> bzna_status;
+    pub fn bzna_dataset_target(dataset: *const bzna_dataset, index: u64, target: *mut i64, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_filename(dataset: *const bzna_dataset, index: u64, buffer: *mut c_char, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_image(dataset: *const bzna_dataset, index: u64, track: *const c_char, buffer: *mut c_void, capacity: usize, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status;
+
+    pub fn bzna_decoder_open(context: *mut bzna_context, out: *mut *mut bzna_decoder, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_decoder_close(decoder: *mut bzna_decoder) -> bzna_status;
+    pub fn bzna_decoder_decode(decoder: *mut bzna_decoder, image: *const bzna_image, picture: *mut bzna_picture, err: *mut bzna_error) -> bzna_status;
+
+    pub fn bzna_philox(counter: *const u32, key: *const u32, out: *mut u32);
+    pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, operation: u32);
+    pub fn bzna_random_u32(random: *mut bzna_random) -> u32;
+    pub fn bzna_random_uniform(random: *mut bzna_random, lo: f64, hi: f64) -> f64;
+    pub fn bzna_permute(seed: u64, epoch: u64, count: u64, position: u64) -> u64;
+
+    pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
+    pub fn bzna_picture_render(picture: *const bzna_picture, transform: *const bzna_transform, output: *const bzna_output, dst: *mut c_void, dst_bytes: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64) -> bzna_status;
+    pub fn bzna_similarity_init(similarity: *mut bzna_similarity, struct_size: usize);
+    pub fn bzna_similarity_random_resized_crop(similarity: *mut bzna_similarity, struct_size: usize);
+    pub fn bzna_similarity_center_resized_crop(similarity: *mut bzna_similarity, struct_size: usize, scale: f64);
+    pub fn bzna_warp_similarity(random: *mut bzna_random, similarity: *const bzna_similarity, in_width: u32, in_height: u32, out_width: u32, out_height: u32, homography: *mut f64) -> bzna_status;
+
+    pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
+    pub fn bzna_loader_open(context: *mut bzna_context, dataset: *mut bzna_dataset, config: *const bzna_loader_config, out: *mut *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_loader_close(loader: *mut bzna_loader) -> bzna_status;
+    pub fn bzna_loader_next(loader: *mut bzna_loader, timeout_ns: i64, batch: *mut *mut bzna_batch, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_loader_stop(loader: *mut bzna_loader) -> bzna_status;
+    pub fn bzna_loader_reset(loader: *mut bzna_loader, epoch: u64, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_loader_save(loader: *mut bzna_loader, state: *mut bzna_loader_state, struct_size: usize) -> bzna_status;
+    pub fn bzna_loader_restore(loader: *mut bzna_loader, state: *const bzna_loader_state, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_loader_describe(loader: *mut bzna_loader, info: *mut bzna_loader_info, struct_size: usize) -> bzna_status;
+    pub fn bzna_loader_field(loader: *mut bzna_loader, number: u32, field: *mut bzna_field) -> bzna_status;
+    pub fn bzna_loader_statistics(loader: *mut bzna_loader, stats: *mut bzna_loader_stats, struct_size: usize) -> bzna_status;
+
+    pub fn bzna_batch_describe(batch: *const bzna_batch, info: *mut bzna_batch_info, struct_size: usize) -> bzna_status;
+    pub fn bzna_batch_error(batch: *const bzna_batch, slot: u32, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_batch_slice(batch: *const bzna_batch, slice: u32, data: *mut *mut c_void, count: *mut u32) -> bzna_status;
+    pub fn bzna_batch_release(batch: *mut bzna_batch) -> bzna_status;
+    pub fn bzna_batch_to_dlpack(batch: *mut bzna_batch, field: u32, tensor: *mut *mut c_void, err: *mut bzna_error) -> bzna_status;
+
+    pub fn bzna_writer_config_init(config: *mut bzna_writer_config, struct_size: usize);
+    pub fn bzna_writer_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_writer_open_sink(context: *mut bzna_context, sink: *const bzna_sink, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_writer_add(writer: *mut bzna_writer, sample: *const bzna_sample_desc, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_writer_finish(writer: *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_writer_close(writer: *mut bzna_writer) -> bzna_status;
+}

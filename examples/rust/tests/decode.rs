@@ -1,0 +1,228 @@
+//! Data sets, loaders, batches and single pictures, from the archives of tests/data.
+
+mod common;
+
+use benzina::{Batch, Codec, Context, Dataset, Decoder, Image, LastBatch, Loader, Next, Random, State, Status, Transform, Writer};
+use common::{archive, collect, mini};
+use std::time::Duration;
+
+#[test]
+fn types_cross_threads_where_the_library_allows_it() {
+    fn send<T: Send>() {}
+    fn sync<T: Sync>() {}
+    (send::<Context>(), send::<Dataset>(), send::<Loader>(), send::<Batch>(), send::<Decoder>(), send::<Writer>(), send::<Image>());
+    (sync::<Context>(), sync::<Dataset>(), sync::<Loader>(), sync::<Batch>(), sync::<Image>());
+}
+
+#[test]
+fn an_archive_tells_its_samples() {
+    let data = mini();
+    assert_eq!(data.info().unwrap().sample_count, data.len());
+    assert!(data.len() > 1 && !data.is_empty());
+    assert_eq!((data.target(0).unwrap(), data.target(1).unwrap()), (Some(0), Some(37)));
+    assert_eq!(data.filename(0).unwrap().as_deref(), Some("00_plasma_land.JPEG"));
+    assert!(data.image_names(0).unwrap().contains(&"bzna_input".to_owned()));
+    assert_eq!(data.target(data.len()).unwrap_err().status, Status::RANGE);
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let ctx = Context::new().unwrap();
+    let missing = ctx.open("no/such/file.bzna").unwrap_err();
+    assert_eq!((missing.status, missing.native_code, missing.byte_offset), (Status::NOT_FOUND, 2, None));
+    assert!(missing.to_string().contains("no/such/file.bzna"), "{missing}");
+    assert_eq!(format!("{:?}", missing.status), "BZNA_E_NOT_FOUND(-202)");
+
+    let other = ctx.open(archive("mini_h265.json")).unwrap_err();
+    assert!(other.status.0 <= Status::FORMAT.0, "{other:?}");
+
+    let mut bytes = std::fs::read(archive("mini_h265.bzna")).unwrap();
+    bytes.truncate(bytes.len() / 2);
+    let cut = ctx.open_source(bytes, Default::default()).unwrap_err();
+    assert!(cut.byte_offset.is_some() && cut.message.starts_with("source"), "{cut:?}");
+
+    assert_eq!(ctx.open("a\0b").unwrap_err().status, Status::ARGUMENT);
+    let config = mini().loader().size(32, 32).open().unwrap_err();
+    assert!(config.status == Status::ARGUMENT && config.message.contains("batch_size"), "{config}");
+}
+
+#[test]
+fn a_loader_delivers_every_sample_in_order() {
+    let data = mini();
+    let run = collect(data.loader().batch_size(4).size(64, 48).center_resized_crop(1.0).open().unwrap());
+    assert_eq!(run.indices, (0..data.len()).collect::<Vec<_>>());
+    assert_eq!(run.targets, (0..data.len()).map(|i| data.target(i).unwrap().unwrap_or(-1)).collect::<Vec<_>>());
+    assert_eq!(run.pixels.len() as u64, data.len() * 3 * 64 * 48);
+    assert!(run.pixels.iter().all(|x| (0.0..=255.0).contains(x)) && run.pixels.iter().any(|x| *x > 100.0));
+}
+
+#[test]
+fn a_seed_gives_the_same_batches_with_any_threads() {
+    let data = mini();
+    let open = |threads, seed| {
+        collect(data.loader().batch_size(3).size(40, 40).shuffle(seed).random_resized_crop().flip(0.5, 0.0).epochs(2).threads(threads).open().unwrap())
+    };
+    let (one, two) = (open(1, 7), open(2, 7));
+    assert!(one == two);
+    assert_ne!(one.indices, open(1, 8).indices);
+    assert_eq!(one.indices.len() as u64, 2 * data.len());
+}
+
+#[test]
+fn objects_may_be_dropped_in_any_order() {
+    let ctx = Context::new().unwrap();
+    let data = ctx.open(archive("mini_h264.bzna")).unwrap();
+    drop(ctx);
+    let loader = data.loader().batch_size(2).size(32, 32).open().unwrap();
+    drop(data);
+    let first = loader.next_batch().unwrap().unwrap();
+    let second = loader.next_batch().unwrap().unwrap();
+    drop(loader);
+    let sum = std::thread::spawn(move || first.data().iter().sum::<f32>()).join().unwrap();
+    assert!(sum > 0.0);
+    assert_eq!(second.indices(), [2, 3]);
+}
+
+#[test]
+fn holding_every_batch_is_an_error_and_not_a_hang() {
+    let data = mini();
+    let loader = data.loader().batch_size(1).size(16, 16).batches_in_flight(2).open().unwrap();
+    let held: Vec<_> = loader.iter().take(2).collect::<Result<_, _>>().unwrap();
+    assert_eq!(loader.next_batch().unwrap().unwrap_err().status, Status::STATE);
+    drop(held);
+    assert_eq!(loader.next_batch().unwrap().unwrap().indices(), [2]);
+}
+
+#[test]
+fn a_state_goes_on_where_it_was_taken() {
+    let data = mini();
+    let open = |threads| data.loader().batch_size(2).size(24, 24).shuffle(5).random_resized_crop().threads(threads).epochs(2).open().unwrap();
+    let loader = open(1);
+    drop(collect(loader.iter().take(3)));
+    let state = State::from_bytes(loader.save().unwrap().to_bytes());
+    assert_eq!((state.epoch(), state.position()), (0, 6));
+    let rest = collect(&loader);
+    let other = open(2);
+    other.restore(&state).unwrap();
+    assert!(collect(&other) == rest);
+    assert_eq!(other.restore(&State::from_bytes([7; 64])).unwrap_err().status, Status::ARGUMENT);
+}
+
+#[test]
+fn stop_ends_waiting_and_reset_goes_on() {
+    let data = mini();
+    let loader = data.loader().batch_size(2).size(16, 16).endless().open().unwrap();
+    std::thread::scope(|scope| {
+        let consumer = scope.spawn(|| loader.iter().find_map(|batch| batch.err()));
+        std::thread::sleep(Duration::from_millis(20));
+        loader.stop().unwrap();
+        assert_eq!(consumer.join().unwrap().unwrap().status, Status::STOPPED);
+    });
+    loader.reset(3).unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!((batch.epoch(), batch.number()), (3, 0));
+}
+
+#[test]
+fn poll_does_not_wait() {
+    let data = mini();
+    let loader = data.loader().batch_size(2).size(16, 16).open().unwrap();
+    let mut batches = 0;
+    loop {
+        match loader.poll(Duration::from_millis(1)).unwrap() {
+            Next::Batch(batch) => batches += batch.count(),
+            Next::Later => {}
+            Next::End => break,
+        }
+    }
+    assert_eq!(batches as u64, data.len());
+    assert_eq!(loader.statistics().unwrap().samples, data.len());
+    assert_eq!(loader.info().unwrap().shape, [2, 3, 16, 16]);
+}
+
+#[test]
+fn a_padded_batch_says_how_many_are_real() {
+    let data = mini();
+    let size = data.len() as u32 - 1;
+    let loader = data.loader().batch_size(size).size(16, 16).last_batch(LastBatch::Pad).open().unwrap();
+    let last = loader.iter().last().unwrap().unwrap();
+    assert_eq!((last.count(), last.shape()[0], last.picture(1).len()), (1, size as usize, 3 * 16 * 16));
+    assert!(last.is_last_of_epoch());
+}
+
+#[test]
+fn a_closure_transforms_each_sample() {
+    let data = mini();
+    let plain = collect(data.loader().batch_size(2).size(20, 20).open().unwrap());
+    let brighter = data
+        .loader()
+        .batch_size(2)
+        .size(20, 20)
+        .transform(|sample, random, transform| {
+            assert!(sample.width > 0 && random.uniform(0.0, 1.0) < 1.0);
+            transform.bias = [-1000.0; 3];
+            if sample.index == 1 {
+                return Err(Status(-7));
+            }
+            Ok(())
+        })
+        .open()
+        .unwrap();
+    let first = brighter.next_batch().unwrap().unwrap();
+    assert!(first.picture(0).iter().zip(&plain.pixels).all(|(a, b)| (a - b - 1000.0).abs() < 0.01));
+    let error = first.error(1).unwrap();
+    assert_eq!((first.failed(), error.status, error.native_code), (1, Status::CALLBACK, -7));
+    assert!(first.error(0).is_none());
+}
+
+#[test]
+fn a_panic_in_a_transform_fails_its_sample_alone() {
+    let data = mini();
+    let plain = collect(data.loader().batch_size(3).size(20, 20).open().unwrap());
+    let loader = data
+        .loader()
+        .batch_size(3)
+        .size(20, 20)
+        .transform(|sample, _, _| if sample.index == 1 { panic!("this panic belongs to the test") } else { Ok(()) })
+        .open()
+        .unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!(batch.error(1).unwrap().status, Status::CALLBACK);
+    let area = 3 * 20 * 20;
+    assert!(batch.picture(0) == &plain.pixels[..area] && batch.picture(2) == &plain.pixels[2 * area..3 * area]);
+}
+
+#[test]
+fn one_picture_decodes_as_the_loader_decodes_it() {
+    let data = mini();
+    let mut decoder = data.context().decoder().unwrap();
+    let image = data.image(2, None).unwrap();
+    assert_eq!(image.codec(), Codec::H265);
+    assert!(image.annexb().unwrap().starts_with(&[0, 0, 0, 1]) && image.annexb().unwrap().len() > image.data().len());
+    let picture = decoder.decode(&image).unwrap();
+    assert_eq!(picture.size(), image.size());
+    let (width, height) = picture.size();
+    let pixels = picture.render(width, height, &Transform::identity()).unwrap();
+    let batch = data.range(2, 1).unwrap().loader().batch_size(1).size(width, height).open().unwrap().next_batch().unwrap().unwrap();
+    assert!(pixels == batch.data());
+    assert_eq!(picture.render(0, 1, &Transform::identity()).unwrap_err().status, Status::ARGUMENT);
+}
+
+#[test]
+fn random_numbers_are_the_manuals() {
+    let mut random = Random::new(1234, 5, 1_000_000, 16);
+    assert_eq!([random.u32(), random.u32(), random.u32(), random.u32()], [0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105]);
+    let law = benzina::Similarity::random_resized_crop();
+    assert_eq!(law.scale, [0.08, 1.0]);
+    assert!(law.draw(&mut random, (500, 375), (224, 224)).unwrap().iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn parts_end_to_end_are_one_data_set() {
+    let ctx = Context::new().unwrap();
+    let (one, two) = (ctx.open(archive("mini_h265.bzna")).unwrap(), ctx.open(archive("mini_h264.bzna")).unwrap());
+    let whole = ctx.concat(&[&one, &two]).unwrap();
+    assert_eq!(whole.len(), one.len() + two.len());
+    assert_eq!(whole.range(one.len(), 1).unwrap().target(0).unwrap(), two.target(0).unwrap());
+    assert_eq!(ctx.concat(&[&mini()]).unwrap_err().status, Status::ARGUMENT);
+}

@@ -1,0 +1,208 @@
+//! Sources, sinks, allocators and logs of the user's: what the library calls back.
+
+mod common;
+
+use benzina::{Context, LogLevel, Sample, Source, Split, Status};
+use common::{archive, collect};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Cursor};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+fn bytes() -> Vec<u8> {
+    std::fs::read(archive("mini_h265.bzna")).unwrap()
+}
+
+#[test]
+fn every_source_gives_the_same_batches() {
+    let ctx = Context::new().unwrap();
+    let run = |data: benzina::Dataset| collect(data.loader().batch_size(4).size(32, 32).shuffle(3).reader_threads(3).open().unwrap());
+    let path = archive("mini_h265.bzna");
+    let expected = run(ctx.open(&path).unwrap());
+    assert!(run(ctx.open_source(File::open(&path).unwrap(), Default::default()).unwrap()) == expected);
+    assert!(run(ctx.open_source(bytes(), Default::default()).unwrap()) == expected);
+    assert!(run(ctx.open_source(Arc::new(bytes()), Default::default()).unwrap()) == expected);
+    assert!(run(ctx.open_reader(Cursor::new(bytes())).unwrap()) == expected);
+    assert!(run(ctx.open_reader(BufReader::new(File::open(&path).unwrap())).unwrap()) == expected);
+}
+
+/// Bytes behind a counter of how often it is alive, that may fail or panic when the pictures are read.
+struct Fickle {
+    bytes: Vec<u8>,
+    opened: Arc<AtomicI64>,
+    reads: Arc<AtomicU64>,
+    fail: fn(u64) -> io::Result<()>,
+}
+
+impl Source for Fickle {
+    fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize> {
+        (self.fail)(self.reads.fetch_add(1, Ordering::SeqCst))?;
+        let some = dst.len().min(1000); // short reads are asked for again
+        self.bytes.read_at(offset, &mut dst[..some])
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.bytes.size()
+    }
+}
+
+impl Drop for Fickle {
+    fn drop(&mut self) {
+        self.opened.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn fickle(bytes: Vec<u8>, fail: fn(u64) -> io::Result<()>) -> (Fickle, Arc<AtomicI64>, Arc<AtomicU64>) {
+    let (opened, reads) = (Arc::new(AtomicI64::new(1)), Arc::new(AtomicU64::new(0)));
+    (Fickle { bytes, opened: opened.clone(), reads: reads.clone(), fail }, opened, reads)
+}
+
+#[test]
+fn a_source_is_dropped_once_whether_opening_succeeds_or_not() {
+    let ctx = Context::new().unwrap();
+    let (source, opened, _) = fickle(bytes(), |_| Ok(()));
+    let data = ctx.open_source(source, Default::default()).unwrap();
+    let loader = data.loader().batch_size(1).size(8, 8).open().unwrap();
+    drop(data);
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!(opened.load(Ordering::SeqCst), 1);
+    drop((loader, batch));
+    assert_eq!(opened.load(Ordering::SeqCst), 0);
+
+    let (source, opened, _) = fickle(vec![0; 4000], |_| Ok(()));
+    assert_eq!(ctx.open_source(source, Default::default()).unwrap_err().status, Status::FORMAT);
+    assert_eq!(opened.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_failing_source_is_an_error_and_a_panicking_one_too() {
+    let ctx = Context::new().unwrap();
+    let (source, opened, _) = fickle(bytes(), |_| Err(io::Error::from_raw_os_error(28)));
+    let error = ctx.open_source(source, Default::default()).unwrap_err();
+    assert_eq!((error.status, error.native_code.abs()), (Status::IO, 28), "{error}");
+    let (source, _, _) = fickle(bytes(), |_| panic!("this panic belongs to the test"));
+    assert_eq!(ctx.open_source(source, Default::default()).unwrap_err().status, Status::IO);
+    assert_eq!(opened.load(Ordering::SeqCst), 0);
+
+    // Once open, every read fails now and then: the samples fail alone, on the loader's reader threads.
+    let (source, _, reads) = fickle(bytes(), |read| if read > 10_000_000 { panic!("this panic belongs to the test") } else { Ok(()) });
+    let data = ctx.open_source(source, Default::default()).unwrap();
+    reads.store(20_000_000, Ordering::SeqCst);
+    let batch = data.loader().batch_size(2).size(8, 8).open().unwrap().next_batch().unwrap().unwrap();
+    assert_eq!((batch.failed(), batch.error(0).unwrap().status), (2, Status::IO));
+}
+
+/// Counts what is lent, with sizes, and can run dry.
+struct Counting {
+    blocks: Arc<Mutex<HashMap<usize, usize>>>,
+    left: Arc<AtomicI64>,
+}
+
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if self.left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            return std::ptr::null_mut();
+        }
+        let block = System.alloc(layout);
+        self.blocks.lock().unwrap().insert(block as usize, layout.size());
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let size = self.blocks.lock().unwrap().remove(&(block as usize));
+        // The test's process ends here, since an allocator may not unwind.
+        if size != Some(layout.size()) {
+            eprintln!("{block:?} of {size:?} bytes came back as {}", layout.size());
+            std::process::abort();
+        }
+        System.dealloc(block, layout);
+    }
+}
+
+#[test]
+fn everything_that_was_allocated_comes_back_with_its_size() {
+    let blocks = Arc::new(Mutex::new(HashMap::new()));
+    let open = |left: i64| Context::builder().allocator(Counting { blocks: blocks.clone(), left: Arc::new(AtomicI64::new(left)) }).open();
+    let ctx = open(i64::MAX).unwrap();
+    let data = ctx.open(archive("mini_h265.bzna")).unwrap();
+    let loader = data.loader().batch_size(2).size(32, 32).open().unwrap();
+    let held = loader.next_batch().unwrap().unwrap();
+    drop(collect(&loader));
+    assert!(blocks.lock().unwrap().values().sum::<usize>() >= 2 * 3 * 32 * 32 * 4);
+    drop((ctx, data, loader));
+    assert!(!blocks.lock().unwrap().is_empty() && held.data().len() == 2 * 3 * 32 * 32);
+    drop(held);
+    assert!(blocks.lock().unwrap().is_empty());
+
+    // And when it runs dry, at each of the first allocations in turn.
+    for left in 0..30 {
+        let run = || -> benzina::Result<()> {
+            let data = open(left)?.open(archive("mini_h265.bzna"))?;
+            data.loader().batch_size(2).size(16, 16).threads(1).open()?;
+            Ok(())
+        };
+        if let Err(error) = run() {
+            assert_eq!(error.status, Status::MEMORY, "{error}");
+        }
+        assert!(blocks.lock().unwrap().is_empty(), "after {left} allocations");
+    }
+}
+
+#[test]
+fn a_log_may_panic() {
+    let messages = Arc::new(AtomicU64::new(0));
+    let seen = messages.clone();
+    let ctx = Context::builder()
+        .log(LogLevel::Debug, move |_, _, message| {
+            seen.fetch_add(1, Ordering::SeqCst);
+            panic!("this panic belongs to the test, for the message {message:?}")
+        })
+        .open()
+        .unwrap();
+    let (source, _, reads) = fickle(bytes(), |read| if read > 10_000_000 { Err(io::ErrorKind::Other.into()) } else { Ok(()) });
+    let data = ctx.open_source(source, Default::default()).unwrap();
+    reads.store(20_000_000, Ordering::SeqCst);
+    let loader = data.loader().batch_size(2).size(8, 8).open().unwrap();
+    assert_eq!(loader.iter().map(|batch| batch.unwrap().failed() as u64).sum::<u64>(), data.len());
+    drop(loader);
+    // How talkative the library is, is its own affair: whatever it said went through the closure.
+    println!("{} messages", messages.load(Ordering::SeqCst));
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    let ctx = Context::new().unwrap();
+    let data = ctx.open(archive("mini_h265.bzna")).unwrap();
+    let copy = |writer: &mut benzina::Writer<'_>| {
+        for index in 0..data.len() {
+            let (input, thumb) = (data.image(index, Some("bzna_input")).unwrap(), data.image(index, Some("bzna_thumb")).unwrap());
+            let filename = data.filename(index).unwrap();
+            let (target, filename) = (data.target(index).unwrap(), filename.as_deref());
+            writer.add(&Sample { target, filename, input: &input, thumb: Some(&thumb), split: Split::None }).unwrap();
+        }
+    };
+    let mut bytes = Cursor::new(Vec::new());
+    let mut writer = ctx.create_in(BufWriter::new(&mut bytes)).unwrap();
+    copy(&mut writer);
+    writer.finish().unwrap();
+
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("written.bzna");
+    let mut writer = ctx.create(&path).unwrap();
+    copy(&mut writer);
+    writer.finish().unwrap();
+    assert!(std::fs::read(&path).unwrap() == *bytes.get_ref());
+
+    let again = ctx.open_reader(bytes).unwrap();
+    assert_eq!(again.filename(1).unwrap(), data.filename(1).unwrap());
+    let run = |data: &benzina::Dataset| collect(data.loader().batch_size(4).size(32, 32).open().unwrap());
+    assert!(run(&again) == run(&data));
+
+    let mut unfinished = Cursor::new(Vec::new());
+    let mut writer = ctx.create_in(&mut unfinished).unwrap();
+    copy(&mut writer);
+    drop(writer);
+    assert_eq!(ctx.open_reader(unfinished).unwrap_err().status, Status::UNFINISHED);
+    assert_eq!(ctx.create_in(Cursor::new(Vec::new())).unwrap().finish().unwrap_err().status, Status::NO_SAMPLES);
+}

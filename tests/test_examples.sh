@@ -1,0 +1,155 @@
+#!/bin/sh
+# The examples that need more than the library: a training loop in C++, shards over MPI, an archive behind HTTP (nginx on the loopback).
+# Usage: sh tests/test_examples.sh BZNA BUILD, from the repository root.
+BZNA=${1:-build/bzna}; BUILD=${2:-build}
+passed=0; failed=0; skipped=0; server=
+end() { echo "tests/test_examples.sh: $passed passed, $failed failed, $skipped skipped"; [ "$failed" -eq 0 ]; exit; }
+skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
+if [ -n "$SANITIZE" ]; then skip examples "foreign libraries are not what a sanitizer watches"; end; fi
+if [ ! -x "$BZNA" ] || [ ! -x "$BUILD/draw_pictures" ]; then skip examples "no $BZNA or no $BUILD/draw_pictures to make an archive with"; end; fi
+
+rm -rf "$BUILD/tests/examples"; mkdir -p "$BUILD/tests/examples"
+T=$(cd "$BUILD/tests/examples" && pwd)
+WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+LIBS="$BUILD/libbenzina.a $(pkg-config --libs libavcodec libavutil) -lm -lpthread"
+archive="$T/drawn.bzna"
+
+have() { command -v "$1" >/dev/null 2>&1; }
+check() { # name, command...: its output goes to $T/log, of which a failure shows the end
+    name=$1; shift
+    if "$@" >"$T/log" 2>&1; then passed=$((passed + 1)); return 0; fi
+    failed=$((failed + 1)); echo "FAIL $name"; tail -n 12 "$T/log"; return 1
+}
+to() { out=$1; shift; "$@" >"$out" 2>&1 || { cat "$out"; return 1; }; }                     # file, command...: output to the file
+refuses() { # text, command...: fails by itself, and says so
+    text=$1; shift
+    "$@" >"$T/refusal" 2>&1; code=$?
+    cat "$T/refusal"
+    [ "$code" -gt 0 ] && [ "$code" -lt 124 ] && grep -q "$text" "$T/refusal"
+}
+stop_server() { [ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; server=; }; }
+trap stop_server EXIT
+trap 'exit 1' HUP INT TERM
+
+# 65: no multiple of any number of ranks below.
+check pictures_are_drawn "$BUILD/draw_pictures" "$T/pictures" 65 || end
+check archive_is_packed "$BZNA" pack "$T/pictures" -o "$archive" --codec h264 --preset ultrafast || end
+
+# --- train.cpp ---
+loss_falls() { awk '/^epoch/ { l = $4; if (!n++) first = l } END { exit !(n == 15 && l < 0.8 * first) }' "$T/train.1"; }
+accuracy_beats_chance() { awk '/^epoch/ { a = $6; h = $10 } END { exit !(a > 50 && h > 35) }' "$T/train.1"; }    # four classes: chance is 25
+training_repeats() { for i in 1 2; do awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.$i" >"$T/losses.$i"; done; diff "$T/losses.1" "$T/losses.2"; }
+test_train() {
+    check train_builds ${CXX:-c++} -std=c++17 -O2 $WARN examples/train.cpp -o "$T/train" $LIBS || return
+    for i in 1 2; do check train_runs to "$T/train.$i" timeout 30 "$T/train" "$archive" 15 || return; done
+    check loss_falls_in_training loss_falls
+    check accuracy_beats_chance_in_training accuracy_beats_chance
+    check training_repeats_itself training_repeats
+    check training_says_what_limits grep -q 'limits\.$' "$T/train.1"
+    check train_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train" "$T/absent.bzna"
+}
+if have "${CXX:-c++}"; then test_train; else skip train "no C++ compiler"; fi
+
+# --- mpi.c ---
+ranks() { # number, arguments...
+    n=$1; shift
+    timeout 60 mpirun $mpi_flags -n "$n" "$T/mpi" "$@" </dev/null
+}
+samples() { cat "$@" | grep '^sample' | sort; }
+same_samples() { samples "$T/mpi.1" >"$T/expected"; samples "$@" | diff "$T/expected" -; }
+test_mpi() {
+    mpi_flags=
+    if mpirun --version 2>&1 | grep -q 'Open MPI'; then
+        mpi_flags="--oversubscribe --bind-to none --mca btl self,vader --mca oob_tcp_if_include lo"
+        [ "$(id -u)" != 0 ] || mpi_flags="--allow-run-as-root $mpi_flags"
+    fi
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none                                    # containers forbid it
+    check mpi_builds mpicc -std=c11 -O2 $WARN examples/mpi.c -o "$T/mpi" $LIBS || return
+    check one_rank_sees_all to "$T/mpi.1" ranks 1 "$archive" || return
+    check one_rank_saw_each_sample_once grep -q '^1 ranks, positions 0 to 65 of 65: 65 samples, each once' "$T/mpi.1"
+    check four_ranks_see_all to "$T/mpi.4" ranks 4 "$archive"
+    check four_ranks_saw_the_same_samples_and_pixels same_samples "$T/mpi.4"
+    check four_ranks_stop_in_the_middle to "$T/mpi.half" ranks 4 "$archive" --save "$T/state"
+    check the_middle_is_a_middle grep -q 'positions 0 to 32 of 65: 32 samples, each once' "$T/mpi.half"
+    for n in 2 3; do
+        check "${n}_ranks_go_on" to "$T/mpi.rest$n" ranks $n "$archive" --resume "$T/state"
+        check "${n}_ranks_deliver_the_rest_once" grep -q "^$n ranks, positions 32 to 65 of 65: 33 samples, each once" "$T/mpi.rest$n"
+        check "4_and_then_${n}_ranks_see_what_one_sees" same_samples "$T/mpi.half" "$T/mpi.rest$n"
+    done
+    check state_of_another_data_set_is_refused refuses state ranks 2 tests/data/mini_h265.bzna --resume "$T/state"
+}
+if ! have mpicc || ! have mpirun; then skip mpi "no mpicc or no mpirun (Debian: openmpi-bin libopenmpi-dev)"; else test_mpi; fi
+
+# --- http_source.c ---
+write_config() { # port. Faults come at fixed requests of each connection: so they surely come, and a retry is surely served in the end.
+    mkdir -p "$T/nginx"
+    cat >"$T/nginx/nginx.conf" <<EOF
+daemon off; master_process off; pid nginx.pid; error_log error.log;
+events { worker_connections 256; }
+http {
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+    log_format short '\$connection \$status';
+    access_log off; keepalive_requests 100000;
+    map \$connection_requests \$third { default 0; ~[369]\$ 1; }
+    server {
+        listen 127.0.0.1:$1;
+        location /plain/ { alias "$T/"; access_log plain.log short; }
+        location /whole/ { alias "$T/"; max_ranges 0; }
+        location /is_busy/ { alias "$T/"; access_log is_busy.log short; if (\$third) { return 503; } }
+        location /hangs_up/ { alias "$T/"; access_log hangs_up.log short; if (\$third) { return 444; } }
+        location /cuts/ { alias "$T/"; if (\$third) { rewrite ^/cuts/(.*) /cut/\$1 last; } }
+        location /cut/ { access_log cuts.log short; proxy_buffering off; proxy_read_timeout 50ms; proxy_pass http://127.0.0.1:$1/slow/; }
+        location /slow/ { alias "$T/"; limit_rate_after 2k; limit_rate 1k; }
+    }
+}
+EOF
+}
+start_server() { # the pid file is written once the port listens
+    for _ in 1 2 3 4 5; do
+        port=$(($(od -An -N2 -tu2 /dev/urandom) % 30000 + 30000))
+        write_config "$port"; rm -f "$T/nginx/nginx.pid"
+        nginx -p "$T/nginx" -c "$T/nginx/nginx.conf" >"$T/nginx/out" 2>&1 & server=$!
+        for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+            if [ -s "$T/nginx/nginx.pid" ]; then url="http://127.0.0.1:$port"; return 0; fi
+            kill -0 "$server" 2>/dev/null || break
+            sleep 0.1
+        done
+        stop_server
+    done
+    cat "$T/nginx/out"; return 1
+}
+fetch() { timeout 60 "$T/http_source" "$@"; }
+same_hash() { grep '^hash' "$T/http.local" >"$T/expected"; grep '^hash' "$1" | diff "$T/expected" -; }
+few_connections() { n=$(cut -d' ' -f1 "$T/nginx/plain.log" | sort -u | wc -l); echo "$n connections"; [ "$n" -ge 1 ] && [ "$n" -le 4 ] && [ "$(wc -l <"$T/nginx/plain.log")" -gt 65 ]; }
+faults_happened() { # location, what its log shows
+    cat "$T/http.$1" && grep -q " $2\$" "$T/nginx/$1.log"
+}
+cuts_were_cuts() { cat "$T/http.cuts" "$T/nginx/error.log"; grep -q 'upstream timed out .* while reading upstream' "$T/nginx/error.log"; }
+loader_retried() { cat "$T/http.is_busy"; ! grep -q ' 0 retries while opening' "$T/http.is_busy" && ! grep -q ' 0 retries by the loader' "$T/http.is_busy"; }
+test_http() {
+    check http_source_builds ${CC:-cc} -std=c11 -O2 $WARN examples/http_source.c -o "$T/http_source" $(pkg-config --cflags --libs libcurl) $LIBS || return
+    check epoch_from_the_file to "$T/http.local" fetch "$archive" || return
+    if ! have nginx; then skip http "no nginx here (Debian: nginx-light)"; return; fi
+    check nginx_starts start_server || return
+    check epoch_over_http to "$T/http.plain" fetch "$url/plain/drawn.bzna" 4
+    check http_gives_the_pixels_of_the_file same_hash "$T/http.plain"
+    check connections_are_kept few_connections
+    for fault in 'is_busy 503' 'hangs_up 444' 'cuts 206'; do
+        set -- $fault
+        check "epoch_from_a_server_that_$1" to "$T/http.$1" fetch "$url/$1/drawn.bzna" 8 || continue
+        check "server_that_$1_gives_the_pixels_of_the_file" same_hash "$T/http.$1"
+        check "server_did_what_$1_says" faults_happened "$1" "$2"
+    done
+    check answers_were_cut_in_the_middle cuts_were_cuts
+    check source_retries_while_opening_and_the_loader_later loader_retried
+    check absent_file_is_a_clear_error refuses 'absent.bzna.*HTTP status 404' fetch "$url/plain/absent.bzna"
+    check server_without_ranges_is_a_clear_error refuses 'does not serve ranges' fetch "$url/whole/drawn.bzna"
+    check something_else_is_a_clear_error refuses 'nginx.conf: not an mp4 file' fetch "$url/plain/nginx/nginx.conf"
+    stop_server
+    check absent_server_is_a_clear_error refuses "connect to server" fetch "$url/plain/drawn.bzna"
+}
+export no_proxy='*' NO_PROXY='*'
+if ! pkg-config --exists libcurl 2>/dev/null; then skip http_source "no libcurl headers (Debian: libcurl4-openssl-dev)"
+elif ! have "${CC:-cc}"; then skip http_source "no C compiler"; else test_http; fi
+
+end
