@@ -3289,53 +3289,56 @@ static double bzi_random_uniform(bzna_random *random, double lo, double hi)
     return lo + (hi - lo) * ((double)((high << 32 | low) >> 11) * 0x1p-53);
 }
 
-/* A keyed permutation of [0, count): an alternating Feistel network over the next power of two, walked until it falls inside, which takes less
- * than two steps on average. Under 64 the domain stays 64, because few bits leave a Feistel network few permutations. */
+/* A keyed permutation of [0, count): an alternating Feistel network on a grid of rows x columns, both near the square root, that adds instead of
+ * xors; walked until it falls inside, which is at once but for one row's worth of chances. Grids smaller than 8 x 8 have too few permutations. */
 typedef struct bzi_permutation {
     uint64_t count;
     uint64_t key[2];
-    uint32_t left_bits, right_bits;
+    uint64_t rows, columns;           /* rows * columns >= count; each below 2^32 */
 } bzi_permutation;
 
-#define BZI_PERMUTATION_ROUNDS 8
+#define BZI_PERMUTATION_ROUNDS 6      /* 4 fail the chi-square tests of few samples */
 
 static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint64_t count)
 {
     bzi_permutation p;
-    uint32_t words[4], bits = 6;
+    uint32_t words[4];
     bzi_random_epoch(seed, epoch, 1, words);
     p.count = count;
     p.key[0] = (uint64_t)words[1] << 32 | words[0];
     p.key[1] = (uint64_t)words[3] << 32 | words[2];
-    while (bits < 63 && (uint64_t)1 << bits < count)
-        bits++;
-    p.left_bits = bits / 2;
-    p.right_bits = bits - bits / 2;
+    p.rows = (uint64_t)sqrt((double)count);                 /* any value near it will do: columns follow */
+    if (p.rows < 8)
+        p.rows = 8;
+    p.columns = count / p.rows + 1;
+    if (p.columns < 8)
+        p.columns = 8;
     return p;
 }
 
-static uint64_t bzi_permutation_mix(uint64_t x)
+/* A number below limit that depends on all bits of x and key. One multiplication less would fail the chi-square tests. */
+static uint64_t bzi_permutation_mix(uint64_t x, uint64_t key, uint64_t limit)
 {
-    x *= 0x9e3779b97f4a7c15ull;
+    x = (x ^ key) * 0x9e3779b97f4a7c15ull;
     x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93ull;
-    return x ^ x >> 32;
+    return (x * 0xd6e8feb86659fd93ull >> 32) * limit >> 32;
 }
 
 static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
 {
-    uint64_t left_mask = ((uint64_t)1 << p->left_bits) - 1, right_mask = ((uint64_t)1 << p->right_bits) - 1, value = position;
     do {
-        uint64_t left = value >> p->right_bits, right = value & right_mask, key = p->key[0];
+        uint64_t row = position / p->columns, column = position % p->columns, key = p->key[0];
         for (int round = 0; round < BZI_PERMUTATION_ROUNDS; round += 2) {
-            left ^= bzi_permutation_mix(right ^ key) & left_mask;
+            row += bzi_permutation_mix(column, key, p->rows);
+            row -= row >= p->rows ? p->rows : 0;
             key += p->key[1] | 1;
-            right ^= bzi_permutation_mix(left ^ key) & right_mask;
+            column += bzi_permutation_mix(row, key, p->columns);
+            column -= column >= p->columns ? p->columns : 0;
             key += p->key[1] | 1;
         }
-        value = left << p->right_bits | right;
-    } while (value >= p->count);
-    return value;
+        position = row * p->columns + column;
+    } while (position >= p->count);
+    return position;
 }
 
 typedef struct bzi_ranked {
@@ -3691,7 +3694,7 @@ static int bzi_colour_weights(uint32_t matrix, double *kr, double *kb)
     }
 }
 
-/* What BZNA_MATRIX_... forces: a code point and a range. */
+/* What BZNA_MATRIX_... forces: a code point and a range. Pre: matrix is one of them. */
 static bzna_colour bzi_colour_forced(uint32_t matrix, bzna_colour stream)
 {
     static const struct { uint8_t matrix, full; } forced[] = { { 0, 0 }, { 5, 1 }, { 5, 0 }, { 1, 0 }, { 9, 0 }, { 1, 1 }, { 9, 1 } };
@@ -3744,11 +3747,12 @@ static void bzi_slot_colours(bzi_kernel_slot *slot, const bzna_transform *t)
 
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t, bzna_error *err)
 {
-    bzna_colour colour = bzi_colour_forced(t->matrix, picture->colour);
+    bzna_colour colour;
     double kr, kb;
     bzna_status status = bzi_transform_check(t, err);
     if (status != BZNA_OK)
         return status;
+    colour = bzi_colour_forced(t->matrix, picture->colour);
     if (!bzi_colour_weights(colour.matrix, &kr, &kb))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "colour matrix %u is not supported", colour.matrix);
     memset(slot, 0, sizeof *slot);
@@ -5075,7 +5079,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_ma
     batch->strides[3] = 1;
     for (int i = 2; i >= 0; i--)
         batch->strides[i] = batch->strides[i + 1] * batch->shape[i + 1];
-    managed->tensor.data = data[field];
+    managed->tensor.data = batch->slots ? data[field] : NULL;         /* as DLPack asks of empty tensors */
     managed->tensor.device_type = 1;                        /* kDLCPU */
     managed->tensor.device_id = 0;
     managed->tensor.dimensions = field ? 1 : 4;
@@ -5946,6 +5950,8 @@ static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_simil
         bzi_similarity_random_resized_crop(p);
         break;
     case BZNA_WARP_CENTER_RESIZED_CROP:
+        if (!(c->warp_scale[0] >= 0))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp_scale: negative, or not a number");
         bzi_similarity_center_resized_crop(p, c->warp_scale[0] != 0 ? (double)c->warp_scale[0] : 1);
         break;
     case BZNA_WARP_SIMILARITY:
@@ -6018,6 +6024,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch, bzna_error *err)
 {
+    bzna_context *context;
     bzna_status status;
     BZI_API_BEGIN;
     if (batch)
@@ -6026,8 +6033,11 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_next: %s is NULL", loader ? "batch" : "loader");
     if (bzi_os_in_callback || bzi_api_forked(loader))
         BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_next: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
+    context = loader->context;
+    bzi_context_retain(context);                            /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
-    bzi_log_deliver(loader->context);
+    bzi_log_deliver(context);
+    bzi_context_drop(context);
     BZI_API_END(status);
 }
 
@@ -6073,10 +6083,15 @@ BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info 
 {
     bzna_loader_info all;
     const bzna_loader_config *c;
-    bzi_shard whole;
+    bzi_shard whole = { 0, 0, 0, 0, 0, 0 };                 /* of an epoch from its start */
     if (!loader || !info)
         return BZNA_E_ARGUMENT;
     c = &loader->config;
+    whole.count = c->epoch_samples;
+    whole.batch = c->batch_size;
+    whole.world = c->world_size;
+    whole.rank = c->rank;
+    whole.last_batch = c->last_batch;
     memset(&all, 0, sizeof all);
     all.decoder = BZNA_DECODER_SOFTWARE;
     all.shape[0] = c->batch_size;
@@ -6090,8 +6105,6 @@ BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info 
     all.reader_threads = c->reader_threads;
     all.batches_in_flight = c->batches_in_flight;
     all.read_ahead = c->read_ahead;
-    whole = loader->shard;                                  /* start is the only field that changes, and it is not used */
-    whole.start = 0;
     all.batches_per_epoch = bzi_shard_batches(&whole);
     all.samples_per_epoch = c->last_batch == BZNA_LAST_DROP ? all.batches_per_epoch * c->batch_size :
                             whole.count > c->rank ? (whole.count - c->rank + c->world_size - 1) / c->world_size : 0;
@@ -6207,7 +6220,12 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, uint32_t field, voi
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_batch_release(bzna_batch *batch) { return batch ? bzi_batch_release(batch) : BZNA_OK; }
+BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
+{
+    if (!batch)
+        return BZNA_OK;
+    return bzi_api_forked(batch->loader) ? BZNA_E_STATE : bzi_batch_release(batch);
+}
 
 /* --- Writers --- */
 

@@ -474,7 +474,7 @@ BZNA_API uint32_t bzna_random_u32(bzna_random *random);
 BZNA_API double   bzna_random_uniform(bzna_random *random, double lo, double hi);   /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high */
 
 /* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without memory. Any count up to
- * 2^63; a position outside [0, count) gives UINT64_MAX. bzna_permute(1234, 5, 1281167, 0..3) = 1216042, 86468, 743560, 636335. */
+ * 2^63; a position outside [0, count) gives UINT64_MAX. bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 

@@ -405,31 +405,32 @@ TEST(orders_of_other_seeds_and_epochs_are_other_orders)
     CHECK(bzna_permute(1ull << 32, 0, N, 0) != bzna_permute(0, 0, N, 0) || bzna_permute(1ull << 32, 0, N, 1) != bzna_permute(0, 0, N, 1));
 }
 
-TEST(the_order_is_not_made_of_the_samples_random_numbers)
+TEST(the_order_is_not_keyed_as_the_samples_random_numbers_are)
 {
-    uint32_t order[4], samples[4];
     for (uint64_t seed = 0; seed < 100; seed++) {
-        bzi_random_epoch(seed, seed * 3, 0, samples);
-        bzi_random_epoch(seed, seed * 3, 1, order);
+        bzi_permutation p = bzi_permutation_make(seed, seed * 3, 1000);
+        bzna_random random;
+        bzna_random_init(&random, seed, seed * 3, 0, BZNA_OPERATION_WARP);
         for (int i = 0; i < 4; i++)
-            CHECK(order[i] != samples[i]);
+            for (int k = 0; k < 2; k++)
+                CHECK((uint32_t)(p.key[i / 2] >> i % 2 * 32) != random.key[k]);
     }
 }
 
 /* The library's network backwards, round by round. */
 static uint64_t permutation_inverse(const bzi_permutation *p, uint64_t index)
 {
-    uint64_t left_mask = ((uint64_t)1 << p->left_bits) - 1, right_mask = ((uint64_t)1 << p->right_bits) - 1, value = index;
+    uint64_t value = index;
     do {
-        uint64_t left = value >> p->right_bits, right = value & right_mask;
+        uint64_t row = value / p->columns, column = value % p->columns;
         for (int round = BZI_PERMUTATION_ROUNDS - 1; round >= 0; round--) {
             uint64_t key = p->key[0] + (uint64_t)round * (p->key[1] | 1);
             if (round % 2)
-                right ^= bzi_permutation_mix(left ^ key) & right_mask;
+                column = (column + p->columns - bzi_permutation_mix(row, key, p->columns)) % p->columns;
             else
-                left ^= bzi_permutation_mix(right ^ key) & left_mask;
+                row = (row + p->rows - bzi_permutation_mix(column, key, p->rows)) % p->rows;
         }
-        value = left << p->right_bits | right;
+        value = row * p->columns + column;
     } while (value >= p->count);
     return value;
 }
@@ -589,7 +590,7 @@ TEST_MAIN(
     RUN(all_orders_of_few_samples_are_equally_likely)
     RUN(neighbours_in_an_order_are_unrelated)
     RUN(orders_of_other_seeds_and_epochs_are_other_orders)
-    RUN(the_order_is_not_made_of_the_samples_random_numbers)
+    RUN(the_order_is_not_keyed_as_the_samples_random_numbers_are)
     RUN(large_orders_stay_in_range_and_can_be_inverted)
     RUN(a_position_costs_little)
     RUN(all_ranks_together_take_each_position_once_in_equally_many_batches)

@@ -29,7 +29,7 @@ enum { WIDTH = 24, HEIGHT = 16, SLOT = 3 * WIDTH * HEIGHT };
 
 static const char *const mini_files[] = { "tests/data/mini_h264.bzna", "tests/data/mini_h265.bzna" };
 static const int mixed_pattern[] = { 4, 2, 5, 1, 6 }, quick_pattern[] = { 4, 2, 5 }, single_pattern[] = { 4 };
-static archive mixed, quick, single, h264;
+static archive mixed, quick, single, h264, twin;
 static bzna_context *context;         /* of what belongs to no test alone */
 static bzna_picture pictures[2][8];   /* decoded: by codec - 1 and number in the mini archive */
 
@@ -813,10 +813,10 @@ TEST(polling_and_timeouts_give_again)
     start = bzi_os_now_ns();
     CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_AGAIN);
     CHECK(batch == NULL);
-    CHECK(bzi_os_now_ns() - start < 1000000000u);
+    CHECK(bzi_os_now_ns() - start < 5000000000u);
     start = bzi_os_now_ns();
     CHECK_EQ(bzna_loader_next(loader, 60000000, &batch, NULL), BZNA_AGAIN);
-    CHECK(bzi_os_now_ns() - start >= 60000000 && bzi_os_now_ns() - start < 3000000000u);
+    CHECK(bzi_os_now_ns() - start >= 60000000 && bzi_os_now_ns() - start < 5000000000u);
     m.blocked = 0;
     CHECK_EQ(bzna_loader_next(loader, INT64_MAX, &batch, NULL), BZNA_OK);        /* a deadline far beyond */
     run_check(&r, batch);
@@ -887,7 +887,7 @@ TEST(stop_ends_a_waiting_next_at_once_and_until_reset)
     CHECK_EQ(bzna_loader_reset(loader, 0, &e), BZNA_E_STATE);
     CHECK_CONTAINS(e.message, "waiting");
     CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
-    CHECK(waiter_ends_within(&w, 2000));                    /* though the reader is still blocked */
+    CHECK(waiter_ends_within(&w, 5000));                    /* though the reader is still blocked */
     pthread_join(w.thread, NULL);
     CHECK_EQ(w.status, BZNA_E_STOPPED);
     CHECK(w.batch == NULL);
@@ -1073,16 +1073,19 @@ TEST(a_state_restored_in_a_world_of_another_size_leaves_nothing_out)
 
 TEST(states_of_other_datasets_or_orders_and_damaged_ones_are_refused)
 {
-    memory m, n;
-    bzna_dataset *dataset = open_archive(&m, &mixed), *another = open_archive(&n, &quick);
+    memory m, n, o;
+    bzna_dataset *dataset = open_archive(&m, &mixed), *another = open_archive(&n, &quick), *as_many = open_archive(&o, &twin);
     bzna_loader_config c = config_of(6, BZNA_ORDER_SHUFFLE), sequential = config_of(6, BZNA_ORDER_SEQUENTIAL);
     bzna_loader *loader = open_loader(dataset, &c), *other_data = open_loader(another, &c), *other_order = open_loader(dataset, &sequential);
+    bzna_loader *same_count = open_loader(as_many, &c);
     bzna_loader_state state, bad;
     bzna_error e = { .struct_size = sizeof e };
     run r = run_of(&mixed, &c);
     walk(loader, &r, 2);
     state = state_of(loader);
     CHECK_EQ(bzna_loader_restore(other_data, &state, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "state.fingerprint");
+    CHECK_EQ(bzna_loader_restore(same_count, &state, &e), BZNA_E_ARGUMENT);       /* other samples, as many */
     CHECK_CONTAINS(e.message, "state.fingerprint");
     CHECK_EQ(bzna_loader_restore(other_order, &state, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "state.order");
@@ -1106,8 +1109,10 @@ TEST(states_of_other_datasets_or_orders_and_damaged_ones_are_refused)
     bzna_loader_close(loader);
     bzna_loader_close(other_data);
     bzna_loader_close(other_order);
+    bzna_loader_close(same_count);
     bzna_dataset_close(dataset);
     bzna_dataset_close(another);
+    bzna_dataset_close(as_many);
 }
 
 /* ---- Shards ------------------------------------------------------------------------------------------------------------- */
@@ -2611,6 +2616,7 @@ static int prepare(void)
     mixed = archive_make(BZNA_CODEC_H265, 40, mixed_pattern, 5, 40);
     quick = archive_make(BZNA_CODEC_H265, 300, quick_pattern, 3, 300);
     single = archive_make(BZNA_CODEC_H265, 60, single_pattern, 1, 60);
+    twin = archive_make(BZNA_CODEC_H265, 40, quick_pattern, 3, 40);
     h264 = archive_make(BZNA_CODEC_H264, 20, mixed_pattern, 5, 12);
     return 1;
 }
@@ -2625,6 +2631,7 @@ static void finish(void)
     free(quick.bytes);
     free(single.bytes);
     free(h264.bytes);
+    free(twin.bytes);
     bzna_context_close(context);
 }
 

@@ -122,7 +122,7 @@ typedef struct memory {
     atomic_int      delay_us, blocked;
     _Atomic int64_t reads, inside, closes, failures;
     fault           faults[80];
-    int             fault_count;
+    atomic_int      fault_count;
     uint64_t        failed_at_ns[16];
 } memory;
 
@@ -236,7 +236,7 @@ static void *ledger_alloc(void *user, size_t size, size_t align)
     l->calls++;
     l->blocks++;
     l->mistakes += align > 64;
-    now = (l->bytes += (int64_t)size);
+    now = atomic_fetch_add(&l->bytes, (int64_t)size) + (int64_t)size;
     peak = l->peak;
     while (now > peak && !atomic_compare_exchange_weak(&l->peak, &peak, now))
         continue;
@@ -1878,6 +1878,7 @@ TEST(close_ends_a_thread_that_waits_in_next)
 }
 
 static atomic_int slow_log_inside, slow_log_calls;
+static pthread_t slow_log_not_here;
 static void slow_log(void *user, int32_t level, bzna_status code, const char *message)
 {
     (void)user;
@@ -1885,17 +1886,25 @@ static void slow_log(void *user, int32_t level, bzna_status code, const char *me
     (void)code;
     (void)message;
     slow_log_calls++;
+    if (pthread_equal(pthread_self(), slow_log_not_here))
+        return;
     slow_log_inside++;
-    sleep_us(200000);
+    sleep_us(300000);
     slow_log_inside--;
 }
 
-/* A freed block reads as garbage. */
-static void scribble_release(void *user, void *ptr, size_t size)
+/* What was given back is garbage from then on, and not soon something else: who still uses it notices. */
+static void *quarantine[4096];
+static atomic_int quarantined;
+static void quarantine_release(void *user, void *ptr, size_t size)
 {
+    int n = quarantined++;
     (void)user;
     memset(ptr, 0xa5, size);
-    free(ptr);
+    if (n < (int)COUNT(quarantine))
+        quarantine[n] = ptr;
+    else
+        free(ptr);
 }
 
 /* The thread in next is still delivering messages when everything else is closed. */
@@ -1921,19 +1930,19 @@ static void alone_close_while_next_delivers_messages(void)
     bzna_context_config_init(&config, sizeof config);
     config.log = slow_log;
     config.allocator.alloc = bzi_os_alloc;
-    config.allocator.release = scribble_release;
+    config.allocator.release = quarantine_release;
     require(bzna_context_open(&config, &c, NULL), "context");
     require(bzna_dataset_open_source(c, &source, NULL, &dataset, NULL), "dataset");
     break_sample(&m, dataset, 5, -5, -1);                   /* the batch never comes: an hour's pause */
     lc.read_retries = 1;
     lc.read_backoff_ns = 3600000000000;
     lc.reader_threads = 2;
+    slow_log_not_here = pthread_self();
+    m.blocked = 1;                                          /* no message yet for open to deliver */
     loader = open_loader_in(c, dataset, &lc);
+    m.blocked = 0;
     WAIT_FOR(m.failures == 1 && stats_of(loader).samples_failed == 3);
-    memset(&w, 0, sizeof w);
-    w.loader = loader;
-    pthread_create(&w.thread, NULL, wait_in_next, &w);
-    WAIT_FOR(peek(loader, &loader->waiting));
+    waiter_start(&w, loader);
     bzna_loader_stop(loader);
     WAIT_FOR(slow_log_inside);                              /* next is done with the loader, but for the messages */
     bzna_loader_close(loader);
@@ -1942,6 +1951,8 @@ static void alone_close_while_next_delivers_messages(void)
     pthread_join(w.thread, NULL);
     CHECK_EQ(w.status, BZNA_E_STOPPED);
     CHECK(slow_log_calls >= 3);
+    for (int i = 0; i < quarantined && i < (int)COUNT(quarantine); i++)
+        free(quarantine[i]);
     free(broken.bytes);
 }
 TEST(closing_waits_for_a_next_that_still_delivers_messages_or_leaves_it_what_it_needs) { alone("close_while_next_delivers_messages"); }
@@ -2013,7 +2024,7 @@ TEST(a_replacement_is_read_by_an_idle_reader_while_another_pauses)
         c.reader_threads = 2;
         c.batches_in_flight = 1;
         loader = open_loader(dataset, &c);
-        for (int i = 0; i < 2000 && stats_of(loader).samples < 2; i++)     /* the refused one, and its replacement */
+        for (int i = 0; i < 1000 && stats_of(loader).samples < 2; i++)         /* the refused one, and its replacement */
             sleep_us(1000);
         CHECK_EQ(stats_of(loader).samples, 2);
         CHECK_EQ(stats_of(loader).replaced, 1);
@@ -2149,7 +2160,7 @@ TEST(little_memory_and_replacements_do_not_wait_for_each_other)
         c.transform = slowly_refuse_some;
         c.read_memory_bytes = 65536;                        /* one sample */
         loader = open_loader(dataset, &c);
-        while (bzna_loader_next(loader, 4000000000, &batch, NULL) == BZNA_OK) {
+        while (bzna_loader_next(loader, 2000000000, &batch, NULL) == BZNA_OK) {
             bzna_batch_info info = info_of(batch);
             CHECK(info.failed == 0 && info.replaced == 2);
             batches++;
@@ -2162,14 +2173,14 @@ TEST(little_memory_and_replacements_do_not_wait_for_each_other)
     free(a.bytes);
 }
 
-/* Samples a second, after the first batches. */
-static double rate_of(bzna_dataset *dataset, uint32_t readers)
+/* Samples a second, after the first batch; and how much of their time the decoders waited for reads. */
+static double rate_of(bzna_dataset *dataset, uint32_t readers, double *waited)
 {
-    enum { BATCHES = 10 };
+    enum { BATCHES = 6 };
     bzna_loader_config c = config_of(32, BZNA_ORDER_SHUFFLE);
     bzna_loader *loader;
     bzna_batch *batch;
-    uint64_t start = 0;
+    uint64_t start = 0, before = 0;
     double seconds;
     c.reader_threads = readers;
     c.read_ahead = 64;
@@ -2177,13 +2188,16 @@ static double rate_of(bzna_dataset *dataset, uint32_t readers)
     c.epochs = BZNA_EPOCHS_ENDLESS;
     loader = open_loader(dataset, &c);
     for (int i = 0; i < 1 + BATCHES; i++) {
-        if (i == 1)
-            start = bzi_os_now_ns();
         if ((batch = next_batch(loader)) == NULL)
             break;
         bzna_batch_release(batch);
+        if (i == 0) {
+            start = bzi_os_now_ns();
+            before = stats_of(loader).stage[BZNA_STAGE_DECODE].wait_before_ns;
+        }
     }
     seconds = ms_since(start) / 1000;
+    *waited = (double)(stats_of(loader).stage[BZNA_STAGE_DECODE].wait_before_ns - before) * 1e-9 / (2 * seconds);
     bzna_loader_close(loader);
     return 32 * BATCHES / seconds;
 }
@@ -2194,18 +2208,28 @@ TEST(many_readers_make_up_for_a_slow_source)
     FILE *f = fopen(path, "wb");
     memory m;
     bzna_dataset *slow = open_archive(&m, &heavy), *local = NULL;
-    double slowly = 0, locally = 0;
+    double ratio = 0, slowly = 0, locally = 0, waited = 1, unused;
     REQUIRE(f != NULL);
     CHECK_EQ(fwrite(heavy.bytes, 1, (size_t)heavy.size, f), heavy.size);
     fclose(f);
     require(bzna_dataset_open(context, path, NULL, &local, NULL), "dataset");
     m.delay_us = 20000;
-    for (int attempt = 0; attempt < 5 && (attempt < 2 || slowly < 0.9 * locally); attempt++) {       /* in turn; the best of each */
-        locally = fmax(locally, rate_of(local, 1));
-        slowly = fmax(slowly, rate_of(slow, 32));
+    for (int attempt = 0; attempt < 4 && (ratio < 0.9 || waited > 0.1); attempt++) {
+        double l = 0, s = 0, w[2];
+        for (int k = 0; k < 2; k++) {                       /* in turn, on a machine that others use */
+            l += rate_of(local, 1, &unused) / 2;
+            s += rate_of(slow, 32, &w[k]) / 2;
+        }
+        waited = fmin(waited, fmin(w[0], w[1]));
+        if (s / l > ratio) {
+            ratio = s / l;
+            slowly = s;
+            locally = l;
+        }
     }
-    printf("20 ms a read, 32 readers: %.0f samples a second, a local file: %.0f\n", slowly, locally);
-    CHECK(slowly >= 0.9 * locally);
+    printf("20 ms a read, 32 readers: %.0f samples a second, a local file: %.0f; decoders waited %.1f %% of their time\n", slowly, locally, 100 * waited);
+    CHECK(ratio >= 0.9);
+    CHECK(waited <= 0.1);
     bzna_dataset_close(local);
     bzna_dataset_close(slow);
     remove(path);
@@ -2759,7 +2783,7 @@ static void *stress_control(void *argument)
         }
         pthread_rwlock_unlock(&s->lock);
         s->ops++;
-        sleep_us((int)(dice(&t->dices) % 3000));
+        sleep_us((int)(dice(&t->dices) % 12000));
     }
     return NULL;
 }
@@ -2800,7 +2824,7 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
         s.loader = loader;
         s.closing = 0;
         pthread_rwlock_unlock(&s.lock);
-        sleep_us((int)(dice(&dices) % 60000));
+        sleep_us((int)(dice(&dices) % 120000));
         s.closing = 1;
         pthread_rwlock_wrlock(&s.lock);
         s.loader = NULL;
@@ -2815,7 +2839,7 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     pthread_rwlock_destroy(&s.lock);
     printf("stress: %.0f s, %d loaders, %d batches, %d calls, %d ends\n", ms_since(start) / 1000, (int)lives, (int)s.batches, (int)s.ops, (int)s.ended);
     CHECK_EQ(s.wrong, 0);
-    CHECK(s.batches > 20 && lives > 5);
+    CHECK(s.batches > 5 && lives > 5);
     bzna_dataset_close(dataset);
     bzna_context_close(c);
     CHECK(l.bytes == 0 && l.blocks == 0 && l.mistakes == 0);
@@ -2930,7 +2954,7 @@ int main(int argc, char **argv)
     if (argc == 6 && !strcmp(argv[1], "resume")) {
         result = resume_main(argv + 2);
     } else if (argc == 3 && !strcmp(argv[1], "alone")) {
-        alarm(30);
+        alarm(20);
         for (size_t i = 0; i < COUNT(tests); i++)
             if (!strcmp(argv[2], tests[i].name))
                 tests[i].function();

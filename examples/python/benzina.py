@@ -20,6 +20,9 @@ Memory. Nothing is copied: tensors and arrays are views of the batch, which goes
 even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
 so, and wants copy=True or a larger multibuffering. Views may be written to.
 
+Low level. lib has every function of benzina.h, declared, structs every struct, and every object here a handle for them, which is valid
+while the object lives: keep the object in a variable.
+
 Threads. Callbacks (a source's read_at, a transform written in Python) run on the library's threads, several at once, each holding
 the interpreter's lock while it runs: right, and slow. The transforms of ops run without Python, the Constant warp excepted.
 An exception in a callback fails its sample, as damage in the file would, and is kept: DataLoader.last_exception.
@@ -340,6 +343,11 @@ def _owned(owner, close, handle, key=None):
     return _weakref.finalize(owner, _dispose, close, handle, _os.getpid(), key)
 
 
+def _callback(kind):
+    """Makes a C function pointer of the function below it; it lives as long as the module."""
+    return _types_by_name[kind]
+
+
 class Context:
     """Log, limits and device, shared by what is made with it. device: None (automatic), "cpu", "cuda:0" or a CUDA device's number.
     log: a callable (level, status, message), called on the thread that calls the library."""
@@ -391,7 +399,7 @@ def _device_number(device):
     return int(number[1] or 0) + 1
 
 
-@_types_by_name["log_fn"]
+@_callback("log_fn")
 def _log_thunk(user, level, code, message):
     log = _registry.get(user)
     if log is not None:
@@ -496,7 +504,7 @@ def _callback_failed(holder, exception):
     return -abs(number or _errno.EIO)
 
 
-@_types_by_name["read_at_fn"]
+@_callback("read_at_fn")
 def _read_at_thunk(user, offset, dst, size):
     source = _registry.get(user)
     if source is None:
@@ -507,7 +515,7 @@ def _read_at_thunk(user, offset, dst, size):
         return _callback_failed(source, exception)
 
 
-@_types_by_name["size_fn"]
+@_callback("size_fn")
 def _size_thunk(user):
     source = _registry[user]
     try:
@@ -516,7 +524,7 @@ def _size_thunk(user):
         return _callback_failed(source, exception)
 
 
-@_types_by_name["close_fn"]
+@_callback("close_fn")
 def _close_thunk(user):
     source = _registry.pop(user, None)
     if source is not None:
@@ -961,7 +969,7 @@ class _Hooks:
             self.whole(info, rng, transform)
 
 
-@_types_by_name["transform_fn"]
+@_callback("transform_fn")
 def _transform_thunk(user, info, random, transform):
     hooks = _registry.get(user)
     if hooks is None:
@@ -1067,6 +1075,8 @@ class Field:
             raise BufferError("a batch is exported in place, never copied")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("the batch lies on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
+        if not self.on_host and stream != -1:   # -1: the consumer orders its streams itself
+            raise BufferError("libbenzina %s has no call that makes a consumer's stream wait for a batch" % version)
         address = _export(self._batch.handle, self._number)
         try:
             return _capsule_new(address, _c.addressof(_capsule_name), _c.cast(_capsule_destructor, _c.c_void_p))

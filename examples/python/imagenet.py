@@ -80,7 +80,8 @@ class TorchModel:
             torch.manual_seed(args.seed)
         self.net = getattr(torchvision.models, args.arch)(num_classes=classes).to(self.device)
         if where.world_size > 1:
-            torch.distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo", rank=where.rank, world_size=where.world_size)
+            torch.distributed.init_process_group("nccl" if self.device.type == "cuda" else "gloo", rank=where.rank,
+                                                 world_size=where.world_size)
             self.net = torch.nn.parallel.DistributedDataParallel(self.net, [where.local_rank] if self.device.type == "cuda" else None)
         self.criterion = torch.nn.CrossEntropyLoss()
         self.optimizer = torch.optim.SGD(self.net.parameters(), args.lr, momentum=args.momentum, weight_decay=args.weight_decay)
@@ -137,7 +138,7 @@ def labelled(images, targets):
     return (images, targets) if known.all() else (images[known], targets[known])
 
 
-def train(loader, model, epoch, lr, args, save):
+def train(loader, model, epoch, lr, args, say, save):
     meter, start, seen, waited = Meter(), time.time(), 0, 0.0
     begin = time.time()
     for i, (images, targets) in enumerate(loader):
@@ -148,8 +149,8 @@ def train(loader, model, epoch, lr, args, save):
             loss, ranked = model.step(images, targets, lr)
             meter.add(loss, ranked, targets)
         if i % args.print_freq == 0:
-            print("epoch %d  batch %d/%d  %s  %.0f images/s, %.0f%% of the time waiting" %
-                  (epoch, i + 1, len(loader), meter, seen / (time.time() - start), 100 * waited / (time.time() - start)))
+            say("epoch %d  batch %d/%d  %s  %.0f images/s, %.0f%% of the time waiting" %
+                (epoch, i + 1, len(loader), meter, seen / (time.time() - start), 100 * waited / (time.time() - start)))
         if args.save_every and (i + 1) % args.save_every == 0:
             save()
         if args.stop_after and i + 1 == args.stop_after:
@@ -217,10 +218,11 @@ def main(argv=None):
     if args.arch == "linear" and where.world_size > 1:
         sys.exit("the linear model trains in one process")
     (train_data, train_indices), (val_data, val_indices) = open_data(args)
+    say = print if where.rank == 0 else lambda text: None
     classes = 1 + max(max(train_data.targets), max(val_data.targets))
     if classes < 1:
         sys.exit("%s: its pictures have no targets" % args.data)
-    print("%d pictures to train on, %d to validate on, %d classes, %s" % (len(train_indices or train_data), len(val_indices or val_data), classes, args.arch))
+    say("%d pictures to train on, %d to validate on, %d classes, %s" % (len(train_indices or train_data), len(val_indices or val_data), classes, args.arch))
 
     common = dict(shape=(args.size, args.size), batch_size=args.batch_size, seed=args.seed, mean=MEAN, std=STD, num_threads=args.threads,
                   output="numpy" if args.arch == "linear" else "torch")
@@ -237,7 +239,7 @@ def main(argv=None):
         model.load_state_dict(checkpoint["model"])
         train_loader.load_state_dict(checkpoint["loader"])
         best = checkpoint["best"]
-        print("going on in epoch %d" % train_loader.epoch)
+        say("going on in epoch %d" % train_loader.epoch)
 
     def save():
         if args.checkpoint and where.rank == 0:
@@ -246,16 +248,16 @@ def main(argv=None):
             os.replace(args.checkpoint + ".partial", args.checkpoint)
 
     if args.evaluate:
-        print("validation: %s" % validate(val_loader, model))
+        say("validation: %s" % validate(val_loader, model))
         return
     for epoch in range(train_loader.epoch, args.epochs):
         train_loader.set_epoch(epoch)
-        meter = train(train_loader, model, epoch, args.lr * 0.1 ** (epoch // 30), args, save)
+        meter = train(train_loader, model, epoch, args.lr * 0.1 ** (epoch // 30), args, say, save)
         judged = validate(val_loader, model)
         best = max(best, judged.top1 / max(judged.count, 1))
-        print("epoch %d: training %s; validation %s" % (epoch, meter, judged))
+        say("epoch %d: training %s; validation %s" % (epoch, meter, judged))
         save()
-    print("best validation acc@1 %.2f" % (100 * best))
+    say("best validation acc@1 %.2f" % (100 * best))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 //!
 //! ```no_run
 //! # fn main() -> benzina::Result<()> {
-//! use benzina::Context;
+//! use benzina::{Context, ContextConfig};
 //!
-//! let ctx = Context::new()?;
+//! let ctx = Context::new(ContextConfig::default())?;
 //! let data = ctx.open("train.bzna")?;
 //! for batch in data.loader().batch_size(256).size(224, 224).shuffle(1234).random_resized_crop().open()? {
 //!     let batch = batch?;
@@ -228,21 +228,21 @@ impl LogLevel {
     }
 }
 
-/// What a context is made with; see [`Context::builder`].
+/// What a context is made with.
 #[derive(Default)]
-pub struct ContextBuilder {
+pub struct ContextConfig {
     config: raw::bzna_context_config,
     allocator: Option<Box<host::Allocator>>,
     log: Option<Box<host::LogFn>>,
 }
 
-impl fmt::Debug for ContextBuilder {
+impl fmt::Debug for ContextConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContextBuilder").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("ContextConfig").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
-impl ContextBuilder {
+impl ContextConfig {
     /// On the processor, with the pixels in host memory. Without a word: a GPU if there is one that the library can use.
     pub fn cpu(mut self) -> Self {
         self.config.device = raw::BZNA_DEVICE_CPU;
@@ -286,23 +286,6 @@ impl ContextBuilder {
         self.config.max_edge_px = pixels;
         self
     }
-
-    pub fn open(mut self) -> Result<Context> {
-        // Behind an Arc from the start: C is given its address, which a move of a Box would put into question.
-        let host = Arc::new(host::Host { allocator: self.allocator, log: self.log });
-        let user: *mut c_void = Arc::as_ptr(&host).cast_mut().cast();
-        self.config.struct_size = size_of::<raw::bzna_context_config>() as u32;
-        if host.allocator.is_some() {
-            self.config.allocator = raw::bzna_allocator { user, alloc: Some(host::alloc), release: Some(host::release) };
-        }
-        if host.log.is_some() {
-            self.config.log = Some(host::log);
-            self.config.log_user = user;
-        }
-        // SAFETY: the config is whole, and `host` lives as long as the context, which every object of this crate keeps alive.
-        let raw = make(|out, err| unsafe { raw::bzna_context_open(&self.config, out, err) })?;
-        Ok(Context(Arc::new(ContextInner { raw, _host: host })))
-    }
 }
 
 /// Allocator, log and limits, shared by everything below. Clones are the same context.
@@ -343,13 +326,22 @@ pub struct DatasetOptions<'a> {
 }
 
 impl Context {
-    /// A context with all defaults.
-    pub fn new() -> Result<Context> {
-        Context::builder().open()
-    }
-
-    pub fn builder() -> ContextBuilder {
-        ContextBuilder::default()
+    pub fn new(config: ContextConfig) -> Result<Context> {
+        let ContextConfig { mut config, allocator, log } = config;
+        // Behind an Arc from the start: C is given its address, which a move of a Box would put into question.
+        let host = Arc::new(host::Host { allocator, log });
+        let user: *mut c_void = Arc::as_ptr(&host).cast_mut().cast();
+        config.struct_size = size_of::<raw::bzna_context_config>() as u32;
+        if host.allocator.is_some() {
+            config.allocator = raw::bzna_allocator { user, alloc: Some(host::alloc), release: Some(host::release) };
+        }
+        if host.log.is_some() {
+            config.log = Some(host::log);
+            config.log_user = user;
+        }
+        // SAFETY: the config is whole, and `host` lives as long as the context, which every object of this crate keeps alive.
+        let raw = make(|out, err| unsafe { raw::bzna_context_open(&config, out, err) })?;
+        Ok(Context(Arc::new(ContextInner { raw, _host: host })))
     }
 
     /// Opens an archive by its path. The file is mapped: it must not be shortened while the data set, or what was made from it, lives.

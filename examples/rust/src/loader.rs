@@ -324,7 +324,7 @@ impl<'a> LoaderBuilder<'a> {
 ///
 /// ```no_run
 /// # fn main() -> benzina::Result<()> {
-/// # let data = benzina::Context::new()?.open("train.bzna")?;
+/// # let data = benzina::Context::new(Default::default())?.open("train.bzna")?;
 /// let loader = data.loader().batch_size(256).size(224, 224).shuffle(1234).epochs(90).open()?;
 /// for batch in &loader {
 ///     let batch = batch?;
@@ -482,11 +482,24 @@ impl<'a> IntoIterator for &'a Loader {
     }
 }
 
-/// One batch on loan, given back when it is dropped. It may outlive its loader; its slices do not outlive it:
+/// One batch on loan, given back when it is dropped. It may outlive its loader:
+///
+/// ```no_run
+/// # fn main() -> benzina::Result<()> {
+/// # let loader = benzina::Context::new(Default::default())?.open("train.bzna")?.loader().open()?;
+/// let batch = loader.next_batch().unwrap()?;
+/// let pixels = batch.data();
+/// drop(loader);
+/// println!("{}", pixels[0]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Its slices do not outlive it:
 ///
 /// ```compile_fail,E0505
 /// # fn main() -> benzina::Result<()> {
-/// # let loader = benzina::Context::new()?.open("train.bzna")?.loader().open()?;
+/// # let loader = benzina::Context::new(Default::default())?.open("train.bzna")?.loader().open()?;
 /// let batch = loader.next_batch().unwrap()?;
 /// let pixels = batch.data();
 /// drop(batch);
@@ -507,7 +520,11 @@ unsafe impl Sync for Batch {}
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("epoch", &self.info.epoch).field("batch", &self.info.batch).field("shape", &self.shape()).finish_non_exhaustive()
+        f.debug_struct("Batch")
+            .field("epoch", &self.info.epoch)
+            .field("batch", &self.info.batch)
+            .field("shape", &self.shape())
+            .finish_non_exhaustive()
     }
 }
 
@@ -562,7 +579,7 @@ impl Batch {
     }
 
     fn floats(&self) -> usize {
-        assert!(self.device().is_none(), "the batch lies on CUDA device {}: open the context with ContextBuilder::cpu()", self.info.device);
+        assert!(self.device().is_none(), "the batch lies on CUDA device {}: open the context with ContextConfig::cpu()", self.info.device);
         assert!(self.info.dtype == raw::BZNA_DTYPE_FLOAT32 && self.info.slices == 1, "the batch is not one block of f32");
         self.info.data_bytes as usize / size_of::<f32>()
     }

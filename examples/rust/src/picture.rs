@@ -58,7 +58,9 @@ impl Image {
         bytes.resize(room.ok_or_else(|| Error::new(raw::BZNA_E_MEMORY, format!("no memory for the {size} bytes of sample {index}")))?, 0u8);
         let mut image = raw::bzna_image { struct_size: size_of::<raw::bzna_image>() as u32, ..Default::default() };
         // SAFETY: a live data set and a buffer of the length given.
-        call(|err| unsafe { raw::bzna_dataset_image(data.as_raw(), index, track, bytes.as_mut_ptr().cast(), bytes.len(), &mut image, err) })?;
+        call(|err| unsafe {
+            raw::bzna_dataset_image(data.as_raw(), index, track, bytes.as_mut_ptr().cast(), bytes.len(), &mut image, err)
+        })?;
         Ok(Image { raw: image, bytes })
     }
 
@@ -234,7 +236,8 @@ impl Similarity {
         let law = Similarity { struct_size: size_of::<Similarity>() as u32, ..*self };
         let mut homography = [0.0; 9];
         // SAFETY: plain values; nine of them are written.
-        let status = unsafe { raw::bzna_warp_similarity(&mut random.0, &law, input.0, input.1, output.0, output.1, homography.as_mut_ptr()) };
+        let status =
+            unsafe { raw::bzna_warp_similarity(&mut random.0, &law, input.0, input.1, output.0, output.1, homography.as_mut_ptr()) };
         check(status, "bzna_warp_similarity").map(|()| homography)
     }
 }

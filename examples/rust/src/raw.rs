@@ -121,10 +121,10 @@ pub const BZNA_SPLIT_TRAIN: u32 = 1;
 pub const BZNA_SPLIT_VALIDATION: u32 = 2;
 pub const BZNA_SPLIT_TEST: u32 = 3;
 
-/// One field of a struct: its name, where it begins and how long it is, in bytes.
+/// One field of a struct: its name, where it begins and how long it is, in bytes, and its type.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Field(pub &'static str, pub usize, pub usize);
+pub struct Field(pub &'static str, pub usize, pub usize, pub &'static str);
 
 /// The types that C hides.
 macro_rules! opaque {
@@ -152,7 +152,7 @@ macro_rules! structs {
         #[doc(hidden)]
         pub const LAYOUT: &[(&str, usize, usize, &[Field])] = &[$((
             stringify!($name), std::mem::size_of::<$name>(), std::mem::align_of::<$name>(),
-            &[$(Field(stringify!($field), std::mem::offset_of!($name, $field), std::mem::size_of::<$type>())),*],
+            &[$(Field(stringify!($field), std::mem::offset_of!($name, $field), std::mem::size_of::<$type>(), stringify!($type))),*],
         )),*];
     };
 }
@@ -536,6 +536,7 @@ structs! {
     }
 }
 
+#[rustfmt::skip] // one line each: tests/abi.rs reads them
 extern "C" {
     pub fn bzna_status_name(status: bzna_status) -> *const c_char;
     pub fn bzna_status_text(status: bzna_status) -> *const c_char;

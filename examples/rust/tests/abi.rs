@@ -47,7 +47,8 @@ fn run_c(name: &str, code: &str) -> String {
     if !std::fs::read_to_string(&source).unwrap_or_default().contains("int main") {
         return String::new();
     }
-    let linked = Command::new(compiler().split(' ').next().unwrap_or("cc")).arg("-o").arg(&program).arg(program.with_extension("o")).status();
+    let linked =
+        Command::new(compiler().split(' ').next().unwrap_or("cc")).arg("-o").arg(&program).arg(program.with_extension("o")).status();
     assert!(linked.expect("a C linker").success());
     let output = Command::new(&program).output().expect("the C program");
     String::from_utf8(output.stdout).expect("text")
@@ -60,7 +61,7 @@ fn structs_lie_as_in_c() {
     for (name, size, align, fields) in raw::LAYOUT {
         code += &format!("printf(\"{name} %zu %zu\\n\", sizeof({name}), _Alignof({name}));\n");
         ours += &format!("{name} {size} {align}\n");
-        for raw::Field(field, offset, size) in *fields {
+        for raw::Field(field, offset, size, _) in *fields {
             code += &format!("printf(\"{name} {field} %zu %zu\\n\", offsetof({name}, {field}), sizeof((({name} *)0)->{field}));\n");
             ours += &format!("{name} {field} {offset} {size}\n");
         }
@@ -73,6 +74,24 @@ fn structs_lie_as_in_c() {
 }
 
 #[test]
+fn fields_have_the_headers_types() {
+    let mut code = String::new();
+    for (name, _, _, fields) in raw::LAYOUT {
+        for raw::Field(field, _, _, rust) in fields.iter().filter(|field| !field.3.starts_with("Option")) {
+            // Of an array the elements are compared; its length is its size's affair.
+            let (mut element, mut index) = (*rust, String::new());
+            while let Some(array) = element.strip_prefix('[') {
+                element = array.rsplit_once(';').expect("a length").0;
+                index += "[0]";
+            }
+            let theirs = format!("__typeof__((({name} *)0)->{field}{index})");
+            code += &format!("_Static_assert(__builtin_types_compatible_p({theirs}, {}), \"{name}.{field}: {rust}\");\n", c_type(element));
+        }
+    }
+    run_c("types", &code);
+}
+
+#[test]
 fn no_struct_and_no_field_is_missing() {
     let header = header();
     let theirs: BTreeSet<&str> = header.split("typedef struct ").skip(1).filter_map(|text| identifiers(text).next()).collect();
@@ -81,7 +100,7 @@ fn no_struct_and_no_field_is_missing() {
     assert_eq!(theirs, listed.into_iter().chain(opaque).collect::<BTreeSet<&str>>());
     for (name, size, align, fields) in raw::LAYOUT {
         let mut end = 0;
-        for raw::Field(field, offset, size) in *fields {
+        for raw::Field(field, offset, size, _) in *fields {
             assert_eq!(end, *offset, "{name}: something is missing before {field}, since the header pads explicitly");
             end = offset + size;
         }
@@ -129,7 +148,8 @@ fn no_constant_is_missing() {
     names.remove("STATUS_MAP"); // the use of the map, inside an enum
     for line in header.lines().filter_map(|line| line.strip_prefix("#define BZNA_")) {
         let (name, value) = line.split_once(' ').unwrap_or((line, ""));
-        if !name.contains('(') && value.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == 'U') && name != "VERSION" {
+        if !name.contains('(') && value.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == 'U') && name != "VERSION"
+        {
             names.insert(name.to_owned());
         }
     }

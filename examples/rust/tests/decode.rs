@@ -2,16 +2,18 @@
 
 mod common;
 
-use benzina::{Batch, Codec, Context, Dataset, Decoder, Image, LastBatch, Loader, Next, Random, State, Status, Transform, Writer};
-use common::{archive, collect, mini};
+use benzina::{
+    Batch, Codec, Context, ContextConfig, Dataset, Decoder, Image, LastBatch, Loader, Next, Random, State, Status, Transform, Writer,
+};
+use common::{archive, collect, mini, quiet};
 use std::time::Duration;
 
 #[test]
 fn types_cross_threads_where_the_library_allows_it() {
     fn send<T: Send>() {}
     fn sync<T: Sync>() {}
-    (send::<Context>(), send::<Dataset>(), send::<Loader>(), send::<Batch>(), send::<Decoder>(), send::<Writer>(), send::<Image>());
-    (sync::<Context>(), sync::<Dataset>(), sync::<Loader>(), sync::<Batch>(), sync::<Image>());
+    send::<(Context, Dataset, Loader, Batch, Decoder, Writer, Image)>();
+    sync::<(Context, Dataset, Loader, Batch, Image)>();
 }
 
 #[test]
@@ -27,7 +29,7 @@ fn an_archive_tells_its_samples() {
 
 #[test]
 fn errors_say_what_and_where() {
-    let ctx = Context::new().unwrap();
+    let ctx = Context::new(ContextConfig::default()).unwrap();
     let missing = ctx.open("no/such/file.bzna").unwrap_err();
     assert_eq!((missing.status, missing.native_code, missing.byte_offset), (Status::NOT_FOUND, 2, None));
     assert!(missing.to_string().contains("no/such/file.bzna"), "{missing}");
@@ -60,7 +62,18 @@ fn a_loader_delivers_every_sample_in_order() {
 fn a_seed_gives_the_same_batches_with_any_threads() {
     let data = mini();
     let open = |threads, seed| {
-        collect(data.loader().batch_size(3).size(40, 40).shuffle(seed).random_resized_crop().flip(0.5, 0.0).epochs(2).threads(threads).open().unwrap())
+        collect(
+            data.loader()
+                .batch_size(3)
+                .size(40, 40)
+                .shuffle(seed)
+                .random_resized_crop()
+                .flip(0.5, 0.0)
+                .epochs(2)
+                .threads(threads)
+                .open()
+                .unwrap(),
+        )
     };
     let (one, two) = (open(1, 7), open(2, 7));
     assert!(one == two);
@@ -70,7 +83,7 @@ fn a_seed_gives_the_same_batches_with_any_threads() {
 
 #[test]
 fn objects_may_be_dropped_in_any_order() {
-    let ctx = Context::new().unwrap();
+    let ctx = Context::new(ContextConfig::default()).unwrap();
     let data = ctx.open(archive("mini_h264.bzna")).unwrap();
     drop(ctx);
     let loader = data.loader().batch_size(2).size(32, 32).open().unwrap();
@@ -96,7 +109,8 @@ fn holding_every_batch_is_an_error_and_not_a_hang() {
 #[test]
 fn a_state_goes_on_where_it_was_taken() {
     let data = mini();
-    let open = |threads| data.loader().batch_size(2).size(24, 24).shuffle(5).random_resized_crop().threads(threads).epochs(2).open().unwrap();
+    let open =
+        |threads| data.loader().batch_size(2).size(24, 24).shuffle(5).random_resized_crop().threads(threads).epochs(2).open().unwrap();
     let loader = open(1);
     drop(collect(loader.iter().take(3)));
     let state = State::from_bytes(loader.save().unwrap().to_bytes());
@@ -177,6 +191,7 @@ fn a_closure_transforms_each_sample() {
 
 #[test]
 fn a_panic_in_a_transform_fails_its_sample_alone() {
+    quiet();
     let data = mini();
     let plain = collect(data.loader().batch_size(3).size(20, 20).open().unwrap());
     let loader = data
@@ -219,7 +234,7 @@ fn random_numbers_are_the_manuals() {
 
 #[test]
 fn parts_end_to_end_are_one_data_set() {
-    let ctx = Context::new().unwrap();
+    let ctx = Context::new(ContextConfig::default()).unwrap();
     let (one, two) = (ctx.open(archive("mini_h265.bzna")).unwrap(), ctx.open(archive("mini_h264.bzna")).unwrap());
     let whole = ctx.concat(&[&one, &two]).unwrap();
     assert_eq!(whole.len(), one.len() + two.len());

@@ -1,7 +1,7 @@
 //! What the tests share.
 #![allow(dead_code)]
 
-use benzina::{Batch, Context, Dataset, Result};
+use benzina::{Batch, Context, ContextConfig, Dataset, Result};
 use std::path::{Path, PathBuf};
 
 pub fn archive(name: &str) -> PathBuf {
@@ -9,7 +9,7 @@ pub fn archive(name: &str) -> PathBuf {
 }
 
 pub fn mini() -> Dataset {
-    Context::builder().cpu().open().unwrap().open(archive("mini_h265.bzna")).unwrap()
+    Context::new(ContextConfig::default().cpu()).unwrap().open(archive("mini_h265.bzna")).unwrap()
 }
 
 /// What a run delivers: indices, targets and pixels, end to end.
@@ -30,4 +30,17 @@ pub fn collect(batches: impl IntoIterator<Item = Result<Batch>>) -> Run {
         run.pixels.extend(batch.data());
     }
     run
+}
+
+/// Panics that are part of a test do not fill its output; others are reported as ever.
+pub fn quiet() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !info.to_string().contains("belongs to the test") {
+                report(info);
+            }
+        }));
+    });
 }

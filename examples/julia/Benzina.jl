@@ -1,0 +1,845 @@
+# Benzina.jl - pictures for training neural networks, decoded as fast as the hardware can: Julia bindings of benzina.h
+#
+#     include("examples/julia/Benzina.jl")
+#
+#     loader = Benzina.Loader("train.bzna"; batchsize = 256, size = (224, 224), shuffle = true, seed = 1234,
+#                             warp = :random_resized_crop, flip = 0.5)
+#     for epoch in 1:90
+#         for (x, y) in loader                  # x: 224x224x3x256 Array{Float32}, W x H x C x N; y: Vector{Int64}
+#             train!(model, gpu(x), y)
+#         end
+#     end
+#
+# Julia 1.9 or newer, and libbenzina.so: the one that `make` puts into build/ of this repository, or the one that the environment
+# variable BENZINA_LIBRARY names when this file is read.
+#
+# A loader is a data loader as MLUtils has them: `length` says how many batches an epoch has, and each `for` runs one epoch, in another
+# order when shuffled; the next epoch is being decoded while the last one is being used. It is also a data provider as MXNet.jl has
+# them: `provide_data`, `provide_label`, `get_batch_size`, `eachbatch`, `count_samples`, `get_data`, `get_label`, `load_data!`, `load_label!`.
+#
+# Memory. `x` is the library's own memory, not a copy, and is given back when `x` and everything made of it by `reshape` or `vec` has been
+# collected. Only `batches_in_flight` batches exist, so the loader asks the garbage collector for them when few are left. It need not:
+#
+#     buffer = true         `x` is given back when the next batch is asked for: copy what you want to keep (MLUtils has the same option)
+#     release!(x)           gives `x` back now; it must not be used afterwards
+#
+# Sources. Bytes that are no local file are read through `read_at!` and `total_bytes`, for which methods for your type are written:
+#
+#     struct Ranged; url::String; bytes::Int; end
+#     Benzina.total_bytes(r::Ranged) = r.bytes
+#     Benzina.read_at!(r::Ranged, buffer::Vector{UInt8}, offset::Int) = ranged_get!(buffer, r.url, offset)     # how many bytes it copied
+#     loader = Benzina.Loader(Ranged("https://...", 1234); batchsize = 256, size = (224, 224))
+#
+# `read_at!` is called on the library's own reader threads, which Julia (1.9 and newer) adopts when they enter it, and several at once
+# where reader_threads is above 1. It may allocate and throw (a throw fails the sample), but should not switch tasks: no channels, no
+# `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already.
+#
+# Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 64 bytes, `restore!(loader, bytes)` goes on there.
+#
+# Nothing is exported: write Benzina.Loader, or `using .Benzina: Loader, eachbatch`.
+#
+# tests/test_julia.sh holds every type, constant, call and callback of this file against benzina.h by means of the C compiler.
+module Benzina
+
+# ---- benzina.h, as far as it is used here ------------------------------------------------------------------------------------------
+# Structs that C fills in are mutable, with an empty constructor: `sized` zeroes them and sets struct_size. Calls that may wait for
+# callbacks written in Julia are @gcsafe, and take plain pointers.
+
+module LibBenzina
+
+const libbenzina = get(ENV, "BENZINA_LIBRARY") do
+    built = normpath(joinpath(@__DIR__, "..", "..", "build", "libbenzina.so"))
+    isfile(built) ? built : "libbenzina"
+end
+
+const bzna_status = Int32
+
+const BZNA_OK = Int32(0)
+const BZNA_END = Int32(1)
+const BZNA_AGAIN = Int32(2)
+const BZNA_E_STATE = Int32(-104)
+const BZNA_E_BUFFER = Int32(-105)
+const BZNA_E_NOT_FOUND = Int32(-202)
+const BZNA_NO_OFFSET = typemax(UInt64)
+const BZNA_TARGET_NONE = Int64(-1)
+const BZNA_EPOCHS_ENDLESS = typemax(UInt64)
+const BZNA_DEVICE_CPU = Int32(-1)
+const BZNA_ORDER_SEQUENTIAL = UInt32(0)
+const BZNA_ORDER_SHUFFLE = UInt32(1)
+const BZNA_LAST_PARTIAL = UInt32(0)
+const BZNA_LAST_DROP = UInt32(1)
+const BZNA_LAST_PAD = UInt32(2)
+const BZNA_WARP_NONE = UInt32(0)
+const BZNA_WARP_RANDOM_RESIZED_CROP = UInt32(1)
+const BZNA_WARP_CENTER_RESIZED_CROP = UInt32(2)
+const BZNA_WARP_SIMILARITY = UInt32(3)
+const BZNA_LAW_BENZINA = UInt32(0)
+const BZNA_LAW_TORCHVISION = UInt32(1)
+const BZNA_ON_ERROR_FILL = UInt32(0)
+const BZNA_ON_ERROR_REPLACE = UInt32(1)
+const BZNA_ON_ERROR_STOP = UInt32(2)
+
+mutable struct bzna_context end
+mutable struct bzna_dataset end
+mutable struct bzna_loader end
+mutable struct bzna_batch end
+
+mutable struct bzna_error
+    struct_size::UInt32
+    status::bzna_status
+    byte_offset::UInt64
+    native_code::Int32
+    fourcc::UInt32
+    message::NTuple{232,Cchar}
+    bzna_error() = new()
+end
+
+struct bzna_allocator
+    user::Ptr{Cvoid}
+    alloc::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+end
+
+struct bzna_source
+    user::Ptr{Cvoid}
+    read_at::Ptr{Cvoid}
+    size::Ptr{Cvoid}
+    close::Ptr{Cvoid}
+end
+
+mutable struct bzna_context_config
+    struct_size::UInt32
+    device::Int32
+    allocator::bzna_allocator
+    log::Ptr{Cvoid}
+    log_user::Ptr{Cvoid}
+    log_level::Int32
+    log_any_thread::UInt32
+    max_sample_bytes::UInt64
+    max_edge_px::UInt32
+    reserved0::UInt32
+    bzna_context_config() = new()
+end
+
+mutable struct bzna_dataset_config
+    struct_size::UInt32
+    reserved0::UInt32
+    name::Cstring
+    split::Cstring
+    bzna_dataset_config() = new()
+end
+
+mutable struct bzna_loader_config
+    struct_size::UInt32
+    batch_size::UInt32
+    width::UInt32
+    height::UInt32
+    dtype::UInt32
+    layout::UInt32
+    order::UInt32
+    last_batch::UInt32
+    seed::UInt64
+    epochs::UInt64
+    first_epoch::UInt64
+    rank::UInt32
+    world_size::UInt32
+    threads::UInt32
+    reader_threads::UInt32
+    batches_in_flight::UInt32
+    read_ahead::UInt32
+    decoder::UInt32
+    warp::UInt32
+    track::Cstring
+    warp_scale::NTuple{2,Float32}
+    warp_ratio::NTuple{2,Float32}
+    warp_degrees::NTuple{2,Float32}
+    warp_translate::NTuple{2,Float32}
+    warp_resize::UInt32
+    warp_keep_ratio::UInt32
+    warp_random_crop::UInt32
+    warp_law::UInt32
+    flip_h::Float32
+    flip_v::Float32
+    mean::NTuple{3,Float32}
+    std::NTuple{3,Float32}
+    bias::NTuple{3,Float32}
+    scale::NTuple{3,Float32}
+    fill::NTuple{3,Float32}
+    fill_space::UInt32
+    matrix::UInt32
+    filter::UInt32
+    antialias::UInt32
+    on_error::UInt32
+    transform::Ptr{Cvoid}
+    transform_user::Ptr{Cvoid}
+    indices::Ptr{UInt64}
+    index_count::UInt64
+    weights::Ptr{Float64}
+    weight_count::UInt64
+    epoch_samples::UInt64
+    weighting::UInt32
+    weights_by_part::UInt32
+    read_retries::UInt32
+    cpu_count::UInt32
+    read_backoff_ns::UInt64
+    read_memory_bytes::UInt64
+    cpus::Ptr{Int32}
+    slices::UInt32
+    buffer_count::UInt32
+    buffers::Ptr{Ptr{Cvoid}}
+    bzna_loader_config() = new()
+end
+
+mutable struct bzna_batch_info
+    struct_size::UInt32
+    device::Int32
+    data::Ptr{Cvoid}
+    data_bytes::UInt64
+    shape::NTuple{4,Int64}
+    dtype::UInt32
+    layout::UInt32
+    count::UInt32
+    failed::UInt32
+    epoch::UInt64
+    batch::UInt64
+    position::UInt64
+    targets::Ptr{Int64}
+    indices::Ptr{UInt64}
+    status::Ptr{bzna_status}
+    stream::Ptr{Cvoid}
+    last_of_epoch::UInt32
+    replaced::UInt32
+    slices::UInt32
+    reserved0::UInt32
+    bzna_batch_info() = new()
+end
+
+mutable struct bzna_loader_info
+    struct_size::UInt32
+    decoder::UInt32
+    shape::NTuple{4,Int64}
+    dtype::UInt32
+    layout::UInt32
+    device::Int32
+    threads::UInt32
+    reader_threads::UInt32
+    batches_in_flight::UInt32
+    read_ahead::UInt32
+    reserved0::UInt32
+    samples_per_epoch::UInt64
+    batches_per_epoch::UInt64
+    decoder_name::NTuple{64,Cchar}
+    decoder_reason::NTuple{128,Cchar}
+    bzna_loader_info() = new()
+end
+
+struct bzna_stage_stats
+    count::UInt64
+    bytes::UInt64
+    busy_ns::UInt64
+    wait_before_ns::UInt64
+    wait_after_ns::UInt64
+    depth::UInt64
+    capacity::UInt64
+    reserved::NTuple{3,UInt64}
+end
+
+mutable struct bzna_loader_stats
+    struct_size::UInt32
+    limiting_stage::UInt32
+    stage::NTuple{4,bzna_stage_stats}
+    samples::UInt64
+    samples_failed::UInt64
+    failed_read::UInt64
+    failed_format::UInt64
+    failed_decode::UInt64
+    failed_other::UInt64
+    replaced::UInt64
+    retries::UInt64
+    read_memory_bytes::UInt64
+    bzna_loader_stats() = new()
+end
+
+mutable struct bzna_loader_state
+    struct_size::UInt32
+    version::UInt32
+    seed::UInt64
+    epoch::UInt64
+    position::UInt64
+    fingerprint::UInt64
+    sample_count::UInt64
+    end_epoch::UInt64
+    order::UInt32
+    check::UInt32
+    bzna_loader_state() = new()
+end
+
+# A call during which the garbage collector need not wait for this thread: other threads may be in callbacks and allocate there, and a
+# collection that waited for this one would never begin. Nothing of Julia's may be touched inside, so arguments are plain already.
+macro gcsafe(call)
+    if VERSION >= v"1.12"       # which has a word for it: @ccall gc_safe = true f(...)::T
+        return esc(Expr(:macrocall, call.args[1], call.args[2], :(gc_safe = true), call.args[3:end]...))
+    end
+    return quote
+        state = ccall(:jl_gc_safe_enter, Int8, ())
+        result = $(esc(call))
+        ccall(:jl_gc_safe_leave, Cvoid, (Int8,), state)
+        result
+    end
+end
+
+bzna_status_name(status) = @ccall libbenzina.bzna_status_name(status::bzna_status)::Cstring
+
+bzna_context_config_init(config, struct_size) =
+    @ccall libbenzina.bzna_context_config_init(config::Ref{bzna_context_config}, struct_size::Csize_t)::Cvoid
+bzna_context_open(config, out, err) =
+    @ccall libbenzina.bzna_context_open(config::Ref{bzna_context_config}, out::Ref{Ptr{bzna_context}}, err::Ref{bzna_error})::bzna_status
+bzna_context_close(context) =
+    @ccall libbenzina.bzna_context_close(context::Ptr{bzna_context})::bzna_status
+
+bzna_dataset_config_init(config, struct_size) =
+    @ccall libbenzina.bzna_dataset_config_init(config::Ref{bzna_dataset_config}, struct_size::Csize_t)::Cvoid
+bzna_dataset_open(context, path, config, out, err) =
+    @ccall libbenzina.bzna_dataset_open(context::Ptr{bzna_context}, path::Cstring, config::Ref{bzna_dataset_config},
+                                        out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
+bzna_dataset_open_source(context, source, config, out, err) =
+    @ccall libbenzina.bzna_dataset_open_source(context::Ptr{bzna_context}, source::Ref{bzna_source}, config::Ref{bzna_dataset_config},
+                                               out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
+bzna_dataset_close(dataset) =
+    @ccall libbenzina.bzna_dataset_close(dataset::Ptr{bzna_dataset})::bzna_status
+bzna_dataset_count(dataset) =
+    @ccall libbenzina.bzna_dataset_count(dataset::Ptr{bzna_dataset})::UInt64
+bzna_dataset_target(dataset, index, target, err) =
+    @ccall libbenzina.bzna_dataset_target(dataset::Ptr{bzna_dataset}, index::UInt64, target::Ref{Int64}, err::Ref{bzna_error})::bzna_status
+bzna_dataset_filename(dataset, index, buffer, capacity, needed, err) =
+    @ccall libbenzina.bzna_dataset_filename(dataset::Ptr{bzna_dataset}, index::UInt64, buffer::Ptr{Cchar}, capacity::Csize_t,
+                                            needed::Ref{Csize_t}, err::Ref{bzna_error})::bzna_status
+
+bzna_loader_config_init(config, struct_size) =
+    @ccall libbenzina.bzna_loader_config_init(config::Ref{bzna_loader_config}, struct_size::Csize_t)::Cvoid
+bzna_loader_open(context::Ptr{bzna_context}, dataset::Ptr{bzna_dataset}, config::Ptr{bzna_loader_config}, out::Ptr{Ptr{bzna_loader}},
+                 err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_loader_open(context::Ptr{bzna_context}, dataset::Ptr{bzna_dataset}, config::Ptr{bzna_loader_config},
+                                               out::Ptr{Ptr{bzna_loader}}, err::Ptr{bzna_error})::bzna_status
+bzna_loader_close(loader::Ptr{bzna_loader}) =
+    @gcsafe @ccall libbenzina.bzna_loader_close(loader::Ptr{bzna_loader})::bzna_status
+bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}}, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}},
+                                               err::Ptr{bzna_error})::bzna_status
+bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error})::bzna_status
+bzna_loader_save(loader, state, struct_size) =
+    @ccall libbenzina.bzna_loader_save(loader::Ptr{bzna_loader}, state::Ref{bzna_loader_state}, struct_size::Csize_t)::bzna_status
+bzna_loader_restore(loader::Ptr{bzna_loader}, state::Ptr{bzna_loader_state}, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_loader_restore(loader::Ptr{bzna_loader}, state::Ptr{bzna_loader_state}, err::Ptr{bzna_error})::bzna_status
+bzna_loader_describe(loader, info, struct_size) =
+    @ccall libbenzina.bzna_loader_describe(loader::Ptr{bzna_loader}, info::Ref{bzna_loader_info}, struct_size::Csize_t)::bzna_status
+bzna_loader_statistics(loader, stats, struct_size) =
+    @ccall libbenzina.bzna_loader_statistics(loader::Ptr{bzna_loader}, stats::Ref{bzna_loader_stats}, struct_size::Csize_t)::bzna_status
+
+bzna_batch_describe(batch, info, struct_size) =
+    @ccall libbenzina.bzna_batch_describe(batch::Ptr{bzna_batch}, info::Ref{bzna_batch_info}, struct_size::Csize_t)::bzna_status
+bzna_batch_error(batch, slot, err) =
+    @ccall libbenzina.bzna_batch_error(batch::Ptr{bzna_batch}, slot::UInt32, err::Ref{bzna_error})::bzna_status
+bzna_batch_release(batch) =
+    @ccall libbenzina.bzna_batch_release(batch::Ptr{bzna_batch})::bzna_status
+
+end # module LibBenzina
+
+using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bzna_batch, bzna_error, bzna_source,
+    bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close,
+    bzna_dataset_config, bzna_dataset_config_init, bzna_dataset_open, bzna_dataset_open_source, bzna_dataset_close, bzna_dataset_count,
+    bzna_dataset_target, bzna_dataset_filename,
+    bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
+    bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_describe, bzna_loader_statistics, bzna_loader_state,
+    bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_describe, bzna_batch_error, bzna_batch_release
+using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
+    BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_CPU, BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL, BZNA_LAST_DROP,
+    BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY, BZNA_LAW_BENZINA,
+    BZNA_LAW_TORCHVISION, BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP
+
+# ---- Errors, and how structs cross over ----------------------------------------------------------------------------------------------
+
+"What went wrong, and where: the message names file, box or field."
+struct BenzinaError <: Exception
+    status::Int32
+    message::String
+    byte_offset::Union{Nothing,UInt64}      # in the file
+    native_code::Int32                      # errno, or the decoder's; 0 when there is none
+end
+
+# A NUL-terminated field of a struct as text.
+text(field::NTuple{N,Cchar}) where {N} = String(UInt8[c % UInt8 for c in Iterators.takewhile(!iszero, field)])
+
+BenzinaError(status::Integer, err::bzna_error) =
+    BenzinaError(status, text(err.message), err.byte_offset == BZNA_NO_OFFSET ? nothing : err.byte_offset, err.native_code)
+
+Base.showerror(io::IO, e::BenzinaError) = print(io, "BenzinaError: ", e.message, " (", unsafe_string(bzna_status_name(e.status)), ")")
+
+check(status::Integer, err::bzna_error) = status < 0 ? throw(BenzinaError(status, err)) : status
+check(status::Integer, what::AbstractString) = status < 0 ? throw(BenzinaError(status, what, nothing, 0)) : status
+
+# The address of a mutable struct, for @gcsafe calls: inside GC.@preserve only.
+address(x::T) where {T} = Ptr{T}(pointer_from_objref(x))
+
+# A zeroed struct that knows its size.
+function sized(::Type{T}) where {T}
+    x = T()
+    GC.@preserve x ccall(:memset, Ptr{Cvoid}, (Ptr{Cvoid}, Cint, Csize_t), pointer_from_objref(x), 0, sizeof(T))
+    x.struct_size = sizeof(T)
+    return x
+end
+
+# A string for a field of a config: inside GC.@preserve of the string only.
+cstring(s::String) = Base.unsafe_convert(Cstring, s)
+cstring(::Nothing) = Cstring(C_NULL)
+
+optional(s::AbstractString) = String(s)
+optional(::Nothing) = nothing
+
+# Closing is refused inside the library's callbacks, where a finalizer may find itself: it then tries again at the next collection.
+function close_later(object)
+    try_close(object) || finalizer(close_later, object)
+    return nothing
+end
+
+function try_close(object)
+    object.handle == C_NULL && return true
+    close_handle(object.handle) < 0 && return false
+    object.handle = C_NULL
+    return true
+end
+
+close_handle(handle::Ptr{bzna_context}) = bzna_context_close(handle)
+close_handle(handle::Ptr{bzna_dataset}) = bzna_dataset_close(handle)
+close_handle(handle::Ptr{bzna_loader}) = bzna_loader_close(handle)
+
+# ---- Sources -------------------------------------------------------------------------------------------------------------------------
+
+"""
+    read_at!(source, buffer::Vector{UInt8}, offset::Int) -> Integer
+
+Copies up to `length(buffer)` bytes, from byte `offset` (counted from 0) of the source on, to the start of `buffer`, and returns how many:
+fewer are asked for again, 0 is the end. `buffer` is the library's, and only until the method returns. Called on several threads at once;
+see the top of this file.
+"""
+function read_at! end
+
+"""
+    total_bytes(source) -> Integer
+
+The number of bytes of a source.
+"""
+function total_bytes end
+
+total_bytes(bytes::Vector{UInt8}) = length(bytes)
+
+function read_at!(bytes::Vector{UInt8}, buffer::Vector{UInt8}, offset::Int)
+    count = clamp(length(bytes) - offset, 0, length(buffer))
+    copyto!(buffer, 1, bytes, offset + 1, count)
+    return count
+end
+
+"A source made of something that can be seeked and read: reads take turns."
+struct IOSource{T<:IO}
+    io::T
+    lock::Threads.SpinLock      # and not a ReentrantLock, which would switch tasks on a thread of the library
+end
+
+IOSource(io::IO) = IOSource(io, Threads.SpinLock())
+
+total_bytes(source::IOSource) = lock(() -> position(seekend(source.io)), source.lock)
+
+function read_at!(source::IOSource, buffer::Vector{UInt8}, offset::Int)
+    lock(source.lock) do
+        seek(source.io, offset)
+        return readbytes!(source.io, buffer, length(buffer))
+    end
+end
+
+# What the library's user pointer points to: it must be a mutable object, and the data set keeps it.
+mutable struct SourceBox
+    source::Any
+end
+
+# These are called from C. An exception must not leave them: it becomes EIO.
+function bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst::Ptr{Cvoid}, size::UInt64)::Int64
+    try
+        box = unsafe_pointer_to_objref(user)::SourceBox
+        buffer = unsafe_wrap(Array, Ptr{UInt8}(dst), Int(size))
+        return Int64(read_at!(box.source, buffer, Int(offset)))
+    catch
+        return Int64(-5)
+    end
+end
+
+function bzna_source_size(user::Ptr{Cvoid})::Int64
+    try
+        box = unsafe_pointer_to_objref(user)::SourceBox
+        return Int64(total_bytes(box.source))
+    catch
+        return Int64(-5)
+    end
+end
+
+# ---- Data sets -----------------------------------------------------------------------------------------------------------------------
+
+# A context for each data set: it is small. The processor decodes, since pixels are to lie where an Array can be.
+mutable struct Context
+    handle::Ptr{bzna_context}
+
+    function Context(; max_sample_bytes::Integer = 0, max_edge_px::Integer = 0)
+        config, err, out = bzna_context_config(), sized(bzna_error), Ref{Ptr{bzna_context}}(C_NULL)
+        bzna_context_config_init(config, sizeof(bzna_context_config))
+        config.device = BZNA_DEVICE_CPU
+        config.max_sample_bytes = max_sample_bytes
+        config.max_edge_px = max_edge_px
+        check(bzna_context_open(config, out, err), err)
+        return finalizer(close_later, new(out[]))
+    end
+end
+
+"""
+    Dataset(path; split = nothing)
+    Dataset(source; split = nothing, name = nothing)
+
+The samples of an archive: a file, or a source of bytes (a `Vector{UInt8}`, a seekable `IO`, or any type with methods of `read_at!` and
+`total_bytes`). `split` is "train", "validation" or "test". `length` says how many samples there are; see `target` and `filename`.
+"""
+mutable struct Dataset
+    handle::Ptr{bzna_dataset}
+    context::Context
+    box::Union{Nothing,SourceBox}     # the library calls it as long as a loader runs, and loaders keep their data set
+
+    Dataset(handle::Ptr{bzna_dataset}, context::Context, box::Union{Nothing,SourceBox}) = finalizer(close_later, new(handle, context, box))
+end
+
+function Dataset(path::AbstractString; split::Union{Nothing,AbstractString} = nothing, name::Union{Nothing,AbstractString} = nothing)
+    return open_dataset(nothing, split, name) do context, config, out, err
+        bzna_dataset_open(context, path, config, out, err)
+    end
+end
+
+function Dataset(source; split::Union{Nothing,AbstractString} = nothing, name::Union{Nothing,AbstractString} = nothing)
+    box = SourceBox(source isa IO ? IOSource(source) : source)
+    return open_dataset(box, split, name) do context, config, out, err
+        read_at = @cfunction(bzna_source_read_at, Int64, (Ptr{Cvoid}, UInt64, Ptr{Cvoid}, UInt64))
+        size = @cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))
+        # Nothing is to be closed: the box is collected when nobody can call it any more.
+        GC.@preserve box bzna_dataset_open_source(context, bzna_source(pointer_from_objref(box), read_at, size, C_NULL), config, out, err)
+    end
+end
+
+# Calls open(context, config, out, err), and owns what it made.
+function open_dataset(open, box, split, name)
+    context, config, err, out = Context(), bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
+    bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
+    split_string, name_string = optional(split), optional(name)
+    GC.@preserve split_string name_string context begin
+        config.split = cstring(split_string)
+        config.name = cstring(name_string)
+        check(open(context.handle, config, out, err), err)
+    end
+    return Dataset(out[], context, box)
+end
+
+Base.length(data::Dataset) = Int(bzna_dataset_count(data.handle))
+
+"The class of sample `index`, counted from 1; `nothing` where it has none."
+function target(data::Dataset, index::Integer)
+    err, out = sized(bzna_error), Ref{Int64}(BZNA_TARGET_NONE)
+    check(bzna_dataset_target(data.handle, index - 1, out, err), err)
+    return out[] == BZNA_TARGET_NONE ? nothing : out[]
+end
+
+"The file name of sample `index`, counted from 1; `nothing` where it has none."
+function filename(data::Dataset, index::Integer)
+    err, needed, buffer = sized(bzna_error), Ref{Csize_t}(0), Vector{UInt8}(undef, 256)
+    while true
+        status = bzna_dataset_filename(data.handle, index - 1, buffer, length(buffer), needed, err)
+        if status == BZNA_E_NOT_FOUND
+            return nothing
+        elseif status == BZNA_E_BUFFER && needed[] > length(buffer)
+            resize!(buffer, needed[])
+        else
+            check(status, err)
+            return String(buffer[1:needed[]-1])     # without the NUL
+        end
+    end
+end
+
+# ---- Loaders -------------------------------------------------------------------------------------------------------------------------
+
+const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
+               center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY)
+const LAWS = (benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
+const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
+
+choice(names::NamedTuple, name::Symbol) =
+    haskey(names, name) ? names[name] : throw(ArgumentError(string(repr(name), " is not one of ", join(repr.(keys(names)), ", "))))
+
+"""
+    Loader(data; batchsize, size, keywords...)
+
+Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `for (x, y) in loader` runs one epoch.
+
+    batchsize = 1, size                   samples in a batch; (width, height) of the output, which must be given
+    shuffle = false, seed = 0             another order in each epoch; the seed of the order and of all random numbers
+    partial = true, pad = false           the last batch when it is not full: shorter; with partial = false left out; with pad = true filled up
+    buffer = false                        true: a batch is given back when the next one is asked for
+    warp = :none                          :random_resized_crop, :center_resized_crop, :similarity
+    crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
+                                          :center_resized_crop takes the fraction of the short edge as crop_area = (224/256, 0)
+    degrees, translate                    pairs, and resize, keep_ratio, random_crop = false: of :similarity
+    law = :benzina                        :torchvision draws crops as torchvision does
+    flip = 0, flip_v = 0                  probabilities of mirroring
+    mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
+    fill = (0, 0, 0)                      the out-of-bounds colour
+    track = nothing                       "bzna_input" or "bzna_thumb"; default: the thumbnail when there is one
+    indices = nothing                     the samples of an epoch, counted from 1, instead of all
+    on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
+    rank = 0, world_size = 1              this process's share
+    epoch = 0                             the first one
+    threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
+"""
+mutable struct Loader
+    handle::Ptr{bzna_loader}
+    dataset::Dataset
+    shape::NTuple{4,Int}              # of a full batch: width, height, channels, samples
+    samples::Int                      # in an epoch
+    batches::Int
+    in_flight::Int
+    buffer::Bool
+    loans::Threads.Atomic{Int}        # batches that Julia has
+    epoch::UInt64                           # that the last batch was of, and whether there are more of it
+    midway::Bool
+
+    function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
+                    partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
+                    crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
+                    random_crop::Bool = false, law::Symbol = :benzina, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
+                    bias = nothing, scale = nothing, fill = nothing, track::Union{Nothing,AbstractString} = nothing, indices = nothing,
+                    on_error::Symbol = :fill, rank::Integer = 0, world_size::Integer = 1, epoch::Integer = 0, threads::Integer = 0,
+                    reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0)
+        config = bzna_loader_config()
+        bzna_loader_config_init(config, sizeof(bzna_loader_config))
+        config.batch_size = batchsize
+        config.width, config.height = size
+        config.order = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL
+        config.seed = seed
+        config.last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP
+        config.epochs = BZNA_EPOCHS_ENDLESS
+        config.first_epoch = epoch
+        config.rank, config.world_size = rank, world_size
+        config.threads, config.reader_threads = threads, reader_threads
+        config.batches_in_flight, config.read_ahead, config.read_retries = batches_in_flight, read_ahead, read_retries
+        config.warp = choice(WARPS, warp)
+        config.warp_law = choice(LAWS, law)
+        config.warp_resize, config.warp_keep_ratio, config.warp_random_crop = resize, keep_ratio, random_crop
+        config.flip_h, config.flip_v = flip, flip_v
+        config.on_error = choice(ON_ERROR, on_error)
+        for (field, values) in (:warp_scale => crop_area, :warp_ratio => crop_ratio, :warp_degrees => degrees, :warp_translate => translate,
+                                :mean => mean, :std => std, :bias => bias, :scale => scale, :fill => fill)
+            values === nothing || setproperty!(config, field, Tuple(values))
+        end
+
+        name = optional(track)
+        order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
+        indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
+        err, out = sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
+        GC.@preserve config name order data out err begin
+            config.track = cstring(name)
+            if indices !== nothing
+                config.indices, config.index_count = pointer(order), length(order)
+            end
+            status = bzna_loader_open(data.context.handle, data.handle, address(config), Base.unsafe_convert(Ptr{Ptr{bzna_loader}}, out),
+                                      address(err))
+            check(status, err)
+        end
+        info = sized(bzna_loader_info)
+        bzna_loader_describe(out[], info, sizeof(bzna_loader_info))
+        return finalizer(close_later, new(out[], data, reverse(Int.(info.shape)), info.samples_per_epoch, info.batches_per_epoch,
+                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false))
+    end
+end
+
+Loader(data; split::Union{Nothing,AbstractString} = nothing, keywords...) = Loader(Dataset(data; split = split); keywords...)
+
+"Closes a data set or a loader now, instead of when it is collected. Batches stay valid."
+function Base.close(object::Union{Dataset,Loader})
+    try_close(object) || throw(BenzinaError(BZNA_E_STATE, "not closed inside a callback", nothing, 0))
+    return nothing
+end
+
+Base.isopen(object::Union{Dataset,Loader}) = object.handle != C_NULL
+
+function Base.show(io::IO, loader::Loader)
+    width, height, _, samples = loader.shape
+    print(io, "Benzina.Loader(", loader.samples, " samples, ", loader.batches, " batches of ", samples, ", ", width, "x", height, ")")
+end
+
+"""
+One batch: `data` (width x height x 3 x samples), `targets` (-1 where a sample has none), `indices` (counted from 1), `status` (0, or why a
+slot holds the out-of-bounds colour), `count` (how many are real, when the last batch is padded), `epoch`, and whether it is the `last` of it.
+"""
+struct Batch
+    handle::Ptr{bzna_batch}                 # as long as `data` is there
+    data::Array{Float32,4}
+    targets::Vector{Int64}
+    indices::Vector{Int}
+    status::Vector{Int32}
+    count::Int
+    epoch::Int
+    last::Bool
+end
+
+# What keeps an array's memory: all arrays made of it share this.
+@static if VERSION >= v"1.11"
+    owner(x::Array) = x.ref.mem
+else
+    owner(x::Array) = x
+end
+
+function lend(loader::Loader, handle::Ptr{bzna_batch})
+    info = sized(bzna_batch_info)
+    bzna_batch_describe(handle, info, sizeof(bzna_batch_info))
+    samples, channels, height, width = Int.(info.shape)
+    # C is row-major, with the width last: the same memory is Julia's column-major, with the width first.
+    data = unsafe_wrap(Array, Ptr{Float32}(info.data), (width, height, channels, samples))
+    loans = loader.loans
+    Threads.atomic_add!(loans, 1)
+    finalizer(owner(data)) do _
+        bzna_batch_release(handle)              # does not wait
+        Threads.atomic_sub!(loans, 1)
+    end
+    column(first) = copy(unsafe_wrap(Array, first, samples))
+    loader.epoch = info.epoch
+    loader.midway = info.last_of_epoch == 0
+    return Batch(handle, data, column(info.targets), Int.(column(info.indices)) .+ 1, column(info.status), Int(info.count), Int(info.epoch),
+                 info.last_of_epoch != 0)
+end
+
+"Gives the memory of a batch back to its loader now; neither `x` nor anything made of it may be used afterwards."
+release!(x::Array{Float32,4}) = finalize(owner(x))
+release!(batch::Batch) = release!(batch.data)
+
+"Why slot `slot` (counted from 1) of a batch holds the out-of-bounds colour: a `BenzinaError`, or `nothing` where all is well."
+function failure(batch::Batch, slot::Integer)
+    err = sized(bzna_error)
+    status = GC.@preserve batch bzna_batch_error(batch.handle, slot - 1, err)
+    return status < 0 ? BenzinaError(status, err) : nothing
+end
+
+# The next batch; nothing after the last epoch.
+function next!(loader::Loader)
+    err, out, collections = sized(bzna_error), Ref{Ptr{bzna_batch}}(C_NULL), 0
+    # With two batches left for the library, one is filled while one is ready.
+    loader.loans[] > max(loader.in_flight - 2, 1) && GC.gc(false)
+    while true
+        # Short waits: between them, other tasks run and an interrupt is heard.
+        status = GC.@preserve loader out err begin
+            bzna_loader_next(loader.handle, Int64(20_000_000), Base.unsafe_convert(Ptr{Ptr{bzna_batch}}, out), address(err))
+        end
+        if status == BZNA_OK
+            return lend(loader, out[])
+        elseif status == BZNA_END
+            return nothing
+        elseif status == BZNA_AGAIN
+            yield()
+        elseif status == BZNA_E_STATE && loader.loans[] >= loader.in_flight && collections < 2
+            # All batches are on loan, perhaps to arrays that nobody can reach: the young ones first, then all.
+            GC.gc(collections == 1)
+            collections += 1
+        else
+            check(status, err)
+        end
+    end
+end
+
+"The batches of one epoch, as `Batch`es instead of (x, y): also their indices and status."
+struct EachBatch
+    loader::Loader
+end
+
+eachbatch(loader::Loader) = EachBatch(loader)
+
+# An epoch that was broken off is over: the next one begins.
+function start!(loader::Loader)
+    if loader.midway
+        err = sized(bzna_error)
+        GC.@preserve loader err check(bzna_loader_reset(loader.handle, loader.epoch + 1, address(err)), err)
+        loader.epoch += 1
+        loader.midway = false
+    end
+    return nothing
+end
+
+function Base.iterate(each::EachBatch, previous::Union{Nothing,Batch} = nothing)
+    loader = each.loader
+    loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
+    if previous === nothing
+        loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
+        start!(loader)
+    else
+        loader.buffer && release!(previous)
+        previous.last && return nothing
+    end
+    batch = next!(loader)
+    return batch === nothing ? nothing : (batch, batch)
+end
+
+function Base.iterate(loader::Loader, previous::Union{Nothing,Batch} = nothing)
+    step = iterate(EachBatch(loader), previous)
+    step === nothing && return nothing
+    batch = step[1]
+    return (batch.data, batch.targets), batch
+end
+
+Base.length(loader::Loader) = loader.batches
+Base.length(each::EachBatch) = length(each.loader)
+Base.eltype(::Type{Loader}) = Tuple{Array{Float32,4},Vector{Int64}}
+Base.eltype(::Type{EachBatch}) = Batch
+
+"Where a run stands, after the last batch that was delivered: 64 bytes, to be kept beside a model's checkpoint."
+function save(loader::Loader)
+    state = sized(bzna_loader_state)
+    check(bzna_loader_save(loader.handle, state, sizeof(bzna_loader_state)), "save")
+    return GC.@preserve state copy(unsafe_wrap(Array, Ptr{UInt8}(pointer_from_objref(state)), sizeof(bzna_loader_state)))
+end
+
+"Goes on from a saved state, of a loader with the same data and order: the next `for` delivers what was left of its epoch."
+function restore!(loader::Loader, bytes::AbstractVector{UInt8})
+    length(bytes) == sizeof(bzna_loader_state) || throw(ArgumentError("a state has $(sizeof(bzna_loader_state)) bytes, not $(length(bytes))"))
+    state, err = sized(bzna_loader_state), sized(bzna_error)
+    GC.@preserve loader state err begin
+        copyto!(unsafe_wrap(Array, Ptr{UInt8}(pointer_from_objref(state)), sizeof(bzna_loader_state)), bytes)
+        check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
+    end
+    loader.epoch, loader.midway = state.epoch, false
+    return loader
+end
+
+"Counts and times of the stages since the loader was opened: what limits it, and what failed."
+function statistics(loader::Loader)
+    stats = sized(bzna_loader_stats)
+    check(bzna_loader_statistics(loader.handle, stats, sizeof(bzna_loader_stats)), "statistics")
+    return stats
+end
+
+# ---- A data provider, as MXNet.jl has them --------------------------------------------------------------------------------------------
+# With pad = true every batch is full, as MXNet wants it, and count_samples says how many of its samples are real.
+
+get_batch_size(loader::Loader) = loader.shape[4]
+provide_data(loader::Loader) = Tuple{Symbol,Tuple}[(:data, loader.shape)]
+provide_label(loader::Loader) = Tuple{Symbol,Tuple}[(:softmax_label, (loader.shape[4],))]
+count_samples(::Loader, batch::Batch) = batch.count
+get_data(::Loader, batch::Batch) = [batch.data]
+get_label(::Loader, batch::Batch) = [batch.targets]
+
+"Copies the pixels of a batch to the arrays of `targets`: one here, of the shape that `provide_data` says."
+load_data!(loader::Loader, batch::Batch, targets::AbstractVector) = foreach(copyto!, targets, get_data(loader, batch))
+
+"Copies the classes of a batch to the arrays of `targets`."
+load_label!(loader::Loader, batch::Batch, targets::AbstractVector) = foreach(copyto!, targets, get_label(loader, batch))
+
+end # module Benzina

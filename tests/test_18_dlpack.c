@@ -1,0 +1,489 @@
+/* test_18_dlpack.c - batches as DLPack tensors: laid out as dlpack.h says, and on loan until whoever has them lets go, in any order, anywhere. */
+#include "../benzina.c"
+#include "test.h"
+
+#define COUNT(array) (sizeof (array) / sizeof *(array))
+
+/* From dlpack.h, version 1.1: what a consumer was compiled with. */
+typedef enum { kDLCPU = 1, kDLCUDA = 2 } DLDeviceType;
+typedef struct { DLDeviceType device_type; int32_t device_id; } DLDevice;
+typedef enum { kDLInt = 0U, kDLUInt = 1U, kDLFloat = 2U } DLDataTypeCode;
+typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
+typedef struct {
+    void      *data;
+    DLDevice   device;
+    int32_t    ndim;
+    DLDataType dtype;
+    int64_t   *shape;
+    int64_t   *strides;
+    uint64_t   byte_offset;
+} DLTensor;
+typedef struct DLManagedTensor {
+    DLTensor dl_tensor;
+    void    *manager_ctx;
+    void   (*deleter)(struct DLManagedTensor *self);
+} DLManagedTensor;
+
+/* The numbers themselves, on 64-bit machines: an ABI is not a matter of taste. */
+TEST(the_structs_are_those_of_dlpack)
+{
+    CHECK_EQ(sizeof(bzi_dl_tensor), sizeof(DLTensor));
+    CHECK_EQ(sizeof(bzi_dl_managed), sizeof(DLManagedTensor));
+    CHECK_EQ(offsetof(bzi_dl_tensor, data), offsetof(DLTensor, data));
+    CHECK_EQ(offsetof(bzi_dl_tensor, device_type), offsetof(DLTensor, device));
+    CHECK_EQ(offsetof(bzi_dl_tensor, device_id), offsetof(DLTensor, device) + offsetof(DLDevice, device_id));
+    CHECK_EQ(offsetof(bzi_dl_tensor, dimensions), offsetof(DLTensor, ndim));
+    CHECK_EQ(offsetof(bzi_dl_tensor, code), offsetof(DLTensor, dtype));
+    CHECK_EQ(offsetof(bzi_dl_tensor, bits), offsetof(DLTensor, dtype) + 1);
+    CHECK_EQ(offsetof(bzi_dl_tensor, lanes), offsetof(DLTensor, dtype) + 2);
+    CHECK_EQ(offsetof(bzi_dl_tensor, shape), offsetof(DLTensor, shape));
+    CHECK_EQ(offsetof(bzi_dl_tensor, strides), offsetof(DLTensor, strides));
+    CHECK_EQ(offsetof(bzi_dl_tensor, byte_offset), offsetof(DLTensor, byte_offset));
+    CHECK_EQ(offsetof(bzi_dl_managed, tensor), 0);
+    CHECK_EQ(offsetof(bzi_dl_managed, manager), offsetof(DLManagedTensor, manager_ctx));
+    CHECK_EQ(offsetof(bzi_dl_managed, deleter), offsetof(DLManagedTensor, deleter));
+    if (sizeof(void *) == 8) {
+        CHECK(sizeof(DLTensor) == 48 && sizeof(DLManagedTensor) == 64);
+        CHECK(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 && offsetof(DLTensor, shape) == 24);
+    }
+}
+
+#ifdef BENZINA_NO_AVCODEC
+TEST(batches_become_tensors) { SKIP("built without libavcodec"); }
+TEST_MAIN(RUN(the_structs_are_those_of_dlpack) RUN(batches_become_tensors))
+#else
+
+enum { WIDTH = 12, HEIGHT = 16 };
+
+static void require(bzna_status status, const char *what)
+{
+    if (status != BZNA_OK) {
+        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
+        exit(1);
+    }
+}
+
+typedef struct ledger { _Atomic int64_t bytes, blocks, calls, mistakes; } ledger;
+
+static void *ledger_alloc(void *user, size_t size, size_t align)
+{
+    ledger *l = user;
+    uint64_t *p = NULL;
+    if (posix_memalign((void **)&p, 64, size + 64))
+        return NULL;
+    l->calls++;
+    l->blocks++;
+    l->mistakes += align > 64;
+    l->bytes += (int64_t)size;
+    p[0] = size;
+    return p + 8;
+}
+
+static void ledger_release(void *user, void *ptr, size_t size)
+{
+    ledger *l = user;
+    uint64_t *p = (uint64_t *)ptr - 8;
+    l->mistakes += p[0] != size;
+    l->bytes -= (int64_t)size;
+    l->blocks--;
+    l->calls++;
+    memset(p, 0xa5, size + 64);
+    free(p);
+}
+
+typedef struct rig { ledger l; bzna_context *context; bzna_dataset *dataset; bzna_loader *loader; } rig;
+
+static bzna_loader_config config_of(uint32_t batch_size)
+{
+    bzna_loader_config c;
+    bzna_loader_config_init(&c, sizeof c);
+    c.batch_size = batch_size;
+    c.width = WIDTH;
+    c.height = HEIGHT;
+    c.threads = 2;
+    c.order = BZNA_ORDER_SHUFFLE;
+    return c;
+}
+
+static void rig_open(rig *r, const bzna_loader_config *c)
+{
+    bzna_context_config config;
+    memset(r, 0, sizeof *r);
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator.user = &r->l;
+    config.allocator.alloc = ledger_alloc;
+    config.allocator.release = ledger_release;
+    require(bzna_context_open(&config, &r->context, NULL), "context");
+    require(bzna_dataset_open(r->context, "tests/data/mini_h265.bzna", NULL, &r->dataset, NULL), "dataset");
+    require(bzna_loader_open(r->context, r->dataset, c, &r->loader, NULL), "loader");
+}
+
+static void rig_close_all(rig *r)
+{
+    bzna_loader_close(r->loader);
+    bzna_dataset_close(r->dataset);
+    bzna_context_close(r->context);
+    r->loader = NULL;
+    r->dataset = NULL;
+    r->context = NULL;
+}
+
+static void check_settled(rig *r) { CHECK(r->l.bytes == 0 && r->l.blocks == 0 && r->l.mistakes == 0); }
+
+static bzna_batch *next_batch(rig *r)
+{
+    bzna_batch *batch = NULL;
+    bzna_loader_next(r->loader, BZNA_WAIT_FOREVER, &batch, NULL);
+    return batch;
+}
+
+static bzna_batch_info info_of(const bzna_batch *batch)
+{
+    bzna_batch_info info;
+    memset(&info, 0, sizeof info);
+    bzna_batch_describe(batch, &info, sizeof info);
+    return info;
+}
+
+static DLManagedTensor *tensor_of(bzna_batch *batch, uint32_t field)
+{
+    void *tensor = NULL;
+    CHECK_EQ(bzna_batch_to_dlpack(batch, field, &tensor, NULL), BZNA_OK);
+    return tensor;
+}
+
+static uint32_t on_loan(rig *r)
+{
+    uint32_t n;
+    bzi_os_lock(&r->loader->mutex);
+    n = r->loader->on_loan;
+    bzi_os_unlock(&r->loader->mutex);
+    return n;
+}
+
+TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
+{
+    static const struct { uint8_t code, bits; int32_t ndim; } expected[] = { { kDLFloat, 32, 4 }, { kDLInt, 64, 1 }, { kDLUInt, 64, 1 }, { kDLInt, 32, 1 } };
+    bzna_loader_config c = config_of(3);
+    bzna_batch *batch;
+    uint32_t batches = 0;
+    rig r;
+    rig_open(&r, &c);
+    while ((batch = next_batch(&r)) != NULL) {
+        bzna_batch_info info = info_of(batch);
+        const void *data[] = { info.data, info.targets, info.indices, info.status };
+        DLManagedTensor *tensors[4];
+        CHECK_EQ(info.shape[0], batches == 2 ? 2 : 3);      /* the last is partial, and so are its tensors */
+        for (uint32_t f = 0; f < 4; f++) {
+            DLTensor *t;
+            REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
+            t = &tensors[f]->dl_tensor;
+            CHECK(t->data == data[f] && t->byte_offset == 0);
+            CHECK(t->device.device_type == kDLCPU && t->device.device_id == 0);
+            CHECK(t->dtype.code == expected[f].code && t->dtype.bits == expected[f].bits && t->dtype.lanes == 1);
+            CHECK_EQ(t->ndim, expected[f].ndim);
+            CHECK_EQ(t->shape[0], info.shape[0]);
+            CHECK(tensors[f]->deleter != NULL);
+            if (f == 0) {
+                CHECK(t->shape[1] == 3 && t->shape[2] == HEIGHT && t->shape[3] == WIDTH);
+                CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == HEIGHT * WIDTH && t->strides[2] == WIDTH && t->strides[3] == 1);
+            } else {
+                CHECK_EQ(t->strides[0], 1);                 /* in elements */
+            }
+        }
+        for (uint32_t f = 0; f < 4; f++)                    /* all four at once: none has changed another */
+            CHECK(tensors[f]->dl_tensor.data == data[f] && tensors[f]->dl_tensor.ndim == expected[f].ndim && tensors[f]->dl_tensor.shape[0] == info.shape[0]);
+        for (int64_t i = 0; i < info.shape[0]; i++) {
+            int64_t target = 0;
+            CHECK_EQ(bzna_dataset_target(r.dataset, ((uint64_t *)tensors[2]->dl_tensor.data)[i], &target, NULL), BZNA_OK);
+            CHECK_EQ(((int64_t *)tensors[1]->dl_tensor.data)[i], target);
+            CHECK_EQ(((int32_t *)tensors[3]->dl_tensor.data)[i], 0);
+        }
+        for (uint32_t f = 0; f < 4; f++)
+            tensors[f]->deleter(tensors[f]);
+        CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        batches++;
+    }
+    CHECK_EQ(batches, 3);
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
+{
+    bzna_loader_config c = config_of(2);
+    rig r;
+    c.epochs = BZNA_EPOCHS_ENDLESS;
+    c.batches_in_flight = 2;
+    rig_open(&r, &c);
+    for (uint32_t order = 0; order < 120; order++) {        /* every order of 4 deleters and the release */
+        int left[5] = { 0, 1, 2, 3, 4 }, n = 5;
+        uint32_t code = order;
+        bzna_batch *batch = next_batch(&r), *second;
+        DLManagedTensor *tensors[4];
+        bzna_batch_info info;
+        uint64_t index;
+        float pixel;
+        REQUIRE(batch != NULL);
+        info = info_of(batch);
+        index = info.indices[1];
+        pixel = ((float *)info.data)[7];
+        for (uint32_t f = 0; f < 4; f++)
+            REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
+        while (n > 0) {
+            int pick = (int)(code % (uint32_t)n), what = left[pick];
+            void *tensor = &r;
+            code /= (uint32_t)n;
+            left[pick] = left[--n];
+            CHECK_EQ(on_loan(&r), 1);
+            CHECK(info.indices[1] == index && ((float *)info.data)[7] >= pixel && ((float *)info.data)[7] <= pixel);
+            if (what < 4) {
+                tensors[what]->deleter(tensors[what]);
+            } else {
+                CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+                if (n > 0) {
+                    CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);     /* given back, though still lent */
+                    CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, NULL), BZNA_E_STATE);
+                    CHECK(tensor == NULL);
+                }
+            }
+            if (n > 0 && order % 10 == 0) {                 /* the other one goes round meanwhile */
+                REQUIRE((second = next_batch(&r)) != NULL);
+                CHECK(second != batch);
+                CHECK_EQ(bzna_batch_release(second), BZNA_OK);
+            }
+        }
+        CHECK_EQ(on_loan(&r), 0);
+        CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);
+    }
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+TEST(the_same_field_can_be_exported_several_times)
+{
+    bzna_loader_config c = config_of(2);
+    DLManagedTensor *tensors[9];
+    bzna_batch *batch;
+    rig r;
+    rig_open(&r, &c);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    for (int i = 0; i < 9; i++)
+        REQUIRE((tensors[i] = tensor_of(batch, (uint32_t)i % 2)) != NULL);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    for (int i = 0; i < 9; i++) {
+        CHECK_EQ(on_loan(&r), 1);
+        CHECK(tensors[i]->dl_tensor.data != NULL && tensors[i]->dl_tensor.shape[0] == 2);
+        tensors[i]->deleter(tensors[i]);
+    }
+    CHECK_EQ(on_loan(&r), 0);
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+typedef struct other_thread { DLManagedTensor *tensors[4]; double sum; } other_thread;
+
+static void *use_and_delete(void *argument)
+{
+    other_thread *o = argument;
+    for (int f = 3; f >= 0; f--) {
+        DLTensor *t = &o->tensors[f]->dl_tensor;
+        int64_t n = 1;
+        for (int32_t k = 0; k < t->ndim; k++)
+            n *= t->shape[k];
+        for (int64_t k = 0; k < n; k++)
+            o->sum += f == 0 ? (double)((float *)t->data)[k] : t->dtype.bits == 64 ? (double)((int64_t *)t->data)[k] : (double)((int32_t *)t->data)[k];
+        o->tensors[f]->deleter(o->tensors[f]);
+    }
+    return NULL;
+}
+
+TEST(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_thread)
+{
+    for (int kept = 0; kept < 2; kept++) {
+        bzna_loader_config c = config_of(4);
+        other_thread o;
+        pthread_t thread;
+        bzna_batch *batch;
+        double sum = 0;
+        rig r;
+        rig_open(&r, &c);
+        REQUIRE((batch = next_batch(&r)) != NULL);
+        bzna_batch_info info = info_of(batch);
+        memset(&o, 0, sizeof o);
+        for (uint32_t f = 0; f < 4; f++)
+            REQUIRE((o.tensors[f] = tensor_of(batch, f)) != NULL);
+        for (int64_t i = 0; i < 4; i++)
+            sum += (double)info.targets[i] + (double)info.indices[i] + info.status[i];
+        for (uint64_t i = 0; i < info.data_bytes / 4; i++)
+            sum += (double)((float *)info.data)[i];
+        if (!kept)
+            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        rig_close_all(&r);
+        CHECK(r.l.blocks > 0);
+        pthread_create(&thread, NULL, use_and_delete, &o);
+        pthread_join(thread, NULL);
+        CHECK_NEAR(o.sum, sum, fabs(sum) * 1e-9 + 1e-6);
+        if (kept) {                                         /* the last one to let go is the owner */
+            CHECK(r.l.blocks > 0);
+            CHECK_EQ(info.indices[0] < 8, 1);
+            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        }
+        check_settled(&r);
+    }
+}
+
+/* A framework's thread reads one tensor while another thread exports the next field. */
+typedef struct reading { DLManagedTensor *tensor; atomic_int stop; _Atomic int64_t wrong, rounds; } reading;
+
+static void *read_on(void *argument)
+{
+    reading *o = argument;
+    while (!o->stop || !o->rounds) {
+        const DLTensor *t = &o->tensor->dl_tensor;
+        o->wrong += t->ndim != 4 || t->shape[0] != 2 || t->shape[3] != WIDTH || t->strides[0] != 3 * HEIGHT * WIDTH || t->strides[3] != 1 || t->dtype.code != kDLFloat;
+        o->rounds++;
+    }
+    o->tensor->deleter(o->tensor);
+    return NULL;
+}
+
+TEST(a_tensor_may_be_read_while_others_of_the_batch_come_and_go)
+{
+    bzna_loader_config c = config_of(2);
+    pthread_t thread;
+    bzna_batch *batch;
+    reading o;
+    rig r;
+    rig_open(&r, &c);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    memset(&o, 0, sizeof o);
+    REQUIRE((o.tensor = tensor_of(batch, 0)) != NULL);
+    pthread_create(&thread, NULL, read_on, &o);
+    for (uint32_t i = 0; i < 2000; i++) {
+        DLManagedTensor *t = tensor_of(batch, i % 4);
+        REQUIRE(t != NULL);
+        t->deleter(t);
+    }
+    o.stop = 1;
+    pthread_join(thread, NULL);
+    CHECK_EQ(o.wrong, 0);
+    CHECK_EQ(on_loan(&r), 1);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    CHECK_EQ(on_loan(&r), 0);
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+TEST(exporting_allocates_nothing_and_copies_nothing)
+{
+    bzna_loader_config c = config_of(8);
+    bzna_batch *batch;
+    int64_t calls;
+    rig r;
+    rig_open(&r, &c);
+    REQUIRE((batch = next_batch(&r)) != NULL);              /* the whole epoch: nobody is at work any more */
+    bzna_batch *none = NULL;
+    CHECK_EQ(bzna_loader_next(r.loader, BZNA_WAIT_FOREVER, &none, NULL), BZNA_END);
+    calls = r.l.calls;
+    for (int i = 0; i < 100; i++) {
+        DLManagedTensor *t = tensor_of(batch, (uint32_t)i % 4);
+        REQUIRE(t != NULL);
+        t->deleter(t);
+    }
+    CHECK_EQ(r.l.calls, calls);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+TEST(what_cannot_be_a_tensor_is_refused)
+{
+    bzna_loader_config c = config_of(4);
+    bzna_error e = { .struct_size = sizeof e };
+    void *tensor = &c;
+    bzna_batch *batch;
+    rig r;
+    c.slices = 2;
+    rig_open(&r, &c);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, &e), BZNA_E_UNSUPPORTED);
+    CHECK(tensor == NULL);
+    CHECK_CONTAINS(e.message, "2 slices");
+    for (uint32_t f = 1; f < 4; f++) {                      /* these lie in one piece */
+        DLManagedTensor *t = tensor_of(batch, f);
+        REQUIRE(t != NULL);
+        CHECK_EQ(t->dl_tensor.shape[0], 4);
+        t->deleter(t);
+    }
+    tensor = &c;
+    CHECK_EQ(bzna_batch_to_dlpack(batch, 4, &tensor, &e), BZNA_E_RANGE);
+    CHECK(tensor == NULL);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, UINT32_MAX, &tensor, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, 1, NULL, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_to_dlpack(NULL, 1, &tensor, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(on_loan(&r), 1);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, 1, &tensor, &e), BZNA_E_STATE);
+    CHECK_CONTAINS(e.message, "not on loan");
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+/* dlpack.h: "if the tensor is of size zero, then the data pointer should be set to NULL". */
+TEST(the_tensors_of_an_empty_batch_have_no_data)
+{
+    bzna_loader_config c = config_of(4);
+    bzna_batch *batch;
+    rig r;
+    c.rank = 9;
+    c.world_size = 10;                                      /* 8 samples: none for this rank */
+    rig_open(&r, &c);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    CHECK_EQ(info_of(batch).count, 0);
+    for (uint32_t f = 0; f < 4; f++) {
+        DLManagedTensor *t = tensor_of(batch, f);
+        REQUIRE(t != NULL);
+        CHECK_EQ(t->dl_tensor.shape[0], 0);
+        CHECK(t->dl_tensor.data == NULL);
+        CHECK(t->dl_tensor.shape != NULL && t->dl_tensor.strides != NULL);
+        t->deleter(t);
+    }
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+/* The caller's memory, as a tensor. */
+TEST(tensors_of_the_callers_buffers_point_there)
+{
+    static float buffers[3][4 * 3 * WIDTH * HEIGHT];
+    void *list[3] = { buffers[0], buffers[1], buffers[2] };
+    bzna_loader_config c = config_of(4);
+    bzna_batch *batch;
+    DLManagedTensor *t;
+    rig r;
+    c.buffers = list;
+    c.buffer_count = 3;
+    rig_open(&r, &c);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    REQUIRE((t = tensor_of(batch, 0)) != NULL);
+    CHECK(t->dl_tensor.data == buffers[0] || t->dl_tensor.data == buffers[1] || t->dl_tensor.data == buffers[2]);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    rig_close_all(&r);
+    CHECK(r.l.blocks > 0);
+    t->deleter(t);
+    check_settled(&r);
+}
+
+TEST_MAIN(RUN(the_structs_are_those_of_dlpack)
+          RUN(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
+          RUN(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
+          RUN(the_same_field_can_be_exported_several_times)
+          RUN(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_thread)
+          RUN(a_tensor_may_be_read_while_others_of_the_batch_come_and_go)
+          RUN(exporting_allocates_nothing_and_copies_nothing)
+          RUN(what_cannot_be_a_tensor_is_refused)
+          RUN(the_tensors_of_an_empty_batch_have_no_data)
+          RUN(tensors_of_the_callers_buffers_point_there))
+#endif

@@ -1,0 +1,1199 @@
+"""test_python.py - what examples/python promises, tried with whatever of numpy and torch is there
+
+    BENZINA_LIBRARY=build/libbenzina.so python3 tests/test_python.py build/bzna        from the repository's root
+
+Prints FAIL and SKIP lines, and a count last.
+"""
+import array
+import ctypes
+import errno
+import gc
+import hashlib
+import io
+import itertools
+import os
+import pickle
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+import unittest
+import warnings
+import weakref
+
+sys.path.insert(0, os.path.join("examples", "python"))
+sys.dont_write_bytecode = True
+import benzina  # noqa: E402
+from benzina import Error, Field, Status, lib, ops, structs  # noqa: E402
+
+BZNA = sys.argv[1] if len(sys.argv) > 1 else "build/bzna"
+ARCHIVE = "tests/data/mini_h265.bzna"
+COUNT = 8
+
+
+def importable(name):
+    try:
+        return __import__(name)
+    except (ImportError, OSError):
+        return None
+
+
+def why_not(name):
+    return None if importable(name) else name + " is not installed"
+
+
+def can_decode():
+    context, handle = benzina.Context(), ctypes.c_void_p()
+    status = lib.bzna_decoder_open(context.handle, handle, None)
+    lib.bzna_decoder_close(handle)
+    return status == Status.OK
+
+
+DECODES = can_decode()
+needs_decoder = unittest.skipUnless(DECODES, "the library was built without a decoder")
+
+
+def needs(name):
+    return unittest.skipIf(why_not(name), why_not(name))
+
+
+def loader_of(dataset=None, **options):
+    options = {"shape": 24, "batch_size": 3, "seed": 1234, "output": "field", **options}
+    return benzina.DataLoader(dataset if dataset is not None else benzina.Dataset(ARCHIVE), **options)
+
+
+def pixels(field):
+    return field.memoryview().tobytes()
+
+
+def floats(field):
+    return array.array("f", pixels(field))
+
+
+def digest(loader):
+    """Everything that an epoch brings, as one number, whatever the size of its batches."""
+    h = hashlib.sha256()
+    for batch in loader.batches():
+        each = len(pixels(batch.images)) // len(batch)
+        for i, (index, target) in enumerate(zip(batch.indices.memoryview(), batch.targets.memoryview())):
+            h.update(struct.pack("<Qqi", index, target, batch.status.memoryview()[i]) + pixels(batch.images)[i * each:(i + 1) * each])
+    return h.hexdigest()
+
+
+def order(loader):
+    return [i for batch in loader.batches() for i in batch.indices.memoryview()]
+
+
+def run_python(code, timeout=60, **options):
+    prelude = "import sys; sys.path.insert(0, 'examples/python'); sys.dont_write_bytecode = True; import benzina, os, gc, time, threading; from benzina import ops\n"
+    return subprocess.run([sys.executable, "-c", prelude + code], capture_output=True, text=True, timeout=timeout, **options)
+
+
+# ---- header -----------------------------------------------------------------------------------------------------------------
+
+class Header:
+    """What benzina.h declares, without its comments."""
+
+    with open("benzina.h") as file:
+        text = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
+
+    @classmethod
+    def structs(cls):
+        """{name: [(field, type)]}"""
+        result = {}
+        for name, body in re.findall(r"typedef struct bzna_(\w+) \{(.*?)\}", cls.text, re.S):
+            fields = []
+            for declaration in filter(None, map(str.strip, body.split(";"))):
+                pointer = re.search(r"\(\*(\w+)\)", declaration)
+                if pointer:
+                    fields.append(pointer[1])
+                    continue
+                fields.extend(re.search(r"(\w+)\s*(?:\[\w+\])*\s*$", d.strip())[1] for d in declaration.split(","))
+            result[name] = fields
+        return result
+
+    @classmethod
+    def functions(cls):
+        """{name: (result, [type of each argument])}"""
+        result = {}
+        for kind, name, arguments in re.findall(r"BZNA_API\s+([\w \*]*?)\s*bzna_(\w+)\(([^)]*)\);", cls.text):
+            arguments = [] if arguments.strip() == "void" else arguments.split(",")
+            result[name] = (kind, [a.strip() for a in arguments])
+        return result
+
+
+def ctypes_of(declaration, is_result=False):
+    """What a C declaration is to ctypes; several answers are possible for text and bytes."""
+    plain = {"bzna_status": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64, "int64_t": ctypes.c_int64,
+             "int32_t": ctypes.c_int32, "double": ctypes.c_double, "size_t": ctypes.c_size_t, "void": None}
+    text = re.sub(r"\bconst\b", " ", declaration)
+    stars = text.count("*") + text.count("[")
+    base = re.match(r"\s*(\w+)", text)[1]
+    if stars == 0:
+        return [plain[base]]
+    if base == "char":
+        return [ctypes.c_char_p, ctypes.c_void_p]
+    if stars == 2:
+        return [ctypes.POINTER(ctypes.c_void_p)]
+    if base in plain:
+        return [ctypes.c_void_p] if base == "void" else [ctypes.POINTER(plain[base])]
+    mirror = getattr(structs, base[len("bzna_"):], None)
+    return [ctypes.POINTER(mirror) if mirror else ctypes.c_void_p]
+
+
+class Interface(unittest.TestCase):
+    def test_every_public_struct_and_field_is_mirrored_in_order(self):
+        declared = Header.structs()
+        self.assertEqual(set(declared), set(vars(structs)))
+        self.assertGreater(len(declared), 20)
+        for name, fields in declared.items():
+            self.assertEqual(fields, [f for f, _ in getattr(structs, name)._fields_], name)
+
+    def test_every_field_lies_where_the_c_compiler_puts_it(self):
+        compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
+        if not compiler:
+            self.skipTest("there is no C compiler")
+        lines = []
+        for name in sorted(vars(structs)):
+            lines.append('printf("%s %%zu\\n", sizeof(bzna_%s));' % (name, name))
+            for field, _ in getattr(structs, name)._fields_:
+                lines.append('printf("%s.%s %%zu %%zu\\n", offsetof(bzna_%s, %s), sizeof(((bzna_%s *)0)->%s));' % ((name, field) * 3))
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
+            with open(source, "w") as file:
+                file.write('#include "benzina.h"\n#include <stdio.h>\nint main(void)\n{\n    ' + "\n    ".join(lines) + "\n    return 0;\n}\n")
+            subprocess.run([compiler, "-std=c11", "-I.", "-o", program, source], check=True)
+            said = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")
+        checked = 0
+        for words in filter(None, map(str.split, said)):
+            name, _, field = words[0].partition(".")
+            kind = getattr(structs, name)
+            if field:
+                self.assertEqual(words[1:], [str(getattr(kind, field).offset), str(getattr(kind, field).size)], words[0])
+            else:
+                self.assertEqual(words[1], str(ctypes.sizeof(kind)), name)
+            checked += 1
+        self.assertEqual(checked, len(lines))
+
+    def test_every_function_is_declared_with_its_types(self):
+        declared = Header.functions()
+        self.assertGreater(len(declared), 50)
+        self.assertEqual(set(declared), {line.split(":")[0] for line in benzina._FUNCTIONS.split("\n") if line})
+        for name, (result, arguments) in declared.items():
+            function = getattr(lib, "bzna_" + name)
+            self.assertIn(function.restype, ctypes_of(result), name)
+            self.assertEqual(len(function.argtypes), len(arguments), name)
+            for argument, kind in zip(arguments, function.argtypes):
+                self.assertIn(kind, ctypes_of(argument), "%s: %s" % (name, argument))
+
+    def test_status_numbers_and_constants_are_the_headers(self):
+        declared = {name: int(number) for name, number in re.findall(r"X\((\w+),\s*(-?\d+),", Header.text)}
+        self.assertEqual(declared, {s.name: s.value for s in Status})
+        for status in Status:
+            self.assertEqual(lib.bzna_status_name(status), b"BZNA_" + status.name.encode())
+        constants = re.findall(r"BZNA_(\w+) = (-?\d+)", Header.text)
+        known = [(name, int(number)) for name, number in constants if hasattr(benzina, name)]
+        self.assertGreater(len(known), 20)
+        for name, number in known:
+            self.assertEqual(getattr(benzina, name), number, name)
+
+    def test_random_numbers_and_permutation_are_the_headers(self):
+        rng = benzina.Random(1234, 5, 1000000, 16)
+        self.assertEqual([rng.u32() for _ in range(4)], [0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105])
+        self.assertEqual([lib.bzna_permute(1234, 5, 1281167, i) for i in range(4)], [1216042, 86468, 743560, 636335])
+        rng = benzina.Random(seed=7)
+        self.assertTrue(all(0 <= rng.random() < 1 and 2 <= rng.uniform(2, 3) < 3 and rng.randrange(5) in range(5) for _ in range(100)))
+
+    def test_a_library_that_is_not_there_is_named(self):
+        done = run_python("", env={**os.environ, "BENZINA_LIBRARY": "/nowhere/libbenzina.so"})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nowhere/libbenzina.so", done.stderr)
+
+
+# ---- errors and data sets ---------------------------------------------------------------------------------------------------
+
+class Errors(unittest.TestCase):
+    def fails(self, status, function, *arguments, **named):
+        with self.assertRaises(Error) as caught:
+            function(*arguments, **named)
+        self.assertEqual(caught.exception.status, status)
+        return caught.exception
+
+    def test_a_missing_file(self):
+        error = self.fails(Status.E_NOT_FOUND, benzina.Dataset, "nowhere/missing.bzna")
+        self.assertIn("missing.bzna", error.message)
+        self.assertIn("BZNA_E_NOT_FOUND", str(error))
+        self.assertEqual((error.byte_offset, error.native_code), (None, errno.ENOENT))
+
+    def test_a_cut_file_has_an_offset(self):
+        with open(ARCHIVE, "rb") as file, tempfile.NamedTemporaryFile() as cut:
+            cut.write(file.read()[:100000])
+            cut.flush()
+            with self.assertRaises(Error) as caught:
+                benzina.Dataset(cut.name)
+        self.assertLess(caught.exception.status, -300)
+        self.assertIsInstance(caught.exception.byte_offset, int)
+
+    def test_an_error_can_be_pickled(self):
+        error = pickle.loads(pickle.dumps(Error(Status.E_BOX, "broken", 7, 3)))
+        self.assertEqual((error.status, error.message, error.byte_offset, error.native_code), (Status.E_BOX, "broken", 7, 3))
+        self.assertEqual(Error(-9876).status, -9876)
+
+    @needs_decoder
+    def test_a_bad_setting_is_named(self):
+        self.assertIn("batch_size", self.fails(Status.E_ARGUMENT, loader_of, batch_size=0).message)
+        self.assertIn("rank", self.fails(Status.E_ARGUMENT, loader_of, rank=3, world_size=2).message)
+        self.assertEqual(benzina._registry, {})
+
+    def test_arguments_that_contradict_each_other(self):
+        for options in (dict(mean=1, bias_transform=1), dict(std=1, norm_transform=ops.ConstantNormTransform(2)), dict(std=(1, 0, 1)),
+                        dict(drop_last=True, last_batch="pad"), dict(on_error="explode"), dict(seed=None, world_size=2), dict(output="xml"),
+                        dict(bias_transform=(1, 2)), dict(indices=[]), dict(device="cpu"), dict(epochs=0), dict(path="x")):
+            with self.assertRaises(ValueError, msg=options):
+                loader_of(**options)
+        with self.assertRaises(TypeError):
+            loader_of(no_such_argument=1)
+        for make in (lambda: ops.ConstantNormTransform(0), lambda: ops.SimilarityTransform(scale=(-1, 1)), lambda: ops.ConstantWarpTransform([1]),
+                     lambda: ops.SimilarityTransform(ratio=(1, 2, 3)), lambda: benzina.Context("abacus")):
+            with self.assertRaises(ValueError):
+                make()
+
+    @needs_decoder
+    def test_what_is_closed_says_so(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        loader = loader_of(dataset)
+        batch = next(loader.batches())
+        batch.release()
+        self.fails(Status.E_STATE, lambda: batch.images)
+        loader.close()
+        self.fails(Status.E_STATE, lambda: next(loader.batches()))
+        dataset.close()
+        self.fails(Status.E_STATE, dataset.target, 0)
+        for thing in (batch.release, loader.close, dataset.close):
+            thing()
+
+
+class Datasets(unittest.TestCase):
+    def test_samples(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        self.assertEqual(len(dataset), COUNT)
+        self.assertEqual(list(dataset.targets), [0, 37, 74, 111, 148, 185, -1, -1])
+        self.assertEqual(dataset.filenames[3], "03_plasma_big.JPEG")
+        self.assertEqual(dataset[3], dataset[-5])
+        self.assertEqual((dataset[3].index, dataset[3].size, dataset[3].images), (3, 114130, ("bzna_input", "bzna_thumb")))
+        self.assertEqual([s.target for s in dataset], list(dataset.targets))
+        self.assertEqual([t.name for t in dataset.tracks], ["bzna_input", "bzna_target", "bzna_fname", "bzna_thumb"])
+        for index in (8, -9):
+            with self.assertRaises(IndexError):
+                dataset[index]
+
+    def test_parts_and_sums(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        whole = dataset[2:5] + dataset[:1]
+        self.assertEqual(list(whole.targets), [74, 111, 148, 0])
+        del dataset
+        gc.collect()
+        self.assertEqual(whole[3].filename, "00_plasma_land.JPEG")
+        with self.assertRaises(ValueError):
+            whole[::2]
+
+    def test_a_missing_split(self):
+        with self.assertRaises(Error) as caught:
+            benzina.Dataset(ARCHIVE, split="train")
+        self.assertEqual(caught.exception.status, Status.E_NOT_FOUND)
+
+    def test_distributed_from_env(self):
+        torchrun = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
+        slurm = {"SLURM_PROCID": "5", "SLURM_NTASKS": "6", "SLURM_LOCALID": "2"}
+        self.assertEqual(benzina.distributed_from_env(torchrun), (3, 8, 1))
+        self.assertEqual(benzina.distributed_from_env(slurm), (5, 6, 2))
+        self.assertEqual(benzina.distributed_from_env({**torchrun, **slurm}), (3, 8, 1))
+        self.assertEqual(benzina.distributed_from_env({"SLURM_NTASKS": "4"}), (0, 1, 0))
+        for bad in ({"RANK": "8", "WORLD_SIZE": "8"}, {"RANK": "x", "WORLD_SIZE": "8"}):
+            with self.assertRaises(ValueError):
+                benzina.distributed_from_env(bad)
+
+
+# ---- order, state, shares ---------------------------------------------------------------------------------------------------
+
+@needs_decoder
+class Order(unittest.TestCase):
+    def test_epochs_come_one_after_the_other_in_the_headers_order(self):
+        loader = loader_of(shuffle=True)
+        self.assertEqual((len(loader), loader.epoch), (3, 0))
+        for epoch in range(3):
+            self.assertEqual(order(loader), [lib.bzna_permute(1234, epoch, COUNT, i) for i in range(COUNT)])
+            self.assertEqual(loader.epoch, epoch + 1)
+
+    def test_pixels_and_order_do_not_depend_on_threads_or_batch_size(self):
+        def options(**more):
+            return dict(shuffle=True, warp_transform=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, degrees=20,
+                                                                            random_crop=True), **more)
+        first = digest(loader_of(**options(num_threads=1)))
+        for more in (dict(num_threads=2), dict(num_threads=4, reader_threads=2), dict(num_threads=3, batch_size=1, multibuffering=8)):
+            self.assertEqual(digest(loader_of(**options(**more))), first, more)
+        self.assertNotEqual(digest(loader_of(**options(num_threads=1), first_epoch=1)), first)
+
+    def test_set_epoch(self):
+        loader = loader_of(shuffle=True)
+        fifth = [lib.bzna_permute(1234, 5, COUNT, i) for i in range(COUNT)]
+        loader.set_epoch(5)
+        self.assertEqual(order(loader), fifth)
+        loader.set_epoch(5)
+        self.assertEqual(order(loader), fifth)
+        loader.set_epoch(6)
+        self.assertEqual(loader.epoch, 6)
+
+    def test_an_epoch_broken_off_is_followed_by_the_next(self):
+        loader = loader_of(shuffle=True)
+        for _ in loader:
+            break
+        self.assertEqual(order(loader), [lib.bzna_permute(1234, 1, COUNT, i) for i in range(COUNT)])
+
+    def test_last_batch(self):
+        def sizes(**options):
+            return [(len(b), b.count) for b in loader_of(**options).batches()]
+        self.assertEqual(sizes(), [(3, 3), (3, 3), (2, 2)])
+        self.assertEqual(sizes(drop_last=True), [(3, 3), (3, 3)])
+        self.assertEqual(sizes(last_batch="pad"), [(3, 3), (3, 3), (3, 2)])
+        self.assertEqual(len(loader_of(drop_last=True)), 2)
+
+    def test_epochs_end(self):
+        loader = loader_of(epochs=2)
+        self.assertEqual([len(order(loader)) for _ in range(4)], [8, 8, 0, 0])
+        loader.set_epoch(0)
+        self.assertEqual(len(order(loader)), 8)
+
+    def test_indices_and_weights(self):
+        self.assertEqual(order(loader_of(indices=[5, 1, 1])), [5, 1, 1])
+        drawn = order(loader_of(weights=[0, 0, 1, 0, 0, 0, 1, 0], weighting="replace", epoch_samples=50))
+        self.assertEqual((len(drawn), set(drawn)), (50, {2, 6}))
+
+    def test_iterating_twice_at_once_is_an_error(self):
+        loader = loader_of()
+        first = iter(loader)
+        next(first)
+        with self.assertRaises(Error) as caught:
+            iter(loader)
+        self.assertEqual(caught.exception.status, Status.E_STATE)
+        next(first)
+        first.close()
+        with self.assertRaises(StopIteration):
+            next(first)
+        second = iter(loader)
+        loader.set_epoch(3)
+        with self.assertRaises(Error):
+            next(second)
+        for batch in loader.batches():
+            self.assertEqual(batch.epoch, 3)
+
+    def test_too_many_batches_kept_is_an_error_that_says_so(self):
+        loader = loader_of(batch_size=1, multibuffering=2)
+        with self.assertRaises(Error) as caught:
+            list(loader.batches())
+        self.assertEqual(caught.exception.status, Status.E_STATE)
+        self.assertIn("on loan", caught.exception.message)
+        caught.exception.__traceback__ = None
+        del caught
+        gc.collect()
+        loader.set_epoch(0)
+        self.assertEqual(order(loader), list(range(COUNT)))
+
+    def test_ranks_share_an_epoch(self):
+        whole = order(loader_of(shuffle=True))
+        shares = [order(loader_of(shuffle=True, rank=r, world_size=3, batch_size=2)) for r in range(3)]
+        self.assertEqual(shares, [whole[r::3] for r in range(3)])
+        lengths = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1).batches()] for r in range(3)]
+        self.assertEqual(lengths, [[1, 1, 1], [1, 1, 1], [1, 1, 0]])
+        padded = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="pad").batches()] for r in range(3)]
+        self.assertEqual(padded, [[1, 1, 1]] * 3)
+
+    def test_a_run_goes_on_from_its_state_with_the_same_pixels(self):
+        options = dict(shuffle=True, warp_transform=ops.RandomResizedCrop())
+        loader = loader_of(batch_size=2, **options)
+        rest = hashlib.sha256()
+        for i, batch in enumerate(loader.batches()):
+            if i >= 2:
+                rest.update(pixels(batch.images))
+            if i == 1:
+                state = loader.state_dict()
+        self.assertEqual(len(state["state"]), 64)
+        again = loader_of(batch_size=4, num_threads=1, **{**options, "seed": 99})
+        again.load_state_dict(pickle.loads(pickle.dumps(state)))
+        self.assertEqual((again.epoch, again.seed), (0, 1234))
+        again.set_epoch(0)                      # what a training loop does: the place must not be lost
+        resumed = hashlib.sha256()
+        for batch in again.batches():
+            resumed.update(pixels(batch.images))
+        self.assertEqual(resumed.hexdigest(), rest.hexdigest())
+        self.assertEqual(order(again), [lib.bzna_permute(1234, 1, COUNT, i) for i in range(COUNT)])
+
+    def test_a_run_goes_on_with_another_number_of_ranks(self):
+        loader = loader_of(shuffle=True, batch_size=2)
+        steps = loader.batches()
+        seen = list(next(steps).indices.memoryview())
+        state = loader.state_dict()
+        for rank in range(3):
+            share = loader_of(shuffle=True, batch_size=1, rank=rank, world_size=3)
+            share.load_state_dict(state["state"])
+            seen += order(share)
+        self.assertEqual(sorted(seen), list(range(COUNT)))
+
+    def test_a_state_with_no_whole_batch_left_ends_its_epoch(self):
+        loader = loader_of(batch_size=7, drop_last=False)
+        steps = loader.batches()
+        next(steps)
+        state = loader.state_dict()
+        again = loader_of(batch_size=2, drop_last=True)
+        again.load_state_dict(state)
+        self.assertEqual((again.epoch, order(again)), (0, []))
+        self.assertEqual(again.epoch, 1)
+        self.assertEqual(again.state_dict(), state)
+        self.assertEqual(order(again), list(range(8)))
+
+    def test_states_of_others_are_refused(self):
+        state = loader_of().state_dict()["state"]
+        damaged = state[:20] + bytes([state[20] ^ 1]) + state[21:]
+        for bad in (damaged, loader_of(shuffle=True).state_dict(), loader_of(benzina.Dataset(ARCHIVE)[:4]).state_dict()):
+            with self.assertRaises(Error) as caught:
+                loader_of().load_state_dict(bad)
+            self.assertEqual(caught.exception.status, Status.E_ARGUMENT)
+        with self.assertRaises(ValueError):
+            loader_of().load_state_dict(state[:63])
+
+
+# ---- pixels -----------------------------------------------------------------------------------------------------------------
+
+def rendered(dataset, index, shape, matrix, bias=(0, 0, 0), scale=(1, 1, 1)):
+    """One sample as bzna_picture_render makes it, apart from any loader."""
+    sample, image, picture = benzina._new("sample"), benzina._new("image"), benzina._new("picture")
+    benzina._check(lib.bzna_dataset_sample(dataset.handle, index, sample, None))
+    buffer = ctypes.create_string_buffer(sample.size)
+    benzina._check(lib.bzna_dataset_image(dataset.handle, index, None, buffer, sample.size, image, None))
+    decoder = ctypes.c_void_p()
+    benzina._check(lib.bzna_decoder_open(dataset._context.handle, decoder, None))
+    try:
+        benzina._check(lib.bzna_decoder_decode(decoder, image, picture, None))
+        transform, output = structs.transform(), benzina._new("output")
+        lib.bzna_transform_init(transform, ctypes.sizeof(transform))
+        transform.homography[:] = matrix((picture.width, picture.height))
+        transform.bias[:], transform.scale[:] = bias, scale
+        output.height, output.width = shape
+        result = (ctypes.c_float * (3 * shape[0] * shape[1]))()
+        benzina._check(lib.bzna_picture_render(picture, transform, output, result, ctypes.sizeof(result), None))
+    finally:
+        lib.bzna_decoder_close(decoder)
+    return bytes(result)
+
+
+@needs_decoder
+class Pixels(unittest.TestCase):
+    def test_every_warp_equals_the_plain_kernel_bit_for_bit(self):
+        dataset, shape = benzina.Dataset(ARCHIVE), (20, 36)
+        for warp in (ops.RandomResizedCrop(), ops.RandomResizedCrop(scale=(0.3, 0.9), ratio=(0.5, 2)), ops.CenterResizedCrop(224 / 256),
+                     ops.CenterResizedCrop(0.7, keep_ratio=False), ops.ConstantWarpTransform((2, 0, 5, 0.25, 2, 6, 0, 0, 1)),
+                     ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, flip_v=0.25, random_crop=True),
+                     ops.SimilarityTransform(scale=0.5, degrees=30, translate=(0.1, 0.2), keep_ratio=True), ops.SimilarityTransform()):
+            loader = loader_of(dataset, shape=shape, warp_transform=warp, mean=(100, 110, 120), std=(50, 60, 70), batch_size=8)
+            loader.set_epoch(2)
+            with next(loader.batches()) as batch:
+                self.assertEqual(batch.shape, (8, 3) + shape)
+                each = 3 * 20 * 36 * 4
+                for i in range(8):
+                    expected = rendered(dataset, i, shape, lambda size: warp(i, size, shape[::-1], benzina.Random(1234, 2, i, 0)), (100, 110, 120),
+                                        [ctypes.c_float(1 / ctypes.c_float(s).value).value for s in (50, 60, 70)])
+                    self.assertEqual(pixels(batch.images)[i * each:(i + 1) * each], expected, "%s, sample %d" % (type(warp).__name__, i))
+
+    def test_a_batch_equals_the_tools_pictures(self):
+        if not os.path.exists(BZNA):
+            self.skipTest(BZNA + " was not built")
+        for warp, word in ((ops.CenterResizedCrop(), "center"), (ops.RandomResizedCrop(), "random"), (None, "none")):
+            with tempfile.TemporaryDirectory() as folder:
+                subprocess.run([BZNA, "batch", ARCHIVE, "-o", folder, "--batch", "8", "--size", "48", "--seed", "5", "--shuffle", "--warp", word],
+                               check=True, capture_output=True)
+                with next(loader_of(shape=48, batch_size=8, seed=5, shuffle=True, warp_transform=warp).batches()) as batch:
+                    values = floats(batch.images)
+                    for slot in range(8):
+                        with open(os.path.join(folder, "%05d.ppm" % slot), "rb") as file:
+                            ppm = file.read()[-48 * 48 * 3:]
+                        planes = values[slot * 6912:(slot + 1) * 6912]
+                        mine = bytes(min(255, int(planes[c * 2304 + i] + 0.5)) for i in range(2304) for c in range(3))
+                        self.assertEqual(mine, ppm, "%s, slot %d" % (word, slot))
+
+    def test_norm_multiplies_and_std_divides(self):
+        raw = floats(next(loader_of(batch_size=1).batches()).images)
+        for options, f in ((dict(bias_transform=ops.ConstantBiasTransform(10), norm_transform=ops.ConstantNormTransform((2, 2, 2))), lambda x: (x - 10) * 2),
+                           (dict(bias_transform=10, norm_transform=2), lambda x: (x - 10) * 2),
+                           (dict(bias_transform=lambda *_: (10, 10, 10), norm_transform=lambda *_: 2), lambda x: (x - 10) * 2),
+                           (dict(mean=10, std=2), lambda x: (x - 10) / 2)):
+            made = floats(next(loader_of(batch_size=1, **options).batches()).images)
+            self.assertEqual(max(abs(a - f(b)) for a, b in zip(made, raw)), 0, options)
+
+    def test_colour_and_fill(self):
+        def first(**options):
+            return pixels(next(loader_of(batch_size=1, **options).batches()).images)
+        self.assertEqual(first(color_transform=2), first(color_transform=lambda *_: 2))
+        self.assertNotEqual(first(color_transform=2), first(color_transform=0))
+        away = ops.ConstantWarpTransform((1, 0, -1000, 0, 1, 0, 0, 0, 1))
+        self.assertEqual(set(array.array("f", first(warp_transform=away, oob_transform=(7, 7, 7)))), {7.0})
+        self.assertEqual(set(array.array("f", first(warp_transform=away, oob_transform=lambda *_: 9))), {9.0})
+
+    def test_affine_matrix(self):
+        self.assertEqual(benzina.compute_affine_matrix((100, 80), (10, 8), resize=True), (10, 0, 4.5, 0, 10, 4.5, 0, 0, 1))
+        with self.assertRaises(Error):
+            ops.compute_affine_matrix((0, 80), (10, 8))
+
+
+# ---- DLPack and lifetimes ---------------------------------------------------------------------------------------------------
+
+# Prototypes of our own again: ctypes.pythonapi is everybody's.
+capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
+USED = b"used_dltensor"
+
+
+class Consumer:
+    """Takes a capsule as a framework does: keeps the tensor, renames the capsule, calls the deleter when done."""
+
+    def __init__(self, exporter):
+        capsule = exporter.__dlpack__()
+        self.managed = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor"))
+        capsule_rename(capsule, USED)
+
+    def bytes(self):
+        t = self.managed.tensor
+        count = 1
+        for i in range(t.dimensions):
+            count *= t.shape[i]
+        return ctypes.string_at(t.data + t.byte_offset, count * t.bits // 8)
+
+    def delete(self):
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.managed.deleter)(ctypes.addressof(self.managed))
+
+
+@needs_decoder
+class Lifetimes(unittest.TestCase):
+    def one(self, **options):
+        loader = loader_of(batch_size=4, multibuffering=1, timeout=20, **options)
+        steps = loader.batches()
+        return loader, steps, next(steps)
+
+    def blocked(self, steps):
+        """The loader's only batch is on loan."""
+        with self.assertRaises(Error) as caught:
+            next(steps)
+        self.assertIn("on loan", caught.exception.message)
+
+    def test_a_capsule_tells_the_field(self):
+        loader, steps, batch = self.one(shape=(6, 10))
+        capsule = batch.images.__dlpack__()
+        self.assertEqual(capsule_name(capsule), b"dltensor")
+        tensor = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
+        self.assertEqual((tensor.data, tensor.byte_offset), (batch.info.data, 0))
+        self.assertEqual((tensor.device_type, tensor.device_id), (1, 0))
+        self.assertEqual((tensor.code, tensor.bits, tensor.lanes), (2, 32, 1))
+        self.assertEqual(tensor.shape[:tensor.dimensions], [4, 3, 6, 10])
+        self.assertEqual(tensor.strides[:tensor.dimensions], [180, 60, 10, 1])
+        for field, dtype, kind in ((batch.targets, "int64", (0, 64)), (batch.indices, "uint64", (1, 64)), (batch.status, "int32", (0, 32))):
+            self.assertEqual((field.dtype, field.shape), (dtype, (4,)))
+            capsule = field.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=False)
+            tensor = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
+            self.assertEqual((tensor.code, tensor.bits), kind)
+        self.assertEqual(batch.__dlpack_device__(), (1, 0))
+        self.assertEqual(capsule_name(batch.__dlpack__()), b"dltensor")
+
+    def test_what_cannot_be_exported_is_refused(self):
+        loader, steps, batch = self.one()
+        with self.assertRaises(BufferError):
+            batch.images.__dlpack__(copy=True)
+        with self.assertRaises(BufferError):
+            batch.images.__dlpack__(dl_device=(2, 0))
+        self.assertFalse(hasattr(batch.images, "__cuda_array_interface__"))
+
+    def test_a_capsule_that_nobody_took_gives_the_batch_back(self):
+        loader, steps, batch = self.one()
+        capsule = batch.images.__dlpack__()
+        batch.release()
+        self.blocked(steps)
+        del capsule
+        self.assertEqual(next(steps).number, 1)
+
+    def test_a_tensor_that_was_taken_keeps_the_batch_until_it_is_deleted(self):
+        loader, steps, batch = self.one()
+        first, second = Consumer(batch.images), Consumer(batch.images)
+        expected = pixels(batch.images)
+        del batch
+        self.blocked(steps)
+        first.delete()
+        self.blocked(steps)
+        self.assertEqual(second.bytes(), expected)
+        second.delete()
+        self.assertEqual(next(steps).number, 1)
+
+    def test_a_tensor_may_be_deleted_on_another_thread_after_everything_was_closed(self):
+        loader, steps, batch = self.one()
+        expected, consumer = pixels(batch.images), Consumer(batch)
+        loader.dataset.close()
+        loader.close()
+        del loader, steps, batch
+        gc.collect()
+        self.assertEqual(consumer.bytes(), expected)
+        thread = threading.Thread(target=consumer.delete)
+        thread.start()
+        thread.join()
+
+    def test_a_view_keeps_a_released_batch(self):
+        loader, steps, batch = self.one()
+        view = batch.images.memoryview()
+        expected = view.tobytes()
+        self.assertEqual(view.shape, batch.shape)
+        view[0, 0, 0, 0] = 1.5                  # it may be written to
+        self.assertEqual(floats(batch.images)[0], 1.5)
+        batch.release()
+        self.blocked(steps)
+        self.assertEqual(view.tobytes()[4:], expected[4:])
+        part = view.cast("B")
+        del view
+        self.blocked(steps)
+        del part
+        self.assertEqual(next(steps).number, 1)
+
+    def test_objects_may_go_in_any_order(self):
+        for way in itertools.permutations(range(5)):
+            context = benzina.Context()
+            dataset = benzina.Dataset(ARCHIVE, context=context)
+            loader = loader_of(dataset, shape=8, num_threads=1, batch_size=2)
+            batch = next(loader.batches())
+            consumer = Consumer(batch.images)
+            expected = pixels(batch.images)
+            things = [context, dataset, loader, batch, batch.images.memoryview()]
+            del context, dataset, loader, batch
+            for i in way:
+                things[i] = None
+                self.assertEqual(consumer.bytes(), expected)
+            consumer.delete()
+
+    def test_batches_go_back_without_the_collector(self):
+        gc.disable()
+        try:
+            loader = loader_of(batch_size=1, multibuffering=2)
+            for _ in range(20):
+                for images, targets in loader:
+                    self.assertEqual(images.memoryview().nbytes, images.nbytes)
+        finally:
+            gc.enable()
+
+    def test_an_empty_batch_has_views(self):
+        *_, last = loader_of(rank=2, world_size=3, batch_size=1).batches()
+        self.assertEqual((last.shape[0], last.images.memoryview().nbytes, Consumer(last.images).bytes()), (0, 0, b""))
+
+    def test_statistics_and_info(self):
+        loader = loader_of(num_threads=2)
+        self.assertEqual(len(order(loader)), COUNT)
+        self.assertGreaterEqual(loader.statistics.samples, COUNT)
+        self.assertEqual((loader.info.threads, loader.info.batches_in_flight), (2, 3))
+        self.assertIn(b"libavcodec", loader.info.decoder_name)
+
+
+# ---- callbacks --------------------------------------------------------------------------------------------------------------
+
+@needs_decoder
+class Callbacks(unittest.TestCase):
+    def tearDown(self):
+        gc.collect()
+        benzina._dispose_put_off()
+        self.assertEqual(benzina._registry, {})
+
+    def test_a_warp_in_python_is_told_the_sample(self):
+        seen = {}
+        threads = set()
+
+        def warp(index, in_size, out_size, rng):
+            seen[index] = (in_size, out_size)
+            threads.add(threading.get_ident())
+            return [[2, 0, 0], [0, 2, 0], [0, 0, 1]]
+        made = digest(loader_of(shape=(10, 20), warp_transform=warp, num_threads=2))
+        self.assertEqual(seen[2], ((512, 384), (20, 10)))
+        self.assertEqual(set(seen), set(range(COUNT)))
+        self.assertNotIn(threading.get_ident(), threads)
+        self.assertEqual(made, digest(loader_of(shape=(10, 20), warp_transform=(2, 0, 0, 0, 2, 0, 0, 0, 1))))
+
+    def test_a_warp_in_python_may_call_those_of_ops_and_is_the_same_on_any_thread(self):
+        crop = ops.RandomResizedCrop()
+
+        def warp(index, in_size, out_size, rng):
+            matrix = list(crop(index, in_size, out_size, rng))
+            matrix[2] += rng.uniform(-3, 3)
+            return matrix
+        self.assertEqual(digest(loader_of(warp_transform=warp, num_threads=1)), digest(loader_of(warp_transform=warp, num_threads=4, batch_size=2)))
+
+    def test_a_transform_may_change_everything(self):
+        def transform(sample, rng, t):
+            self.assertEqual((sample.epoch, sample.out_width), (0, 24))
+            t.bias[:] = (sample.target, 0, 0)
+            t.scale[0] = 2
+        plain = floats(next(loader_of(batch_size=4).batches()).images)
+        made = floats(next(loader_of(batch_size=4, transform=transform, epochs=1).batches()).images)
+        size = 24 * 24
+        for slot, target in enumerate((0, 37, 74, 111)):
+            a, b = plain[slot * 3 * size:][:2 * size], made[slot * 3 * size:][:2 * size]
+            self.assertEqual([(x - target) * 2 for x in a[:size]], list(b[:size]))
+            self.assertEqual(a[size:], b[size:])
+
+    def test_an_exception_fails_its_sample_alone(self):
+        def warp(index, in_size, out_size, rng):
+            if index == 1:
+                raise KeyError("no such luck")
+            return (1, 0, 0, 0, 1, 0, 0, 0, 1) if index != 4 else (1, 2, 3)
+        good = [pixels(b.images) for b in loader_of(warp_transform=ops.ConstantWarpTransform()).batches()]
+        loader = loader_of(warp_transform=warp, epochs=1)
+        batches = loader.batches()
+        first, second = next(batches), next(batches)
+        self.assertEqual((first.failed, list(first.status.memoryview())), (1, [0, Status.E_CALLBACK, 0]))
+        self.assertEqual(list(first.errors()), [1])
+        self.assertIn("callback", first.errors()[1].message)
+        each = 3 * 24 * 24 * 4
+        self.assertEqual(pixels(first.images)[:each] + pixels(first.images)[2 * each:], good[0][:each] + good[0][2 * each:])
+        self.assertEqual(set(floats(first.images)[each // 4:each // 2]), {0.0})
+        self.assertEqual(second.failed, 1)
+        self.assertIsInstance(loader.last_exception, (KeyError, ValueError))
+
+    def test_failed_samples_are_warned_of(self):
+        def warp(*_):
+            raise KeyError("no such luck")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in loader_of(warp_transform=warp, epochs=1):
+                pass
+        self.assertEqual(len(said), 3)
+        self.assertIn("3 of 3 samples failed", str(said[0].message))
+        self.assertIn("no such luck", str(said[0].message))
+
+    def test_on_error_stop_raises_with_the_exception_as_cause(self):
+        def warp(*_):
+            raise KeyError("no such luck")
+        loader = loader_of(warp_transform=warp, on_error="stop")
+        with self.assertRaises(Error) as caught:
+            next(iter(loader))
+        self.assertEqual(caught.exception.status, Status.E_CALLBACK)
+        self.assertIsInstance(caught.exception.__cause__, KeyError)
+
+    def test_on_error_replace(self):
+        def warp(index, *_):
+            if index == 1:
+                raise KeyError("no such luck")
+            return (1, 0, 0, 0, 1, 0, 0, 0, 1)
+        first = next(loader_of(warp_transform=warp, on_error="replace").batches())
+        self.assertEqual((first.failed, first.replaced, list(first.indices.memoryview())), (0, 1, [0, 2, 2]))
+
+    def test_objects_collected_inside_a_callback_are_closed_later(self):
+        doomed = [benzina.Dataset(ARCHIVE), loader_of(shape=8)]
+        gone = [weakref.ref(x) for x in doomed]
+
+        def warp(*_):
+            if doomed:
+                doomed.clear()
+                gc.collect()
+            return (1, 0, 0, 0, 1, 0, 0, 0, 1)
+        loader = loader_of(warp_transform=warp, epochs=1, num_threads=1)
+        self.assertEqual(len(order(loader)), COUNT)
+        self.assertEqual([r() for r in gone], [None, None])
+        benzina._dispose_put_off()
+        self.assertEqual(len(benzina._put_off), 0)
+
+    def test_a_loader_dropped_with_callbacks_under_way_ends(self):
+        def warp(*_):
+            threading.Event().wait(0.01)
+            return (1, 0, 0, 0, 1, 0, 0, 0, 1)
+        for _ in range(5):
+            next(iter(loader_of(warp_transform=warp, num_threads=2, batch_size=1)))
+
+    def test_log(self):
+        said = []
+        with benzina.Context(device="cpu", log=lambda *what: said.append(what), log_level=benzina.LOG_DEBUG) as context:
+            dataset = benzina.Dataset(ARCHIVE, context=context)
+            loader = loader_of(dataset)
+            order(loader)
+            loader.close()
+            dataset.close()
+        for level, status, message in said:
+            self.assertIsInstance(message, str)
+
+    def test_the_interpreter_ends_with_everything_under_way(self):
+        done = run_python("""
+class Source:
+    def __init__(self): self.data = open(%r, 'rb').read()
+    def size(self): return len(self.data)
+    def read_at(self, offset, size): return self.data[offset:offset + size]
+def warp(index, in_size, out_size, rng):
+    time.sleep(0.002)
+    return (1, 0, 0, 0, 1, 0, 0, 0, 1)
+loader = benzina.DataLoader(benzina.Dataset(Source()), shape=32, batch_size=2, seed=1, warp_transform=warp, num_threads=3, output="field")
+steps = loader.batches()
+batch = next(steps)
+view = batch.images.memoryview()
+capsule = batch.images.__dlpack__()
+""" % ARCHIVE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_keyboard_interrupt_comes_through(self):
+        code = """
+import signal
+go = threading.Event()
+def warp(index, in_size, out_size, rng):
+    go.wait(30)
+    return (1, 0, 0, 0, 1, 0, 0, 0, 1)
+loader = benzina.DataLoader(benzina.Dataset(%r), shape=32, batch_size=2, seed=1, warp_transform=warp, output="field")
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+start = time.monotonic()
+try:
+    next(iter(loader))
+except KeyboardInterrupt:
+    print("interrupted" if time.monotonic() - start < 10 else "late")
+go.set()
+""" % ARCHIVE
+        done = run_python(code)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "interrupted\n", ""))
+
+    def test_timeout(self):
+        go = threading.Event()
+
+        def warp(*_):
+            go.wait(30)
+            return (1, 0, 0, 0, 1, 0, 0, 0, 1)
+        loader = loader_of(warp_transform=warp, timeout=0.3)
+        try:
+            with self.assertRaises(Error) as caught:
+                next(iter(loader))
+            self.assertEqual(caught.exception.status, Status.AGAIN)
+        finally:
+            go.set()
+
+    def test_a_forked_child_leaves_its_parents_objects_alone(self):
+        done = run_python("""
+dataset = benzina.Dataset(%r)
+loader = benzina.DataLoader(dataset, shape=32, batch_size=2, seed=1, output="field")
+batch = next(loader.batches())
+child = os.fork()
+if child == 0:
+    try:
+        next(loader.batches())
+    except benzina.Error as error:
+        ok = error.status == benzina.Status.E_STATE
+    del batch, loader, dataset
+    gc.collect()
+    sys.exit(0 if ok and len(benzina.Dataset(%r)) == 8 else 3)
+print(os.waitpid(child, 0)[1], sum(len(b) for b in loader.batches()))
+""" % (ARCHIVE, ARCHIVE))
+        self.assertEqual((done.returncode, done.stdout), (0, "0 8\n"), done.stderr)
+
+
+# ---- sources ----------------------------------------------------------------------------------------------------------------
+
+with open(ARCHIVE, "rb") as _file:
+    BYTES = _file.read()
+
+
+class Ranged:
+    """A source as somebody would write one over a network."""
+
+    def __init__(self, data=BYTES, fails=lambda offset: None):
+        self.data, self.fails, self.calls, self.threads = data, fails, 0, set()
+
+    def size(self):
+        return len(self.data)
+
+    def read_at(self, offset, size):
+        self.calls += 1
+        self.threads.add(threading.get_ident())
+        failure = self.fails(offset)
+        if failure:
+            raise failure
+        return self.data[offset:offset + min(size, 10000)]      # short reads are allowed
+
+
+class Sources(unittest.TestCase):
+    def tearDown(self):
+        gc.collect()
+        benzina._dispose_put_off()
+        self.assertEqual(benzina._registry, {})
+
+    def same(self, source, **options):
+        dataset = benzina.Dataset(source, **options)
+        self.assertEqual(list(dataset), list(benzina.Dataset(ARCHIVE)))
+        if DECODES:
+            self.assertEqual(digest(loader_of(dataset, reader_threads=4, num_threads=2)), digest(loader_of()))
+
+    def test_an_object_with_read_at(self):
+        source = Ranged()
+        self.same(source)
+        self.assertGreater(len(source.threads), 1 if DECODES else 0)
+
+    def test_size_may_be_a_number(self):
+        source = Ranged()
+        source.size = len(BYTES)
+        self.same(source)
+
+    def test_a_file_like_object(self):
+        self.same(io.BytesIO(BYTES))
+
+    def test_a_file_like_object_without_readinto(self):
+        class Plain:
+            def __init__(self):
+                self.file = io.BytesIO(BYTES)
+                self.seek, self.read = self.file.seek, self.file.read
+        self.same(Plain())
+
+    def test_a_system_file_is_read_beside_its_position_and_may_be_closed(self):
+        for buffering in (-1, 0):
+            with open(ARCHIVE, "rb", buffering=buffering) as file:
+                file.seek(100)
+                dataset = benzina.Dataset(file, name="by descriptor")
+                self.assertEqual(dataset[3].size, 114130)
+                self.assertEqual(file.tell(), 100)
+            self.assertEqual(list(dataset), list(benzina.Dataset(ARCHIVE)))
+
+    def test_what_is_no_source_is_refused(self):
+        with open(__file__, encoding="utf-8") as text:
+            for thing in (text, 7, object()):
+                with self.assertRaises(TypeError):
+                    benzina.Dataset(thing)
+
+    def test_failures_while_opening_carry_their_cause(self):
+        for failure, code in ((OSError(errno.ETIMEDOUT, "far away"), errno.ETIMEDOUT), (KeyError("lost"), errno.EIO)):
+            with self.assertRaises(Error) as caught:
+                benzina.Dataset(Ranged(fails=lambda offset: failure), name="remote")
+            self.assertIs(caught.exception.__cause__, failure)
+            self.assertEqual(abs(caught.exception.native_code), code)
+            self.assertIn("remote", caught.exception.message)
+
+    def test_a_broken_size_and_too_many_bytes(self):
+        source = Ranged()
+        source.size = lambda: 1 // 0
+        with self.assertRaises(Error) as caught:
+            benzina.Dataset(source)
+        self.assertIsInstance(caught.exception.__cause__, ZeroDivisionError)
+        source = Ranged()
+        source.read_at = lambda offset, size: bytes(size + 1)
+        with self.assertRaises(Error) as caught:
+            benzina.Dataset(source)
+        self.assertIsInstance(caught.exception.__cause__, ValueError)
+
+    @needs_decoder
+    def test_failures_while_loading_fail_their_samples(self):
+        failure = OSError(errno.ECONNRESET, "hung up")
+        third = benzina.Dataset(ARCHIVE)[3].offset
+        source = Ranged(fails=lambda offset: failure if offset == third else None)
+        loader = loader_of(benzina.Dataset(source), batch_size=8)
+        batch = next(loader.batches())
+        self.assertEqual((batch.failed, list(batch.errors())), (1, [3]))
+        self.assertIs(loader.last_exception, failure)
+
+    @needs_decoder
+    def test_reads_are_tried_again(self):
+        third = benzina.Dataset(ARCHIVE)[3].offset
+        failures = [OSError(errno.ECONNRESET, "hung up")]
+        source = Ranged(fails=lambda offset: failures.pop() if offset == third and failures else None)
+        loader = loader_of(benzina.Dataset(source), batch_size=8, read_retries=2, read_backoff_ns=1000)
+        self.assertEqual(next(loader.batches()).failed, 0)
+        self.assertEqual(loader.statistics.retries, 1)
+
+    @needs_decoder
+    def test_a_source_lives_as_long_as_anything_needs_it(self):
+        source = Ranged()
+        gone = weakref.ref(source)
+        dataset = benzina.Dataset(source)
+        loader = loader_of(dataset[2:6])
+        del source, dataset
+        gc.collect()
+        self.assertEqual(order(loader), [0, 1, 2, 3])
+        self.assertIsNotNone(gone())
+        del loader
+        gc.collect()
+        self.assertIsNone(gone())
+
+
+# ---- numpy, torch, the example ----------------------------------------------------------------------------------------------
+
+@needs_decoder
+@needs("numpy")
+class Numpy(unittest.TestCase):
+    def setUp(self):
+        self.numpy = importable("numpy")
+
+    def dlpack(self):
+        if not hasattr(self.numpy, "from_dlpack"):
+            self.skipTest("this numpy is older than DLPack")
+        return self.numpy.from_dlpack
+
+    def test_views_are_not_copies(self):
+        batch = next(loader_of(batch_size=4).batches())
+        view = batch.images.numpy()
+        self.assertEqual((view.shape, view.dtype, view.flags.writeable), ((4, 3, 24, 24), self.numpy.float32, True))
+        self.assertEqual(view.ctypes.data, batch.info.data)
+        self.assertEqual(view.tobytes(), pixels(batch.images))
+        self.assertEqual(batch.targets.numpy().tolist(), [0, 37, 74, 111])
+
+    def test_dlpack_gives_the_same_memory(self):
+        from_dlpack = self.dlpack()
+        batch = next(loader_of(batch_size=4).batches())
+        view, taken = batch.images.numpy(), from_dlpack(batch.images)
+        self.assertEqual(taken.ctypes.data, batch.info.data)
+        self.assertTrue((view == taken).all())
+        self.assertEqual(from_dlpack(batch.indices).tolist(), [0, 1, 2, 3])
+        self.assertTrue((from_dlpack(batch) == view).all())
+
+    def test_arrays_outlive_loader_and_dataset(self):
+        for make in (lambda batch: batch.images.numpy(), lambda batch: getattr(self.numpy, "from_dlpack", Field.numpy)(batch.images)):
+            loader = loader_of(batch_size=4)
+            batch = next(loader.batches())
+            made, expected = make(batch)[1:, 0], batch.images.numpy()[1:, 0].copy()
+            loader.dataset.close()
+            loader.close()
+            batch.release()
+            del loader, batch
+            gc.collect()
+            self.assertTrue((made == expected).all())
+
+    def test_a_loop_yields_arrays(self):
+        kinds = {(type(x), type(y), x.dtype.name, y.dtype.name) for x, y in loader_of(output="numpy")}
+        self.assertEqual(kinds, {(self.numpy.ndarray, self.numpy.ndarray, "float32", "int64")})
+        if not importable("torch"):
+            self.assertIsInstance(next(iter(loader_of(output=None)))[0], self.numpy.ndarray)
+
+    def test_copies_may_be_kept_in_any_number(self):
+        kept = list(loader_of(output="numpy", copy=True, batch_size=1))
+        self.assertEqual([int(t[0]) for _, t in kept], [0, 37, 74, 111, 148, 185, -1, -1])
+
+    def test_an_empty_batch(self):
+        *_, last = loader_of(rank=2, world_size=3, batch_size=1, output="numpy")
+        self.assertEqual((last[0].shape, last[1].shape), ((0, 3, 24, 24), (0,)))
+
+    def test_a_consumer_that_fails_gives_the_batch_back(self):
+        from_dlpack = self.dlpack()
+        loader = loader_of(multibuffering=1, batch_size=4)
+        steps = loader.batches()
+        batch = next(steps)
+
+        class Odd:
+            def __dlpack_device__(self):
+                return (1, 0)
+
+            def __dlpack__(self, **_):
+                capsule = batch.images.__dlpack__()
+                benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor.lanes = 2
+                return capsule
+        stderr, sys.stderr = sys.stderr, io.StringIO()
+        hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
+        try:
+            with self.assertRaises(Exception):
+                from_dlpack(Odd())
+        finally:
+            sys.stderr, sys.unraisablehook = stderr, hook
+        del batch
+        gc.collect()
+        self.assertEqual(next(steps).number, 1)
+
+    def test_a_warp_may_return_an_array_and_use_a_generator(self):
+        def warp(index, in_size, out_size, rng):
+            return self.numpy.eye(3) + rng.generator().uniform(0, 0.01, (3, 3)) * (1, 1, 0)
+        self.assertEqual(digest(loader_of(warp_transform=warp, num_threads=1)), digest(loader_of(warp_transform=warp, num_threads=4)))
+
+    def test_targets_become_an_array(self):
+        self.assertEqual(self.numpy.asarray(benzina.Dataset(ARCHIVE).targets).dtype.name, "int64")
+
+
+@needs_decoder
+@needs("torch")
+class Torch(unittest.TestCase):
+    def setUp(self):
+        self.torch = importable("torch")
+
+    def test_tensors_are_the_batch_itself(self):
+        batch = next(loader_of(batch_size=4).batches())
+        images, targets = batch.images.torch(), self.torch.from_dlpack(batch.targets)
+        self.assertEqual((tuple(images.shape), images.dtype, targets.dtype), ((4, 3, 24, 24), self.torch.float32, self.torch.int64))
+        self.assertEqual(images.data_ptr(), batch.info.data)
+        self.assertEqual(array.array("f", images.flatten().tolist()).tobytes(), pixels(batch.images))
+        self.assertEqual(targets.tolist(), [0, 37, 74, 111])
+
+    def test_tensors_outlive_loader_and_dataset(self):
+        loader = loader_of(batch_size=4, output="torch")
+        images, _ = next(iter(loader))
+        part, expected = images[1:, 0], images[1:, 0].clone()
+        loader.dataset.close()
+        loader.close()
+        del loader, images
+        gc.collect()
+        self.assertTrue(self.torch.equal(part, expected))
+
+    def test_a_loop_yields_tensors_and_gives_them_back(self):
+        loader = loader_of(output=None, multibuffering=2, batch_size=1)
+        for _ in range(3):
+            for images, targets in loader:
+                self.assertIsInstance(images, self.torch.Tensor)
+                self.assertIsInstance(targets, self.torch.Tensor)
+
+    def test_copies_may_be_kept_in_any_number(self):
+        self.assertEqual(len(list(loader_of(output="torch", copy=True, batch_size=1))), COUNT)
+
+
+@needs_decoder
+@needs("numpy")
+class Example(unittest.TestCase):
+    def run_example(self, *arguments):
+        return subprocess.run([sys.executable, "-B", "examples/python/imagenet.py", ARCHIVE, "--arch", "linear", "--size", "56", "-p", "1",
+                               *arguments], capture_output=True, text=True, timeout=120)
+
+    def test_imagenet_runs_and_learns(self):
+        done = self.run_example("--epochs", "2", "--batch-size", "4")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("epoch 1: training loss", done.stdout)
+        losses = [float(x) for x in re.findall(r"epoch \d+: training loss ([\d.]+)", self.run_example("--epochs", "8", "--batch-size", "4").stdout)]
+        self.assertLess(losses[-1], losses[0])
+
+    def test_imagenet_goes_on_from_a_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = os.path.join(folder, "checkpoint")
+            whole = self.run_example("--epochs", "2", "--batch-size", "2")
+            stopped = self.run_example("--epochs", "2", "--batch-size", "2", "--checkpoint", checkpoint, "--save-every", "1", "--stop-after", "2")
+            self.assertEqual(stopped.returncode, 1)
+            resumed = self.run_example("--epochs", "2", "--batch-size", "2", "--resume", checkpoint)
+        self.assertEqual(resumed.returncode, 0, resumed.stderr)
+        self.assertEqual(whole.stdout.split("\n")[-3], resumed.stdout.split("\n")[-3])
+        self.assertIn("epoch 1: training loss", resumed.stdout.split("\n")[-3])
+
+
+class Result(unittest.TestResult):
+    """Says only what failed and what was skipped."""
+    passed = 0
+
+    def addSuccess(self, test):
+        self.passed += 1
+
+    def said(self, word, test, text):
+        name = "%s: %s" % (type(test).__name__, test._testMethodName[len("test_"):].replace("_", " "))
+        print("%s %s%s" % (word, name, text), flush=True)
+
+    def addFailure(self, test, error):
+        super().addFailure(test, error)
+        self.said("FAIL", test, "\n" + "".join("  " + line + "\n" for line in "".join(traceback.format_exception(*error)).split("\n")))
+
+    addError = addFailure
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.said("SKIP", test, ": " + reason)
+
+
+if __name__ == "__main__":
+    result = Result()
+    unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]).run(result)
+    print("tests/test_python.sh: %d passed, %d failed, %d skipped" % (result.passed, len(result.failures), len(result.skipped)), flush=True)
+    sys.exit(1 if result.failures else 0)

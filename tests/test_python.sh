@@ -1,0 +1,27 @@
+#!/bin/sh
+# test_python.sh - the Python binding and its example
+#
+#     sh tests/test_python.sh build/bzna build        from the repository's root
+#
+# The second argument is the folder that holds libbenzina.so; PYTHON names another interpreter. Without numpy, what needs it is skipped.
+# Prints FAIL and SKIP lines, and a count last.
+bzna=${1:?usage: sh tests/test_python.sh build/bzna build}
+build=${2:?usage: sh tests/test_python.sh build/bzna build}
+python=${PYTHON:-python3}
+
+skip_all() { echo "SKIP tests/test_python.sh: $1"; echo "tests/test_python.sh: 0 passed, 0 failed, 1 skipped"; exit 0; }
+fail_all() { echo "FAIL $1"; echo "tests/test_python.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
+
+if [ -n "$SANITIZE" ]; then skip_all "the interpreter is not built with a sanitizer"; fi
+if ! command -v "$python" >/dev/null 2>&1; then skip_all "$python is not installed"; fi
+if ! "$python" -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then skip_all "$python is older than 3.8, or has no ctypes"; fi
+if [ ! -e "$build/libbenzina.so" ]; then fail_all "$build/libbenzina.so is not there"; fi
+
+out=$(mktemp "${TMPDIR:-/tmp}/test_python.XXXXXX") || exit 1
+trap 'rm -f "$out"' EXIT
+trap 'exit 1' HUP INT TERM
+status=0
+BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so "$python" -X faulthandler tests/test_python.py "$bzna" >"$out" 2>&1 || status=$?
+cat "$out"
+if ! tail -n 1 "$out" | grep -q '^tests/test_python.sh: [0-9]* passed'; then fail_all "tests/test_python.py ended with status $status"; fi
+exit $status

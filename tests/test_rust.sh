@@ -1,0 +1,80 @@
+#!/bin/sh
+# test_rust.sh - the Rust crate of examples/rust: its own tests, its lints, and its example against the C one
+#
+#     sh tests/test_rust.sh build/bzna build        from the repository's root
+#
+# The second argument is the folder that holds libbenzina.a and decode_batch; cargo builds in its rust/. Prints FAIL and SKIP lines, and a
+# count last.
+build=${2:?usage: sh tests/test_rust.sh build/bzna build}
+crate=examples/rust
+passed=0 failed=0 skipped=0
+
+pass() { passed=$((passed + 1)); }
+fail() { failed=$((failed + 1)); echo "FAIL $1"; shift; for line; do printf '%s\n' "$line" | sed 's/^/  /'; done; }
+skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
+end() { echo "tests/test_rust.sh: $passed passed, $failed failed, $skipped skipped"; [ "$failed" -eq 0 ]; exit; }
+
+if [ -n "$SANITIZE" ]; then skip rust "the library was built with a sanitizer, which Rust programs would have to be linked with"; end; fi
+if ! cargo --version >/dev/null 2>&1; then skip rust "there is no cargo"; end; fi
+minor=$(rustc --version | sed -n 's/^rustc 1\.\([0-9]*\).*/\1/p')
+if [ "${minor:-0}" -lt 77 ]; then skip rust "$(rustc --version) is older than 1.77"; end; fi
+if [ ! -e "$build/libbenzina.a" ]; then fail "$build/libbenzina.a is not there"; end; fi
+
+BENZINA_LIB_DIR=$(cd "$build" && pwd) || exit 1
+CARGO_TARGET_DIR=$BENZINA_LIB_DIR/rust
+CARGO_TERM_COLOR=never
+RUST_BACKTRACE=0
+export BENZINA_LIB_DIR CARGO_TARGET_DIR CARGO_TERM_COLOR RUST_BACKTRACE
+t=$(mktemp -d "${TMPDIR:-/tmp}/test_rust.XXXXXX") || exit 1
+trap 'rm -rf "$t"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# run COMMAND...: in the crate; its exit status in $status, its output in $t/out
+run() { status=0; (cd "$crate" && "$@") >"$t/out" 2>&1 || status=$?; }
+
+# Warnings count as errors, of the crate, its tests and its program.
+run cargo build --offline --all-targets
+if [ "$status" -ne 0 ]; then fail "the crate builds" "$(tail -n 40 "$t/out")"; end; fi
+pass
+if grep -q '^warning' "$t/out"; then fail "the crate builds without warnings" "$(grep -A 12 '^warning' "$t/out" | head -n 40)"; else pass; fi
+
+run cargo test --offline --no-fail-fast
+grep -E '^test .* \.\.\. ' "$t/out" >"$t/tests"
+while read -r _ line; do
+    case $line in
+    *"... ok") pass ;;
+    *"... ignored"*) skip "rust: ${line% ...*}" "ignored" ;;
+    *) fail "rust: ${line% ...*}" ;;
+    esac
+done <"$t/tests"
+if [ "$status" -ne 0 ]; then
+    [ "$failed" -gt 0 ] || fail "cargo test ends well"
+    grep -vE '^test .* ok$' "$t/out" | tail -n 60
+elif [ ! -s "$t/tests" ]; then
+    fail "cargo test runs tests"
+fi
+
+if cargo clippy --version >/dev/null 2>&1; then
+    run cargo clippy --offline --all-targets -- -D warnings
+    if [ "$status" -eq 0 ]; then pass; else fail "clippy has nothing to say" "$(tail -n 40 "$t/out")"; fi
+else
+    skip clippy "it is not installed"
+fi
+
+# The example: the same pictures, byte for byte, and the same words as the C program's.
+example=$CARGO_TARGET_DIR/debug/decode_batch
+if [ -x "$build/decode_batch" ]; then
+    mkdir "$t/c" "$t/rust"
+    "$build/decode_batch" tests/data/mini_h265.bzna "$t/c" >"$t/c.txt" 2>&1
+    "$example" tests/data/mini_h265.bzna "$t/rust" >"$t/rust.txt" 2>&1
+    if [ -s "$t/rust/00000.ppm" ] && diff -r "$t/c" "$t/rust" >"$t/out" 2>&1 && diff "$t/c.txt" "$t/rust.txt" >"$t/out" 2>&1; then pass
+    else fail "decode_batch in Rust does what the one in C does" "$(head -n 10 "$t/out")"; fi
+else
+    skip "decode_batch in Rust against C" "$build/decode_batch is not there"
+fi
+if "$example" no/such/file.bzna "$t" >"$t/out" 2>&1 || ! grep -q 'no/such/file.bzna: cannot open' "$t/out"; then
+    fail "decode_batch in Rust names a file that is missing" "$(head -n 5 "$t/out")"
+else
+    pass
+fi
+end
