@@ -352,16 +352,20 @@ static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 #endif
 }
 
-/* cpu < 0: anywhere. The library's threads block all signals: handlers run on the program's own threads. */
+/* cpu < 0: anywhere. The library's threads block signals: handlers run on the program's own threads. Not those that a thread causes
+ * itself, which a host may want to handle in its callbacks (Julia's garbage collector does). */
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
+    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
     pthread_attr_t attributes;
-    sigset_t all, old;
+    sigset_t blocked, old;
     int error = pthread_attr_init(&attributes);
     if (error)
         return error;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        sigdelset(&blocked, own[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &old);
     if ((error = bzi_os_thread_place(&attributes, cpu)) == 0)
         error = pthread_create(thread, &attributes, run, argument);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -3353,10 +3357,11 @@ typedef struct bzi_order {
     uint32_t        shuffle, weighting;
     uint32_t        group_count;      /* weighted draws: samples whose weights are alike and neighbours form a group */
     const uint64_t *indices;          /* NULL: all samples */
-    const double   *sums;             /* cumulated weights of the groups */
+    const double   *weights, *sums;   /* of the groups; sums are cumulated, which loses the smallest weights */
     const uint64_t *ends;             /* cumulated sizes of the groups; NULL: one sample each */
     bzi_ranked     *ranked;           /* drawn once each: all samples, by key; the epoch's order */
     uint64_t        seed, epoch;
+    uint32_t        made;             /* for that seed and epoch */
     bzi_permutation permutation;
 } bzi_order;
 
@@ -3406,8 +3411,7 @@ static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
     return low;
 }
 
-/* A group's share of the weights, and of the samples. */
-static double bzi_order_weight(const bzi_order *order, uint32_t group) { return order->sums[group] - (group ? order->sums[group - 1] : 0); }
+/* A group's share of the samples. */
 static uint64_t bzi_order_begin(const bzi_order *order, uint32_t group) { return !group ? 0 : order->ends ? order->ends[group - 1] : group; }
 static uint64_t bzi_order_size(const bzi_order *order, uint32_t group) { return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1; }
 
@@ -3416,7 +3420,7 @@ static void bzi_order_rank(bzi_order *order)
 {
     for (uint64_t i = 0; i < order->samples; i++) {
         uint32_t group = bzi_order_group(order, i);
-        double weight = bzi_order_weight(order, group) / (double)bzi_order_size(order, group);
+        double weight = order->weights[group] / (double)bzi_order_size(order, group);
         bzna_random random;
         bzi_random_init(&random, order->seed, order->epoch, i, BZNA_OPERATION_ORDER);
         order->ranked[i].sample = i;
@@ -3427,6 +3431,7 @@ static void bzi_order_rank(bzi_order *order)
 
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 {
+    order->made = 1;
     order->seed = seed;
     order->epoch = epoch;
     order->permutation = bzi_permutation_make(seed, epoch, order->samples);
@@ -3449,7 +3454,7 @@ static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
         else
             low = middle + 1;
     }
-    while (low && !(bzi_order_weight(order, low) > 0))
+    while (low && !(order->weights[low] > 0))
         low--;                                              /* u can round up to the sum: the last group with a weight */
     u = bzi_random_uniform(&random, 0, (double)bzi_order_size(order, low));
     return bzi_order_begin(order, low) + bzi_min((uint64_t)u, bzi_order_size(order, low) - 1);
@@ -4199,7 +4204,7 @@ struct bzna_loader {
     uint32_t     line_first, line_count;      /* (L) */
 
     uint64_t  *indices;               /* what order points to */
-    double    *sums;
+    double    *weights, *sums;
     uint64_t  *ends;
     bzi_order  order;                 /* (L) of the epoch being planned */
     bzi_shard  shard;                 /* (L) likewise */
@@ -4251,7 +4256,7 @@ static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
 /* Makes order that of the epoch being planned. A ranked order is one array, which batches still being filled may need: then not yet. */
 static int bzi_plan_order(bzna_loader *loader)
 {
-    if (loader->order.epoch == loader->epoch && loader->order.seed == loader->config.seed)
+    if (loader->order.made && loader->order.epoch == loader->epoch && loader->order.seed == loader->config.seed)
         return 1;
     for (uint32_t i = 0; loader->order.ranked && i < loader->config.batches_in_flight; i++)
         if (loader->batches[i].state == BZI_BATCH_FILLING)
@@ -4341,14 +4346,16 @@ static bzi_item *bzi_reader_take(bzna_loader *loader)
     return NULL;
 }
 
-/* Gives back the bytes of one item that nobody uses. With the lock held, which is let go around the user's allocator. */
+/* Gives back the bytes of one item that nobody uses: free, or waiting for another sample. With the lock held, which is let go around the
+ * user's allocator. Returns 0 when there is none. */
 static int bzi_reader_trim(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->free_item_count; i++) {
-        bzi_buffer bytes = loader->free_items[i]->bytes;
+    for (uint32_t i = 0; i < loader->free_item_count + loader->redo_count; i++) {
+        bzi_item *item = i < loader->free_item_count ? loader->free_items[i] : loader->redo[i - loader->free_item_count];
+        bzi_buffer bytes = item->bytes;
         if (!bytes.capacity)
             continue;
-        memset(&loader->free_items[i]->bytes, 0, sizeof bytes);
+        memset(&item->bytes, 0, sizeof item->bytes);
         bzi_os_unlock(&loader->mutex);
         bzi_release(&loader->context->memory, bytes.data, bytes.capacity, 1);
         bzi_os_lock(&loader->mutex);
@@ -4398,7 +4405,7 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
 /* Waits before a retry. Returns 0 when the loader wants quiet instead. */
 static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 {
-    uint64_t deadline = bzi_os_now_ns() + ns;
+    uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);        /* 146 years: no overflow in what follows */
     int go_on;
     bzi_os_lock(&loader->mutex);
     while (!bzi_loader_disturbed(loader) && bzi_os_now_ns() < deadline)
@@ -4419,8 +4426,8 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
     for (;;) {
         if ((status = bzi_dataset_target(archive, item->local, &item->batch->targets[item->slot], err)) == BZNA_OK &&
             (status = bzi_dataset_locate(archive, item->local, &item->offset, &item->size, err)) == BZNA_OK &&
-            (status = bzi_reader_reserve(loader, item, err)) == BZNA_OK &&
-            (status = bzi_source_read(&archive->source, item->offset, item->bytes.data, item->size, err)) != BZNA_OK)
+            ((status = bzi_reader_reserve(loader, item, err)) != BZNA_OK ||
+             (status = bzi_source_read(&archive->source, item->offset, item->bytes.data, item->size, err)) != BZNA_OK))
             bzi_dataset_fail(item->local, err);
         if (status != BZNA_E_IO || reader->retries == loader->config.read_retries || !bzi_reader_back_off(loader, backoff))
             return status;
@@ -4573,12 +4580,13 @@ static bzi_item *bzi_worker_take(bzna_loader *loader)
     return NULL;
 }
 
-static void bzi_worker_count(bzna_loader *loader, bzna_status status)
+/* read: the status is of reading. */
+static void bzi_worker_count(bzna_loader *loader, bzna_status status, int read)
 {
     bzna_loader_stats *stats = &loader->stats;
     stats->samples++;
     stats->samples_failed += status != BZNA_OK;
-    if (status == BZNA_E_IO || status == BZNA_E_TRUNCATED)
+    if (read && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
         stats->failed_read++;
     else if (status <= -400 && status > -500)
         stats->failed_decode++;
@@ -4598,7 +4606,7 @@ static int bzi_worker_replace(bzna_loader *loader, bzi_item *item)
     bzi_plan_sample(loader, item);
     loader->stats.replaced++;
     loader->redo[loader->redo_count++] = item;
-    bzi_os_wake_one(&loader->reader_wake);
+    bzi_os_wake_all(&loader->reader_wake);                  /* all: one may be waiting for something else */
     return 1;
 }
 
@@ -4613,7 +4621,7 @@ static void bzi_worker_give(bzi_worker *worker, bzi_item *item, bzna_status stat
     warp->count += worker->warp_ns != 0;
     warp->busy_ns += worker->warp_ns;
     warp->bytes += worker->warp_ns ? loader->slot_floats * sizeof(float) : 0;
-    bzi_worker_count(loader, status);
+    bzi_worker_count(loader, status, item->status != BZNA_OK);
     loader->active--;
     if (loader->paused)
         bzi_os_wake_all(&loader->control_wake);
@@ -4729,22 +4737,23 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, const bzna_loader_
     order->shuffle = config->order == BZNA_ORDER_SHUFFLE;
     order->weighting = config->weighting;
     order->group_count = (uint32_t)config->weight_count;
-    order->seed = ~config->seed;                            /* no epoch's order is made yet */
     if (config->index_count && !(loader->indices = bzi_alloc_copy(memory, config->indices, config->index_count, sizeof *loader->indices)))
         return bzi_fail_memory(err, "loader_config.indices");
-    if (config->weight_count && !(loader->sums = bzi_alloc_copy(memory, config->weights, config->weight_count, sizeof *loader->sums)))
+    if (config->weight_count && (!(loader->weights = bzi_alloc_copy(memory, config->weights, config->weight_count, sizeof *loader->weights)) ||
+                                 !(loader->sums = bzi_alloc_zero(memory, config->weight_count, sizeof *loader->sums))))
         return bzi_fail_memory(err, "loader_config.weights");
     if (config->weights_by_part && !(loader->ends = bzi_alloc_zero(memory, config->weight_count, sizeof *loader->ends)))
         return bzi_fail_memory(err, "loader_config.weights");
     if (config->weighting == BZNA_WEIGHTING_ONCE && !(order->ranked = bzi_alloc_zero(memory, order->samples, sizeof *order->ranked)))
         return bzi_fail_memory(err, "the order of weighted draws");
     for (uint64_t i = 0; i < config->weight_count; i++) {
-        sum += loader->sums[i];
+        sum += loader->weights[i];
         loader->sums[i] = sum;
         if (loader->ends)
             loader->ends[i] = dataset->parts ? dataset->parts[i].begin + dataset->parts[i].count : dataset->count;
     }
     order->indices = loader->indices;
+    order->weights = loader->weights;
     order->sums = loader->sums;
     order->ends = loader->ends;
     return BZNA_OK;
@@ -4756,8 +4765,8 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     hash = bzi_hash(hash, &loader->order.weighting, sizeof loader->order.weighting);
     if (loader->indices)
         hash = bzi_hash(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices));
-    if (loader->sums)
-        hash = bzi_hash(hash, loader->sums, (size_t)(loader->order.group_count * sizeof *loader->sums));
+    if (loader->weights)
+        hash = bzi_hash(hash, loader->weights, (size_t)(loader->order.group_count * sizeof *loader->weights));
     return hash;
 }
 
@@ -4859,6 +4868,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_release(memory, loader->workers, config->threads, sizeof *loader->workers);
     bzi_release(memory, loader->readers, config->reader_threads, sizeof *loader->readers);
     bzi_release(memory, loader->indices, loader->order.samples, sizeof *loader->indices);
+    bzi_release(memory, loader->weights, loader->order.group_count, sizeof *loader->weights);
     bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
     bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
     bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
@@ -5147,6 +5157,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
     loader->stopped = 0;
     bzi_os_wake_all(&loader->reader_wake);
     bzi_os_wake_all(&loader->worker_wake);
+    bzi_os_wake_all(&loader->consumer_wake);                /* of a thread that came meanwhile: this may be the end */
     bzi_os_unlock(&loader->mutex);
     return BZNA_OK;
 }

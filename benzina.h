@@ -99,7 +99,8 @@
  *     transform                    the loader's decoder threads, concurrently
  *
  * No lock is held while a callback runs. Callbacks must return; the library waits for them when it closes. Callbacks must not
- * close any object: X_close returns BZNA_E_STATE there, and does nothing. The library's threads block all signals.
+ * close any object: X_close returns BZNA_E_STATE there, and does nothing. The library's threads block signals, but for those that a
+ * thread causes itself (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS).
  * After fork() a child must not use objects made by its parent: loaders return BZNA_E_STATE there.
  *
  *

@@ -1406,7 +1406,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
 TEST(the_published_test_vectors_hold)
 {
     static const uint32_t words[2][4] = { { 0xd4abea56, 0xdd653103, 0x04e23b27, 0x74656f08 }, { 0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105 } };
-    static const uint64_t positions[4] = { 1216042, 86468, 743560, 636335 };
+    static const uint64_t positions[4] = { 298837, 609860, 1210012, 1168792 };
     for (int k = 0; k < 2; k++) {
         bzna_random r;
         bzna_random_init(&r, k ? 1234 : 0, k ? 5 : 0, k ? 1000000 : 0, k ? BZNA_OPERATION_USER : 0);

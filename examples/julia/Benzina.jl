@@ -32,7 +32,8 @@
 #
 # `read_at!` is called on the library's own reader threads, which Julia (1.9 and newer) adopts when they enter it, and several at once
 # where reader_threads is above 1. It may allocate and throw (a throw fails the sample), but should not switch tasks: no channels, no
-# `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already.
+# `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already. All this needs a library whose threads leave
+# SIGSEGV unblocked, since Julia's safepoints are faults; paths do not, since no Julia runs on the library's threads then.
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 64 bytes, `restore!(loader, bytes)` goes on there.
 #

@@ -1037,7 +1037,8 @@ def _export(batch, number):
 
 
 class Field:
-    """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and all views keep the batch's memory."""
+    """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and its views keep
+    the batch's memory."""
 
     def __init__(self, batch, number):
         self._batch, self._number = batch, number
@@ -1057,7 +1058,8 @@ class Field:
 
     @property
     def address(self):
-        return self._managed.tensor.data + self._managed.tensor.byte_offset
+        """0 where there is nothing: DLPack has NULL for the data of an empty tensor."""
+        return (self._managed.tensor.data or 0) + self._managed.tensor.byte_offset
 
     @property
     def nbytes(self):
@@ -1089,7 +1091,7 @@ class Field:
         if not self.on_host:
             raise AttributeError("the batch lies on a device")
         return {"version": 3, "shape": self.shape, "typestr": ("<" if _sys.byteorder == "little" else ">") + self._kind,
-                "data": (self.address, False)}
+                "data": (self.address or _c.addressof(self._managed), False)}    # older numpy takes no 0, even where nothing is read
 
     @property
     def __cuda_array_interface__(self):
@@ -1102,7 +1104,8 @@ class Field:
         """The elements as a memoryview: nothing but Python is needed. An empty batch's has one dimension."""
         if not self.on_host:
             raise BufferError("the batch lies on a device")
-        memory = (_c.c_char * self.nbytes).from_address(self.address)
+        kind = _c.c_char * self.nbytes
+        memory = kind.from_address(self.address) if self.nbytes else kind()
         memory.field = self                     # views keep memory, memory keeps this
         view = memoryview(memory).cast("B")
         return view.cast(_FORMATS[self._kind], self.shape) if self.nbytes else view.cast(_FORMATS[self._kind])

@@ -185,7 +185,8 @@ def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", help="archive of the training pictures")
     parser.add_argument("--val", help="archive of the validation pictures")
-    parser.add_argument("-a", "--arch", default="resnet18", help="a model of torchvision, or linear (default: resnet18, or linear without torchvision)")
+    parser.add_argument("-a", "--arch", default="resnet18",
+                        help="a model of torchvision, or linear (default: resnet18; linear without torchvision)")
     parser.add_argument("--epochs", default=90, type=int)
     parser.add_argument("-b", "--batch-size", default=256, type=int, help="of each process (default: 256)")
     parser.add_argument("--size", default=224, type=int, help="edge of the pictures (default: 224)")
@@ -222,7 +223,8 @@ def main(argv=None):
     classes = 1 + max(max(train_data.targets), max(val_data.targets))
     if classes < 1:
         sys.exit("%s: its pictures have no targets" % args.data)
-    say("%d pictures to train on, %d to validate on, %d classes, %s" % (len(train_indices or train_data), len(val_indices or val_data), classes, args.arch))
+    say("%d pictures to train on, %d to validate on, %d classes, %s" %
+        (len(train_indices or train_data), len(val_indices or val_data), classes, args.arch))
 
     common = dict(shape=(args.size, args.size), batch_size=args.batch_size, seed=args.seed, mean=MEAN, std=STD, num_threads=args.threads,
                   output="numpy" if args.arch == "linear" else "torch")

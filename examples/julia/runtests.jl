@@ -1,0 +1,93 @@
+# runtests.jl - what Benzina.jl promises, tried on an archive
+#
+#     julia --startup-file=no examples/julia/runtests.jl tests/data/mini_h265.bzna
+
+include(joinpath(@__DIR__, "Benzina.jl"))
+
+using Test
+using .Benzina: Benzina, BenzinaError, Dataset, Loader
+
+const ARCHIVE = ARGS[1]
+
+collected(loader) = [(copy(x), y) for (x, y) in loader]
+
+@testset "an archive tells its samples" begin
+    data = Dataset(ARCHIVE)
+    @test length(data) > 1
+    @test Benzina.target(data, 1) == 0
+    @test Benzina.target(data, 2) == 37
+    @test Benzina.filename(data, 1) == "00_plasma_land.JPEG"
+    @test_throws BenzinaError Benzina.target(data, length(data) + 1)
+    @test_throws BenzinaError Dataset("no/such/file.bzna")
+    close(data)
+    @test !isopen(data)
+end
+
+@testset "a loader runs epochs" begin
+    loader = Loader(ARCHIVE; batchsize = 2, size = (32, 24), shuffle = true, seed = 7, warp = :random_resized_crop, flip = 0.5)
+    zeroth, next = collected(loader), collected(loader)
+    @test length(zeroth) == length(loader)
+    @test size(zeroth[1][1]) == (32, 24, 3, 2)
+    @test all(x -> 0 <= x <= 255, zeroth[1][1])
+    @test zeroth != next
+    @test sort(reduce(vcat, last.(zeroth))) == sort(reduce(vcat, last.(next)))
+    again = Loader(ARCHIVE; batchsize = 2, size = (32, 24), shuffle = true, seed = 7, warp = :random_resized_crop, flip = 0.5, buffer = true)
+    for _ in again
+        break                               # the rest of this epoch is over then
+    end
+    @test collected(again) == next
+    @test_throws BenzinaError Loader(ARCHIVE; batchsize = 0, size = (32, 24))
+    @test_throws ArgumentError Loader(ARCHIVE; batchsize = 1, size = (32, 24), warp = :sideways)
+end
+
+@testset "arrays keep their batches" begin
+    loader = Loader(ARCHIVE; batchsize = 1, size = (16, 16), batches_in_flight = 3)
+    (x, y), state = iterate(loader)
+    expected, flat = vec(copy(x)), vec(x)
+    x = state = nothing
+    close(loader)
+    GC.gc()
+    @test flat == expected
+    held = Loader(ARCHIVE; batchsize = 1, size = (16, 16), batches_in_flight = 2)
+    @test_throws BenzinaError collect(held)
+end
+
+@testset "sources" begin
+    keywords = (batchsize = 3, size = (20, 20), reader_threads = 2)
+    expected = collected(Loader(ARCHIVE; keywords...))
+    bytes = read(ARCHIVE)
+    @test collected(Loader(bytes; keywords...)) == expected
+    @test collected(Loader(IOBuffer(bytes); keywords...)) == expected
+    @test open(io -> collected(Loader(io; keywords...)), ARCHIVE) == expected
+    @test_throws BenzinaError Dataset(zeros(UInt8, 1000))
+end
+
+@testset "a state goes on" begin
+    open_loader() = Loader(ARCHIVE; batchsize = 2, size = (16, 16), shuffle = true, seed = 3)
+    loader, rest = open_loader(), []
+    step = iterate(loader)
+    saved = Benzina.save(loader)
+    while (step = iterate(loader, step[2])) !== nothing
+        push!(rest, copy.(step[1]))
+    end
+    @test length(saved) == 64
+    other = Benzina.restore!(open_loader(), saved)
+    @test collected(other) == rest
+end
+
+@testset "a data provider" begin
+    loader = Loader(ARCHIVE; batchsize = 4, size = (16, 8), pad = true)
+    @test Benzina.provide_data(loader) == [(:data, (16, 8, 3, 4))]
+    @test Benzina.provide_label(loader) == [(:softmax_label, (4,))]
+    @test Benzina.get_batch_size(loader) == 4
+    seen = 0
+    for batch in Benzina.eachbatch(loader)
+        seen += Benzina.count_samples(loader, batch)
+        pixels, labels = zeros(Float32, 16, 8, 3, 4), zeros(Int64, 4)
+        Benzina.load_data!(loader, batch, [pixels])
+        Benzina.load_label!(loader, batch, [labels])
+        @test pixels == batch.data && labels == batch.targets && Benzina.failure(batch, 1) === nothing
+    end
+    @test seen == length(Dataset(ARCHIVE))
+    @test Benzina.statistics(loader).samples >= seen
+end
