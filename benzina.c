@@ -34,6 +34,7 @@
 #include "benzina.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -3424,7 +3425,7 @@ static void bzi_order_rank(bzi_order *order)
         bzna_random random;
         bzi_random_init(&random, order->seed, order->epoch, i, BZNA_OPERATION_ORDER);
         order->ranked[i].sample = i;
-        order->ranked[i].key = weight > 0 ? -log1p(-bzi_random_uniform(&random, 0, 1)) / weight : HUGE_VAL;
+        order->ranked[i].key = weight > 0 ? fmin(-log1p(-bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX) : HUGE_VAL;
     }
     bzi_ranked_sort(order->ranked, order->samples);
 }

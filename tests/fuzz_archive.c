@@ -71,6 +71,15 @@ static int explore(bzna_context *context, const bytes *b, uint64_t at, bzna_deco
     return pictures;
 }
 
+/* What an open decoder keeps between pictures. */
+static uint64_t decoder_bytes(const bzna_decoder *decoder)
+{
+    uint64_t bytes = decoder->software.stream.capacity + decoder->software.key.capacity;
+    for (int i = 0; i < BZI_SOFTWARE_CODECS; i++)
+        bytes += decoder->software.codecs[i].key.capacity;
+    return bytes;
+}
+
 static int run(const uint8_t *data, size_t size, uint64_t at)
 {
     static ledger l;
@@ -89,10 +98,10 @@ static int run(const uint8_t *data, size_t size, uint64_t at)
         if (bzna_context_open(&config, &context, NULL) != BZNA_OK || bzna_decoder_open(context, &decoder, NULL) != BZNA_OK)
             abort();
     }
-    before = l.held - decoder->software.stream.capacity;
+    before = l.held - decoder_bytes(decoder);
     pictures = explore(context, &b, at, decoder);
-    if (l.held - decoder->software.stream.capacity != before) {
-        fprintf(stderr, "fuzz_archive: %llu bytes were not given back\n", (unsigned long long)(l.held - before));
+    if (l.held - decoder_bytes(decoder) != before) {
+        fprintf(stderr, "fuzz_archive: %llu bytes were not given back\n", (unsigned long long)(l.held - decoder_bytes(decoder) - before));
         abort();
     }
     return pictures;

@@ -5,6 +5,12 @@ passed=0; failed=0; skipped=0
 mkdir -p "$BUILD/tests"
 log="$BUILD/tests/log.txt"; : > "$log"
 
+# A python3 with numpy, if there is one.
+if [ -z "$PYTHON" ]; then
+    for PYTHON in python3 /usr/bin/python3; do "$PYTHON" -c 'import numpy' 2>/dev/null && break; PYTHON=python3; done
+fi
+export PYTHON
+
 count() { # output, exit status, name: adds up its closing line
     line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1)
     if [ -z "$line" ]; then
