@@ -93,7 +93,7 @@ tsan:
 	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" test
 
 # One test binary; tests include benzina.c, so that they reach what is static.
-$(BUILD)/tests/%: tests/%.c tests/test.h benzina.c benzina.h benzina_kernels.cu
+$(BUILD)/tests/%: tests/%.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) -o $@ $< $(LIBS)
 
