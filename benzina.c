@@ -4124,6 +4124,7 @@ typedef struct bzi_dl_managed {
     void        (*deleter)(struct bzi_dl_managed *self);
 } bzi_dl_managed;
 
+enum { BZI_CONDS = 5 };              /* of a loader */
 enum { BZI_FIELDS = 4 };              /* data, target, index, status: see bzna_loader_field */
 
 enum { BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN };
@@ -4182,12 +4183,13 @@ struct bzna_loader {
     uint32_t           item_count;
 
     bzi_mutex mutex;
-    bzi_cond  reader_wake, worker_wake, consumer_wake, control_wake;
+    bzi_cond  reader_wake, holder_wake, worker_wake, consumer_wake, control_wake;     /* holders: readers that wait with an item in hand */
     uint32_t  conds_made, has_mutex;
 
     uint32_t references;              /* (L) the owner's and one a batch on loan */
     uint32_t quit, stopped, paused;   /* (L) paused counts who wants quiet */
     uint32_t active;                  /* (L) readers and workers with an item in hand */
+    uint32_t holding;                 /* (L) of them, readers that wait: for memory, for a retry */
     uint32_t waiting;                 /* (L) a thread is in next */
     uint32_t on_loan, free_batches;   /* (L) */
     bzna_error poison;                /* (L) status < 0: what every call of next returns */
@@ -4228,6 +4230,15 @@ static float *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
 
 /* Somebody wants quiet, or the end: do not wait with an item in hand. */
 static int bzi_loader_disturbed(const bzna_loader *loader) { return loader->quit || loader->paused || loader->stopped; }
+
+/* After quit, paused or stopped was set. With the lock held. */
+static void bzi_loader_disturb(bzna_loader *loader)
+{
+    bzi_os_wake_all(&loader->reader_wake);
+    bzi_os_wake_all(&loader->holder_wake);
+    bzi_os_wake_all(&loader->worker_wake);
+    bzi_os_wake_all(&loader->consumer_wake);
+}
 
 /* --- Plan: all with the lock held --- */
 
@@ -4382,9 +4393,11 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
     bzi_buffer_free(&loader->context->memory, &item->bytes);        /* before waiting: two that wait must not hold what the other needs */
     bzi_os_lock(&loader->mutex);
     loader->held_bytes -= had;
+    loader->holding++;
     while (loader->held_bytes + want > ceiling && !bzi_loader_disturbed(loader))
         if (!bzi_reader_trim(loader))
-            bzi_os_wait(&loader->reader_wake, &loader->mutex);
+            bzi_os_wait(&loader->holder_wake, &loader->mutex);
+    loader->holding--;
     if (loader->held_bytes + want > ceiling)
         status = BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
     else
@@ -4409,8 +4422,10 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
     uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);        /* 146 years: no overflow in what follows */
     int go_on;
     bzi_os_lock(&loader->mutex);
+    loader->holding++;
     while (!bzi_loader_disturbed(loader) && bzi_os_now_ns() < deadline)
-        bzi_os_wait_until(&loader->reader_wake, &loader->mutex, deadline);
+        bzi_os_wait_until(&loader->holder_wake, &loader->mutex, deadline);
+    loader->holding--;
     go_on = !bzi_loader_disturbed(loader);
     bzi_os_unlock(&loader->mutex);
     return go_on;
@@ -4607,7 +4622,9 @@ static int bzi_worker_replace(bzna_loader *loader, bzi_item *item)
     bzi_plan_sample(loader, item);
     loader->stats.replaced++;
     loader->redo[loader->redo_count++] = item;
-    bzi_os_wake_all(&loader->reader_wake);                  /* all: one may be waiting for something else */
+    bzi_os_wake_one(&loader->reader_wake);
+    if (loader->holding)
+        bzi_os_wake_all(&loader->holder_wake);              /* its bytes may be taken now */
     return 1;
 }
 
@@ -4637,7 +4654,9 @@ static void bzi_worker_give(bzi_worker *worker, bzi_item *item, bzna_status stat
         bzi_os_wake_all(&loader->consumer_wake);
     }
     loader->free_items[loader->free_item_count++] = item;
-    bzi_os_wake_all(&loader->reader_wake);
+    bzi_os_wake_one(&loader->reader_wake);
+    if (loader->holding)
+        bzi_os_wake_all(&loader->holder_wake);
 }
 
 static void *bzi_worker_run(void *argument)
@@ -4773,11 +4792,11 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 
 static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 {
-    bzi_cond *conds[] = { &loader->reader_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
+    bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
     loader->has_mutex = bzi_os_mutex_init(&loader->mutex) == 0;
-    while (loader->has_mutex && loader->conds_made < 4 && bzi_os_cond_init(conds[loader->conds_made]) == 0)
+    while (loader->has_mutex && loader->conds_made < BZI_CONDS && bzi_os_cond_init(conds[loader->conds_made]) == 0)
         loader->conds_made++;
-    return loader->conds_made == 4 ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    return loader->conds_made == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 }
 
 static int32_t bzi_loader_cpu(const bzna_loader_config *config, uint32_t thread) { return config->cpus ? config->cpus[thread % config->cpu_count] : -1; }
@@ -4814,7 +4833,7 @@ static void bzi_loader_free(bzna_loader *loader)
     bzna_context *context = loader->context;
     const bzi_memory *memory = &context->memory;
     uint32_t in_flight = loader->config.batches_in_flight;
-    bzi_cond *conds[] = { &loader->reader_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
+    bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
     for (uint32_t i = 0; loader->batches && i < in_flight; i++)
         bzi_release(memory, loader->batches[i].block, loader->block_bytes, 1);
     bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
@@ -4830,12 +4849,10 @@ static void bzi_loader_free(bzna_loader *loader)
 /* Waits until no thread of the library or in next uses the loader any more. */
 static void bzi_loader_join(bzna_loader *loader)
 {
-    if (loader->conds_made == 4) {
+    if (loader->conds_made == BZI_CONDS) {
         bzi_os_lock(&loader->mutex);
         loader->quit = 1;
-        bzi_os_wake_all(&loader->reader_wake);
-        bzi_os_wake_all(&loader->worker_wake);
-        bzi_os_wake_all(&loader->consumer_wake);
+        bzi_loader_disturb(loader);
         while (loader->waiting)
             bzi_os_wait(&loader->control_wake, &loader->mutex);
         bzi_os_unlock(&loader->mutex);
@@ -5071,40 +5088,46 @@ static void bzi_batch_tensor_delete(bzi_dl_managed *tensor)
     bzi_batch_let_go(batch);
 }
 
-/* Every export of a field is the same struct, counted: nothing in it changes while the batch is on loan. */
-static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_managed **out, bzna_error *err)
+/* The tensors of all fields: made when the first is asked for, then only read until the last is gone. With the lock held. */
+static void bzi_batch_tensors(bzna_batch *batch)
 {
     static const struct { uint8_t code, bits; } types[BZI_FIELDS] = { { 2, 32 }, { 0, 64 }, { 1, 64 }, { 0, 32 } };     /* kDLFloat, kDLInt, kDLUInt */
     void *const data[BZI_FIELDS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
-    const bzna_loader_config *config = &batch->loader->config;
-    bzi_dl_managed *managed = &batch->tensors[field];
+    batch->shape[0] = batch->slots;
+    batch->shape[1] = 3;
+    batch->shape[2] = batch->loader->config.height;
+    batch->shape[3] = batch->loader->config.width;
+    batch->strides[3] = 1;
+    for (int i = 2; i >= 0; i--)
+        batch->strides[i] = batch->strides[i + 1] * batch->shape[i + 1];
+    memset(batch->tensors, 0, sizeof batch->tensors);
+    for (uint32_t field = 0; field < BZI_FIELDS; field++) {
+        bzi_dl_managed *managed = &batch->tensors[field];
+        managed->tensor.data = batch->slots ? data[field] : NULL;     /* as DLPack asks of empty tensors */
+        managed->tensor.device_type = 1;                    /* kDLCPU */
+        managed->tensor.dimensions = field ? 1 : 4;
+        managed->tensor.code = types[field].code;
+        managed->tensor.bits = types[field].bits;
+        managed->tensor.lanes = 1;
+        managed->tensor.shape = batch->shape;
+        managed->tensor.strides = field ? &batch->strides[3] : batch->strides;
+        managed->manager = batch;
+        managed->deleter = bzi_batch_tensor_delete;
+    }
+}
+
+/* Every export of a field is the same struct, counted. */
+static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_managed **out, bzna_error *err)
+{
     bzi_os_lock(&batch->loader->mutex);
     if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
         bzi_os_unlock(&batch->loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
     }
-    batch->shape[0] = batch->slots;
-    batch->shape[1] = 3;
-    batch->shape[2] = config->height;
-    batch->shape[3] = config->width;
-    batch->strides[3] = 1;
-    for (int i = 2; i >= 0; i--)
-        batch->strides[i] = batch->strides[i + 1] * batch->shape[i + 1];
-    managed->tensor.data = batch->slots ? data[field] : NULL;         /* as DLPack asks of empty tensors */
-    managed->tensor.device_type = 1;                        /* kDLCPU */
-    managed->tensor.device_id = 0;
-    managed->tensor.dimensions = field ? 1 : 4;
-    managed->tensor.code = types[field].code;
-    managed->tensor.bits = types[field].bits;
-    managed->tensor.lanes = 1;
-    managed->tensor.shape = batch->shape;
-    managed->tensor.strides = field ? &batch->strides[3] : batch->strides;
-    managed->tensor.byte_offset = 0;
-    managed->manager = batch;
-    managed->deleter = bzi_batch_tensor_delete;
-    batch->exports++;
+    if (batch->exports++ == 0)
+        bzi_batch_tensors(batch);
     bzi_os_unlock(&batch->loader->mutex);
-    *out = managed;
+    *out = &batch->tensors[field];
     return BZNA_OK;
 }
 
@@ -5112,8 +5135,7 @@ static void bzi_loader_stop(bzna_loader *loader)
 {
     bzi_os_lock(&loader->mutex);
     loader->stopped = 1;
-    bzi_os_wake_all(&loader->consumer_wake);
-    bzi_os_wake_all(&loader->reader_wake);
+    bzi_loader_disturb(loader);
     bzi_os_unlock(&loader->mutex);
 }
 
@@ -5145,7 +5167,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
     loader->paused++;
-    bzi_os_wake_all(&loader->reader_wake);                  /* those that wait with an item in hand */
+    bzi_loader_disturb(loader);
     while (loader->active)
         bzi_os_wait(&loader->control_wake, &loader->mutex);
     bzi_loader_clear(loader);
@@ -5156,9 +5178,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
     bzi_plan_epoch(loader, epoch, position);
     loader->paused--;
     loader->stopped = 0;
-    bzi_os_wake_all(&loader->reader_wake);
-    bzi_os_wake_all(&loader->worker_wake);
-    bzi_os_wake_all(&loader->consumer_wake);                /* of a thread that came meanwhile: this may be the end */
+    bzi_loader_disturb(loader);                             /* to work again; and a thread that came to next meanwhile may be at the end */
     bzi_os_unlock(&loader->mutex);
     return BZNA_OK;
 }

@@ -5,6 +5,7 @@ passed=0; failed=0; skipped=0
 mkdir -p "$BUILD/tests"
 log="$BUILD/tests/log.txt"; : > "$log"
 
+export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
 # A python3 with numpy, if there is one.
 if [ -z "$PYTHON" ]; then
     for PYTHON in python3 /usr/bin/python3; do "$PYTHON" -c 'import numpy' 2>/dev/null && break; PYTHON=python3; done
