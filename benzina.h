@@ -143,8 +143,10 @@
  *
  * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed by (seed, e), counted by
  * (sample index, operation): see bzna_random. So a batch depends on (seed, epoch, position) alone. Rank r of w takes the positions
- * p0 + r, p0 + r + w, p0 + r + 2w, ... as DistributedSampler does. A bzna_loader_state taken between two batches of a run can be
- * restored with any thread count and any world size.
+ * p0 + r, p0 + r + w, p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank. A bzna_loader_state
+ * taken between two batches of a run can be restored with any thread count and any world size. Between machines, what may differ is
+ * the last bit of the C library's exp, log, sin and cos, which warps are made of, and fused multiply-adds, which -ffp-contract=off
+ * forbids.
  *
  *
  * 10. VERSIONS AND THE ABI
