@@ -450,8 +450,8 @@ typedef struct intruder {
     bzna_decoder *decoder;
     bzna_writer  *writer;
     bzna_loader  *loader;
-    uint32_t      armed;
-    int           calls[7], wrong[7];
+    atomic_uint   armed;              /* the loader's threads look at it */
+    atomic_int    calls[7], wrong[7];
 } intruder;
 
 enum { AT_ALLOC, AT_RELEASE, AT_READ, AT_SIZE, AT_CLOSE, AT_WRITE, AT_LOG };
