@@ -250,7 +250,10 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     struct stat info;
     memset(file, 0, sizeof *file);
-    file->fd = write ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);      /* a pipe must not block here; files do not care */
+    if (write)
+        file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    else
+        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       /* a pipe must not block here; files do not care */
     if (file->fd < 0)
         return errno;
     if (fstat(file->fd, &info)) {
@@ -1865,7 +1868,8 @@ static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bz
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
     }
     if (!track->config.data || track->config.size < (image->codec == BZNA_CODEC_H265 ? 23u : image->codec == BZNA_CODEC_H264 ? 7u : 4u))
-        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": no decoder configuration (hvcC, avcC, av1C), or too short", track->name);
+        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": no decoder configuration (hvcC, avcC, av1C), or too short",
+                        track->name);
     if (image->codec != BZNA_CODEC_AV1)
         image->length_size = (track->config.data[image->codec == BZNA_CODEC_H265 ? 21 : 4] & 3u) + 1;
     if (image->length_size == 3)
@@ -2039,8 +2043,8 @@ static bzna_status bzi_dataset_index_track(bzna_dataset *dataset, int32_t track,
     if ((status = bzi_table_check(&dataset->movie, (uint32_t)track, err)) != BZNA_OK || table->sample_count == 0 || bzi_table_is_plain(table))
         return status;
     if (!table->sizes && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > dataset->source.size))
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0, "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
-                        (int)track, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
+                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file", (int)track, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
     table->offsets = bzi_alloc(&dataset->context->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
@@ -2081,6 +2085,7 @@ static int32_t bzi_movie_find_split(const bzi_movie *movie, const char *name, co
 static bzna_status bzi_dataset_index(bzna_dataset *dataset, const char *split, bzna_error *err)
 {
     const bzi_movie *movie = &dataset->movie;
+    const bzi_track *input;
     bzna_status status;
     dataset->input = bzi_movie_find_split(movie, "bzna_input", split);
     dataset->target = bzi_movie_find_split(movie, "bzna_target", split);
@@ -2091,16 +2096,17 @@ static bzna_status bzi_dataset_index(bzna_dataset *dataset, const char *split, b
         dataset->input = bzi_movie_find(movie, NULL);
     if (dataset->input < 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
-    if (movie->tracks[dataset->input].table.sample_count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)dataset->input, movie->tracks[dataset->input].name);
-    dataset->is_video = movie->tracks[dataset->input].handler == BZI_FOURCC('v', 'i', 'd', 'e');
-    if (dataset->is_video && movie->tracks[dataset->input].has_sync && movie->tracks[dataset->input].sync_count < movie->tracks[dataset->input].table.sample_count)
+    input = &movie->tracks[dataset->input];
+    if (input->table.sample_count == 0)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)dataset->input, input->name);
+    dataset->is_video = input->handler == BZI_FOURCC('v', 'i', 'd', 'e');
+    if (dataset->is_video && input->has_sync && input->sync_count < input->table.sample_count)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone", (int)dataset->input);
     if ((status = bzi_dataset_index_track(dataset, dataset->input, err)) != BZNA_OK ||
         (status = bzi_dataset_index_track(dataset, dataset->target, err)) != BZNA_OK ||
         (status = bzi_dataset_index_track(dataset, dataset->filename, err)) != BZNA_OK)
         return status;
-    dataset->count = movie->tracks[dataset->input].table.sample_count;
+    dataset->count = input->table.sample_count;
     return bzi_dataset_load_targets(dataset, err);
 }
 
@@ -2607,7 +2613,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     width = coded->sps.width - coded->sps.window[0] - coded->sps.window[1];
     height = coded->sps.height - coded->sps.window[2] - coded->sps.window[3];
     if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field, image->frame_width, image->frame_height, width, height);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field, image->frame_width,
+                        image->frame_height, width, height);
     image->frame_width = width;
     image->frame_height = height;
     if (width > 65535 || height > 65535 || !image->width || !image->height || image->width > width || image->height > height ||
@@ -2907,15 +2914,34 @@ struct bzna_writer {
     bzi_out       scratch;
 };
 
+#define BZI_WRITER_OUTS 10
+
+static void bzi_writer_outs(bzna_writer *writer, bzi_out *outs[BZI_WRITER_OUTS])
+{
+    bzi_out *all[BZI_WRITER_OUTS] = { &writer->sizes, &writer->thumb_skips, &writer->thumb_sizes, &writer->targets, &writer->name_sizes,
+                                      &writer->name_bytes, &writer->splits, &writer->thumb_entry, &writer->thumb_unit, &writer->scratch };
+    memcpy(outs, all, sizeof all);
+}
+
 static void bzi_writer_free(bzna_writer *writer)
 {
     bzna_context *context = writer->context;
-    bzi_out *outs[] = { &writer->sizes, &writer->thumb_skips, &writer->thumb_sizes, &writer->targets, &writer->name_sizes,
-                        &writer->name_bytes, &writer->splits, &writer->thumb_entry, &writer->thumb_unit, &writer->scratch };
-    for (size_t i = 0; i < sizeof outs / sizeof outs[0]; i++)
+    bzi_out *outs[BZI_WRITER_OUTS];
+    bzi_writer_outs(writer, outs);
+    for (int i = 0; i < BZI_WRITER_OUTS; i++)
         bzi_buffer_free(&context->memory, &outs[i]->buffer);
     bzi_release(&context->memory, writer, 1, sizeof *writer);
     bzi_context_drop(context);
+}
+
+static int bzi_writer_failed(bzna_writer *writer)
+{
+    bzi_out *outs[BZI_WRITER_OUTS];
+    uint32_t failed = 0;
+    bzi_writer_outs(writer, outs);
+    for (int i = 0; i < BZI_WRITER_OUTS; i++)
+        failed |= outs[i]->failed;
+    return failed != 0;
 }
 
 static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size, bzna_error *err)
@@ -2943,14 +2969,16 @@ static bzna_status bzi_writer_make(bzna_context *context, const char *path, cons
     static const uint8_t head[BZI_WRITER_FIRST] = { 0, 0, 0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm', 0, 0, 0, 0, 'b', 'z', 'n', 'a',
                                                     'i', 's', 'o', 'm', 0, 0, 0, 1, 'm', 'd', 'a', 't' };
     bzna_writer *writer = bzi_alloc_zero(&context->memory, 1, sizeof *writer);
+    bzi_out *outs[BZI_WRITER_OUTS];
     bzna_status status = BZNA_OK;
     int error;
     if (!writer)
         return bzi_fail_memory(err, "a writer");
     writer->context = context;
     bzi_context_retain(context);
-    writer->sizes.memory = writer->thumb_skips.memory = writer->thumb_sizes.memory = writer->targets.memory = writer->name_sizes.memory =
-        writer->name_bytes.memory = writer->splits.memory = writer->thumb_entry.memory = writer->thumb_unit.memory = writer->scratch.memory = &context->memory;
+    bzi_writer_outs(writer, outs);
+    for (int i = 0; i < BZI_WRITER_OUTS; i++)
+        outs[i]->memory = &context->memory;
     if (sink) {
         writer->sink = *sink;
     } else if (path && (error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
@@ -3088,8 +3116,7 @@ static bzna_status bzi_writer_index(bzna_writer *writer, const bzna_sample_desc 
     bzi_writer_note_thumb(writer, thumb);
     writer->count++;
     writer->position += size;
-    if (writer->sizes.failed || writer->thumb_skips.failed || writer->thumb_sizes.failed || writer->name_sizes.failed ||
-        writer->name_bytes.failed || writer->targets.failed || writer->splits.failed || writer->scratch.failed || writer->thumb_entry.failed || writer->thumb_unit.failed) {
+    if (bzi_writer_failed(writer)) {
         writer->poison = BZNA_E_MEMORY;
         return bzi_fail_memory(err, "the archive's index");
     }
@@ -3211,7 +3238,8 @@ static void bzi_writer_movie(bzna_writer *writer, uint64_t targets_at, uint64_t 
 
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    uint64_t targets_at = writer->position, names_at = targets_at + writer->targets.size, end = names_at + (writer->names ? writer->name_bytes.size : 0);
+    uint64_t targets_at = writer->position, names_at = targets_at + writer->targets.size;
+    uint64_t end = names_at + (writer->names ? writer->name_bytes.size : 0);
     uint8_t length[8];
     bzna_status status;
     if (writer->count == 0)
