@@ -2225,7 +2225,7 @@ TEST(many_readers_make_up_for_a_slow_source)
     fclose(f);
     require(bzna_dataset_open(context, path, NULL, &local, NULL), "dataset");
     m.delay_us = 20000;
-    for (int attempt = 0; attempt < (SANITIZED ? 1 : 4) && (ratio < 0.9 || waited > 0.1); attempt++) {
+    for (int attempt = 0; attempt < (SANITIZED ? 1 : 6) && (ratio < 0.9 || waited > 0.1); attempt++) {
         double l = 0, s = 0, w[2];
         for (int k = 0; k < 2; k++) {                       /* in turn, on a machine that others use */
             l += rate_of(local, 1, &unused) / 2;
