@@ -2306,7 +2306,7 @@ TEST(what_limits_is_the_source_the_decoder_or_the_consumer)
         m.delay_us = way == 0 ? 8000 : 0;
         loader = open_loader(dataset, &c);
         for (int i = 0; i < 8 && (batch = next_batch(loader)) != NULL; i++) {
-            sleep_us(way == 2 ? 60000 : 0);
+            sleep_us(way == 2 ? (SANITIZED ? 600000 : 150000) : 0);
             bzna_batch_release(batch);
         }
         CHECK_EQ(stats_of(loader).limiting_stage, expected[way]);
