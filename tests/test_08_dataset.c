@@ -3,10 +3,6 @@
 #include "test.h"
 #include "known.h"
 
-#ifndef BENZINA_NO_AVCODEC
-#include <libavutil/md5.h>
-#include <libavutil/mem.h>
-#endif
 
 /* ---- Boxes by path, for patches ---- */
 
@@ -202,23 +198,6 @@ TEST(opening_reads_no_sample)
 }
 
 #ifndef BENZINA_NO_AVCODEC
-/* MD5 of the frame's planes without padding between rows. */
-static void picture_md5(const bzna_picture *p, char text[33])
-{
-    struct AVMD5 *md5 = av_md5_alloc();
-    uint8_t sum[16];
-    av_md5_init(md5);
-    for (int i = 0; i < 3; i++) {
-        uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0;
-        for (uint32_t y = 0; y < (p->frame_height + sy) >> sy; y++)
-            av_md5_update(md5, (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i], (p->frame_width + sx) >> sx);
-    }
-    av_md5_final(md5, sum);
-    av_free(md5);
-    for (int i = 0; i < 16; i++)
-        snprintf(text + 2 * i, 3, "%02x", sum[i]);
-}
-
 static void check_frames(const facts *f, bzna_context *context, bzna_dataset *dataset)
 {
     bzna_decoder *decoder = NULL;

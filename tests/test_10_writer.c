@@ -3,10 +3,6 @@
 #include "test.h"
 #include "known.h"
 
-#ifndef BENZINA_NO_AVCODEC
-#include <libavutil/md5.h>
-#include <libavutil/mem.h>
-#endif
 
 /* Offset of the box at a path like "moov/trak.2/mdia" in d[begin, end), 0 if there is none (what is looked for never comes first). */
 static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path)
@@ -181,24 +177,6 @@ static bzna_status open_bytes(bzna_context *context, memory_source *m, const uin
     bzna_source source = source_of(m, data, size);
     return bzna_dataset_open_source(context, &source, NULL, dataset, err);
 }
-
-#ifndef BENZINA_NO_AVCODEC
-static void picture_md5(const bzna_picture *p, char text[33])
-{
-    struct AVMD5 *md5 = av_md5_alloc();
-    uint8_t sum[16];
-    av_md5_init(md5);
-    for (int i = 0; i < 3; i++) {
-        uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0;
-        for (uint32_t y = 0; y < (p->frame_height + sy) >> sy; y++)
-            av_md5_update(md5, (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i], (p->frame_width + sx) >> sx);
-    }
-    av_md5_final(md5, sum);
-    av_free(md5);
-    for (int i = 0; i < 16; i++)
-        snprintf(text + 2 * i, 3, "%02x", sum[i]);
-}
-#endif
 
 static void check_written(bzna_context *context, const bzna_dataset *dataset, const facts *f)
 {
