@@ -10,14 +10,17 @@ SANITIZE ?=
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
 VERSION  := $(shell awk '/define BZNA_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } END { print v }' benzina.h)
 SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
+comma    := ,
 SUDO      = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-DEPS      = gcc make pkg-config libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg
+DEPS      = gcc make pkg-config libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and says so.
-DEPS_TEST = clang g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev python3-numpy
+DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev python3-numpy
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
+
+HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -S -o /dev/null - 2>/dev/null && echo yes)
 
 # -std=c11 and -ffp-contract=off: no fused multiply-add, so that every machine computes the same bits.
 BASE_CFLAGS = -std=c11 $(OPT) -g -ffp-contract=off -fvisibility=hidden -I. $(WARN) $(SANITIZE)
@@ -27,9 +30,16 @@ AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
 else
 AV_CFLAGS := -DBENZINA_NO_AVCODEC
 endif
+# The kernel goes into the library as PTX, made by clang without a CUDA toolkit.
+ifeq ($(HAVE_CUDA),yes)
+CUDA_CFLAGS = $(shell pkg-config --cflags ffnvcodec) -I$(BUILD)
+PTX         = $(BUILD)/benzina_kernels.ptx.h
+else
+CUDA_CFLAGS = -DBENZINA_NO_CUDA
+endif
 TOOL_CFLAGS := $(shell pkg-config --cflags libavformat libavcodec libswscale libavutil 2>/dev/null)
 TOOL_LIBS   := $(shell pkg-config --libs libavformat libavcodec libswscale libavutil 2>/dev/null)
-LIBS         = $(AV_LIBS) -lm -lpthread
+LIBS         = $(AV_LIBS) -lm -lpthread -ldl
 
 LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so
 PROGRAMS = $(BUILD)/decode_batch $(BUILD)/draw_pictures
@@ -42,13 +52,20 @@ endif
 all: what $(LIB) $(PROGRAMS)
 
 what:
-	@echo "benzina $(VERSION): software decoder: $(if $(HAVE_AVCODEC),libavcodec,none (libavcodec-dev is missing)); tool: $(if $(findstring bzna,$(PROGRAMS)),build/bzna,none (libavformat-dev or libswscale-dev is missing)); NVDEC: not in this version"
+	@echo "benzina $(VERSION): software decoder: $(if $(HAVE_AVCODEC),libavcodec,none (libavcodec-dev is missing)); tool: $(if $(findstring bzna,$(PROGRAMS)),build/bzna,none (libavformat-dev or libswscale-dev is missing)); GPU path: $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,none (clang or libffmpeg-nvenc-dev is missing))"
 
 $(BUILD):
 	@mkdir -p $@
 
-$(BUILD)/benzina.o: benzina.c benzina.h benzina_kernels.cu | $(BUILD)
-	$(CC) $(BASE_CFLAGS) -fPIC $(AV_CFLAGS) -c -o $@ benzina.c
+# sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9.
+$(BUILD)/benzina_kernels.ptx: benzina_kernels.cu | $(BUILD)
+	clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -S -o $@ benzina_kernels.cu
+
+$(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx
+	awk '/^[ \t]*(\/\/.*)?$$/ { next } { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "\"%s\\n\",\n", $$0 }' $< > $@
+
+$(BUILD)/benzina.o: benzina.c benzina.h benzina_kernels.cu $(PTX) | $(BUILD)
+	$(CC) $(BASE_CFLAGS) -fPIC $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $@ benzina.c
 
 $(BUILD)/libbenzina.a: $(BUILD)/benzina.o
 	rm -f $@ && ar rcs $@ $<
@@ -93,14 +110,19 @@ asan:
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" test
 
+# NVIDIA's driver as tests need it: decodes with libavcodec, runs the kernel's C side, and watches its callers.
+FAKES = $(BUILD)/tests/fake/libnvcuvid.so.1
+$(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fake/fake_nvcuvid.c benzina_kernels.cu
+	sh tests/fake/build.sh $(BUILD)/tests/fake $(CC) $(SANITIZE)
+
 # One test binary; tests include benzina.c, so that they reach what is static.
-$(BUILD)/tests/%: tests/%.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu
+$(BUILD)/tests/%: tests/%.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX) $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) -o $@ $< $(LIBS)
+	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(if $(filter %_nvdec %_device %_15_table %_16_sessions,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
 
 # Every single-byte corruption of the fixed series, under ASan and UBSan; then a coverage-guided minute where clang has libFuzzer.
-FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. $(AV_CFLAGS)
-fuzz: | $(BUILD)
+FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. $(AV_CFLAGS) $(CUDA_CFLAGS)
+fuzz: $(PTX) | $(BUILD)
 	@mkdir -p $(BUILD)/fuzz/corpus
 	$(CC) $(FUZZ_FLAGS) -o $(BUILD)/fuzz/archive tests/fuzz_archive.c $(LIBS)
 	for f in tests/data/mini_h265.bzna tests/data/mini_h264.bzna; do \
@@ -115,7 +137,7 @@ fuzz: | $(BUILD)
 PHOTOS ?= $(BUILD)/bench/pictures
 bench: all
 	@mkdir -p $(BUILD)/bench
-	@$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) -o $(BUILD)/bench/open tests/bench_open.c $(LIBS)
+	@$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -o $(BUILD)/bench/open tests/bench_open.c $(LIBS)
 	$(BUILD)/bench/open $(BUILD)/bench/large.bzna
 	@rm -f $(BUILD)/bench/large.bzna
 	@[ -d $(PHOTOS) ] || $(BUILD)/draw_pictures $(PHOTOS) 96
@@ -129,9 +151,10 @@ gpu-check gpu-bench:
 
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a tarball of the sources
 # that builds and tests itself.
-dist: | $(BUILD)
+dist: $(PTX) | $(BUILD)
+	@[ -n "$(PTX)" ] || { echo "dist needs clang and libffmpeg-nvenc-dev: the pair has the GPU's kernel inside"; exit 1; }
 	@mkdir -p build/dist && cp benzina.h examples/vendoring/CMakeLists.txt build/dist/
-	@awk '/^#include "benzina_kernels.cu"/ { while ((getline line < "benzina_kernels.cu") > 0) print line; next } { print }' benzina.c > build/dist/benzina.c
+	@awk '/^#include "benzina_kernels.cu"/ { while ((getline line < "benzina_kernels.cu") > 0) print line; next } /^#include "benzina_kernels.ptx.h"/ { while ((getline line < "$(PTX)") > 0) print line; next } { print }' benzina.c > build/dist/benzina.c
 	@awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$$/{ on = 0 } on { sub(/^ \* */, ""); print }' benzina.h > build/dist/SWITCHES
 	@rm -rf build/benzina-$(VERSION) && mkdir -p build/benzina-$(VERSION) && \
 	    cp -R benzina.h benzina.c benzina_kernels.cu Makefile README.md LICENSE CHANGELOG.md tests examples .ci build/benzina-$(VERSION)/ && \

@@ -16,8 +16,8 @@
  *     12  transforms        parameters -> homography, colour -> matrix
  *     13  kernels           benzina_kernels.cu as plain C
  *     14  software decode   libavcodec; nothing else touches it
- *     15  function table    (CUDA: none yet)
- *     16  NVDEC sessions    (none yet)
+ *     15  function table    NVIDIA's driver, opened at run time; memory, streams and events on the device
+ *     16  NVDEC sessions    a parser, decoders and surfaces under way; nothing else touches NVDEC
  *     17  pipeline          threads, queues, batches; the locks live here
  *     18  public API        validate, delegate
  */
@@ -42,6 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -50,6 +51,12 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef BENZINA_NO_CUDA
+#  include <ffnvcodec/dynlink_cuda.h>
+#  include <ffnvcodec/dynlink_cuviddec.h>
+#  include <ffnvcodec/dynlink_nvcuvid.h>
+#endif
 
 #ifndef BENZINA_NO_AVCODEC
 #  include <libavcodec/avcodec.h>
@@ -63,8 +70,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #if defined(__GNUC__) || defined(__clang__)
 #  define BZI_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#  define BZI_SPARE __attribute__((unused))                /* not every build uses it */
 #else
 #  define BZI_PRINTF(text, first)
+#  define BZI_SPARE
 #endif
 
 
@@ -83,6 +92,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READERS        256u
 #define BZI_LIMIT_IN_FLIGHT      64u
 #define BZI_LIMIT_READ_AHEAD     65536u
+#define BZI_LIMIT_SESSIONS       256u            /* decode sessions of a context: no device has a tenth of so many engines */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 #define BZI_LIMIT_REPLACEMENTS   64u             /* samples tried for one slot: that many bad ones in a row are a bad data set */
 #define BZI_LIMIT_RETRIES        1000u
@@ -337,6 +347,10 @@ static uint32_t bzi_os_processors(void)
     return n > 0 ? (uint32_t)bzi_min((uint64_t)n, BZI_LIMIT_THREADS) : 1;
 }
 
+/* A shared library that the program need not have; NULL: there is none. */
+BZI_SPARE static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
+BZI_SPARE static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
+
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
 static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
@@ -579,10 +593,19 @@ typedef struct bzi_log_entry {
     char        message[248];
 } bzi_log_entry;
 
-/* The context owns nothing but itself; datasets, loaders, decoders and writers each hold a reference. */
+/* The context owns itself and its device; datasets, loaders, decoders and writers each hold a reference. */
 struct bzna_context {
     bzi_memory   memory;
     atomic_int   references;
+    int32_t      device_wanted;       /* context_config.device and so on, as they were given */
+    uint32_t     sessions_wanted;
+    void        *cuda_context;
+    bzna_device_allocator device_allocator;
+    uint64_t     decode_memory_bytes;
+    bzi_mutex    device_mutex;        /* leaf lock over the three below; never held across a call of the driver's or the user's */
+    struct bzi_device *device;        /* room 15's, made by the first that needs it */
+    bzna_error   device_error;        /* status < 0: why there is none */
+    void       (*end_device)(struct bzi_device *device);
     bzna_log_fn  log;
     void        *log_user;
     int32_t      log_level;
@@ -600,6 +623,9 @@ static void bzi_context_drop(bzna_context *context)
 {
     if (atomic_fetch_sub(&context->references, 1) == 1) {
         bzi_memory memory = context->memory;
+        if (context->device)
+            context->end_device(context->device);
+        bzi_os_mutex_free(&context->device_mutex);
         bzi_os_mutex_free(&context->log_mutex);
         bzi_release(&memory, context, 1, sizeof *context);
     }
@@ -1795,6 +1821,26 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
         return bzi_image_fail_nals(&n, err);
     *needed = size;
     return BZNA_OK;
+}
+
+/* Codec and parameter sets of a picture, each set behind its size. Counts always, writes while there is room. */
+BZI_SPARE static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
+{
+    bzi_image_nals n = bzi_image_nals_make(image);
+    uint64_t size = sizeof image->codec;
+    bzi_span nal;
+    if (size <= capacity)
+        memcpy(key, &image->codec, sizeof image->codec);
+    while (bzi_image_nals_next(&n, &nal) > 0) {
+        if (!bzi_nal_is_parameter_set(image->codec, nal))
+            continue;
+        if (size + sizeof nal.size + nal.size <= capacity) {
+            memcpy(key + size, &nal.size, sizeof nal.size);
+            memcpy(key + size + sizeof nal.size, nal.data, (size_t)nal.size);
+        }
+        size += sizeof nal.size + nal.size;
+    }
+    return size;
 }
 
 /* The sequence parameter set in force: the last one before the first slice. */
@@ -3793,7 +3839,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     for (int i = 0; i < 3; i++) {
         slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
         slot->pitch[i] = (int32_t)picture->pitch[i];
-        slot->step[i] = 1;
+        slot->step[i] = picture->depth > 8 ? 2 : 1;
     }
     slot->x0 = (int32_t)picture->crop_x;
     slot->y0 = (int32_t)picture->crop_y;
@@ -3811,11 +3857,14 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     return BZNA_OK;
 }
 
-static bzi_kernel_output bzi_output_nchw(uint32_t width, uint32_t height)
+static bzi_kernel_output bzi_output_nchw(uint32_t width, uint32_t height, uint32_t dtype)
 {
-    bzi_kernel_output out = { (int32_t)width, (int32_t)height, (int64_t)width * height, width, 1 };
+    bzi_kernel_output out = { .width = (int32_t)width, .height = (int32_t)height, .stride_c = (int64_t)width * height, .stride_y = width, .stride_x = 1,
+                              .half = dtype == BZNA_DTYPE_FLOAT16 };
     return out;
 }
+
+static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4; }
 
 
 /* ==== 14. Software decode ================================================================================================
@@ -3829,7 +3878,7 @@ static bzi_kernel_output bzi_output_nchw(uint32_t width, uint32_t height)
 #ifndef BENZINA_NO_AVCODEC
 typedef struct bzi_software_codec {
     AVCodecContext *context;          /* NULL: free */
-    bzi_buffer      key;              /* codec and parameter sets, as bzi_software_key writes them */
+    bzi_buffer      key;              /* codec and parameter sets, as bzi_image_key writes them */
     uint64_t        key_size;
     uint64_t        used;             /* when, by bzi_software.clock */
 } bzi_software_codec;
@@ -3849,40 +3898,40 @@ typedef struct bzi_software {
 } bzi_software;
 
 /* What container and stream say together; planes come later. */
-static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_sps *sps, bzna_picture *picture, bzna_error *err)
 {
     static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };
-    bzi_sps sps;
     uint32_t location;
     bzna_status status;
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (image->codec != BZNA_CODEC_H264 && image->codec != BZNA_CODEC_H265)
         return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: only H.264 and H.265 can be decoded", image->codec);
-    if ((status = bzi_image_sps(image, &sps, err)) != BZNA_OK)
+    if ((status = bzi_image_sps(image, sps, err)) != BZNA_OK)
         return status;
-    if (sps.width > max_edge_px || sps.height > max_edge_px)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps.width, sps.height, max_edge_px);
-    if (sps.depth_luma != 8 || (sps.depth_chroma != 8 && sps.chroma_format))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%u bits a sample: only 8 can be decoded so far", sps.depth_luma);
-    picture->frame_width = sps.width - sps.window[0] - sps.window[1];
-    picture->frame_height = sps.height - sps.window[2] - sps.window[3];
+    if (sps->width > max_edge_px || sps->height > max_edge_px)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height, max_edge_px);
+    if (sps->depth_luma < 8 || sps->depth_luma > 16 || (sps->depth_chroma != sps->depth_luma && sps->chroma_format))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped", sps->depth_luma,
+                        sps->depth_chroma);
+    picture->frame_width = sps->width - sps->window[0] - sps->window[1];
+    picture->frame_height = sps->height - sps->window[2] - sps->window[3];
     if (picture->frame_width != image->frame_width || picture->frame_height != image->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u", picture->frame_width, picture->frame_height,
                         image->frame_width, image->frame_height);
     if (!image->width || !image->height || image->width > image->frame_width || image->height > image->frame_height ||
         image->crop_x > image->frame_width - image->width || image->crop_y > image->frame_height - image->height)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image: %ux%u at %u,%u does not lie in its frame", image->width, image->height, image->crop_x, image->crop_y);
-    picture->depth = 8;
+    picture->depth = sps->depth_luma;
     picture->width = image->width;
     picture->height = image->height;
     picture->crop_x = image->crop_x;
     picture->crop_y = image->crop_y;
-    picture->chroma_shift_x = sps.chroma_format == 1 || sps.chroma_format == 2;
-    picture->chroma_shift_y = sps.chroma_format == 1;
-    picture->colour = image->colour.present ? image->colour : sps.colour.present ? sps.colour : jpeg;
+    picture->chroma_shift_x = sps->chroma_format == 1 || sps->chroma_format == 2;
+    picture->chroma_shift_y = sps->chroma_format == 1;
+    picture->colour = image->colour.present ? image->colour : sps->colour.present ? sps->colour : jpeg;
     /* Unsaid, chroma is centred as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom) count as centred vertically. */
-    location = sps.has_chroma_location ? sps.chroma_location : picture->colour.full_range ? 1 : 0;
+    location = sps->has_chroma_location ? sps->chroma_location : picture->colour.full_range ? 1 : 0;
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
     return BZNA_OK;
@@ -3941,35 +3990,15 @@ static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_
     return BZNA_OK;
 }
 
-/* Codec and parameter sets of a picture, each set behind its size. Counts always, writes while there is room. */
-static uint64_t bzi_software_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
-{
-    bzi_image_nals n = bzi_image_nals_make(image);
-    uint64_t size = sizeof image->codec;
-    bzi_span nal;
-    if (size <= capacity)
-        memcpy(key, &image->codec, sizeof image->codec);
-    while (bzi_image_nals_next(&n, &nal) > 0) {
-        if (!bzi_nal_is_parameter_set(image->codec, nal))
-            continue;
-        if (size + sizeof nal.size + nal.size <= capacity) {
-            memcpy(key + size, &nal.size, sizeof nal.size);
-            memcpy(key + size + sizeof nal.size, nal.data, (size_t)nal.size);
-        }
-        size += sizeof nal.size + nal.size;
-    }
-    return size;
-}
-
 /* The context for a picture's parameter sets: the one that has seen them, or a new one in place of the least recently used. */
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, AVCodecContext **out, bzna_error *err)
 {
-    uint64_t size = bzi_software_key(image, NULL, 0);
+    uint64_t size = bzi_image_key(image, NULL, 0);
     bzi_software_codec *oldest = &software->codecs[0];
     bzna_status status;
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
-    bzi_software_key(image, software->key.data, size);
+    bzi_image_key(image, software->key.data, size);
     software->clock++;
     for (int i = 0; i < BZI_SOFTWARE_CODECS; i++) {
         bzi_software_codec *c = &software->codecs[i];
@@ -4036,7 +4065,7 @@ static bzna_status bzi_software_planes(const AVFrame *frame, bzna_picture *pictu
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     int grey = format && format->nb_components == 1;
-    if (!format || format->comp[0].depth != 8 || (format->flags & AV_PIX_FMT_FLAG_RGB) || (!grey && !(format->flags & AV_PIX_FMT_FLAG_PLANAR)) ||
+    if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & AV_PIX_FMT_FLAG_BE) || (format->flags & AV_PIX_FMT_FLAG_RGB) || (!grey && !(format->flags & AV_PIX_FMT_FLAG_PLANAR)) ||
         (!grey && (format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
         return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
@@ -4053,7 +4082,8 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     int result;
     uint64_t size;
     AVCodecContext *codec = NULL;
-    bzna_status status = bzi_picture_describe(image, software->max_edge_px, picture, err);
+    bzi_sps sps;
+    bzna_status status = bzi_picture_describe(image, software->max_edge_px, &sps, picture, err);
     if (status != BZNA_OK || (status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
         (status = bzi_image_annexb(image, NULL, 0, &size, err)) != BZNA_OK)
         return status;
@@ -4090,7 +4120,8 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture, bzna_error *err)
 {
-    bzna_status status = bzi_picture_describe(image, software->max_edge_px, picture, err);
+    bzi_sps sps;
+    bzna_status status = bzi_picture_describe(image, software->max_edge_px, &sps, picture, err);
     return status == BZNA_OK ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec") : status;
 }
 
@@ -4103,26 +4134,1168 @@ struct bzna_decoder {
 
 
 /* ==== 15. Function table =================================================================================================
- * Nothing yet: CUDA and NVDEC, opened at run time. */
+ * Calls: rooms 1-5, and room 13's structs. NVIDIA's driver, opened at run time: only the symbols that are used, each named when it is missing.
+ * Drivers do not survive being unloaded, so their libraries stay open. The rooms below see streams and events as void *, device addresses as
+ * uint64_t, and never a CUresult: what fails comes back as a status, with the driver's code in native_code.
+ *
+ * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are made between enter and
+ * leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow queries of the driver are made with it held. */
+
+typedef struct bzi_device bzi_device;
+
+enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NOT_SUPPORTED = 801 };
+
+#ifndef BENZINA_NO_CUDA
+
+typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
+typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
+typedef CUresult CUDAAPI bzi_cu_host_alloc(void **host, size_t bytes, unsigned int flags);
+typedef CUresult CUDAAPI bzi_cu_host_free(void *host);
+typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsigned int flags);
+
+#define BZI_CUDA_SYMBOLS(X)                                     \
+    X(init,             "cuInit",                     tcuInit)                      \
+    X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version)        \
+    X(device_count,     "cuDeviceGetCount",           tcuDeviceGetCount)            \
+    X(device_get,       "cuDeviceGet",                tcuDeviceGet)                 \
+    X(device_name,      "cuDeviceGetName",            tcuDeviceGetName)             \
+    X(device_attribute, "cuDeviceGetAttribute",       tcuDeviceGetAttribute)        \
+    X(device_memory,    "cuDeviceTotalMem_v2",        bzi_cu_total_memory)          \
+    X(primary_retain,   "cuDevicePrimaryCtxRetain",   tcuDevicePrimaryCtxRetain)    \
+    X(primary_release,  "cuDevicePrimaryCtxRelease",  tcuDevicePrimaryCtxRelease)   \
+    X(push,             "cuCtxPushCurrent_v2",        tcuCtxPushCurrent_v2)         \
+    X(pop,              "cuCtxPopCurrent_v2",         tcuCtxPopCurrent_v2)          \
+    X(context_device,   "cuCtxGetDevice",             tcuCtxGetDevice)              \
+    X(alloc,            "cuMemAlloc_v2",              tcuMemAlloc_v2)               \
+    X(release,          "cuMemFree_v2",               tcuMemFree_v2)                \
+    X(host_alloc,       "cuMemHostAlloc",             bzi_cu_host_alloc)            \
+    X(host_free,        "cuMemFreeHost",              bzi_cu_host_free)             \
+    X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2)        \
+    X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2)        \
+    X(stream_create,    "cuStreamCreate",             tcuStreamCreate)              \
+    X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2)          \
+    X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize)         \
+    X(stream_wait,      "cuStreamWaitEvent",          bzi_cu_stream_wait)           \
+    X(event_create,     "cuEventCreate",              tcuEventCreate)               \
+    X(event_destroy,    "cuEventDestroy_v2",          tcuEventDestroy_v2)           \
+    X(event_record,     "cuEventRecord",              tcuEventRecord)               \
+    X(event_sync,       "cuEventSynchronize",         tcuEventSynchronize)          \
+    X(module_load,      "cuModuleLoadData",           tcuModuleLoadData)            \
+    X(module_unload,    "cuModuleUnload",             tcuModuleUnload)              \
+    X(module_function,  "cuModuleGetFunction",        tcuModuleGetFunction)         \
+    X(launch,           "cuLaunchKernel",             tcuLaunchKernel)              \
+    X(error_name,       "cuGetErrorName",             tcuGetErrorName)
+
+#define BZI_NVCUVID_SYMBOLS(X)                                  \
+    X(decoder_caps,        "cuvidGetDecoderCaps",     tcuvidGetDecoderCaps)         \
+    X(decoder_create,      "cuvidCreateDecoder",      tcuvidCreateDecoder)          \
+    X(decoder_destroy,     "cuvidDestroyDecoder",     tcuvidDestroyDecoder)         \
+    X(decoder_reconfigure, "cuvidReconfigureDecoder", tcuvidReconfigureDecoder)     \
+    X(decode,              "cuvidDecodePicture",      tcuvidDecodePicture)          \
+    X(decode_status,       "cuvidGetDecodeStatus",    tcuvidGetDecodeStatus)        \
+    X(map,                 "cuvidMapVideoFrame64",    tcuvidMapVideoFrame64)        \
+    X(unmap,               "cuvidUnmapVideoFrame64",  tcuvidUnmapVideoFrame64)      \
+    X(parser_create,       "cuvidCreateVideoParser",  tcuvidCreateVideoParser)      \
+    X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData)         \
+    X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
+
+typedef struct bzi_cuda {
+#define BZI_CUDA_FIELD(field, name, type) type *field;
+    BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
+    BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
+#undef BZI_CUDA_FIELD
+} bzi_cuda;
+
+#define BZI_CAPS_CODECS 3             /* H.264, H.265, AV1 */
+#define BZI_CAPS_DEPTHS 3             /* 8, 10, 12 */
+
+typedef struct bzi_caps {
+    uint32_t        known;
+    CUVIDDECODECAPS caps;
+} bzi_caps;
+
+struct bzi_device {
+    bzna_context    *context;         /* not held: the context holds the device */
+    bzi_cuda         cu;
+    CUdevice         handle;
+    CUcontext        cuda;
+    CUmodule         module;
+    CUfunction       warp;
+    uint32_t         has_mutex, owns_primary;
+    int64_t          process;         /* after fork, no call may be made */
+    bzna_device_info info;
+    bzna_error       video;           /* status < 0: why NVDEC cannot be used */
+    atomic_int       lost;            /* the CUresult that lost the device, or 0 */
+    bzi_mutex        mutex;
+    bzi_caps         caps[BZI_CAPS_CODECS][4][BZI_CAPS_DEPTHS];      /* (D) */
+    uint64_t         decoder_budget;  /* bytes that decoders may take, by estimate */
+    atomic_uint_fast64_t decoder_bytes, decoders_made, decoders_reconfigured, sessions_lost;
+    struct bzi_pool *pool;            /* room 17's, guarded by context->device_mutex */
+};
+
+/* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. */
+static const char *const bzi_kernel_ptx[] = {
+#include "benzina_kernels.ptx.h"
+};
+
+static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer, bzna_error *err)
+{
+    void *symbol = bzi_os_symbol(library, name);
+    if (!symbol)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
+    memcpy(pointer, &symbol, sizeof symbol);                /* ISO C has no cast from an object's to a function's address; POSIX has */
+    return BZNA_OK;
+}
+
+static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
+{
+    void *library = bzi_os_library("libcuda.so.1");
+    bzna_status status = BZNA_OK;
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a container: start it with the GPU, --gpus all)");
+#define BZI_CUDA_LOAD(field, name, type) \
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, err);
+    BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
+#undef BZI_CUDA_LOAD
+    return status;
+}
+
+static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
+{
+    void *library = bzi_os_library("libnvcuvid.so.1");
+    bzna_status status = BZNA_OK;
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "libnvcuvid.so.1 was not found: the driver's video part is not installed (in a container: set "
+                        "NVIDIA_DRIVER_CAPABILITIES=compute,video)");
+#define BZI_NVCUVID_LOAD(field, name, type) \
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libnvcuvid.so.1", name, &cu->field, err);
+    BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
+#undef BZI_NVCUVID_LOAD
+    return status;
+}
+
+/* Errors after which nothing works any more in this process's CUDA context ("sticky" ones, and those of a context that is gone). */
+static int bzi_cuda_is_lost(int result)
+{
+    static const int lost[] = { 4, 46, 214, 220, 226, 700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719 };
+    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
+        if (result == lost[i])
+            return 1;
+    return 0;
+}
+
+static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
+{
+    const char *name = NULL;
+    int code = (int)result;
+    bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY : bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
+    if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
+        name = "unknown error";
+    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
+}
+
+/* What every call of the driver's goes through. */
+static bzna_status bzi_device_check(bzi_device *device, CUresult result, const char *call, bzna_error *err)
+{
+    int none = 0;
+    if (result == CUDA_SUCCESS)
+        return BZNA_OK;
+    if (bzi_cuda_is_lost((int)result))
+        atomic_compare_exchange_strong(&device->lost, &none, (int)result);
+    return bzi_cuda_fail(&device->cu, result, call, err);
+}
+
+static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->lost) != 0; }
+
+static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
+{
+    int code = atomic_load(&device->lost);
+    return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)", (int)device->info.device, code);
+}
+
+static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
+{
+    return bzi_device_check(device, device->cu.push(device->cuda), "cuCtxPushCurrent", err);
+}
+
+static void bzi_device_leave(bzi_device *device)
+{
+    CUcontext popped;
+    device->cu.pop(&popped);
+}
+
+/* --- Making and ending --- */
+
+static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
+{
+    CUresult result;
+    bzna_status status = bzi_cuda_load(cu, err);
+    if (status != BZNA_OK)
+        return status;
+    if ((result = cu->init(0)) != CUDA_SUCCESS || (result = cu->device_count(count)) != CUDA_SUCCESS)
+        return bzi_cuda_fail(cu, result, "cuInit", err);
+    return *count > 0 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "the NVIDIA driver sees no device");
+}
+
+static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
+{
+    bzi_cuda *cu = &device->cu;
+    int major = 0, minor = 0, driver = 0;
+    size_t bytes = 0;
+    CUresult result;
+    if ((result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, device->handle)) != CUDA_SUCCESS ||
+        (result = cu->device_memory(&bytes, device->handle)) != CUDA_SUCCESS || (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
+        (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->handle)) != CUDA_SUCCESS ||
+        (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle)) != CUDA_SUCCESS)
+        return bzi_device_check(device, result, "cuDeviceGetAttribute", err);
+    device->info.memory_bytes = bytes;
+    device->decoder_budget = device->context->decode_memory_bytes ? device->context->decode_memory_bytes : bytes / 8;
+    device->info.driver = (uint32_t)driver;
+    device->info.compute_major = (uint32_t)major;
+    device->info.compute_minor = (uint32_t)minor;
+    return major >= 6 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "%s has compute capability %d.%d: 6.0 is needed", device->info.name, major, minor);
+}
+
+/* The device and its CUDA context: the user's, or the device's primary one. */
+static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
+{
+    const bzna_context *context = device->context;
+    bzi_cuda *cu = &device->cu;
+    int count = 0, ordinal = context->device_wanted > 0 ? context->device_wanted - 1 : 0;
+    CUresult result;
+    bzna_status status = bzi_cuda_start(cu, &count, err);
+    if (status != BZNA_OK)
+        return status;
+    if (context->cuda_context) {
+        device->cuda = context->cuda_context;
+        if ((status = bzi_device_enter(device, err)) != BZNA_OK)
+            return status;
+        result = cu->context_device(&device->handle);
+        bzi_device_leave(device);
+        if (result != CUDA_SUCCESS)
+            return bzi_device_check(device, result, "cuCtxGetDevice", err);
+        if (context->device_wanted > 0 && device->handle != ordinal)      /* a CUdevice is its ordinal */
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for", device->handle, ordinal);
+        device->info.device = device->handle;
+        return BZNA_OK;
+    }
+    device->info.device = ordinal;
+    if (ordinal >= count)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
+    if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
+        return bzi_device_check(device, result, "cuDeviceGet", err);
+    if ((result = cu->primary_retain(&device->cuda, device->handle)) != CUDA_SUCCESS)
+        return bzi_device_check(device, result, "cuDevicePrimaryCtxRetain", err);
+    device->owns_primary = 1;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
+{
+    const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
+    const bzi_memory *memory = &device->context->memory;
+    uint64_t size = 1;
+    char *text, *at;
+    bzna_status status;
+    for (size_t i = 0; i < lines; i++)
+        size += strlen(bzi_kernel_ptx[i]);
+    if (!(text = bzi_alloc(memory, size, 1, 16)))
+        return bzi_fail_memory(err, "the kernel");
+    at = text;
+    for (size_t i = 0; i < lines; i++) {
+        size_t length = strlen(bzi_kernel_ptx[i]);
+        memcpy(at, bzi_kernel_ptx[i], length);
+        at += length;
+    }
+    *at = 0;
+    status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
+    if (status == BZNA_OK)
+        status = bzi_device_check(device, device->cu.module_function(&device->warp, device->module, "bzi_kernel_warp_slots"), "cuModuleGetFunction", err);
+    bzi_release(memory, text, size, 1);
+    return status;
+}
+
+/* What NVDEC can do with pictures of a kind; zeroes for what it cannot. Asked once each: the driver takes its time. In the CUDA context. */
+static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth, CUVIDDECODECAPS *out, bzna_error *err)
+{
+    static const cudaVideoCodec codecs[] = { cudaVideoCodec_H264, cudaVideoCodec_HEVC, cudaVideoCodec_AV1 };
+    bzi_caps *cached;
+    CUVIDDECODECAPS *caps;
+    bzna_status status = BZNA_OK;
+    memset(out, 0, sizeof *out);
+    if (codec < BZNA_CODEC_H264 || codec > BZNA_CODEC_AV1 || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
+        return BZNA_OK;
+    bzi_os_lock(&device->mutex);
+    cached = &device->caps[codec - BZNA_CODEC_H264][chroma][(depth - 8) / 2];
+    caps = &cached->caps;
+    if (!cached->known) {
+        memset(caps, 0, sizeof *caps);
+        caps->eCodecType = codecs[codec - BZNA_CODEC_H264];
+        caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
+        caps->nBitDepthMinus8 = depth - 8;
+        status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
+        cached->known = status == BZNA_OK;
+    }
+    if (cached->known)
+        *out = *caps;
+    bzi_os_unlock(&device->mutex);
+    return status;
+}
+
+/* Whether there is NVDEC at all, and how many engines. Not having it is no failure of the device. */
+static void bzi_device_open_video(bzi_device *device)
+{
+    CUVIDDECODECAPS caps;
+    bzi_error_init(&device->video);
+    memset(&caps, 0, sizeof caps);
+    if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
+        bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
+        (caps.bIsSupported || bzi_device_caps(device, BZNA_CODEC_H264, 1, 8, &caps, &device->video) == BZNA_OK)) {
+        device->info.engines = caps.bIsSupported ? caps.nNumNVDECs : 0;
+        if (device->info.engines == 0)
+            BZI_FAIL(&device->video, BZNA_E_DEVICE, "%s has no NVDEC engine for H.265 or H.264 (GPUs without one, and small MIG slices, have none)",
+                     device->info.name);
+    }
+    device->info.video = device->video.status;
+    bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
+}
+
+/* In the reverse order of making; what was not made is skipped. Pre: room 17's pool is gone. */
+static void bzi_device_close(bzi_device *device)
+{
+    const bzi_memory memory = device->context->memory;
+    bzna_error ignored;
+    if (device->process == bzi_os_process()) {
+        if (device->module && bzi_device_enter(device, &ignored) == BZNA_OK) {
+            device->cu.module_unload(device->module);
+            bzi_device_leave(device);
+        }
+        if (device->owns_primary)
+            device->cu.primary_release(device->handle);
+    }
+    if (device->has_mutex)
+        bzi_os_mutex_free(&device->mutex);
+    bzi_release(&memory, device, 1, sizeof *device);
+}
+
+static bzna_status bzi_device_open(bzna_context *context, bzi_device **out, bzna_error *err)
+{
+    bzi_device *device = bzi_alloc_zero(&context->memory, 1, sizeof *device);
+    bzna_status status;
+    if (!device)
+        return bzi_fail_memory(err, "a device");
+    device->context = context;
+    device->process = bzi_os_process();
+    device->info.struct_size = sizeof device->info;
+    atomic_init(&device->lost, 0);
+    atomic_init(&device->decoder_bytes, 0);
+    atomic_init(&device->decoders_made, 0);
+    atomic_init(&device->decoders_reconfigured, 0);
+    atomic_init(&device->sessions_lost, 0);
+    device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
+    status = device->has_mutex ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK && (status = bzi_device_enter(device, err)) == BZNA_OK) {
+        if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK)
+            bzi_device_open_video(device);
+        bzi_device_leave(device);
+    }
+    if (status != BZNA_OK) {
+        bzi_device_close(device);
+        return status;
+    }
+    *out = device;
+    return BZNA_OK;
+}
+
+/* --- Memory --- */
+
+/* On the device: 256-byte aligned. Pinned: host memory that copies reach without a detour. In the CUDA context. */
+static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
+{
+    const bzna_device_allocator *allocator = &device->context->device_allocator;
+    CUdeviceptr ptr = 0;
+    *out = 0;
+    if (!allocator->alloc) {
+        bzna_status status = bzi_device_check(device, device->cu.alloc(&ptr, (size_t)bytes), "cuMemAlloc", err);
+        *out = ptr;
+        return status;
+    }
+    bzi_os_in_callback++;
+    *out = allocator->alloc(allocator->user, (size_t)bytes, stream);
+    bzi_os_in_callback--;
+    if (!*out)
+        return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc has no %llu bytes", (unsigned long long)bytes);
+    if (*out % 256 == 0)
+        return BZNA_OK;
+    bzi_os_in_callback++;
+    allocator->release(allocator->user, *out, (size_t)bytes, stream);
+    bzi_os_in_callback--;
+    *out = 0;
+    return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
+}
+
+static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
+{
+    const bzna_device_allocator *allocator = &device->context->device_allocator;
+    if (!ptr)
+        return;
+    if (!allocator->alloc) {
+        device->cu.release(ptr);
+        return;
+    }
+    bzi_os_in_callback++;
+    allocator->release(allocator->user, ptr, (size_t)bytes, stream);
+    bzi_os_in_callback--;
+}
+
+static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
+{
+    *out = NULL;
+    return bzi_device_check(device, device->cu.host_alloc(out, (size_t)bytes, 0), "cuMemHostAlloc", err);
+}
+
+static void bzi_device_unpin(bzi_device *device, void *host)
+{
+    if (host)
+        device->cu.host_free(host);
+}
+
+/* --- Streams and events: in the CUDA context --- */
+
+static bzna_status bzi_device_stream(bzi_device *device, void **out, bzna_error *err)
+{
+    CUstream stream = NULL;
+    bzna_status status = bzi_device_check(device, device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate", err);
+    *out = stream;
+    return status;
+}
+
+/* Lets what was enqueued finish first. */
+static void bzi_device_stream_free(bzi_device *device, void *stream)
+{
+    if (!stream)
+        return;
+    device->cu.stream_sync(stream);
+    device->cu.stream_destroy(stream);
+}
+
+static void bzi_device_stream_wait(bzi_device *device, void *stream)
+{
+    if (stream)
+        device->cu.stream_sync(stream);
+}
+
+static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
+{
+    CUevent event = NULL;
+    bzna_status status = bzi_device_check(device, device->cu.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC), "cuEventCreate", err);
+    *out = event;
+    return status;
+}
+
+static void bzi_device_event_free(bzi_device *device, void *event)
+{
+    if (event)
+        device->cu.event_destroy(event);
+}
+
+static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
+{
+    return bzi_device_check(device, device->cu.event_record(event, stream), "cuEventRecord", err);
+}
+
+/* The stream waits for what the event recorded last. */
+static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
+{
+    return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
+}
+
+/* The host waits. */
+static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
+{
+    return bzi_device_check(device, device->cu.event_sync(event), "cuEventSynchronize", err);
+}
+
+static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream, bzna_error *err)
+{
+    return bzi_device_check(device, device->cu.upload(dst, src, (size_t)bytes, stream), "cuMemcpyHtoDAsync", err);
+}
+
+static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream, bzna_error *err)
+{
+    return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
+}
+
+/* Warps slots[0 .. count-1], which are copied at the call. 32 x 8 threads, so that a warp of threads covers consecutive pixels of a row; four rows
+ * a thread, because setting up a slot takes it as long as a pixel does. */
+static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out, void *stream, bzna_error *err)
+{
+    void *parameters[2] = { slots, out };
+    unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
+    return bzi_device_check(device, device->cu.launch(device->warp, width, height, count, 32, 8, 1, 0, stream, parameters, NULL), "cuLaunchKernel", err);
+}
+
+/* CUDA devices of this machine. */
+static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
+{
+    bzi_cuda cu;
+    int n = 0;
+    bzna_status status = bzi_cuda_start(&cu, &n, err);
+    *count = status == BZNA_OK ? (uint32_t)n : 0;
+    return status;
+}
+
+static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
+
+static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
+{
+    CUVIDDECODECAPS caps;
+    bzna_status status = bzi_device_caps(device, info->codec, info->chroma_format, info->depth, &caps, err);
+    if (status != BZNA_OK || !caps.bIsSupported)
+        return status;
+    info->supported = 1;
+    info->engines = caps.nNumNVDECs;
+    info->min_width = caps.nMinWidth;
+    info->min_height = caps.nMinHeight;
+    info->max_width = caps.nMaxWidth;
+    info->max_height = caps.nMaxHeight;
+    info->max_macroblocks = caps.nMaxMBCount;
+    return BZNA_OK;
+}
+
+static void bzi_device_counts(bzi_device *device, bzna_loader_stats *stats)
+{
+    stats->decoders_made = atomic_load(&device->decoders_made);
+    stats->decoders_reconfigured = atomic_load(&device->decoders_reconfigured);
+    stats->sessions_lost = atomic_load(&device->sessions_lost);
+}
+
+#else
+
+struct bzi_device {
+    bzna_device_info info;
+    bzna_error       video;
+    struct bzi_pool *pool;
+};
+
+/* No device is ever made: what the rooms below would do with one is never done. */
+static bzna_status bzi_device_none(bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
+}
+
+static bzna_status bzi_device_open(bzna_context *context, bzi_device **out, bzna_error *err) { (void)context; (void)out; return bzi_device_none(err); }
+static bzna_status bzi_device_count(uint32_t *count, bzna_error *err) { *count = 0; return bzi_device_none(err); }
+static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
+static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
+static int  bzi_device_is_lost(bzi_device *device) { (void)device; return 0; }
+static int  bzi_device_is_foreign(const bzi_device *device) { (void)device; return 0; }
+static void bzi_device_leave(bzi_device *device) { (void)device; }
+static void bzi_device_counts(bzi_device *device, bzna_loader_stats *stats) { (void)device; (void)stats; }
+static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err) { (void)device; (void)info; return bzi_device_none(err); }
+static void bzi_device_stream_wait(bzi_device *device, void *stream) { (void)device; (void)stream; }
+static void bzi_device_close(bzi_device *device) { (void)device; }
+static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream) { (void)device; (void)ptr; (void)bytes; (void)stream; }
+static void bzi_device_unpin(bzi_device *device, void *host) { (void)device; (void)host; }
+static void bzi_device_stream_free(bzi_device *device, void *stream) { (void)device; (void)stream; }
+static void bzi_device_event_free(bzi_device *device, void *event) { (void)device; (void)event; }
+static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err) { (void)device; (void)bytes; *out = NULL; return bzi_device_none(err); }
+static bzna_status bzi_device_stream(bzi_device *device, void **out, bzna_error *err) { (void)device; *out = NULL; return bzi_device_none(err); }
+static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err) { (void)device; *out = NULL; return bzi_device_none(err); }
+static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err) { (void)device; (void)event; return bzi_device_none(err); }
+
+static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
+{
+    (void)device; (void)bytes; (void)stream; *out = 0;
+    return bzi_device_none(err);
+}
+
+static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
+{
+    (void)device; (void)event; (void)stream;
+    return bzi_device_none(err);
+}
+
+static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
+{
+    (void)device; (void)event; (void)stream;
+    return bzi_device_none(err);
+}
+
+static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream, bzna_error *err)
+{
+    (void)device; (void)dst; (void)src; (void)bytes; (void)stream;
+    return bzi_device_none(err);
+}
+
+static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream, bzna_error *err)
+{
+    (void)device; (void)dst; (void)src; (void)bytes; (void)stream;
+    return bzi_device_none(err);
+}
+
+static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out, void *stream, bzna_error *err)
+{
+    (void)device; (void)slots; (void)count; (void)out; (void)stream;
+    return bzi_device_none(err);
+}
+
+#endif
+
+/* The context's device, made by the first that asks. A context that takes what there is remembers that there was nothing. */
+static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
+{
+    bzi_device *made = NULL;
+    bzna_error why;
+    int known;
+    *out = NULL;
+    if (context->device_wanted == BZNA_DEVICE_CPU)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
+    bzi_os_lock(&context->device_mutex);
+    known = context->device || context->device_error.status != BZNA_OK;
+    bzi_os_unlock(&context->device_mutex);
+    if (!known) {
+        bzi_error_init(&why);
+        if (bzi_device_open(context, &made, &why) != BZNA_OK) {
+            if (why.status == BZNA_E_MEMORY) {              /* which may be otherwise the next time */
+                *err = why;
+                return err->status;
+            }
+            bzi_log(context, BZNA_LOG_INFO, why.status, "no GPU: %s", why.message);
+        }
+        bzi_os_lock(&context->device_mutex);
+        if (!context->device && context->device_error.status == BZNA_OK) {
+            context->device = made;
+            context->device_error = why;
+            made = NULL;
+        }
+        bzi_os_unlock(&context->device_mutex);
+        if (made)
+            bzi_device_close(made);                         /* another thread was faster */
+    }
+    if (context->device_error.status != BZNA_OK) {
+        *err = context->device_error;
+        return err->status;
+    }
+    if (bzi_device_is_foreign(context->device))
+        return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork: a child process cannot use it");
+    *out = context->device;
+    return bzi_device_is_lost(context->device) ? bzi_device_fail_lost(context->device, err) : BZNA_OK;
+}
 
 
 /* ==== 16. NVDEC sessions =================================================================================================
- * Nothing yet. */
+ * Calls: rooms 1-7, 13-15. A session decodes pictures one after the other and keeps several under way: a parser of NVIDIA's, decoders for the
+ * frame formats it met last, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes it, in the CUDA context.
+ *
+ *     accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
+ *
+ * A surface of a decoder is in use from its submission until it is unmapped. We choose it, not the parser: every picture stands alone, so the
+ * index is only where it goes. What a picture becomes must not depend on the ones before it. So a parser only ever sees one content of
+ * parameter sets, and is made anew after a failure; decoders have no memory when every picture is intra.
+ *
+ * The parser calls back inside submit. It does not tell its caller what a callback returned: session->result does. */
+
+#define BZI_SESSION_DEPTH    4u       /* pictures submitted and not mapped: cuvidDecodePicture queues as many before it blocks */
+#define BZI_SESSION_MAPPED   4u       /* and mapped: one launch warps them together. At most BZI_KERNEL_SLOTS */
+#define BZI_SESSION_SURFACES (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
+#define BZI_SESSION_DECODERS 4u       /* making one takes 50 to 100 ms, giving one another size 5 ms: keep what alternates */
+#define BZI_SESSION_GRAIN    512u     /* room for other sizes, in pixels, that a decoder is made with */
+
+#ifndef BENZINA_NO_CUDA
+
+/* What decoders are told apart by: the stream's, as our own reading of its parameter sets has it. */
+typedef struct bzi_format {
+    uint32_t codec, chroma, depth, width, height;
+} bzi_format;
+
+typedef struct bzi_nvdec {
+    CUvideodecoder handle;            /* NULL: free */
+    bzi_format     format;
+    uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
+    uint32_t       max_width, max_height;
+    uint32_t       busy;              /* a bit a surface */
+    uint64_t       used;              /* when, by session->clock */
+    uint64_t       bytes;             /* by estimate */
+} bzi_nvdec;
+
+/* One picture under way. */
+typedef struct bzi_flight {
+    void        *tag;                 /* the caller's */
+    bzna_picture picture;             /* planes are device addresses, once it is mapped */
+    uint32_t     window_x, window_y;  /* where the stream's picture begins in the surface */
+    uint32_t     semi_planar;         /* Cb and Cr alternate in one plane */
+    bzi_nvdec   *decoder;
+    uint32_t     surface;
+    CUdeviceptr  address;             /* of the mapped surface */
+} bzi_flight;
+
+typedef struct bzi_session {
+    bzi_device   *device;
+    const bzi_memory *memory;
+    void         *stream;
+    bzi_buffer    bytes;              /* Annex B of the picture being submitted */
+    bzi_buffer    key, next_key;      /* the parser's parameter sets, and the picture's */
+    uint64_t      key_size;
+    CUvideoparser parser;
+    CUVIDEOFORMAT parsed;             /* what the parser made of them */
+    bzi_nvdec     decoders[BZI_SESSION_DECODERS];
+    uint64_t      clock;
+    bzi_flight    pending[BZI_SESSION_DEPTH];
+    uint32_t      pending_first, pending_count;
+    bzi_flight    mapped[BZI_SESSION_MAPPED];
+    uint32_t      mapped_count;
+
+    bzi_flight    now;                /* being submitted */
+    bzi_format    want;
+    bzna_status   result;             /* of the callbacks */
+    uint32_t      submitted;
+    bzna_error   *err;
+} bzi_session;
+
+static cudaVideoSurfaceFormat bzi_session_surface_format(const bzi_format *format)
+{
+    if (format->chroma == 3)
+        return format->depth > 8 ? cudaVideoSurfaceFormat_YUV444_16Bit : cudaVideoSurfaceFormat_YUV444;
+    return format->depth > 8 ? cudaVideoSurfaceFormat_P016 : cudaVideoSurfaceFormat_NV12;
+}
+
+static cudaVideoCodec bzi_session_codec(uint32_t codec)
+{
+    return codec == BZNA_CODEC_H264 ? cudaVideoCodec_H264 : codec == BZNA_CODEC_H265 ? cudaVideoCodec_HEVC : cudaVideoCodec_AV1;
+}
+
+static const char *bzi_codec_name(uint32_t codec) { return codec == BZNA_CODEC_H264 ? "H.264" : codec == BZNA_CODEC_H265 ? "H.265" : "AV1"; }
+static const char *bzi_chroma_name(uint32_t chroma) { return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4"; }
+
+/* E_CODEC when NVDEC cannot decode such pictures here, with the limits of the device. */
+static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_sps *sps, bzna_error *err)
+{
+    bzi_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
+    const char *name = bzi_codec_name(codec), *chroma = bzi_chroma_name(sps->chroma_format);
+    CUVIDDECODECAPS caps;
+    bzna_status status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
+    if (status != BZNA_OK)
+        return status;
+    if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
+        !(caps.nOutputFormatMask >> bzi_session_surface_format(&format) & 1))
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", session->device->info.name, name, format.depth, chroma);
+    if (format.width < caps.nMinWidth || format.height < caps.nMinHeight || format.width > caps.nMaxWidth || format.height > caps.nMaxHeight ||
+        (uint64_t)format.width * format.height / 256 > caps.nMaxMBCount)
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u", session->device->info.name, name,
+                        caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount, format.width, format.height);
+    return BZNA_OK;
+}
+
+/* --- Decoders --- */
+
+static void bzi_nvdec_destroy(bzi_session *session, bzi_nvdec *decoder)
+{
+    if (!decoder->handle)
+        return;
+    session->device->cu.decoder_destroy(decoder->handle);
+    atomic_fetch_sub(&session->device->decoder_bytes, decoder->bytes);
+    memset(decoder, 0, sizeof *decoder);
+}
+
+/* Those that have nothing under way. */
+static void bzi_session_evict(bzi_session *session)
+{
+    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
+        if (!session->decoders[i].busy)
+            bzi_nvdec_destroy(session, &session->decoders[i]);
+}
+
+static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_format *want)
+{
+    return decoder->format.codec == want->codec && decoder->format.chroma == want->chroma && decoder->format.depth == want->depth &&
+           decoder->max_width >= want->width && decoder->max_height >= want->height;
+}
+
+/* The decoder that is right, or may become it: free, then the least recently used that needs no more than another size, then the least
+ * recently used. NULL: all have pictures under way. */
+static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *want)
+{
+    bzi_nvdec *found = NULL;
+    int best = 0;
+    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++) {
+        bzi_nvdec *d = &session->decoders[i];
+        int worth;
+        if (d->handle && !memcmp(&d->format, want, sizeof *want))
+            return d;
+        if (d->busy)
+            continue;
+        worth = !d->handle ? 3 : bzi_nvdec_fits(d, want) ? 2 : 1;
+        if (worth > best || (worth == best && d->used < found->used)) {
+            best = worth;
+            found = d;
+        }
+    }
+    return found;
+}
+
+static uint32_t bzi_session_room(uint32_t edge, uint32_t had, uint32_t limit)
+{
+    uint32_t room = (edge + BZI_SESSION_GRAIN - 1) / BZI_SESSION_GRAIN * BZI_SESSION_GRAIN;
+    room = room > had ? room : had;
+    return room < limit ? room : limit > edge ? limit : edge;
+}
+
+/* had: the size that the decoder whose place this takes had room for, so that places grow to serve all sizes. */
+static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, uint32_t had_width, uint32_t had_height, bzna_error *err)
+{
+    const bzi_format *want = &session->want;
+    bzi_device *device = session->device;
+    CUVIDDECODECREATEINFO info;
+    CUVIDDECODECAPS caps;
+    bzna_status status = bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err);
+    if (status != BZNA_OK)
+        return status;
+    memset(&info, 0, sizeof info);
+    info.CodecType = bzi_session_codec(want->codec);
+    info.ChromaFormat = (cudaVideoChromaFormat)want->chroma;
+    info.bitDepthMinus8 = want->depth - 8;
+    info.ulWidth = info.ulTargetWidth = session->parsed.coded_width;
+    info.ulHeight = info.ulTargetHeight = session->parsed.coded_height;
+    info.ulMaxWidth = bzi_session_room(session->parsed.coded_width, had_width, caps.nMaxWidth);
+    info.ulMaxHeight = bzi_session_room(session->parsed.coded_height, had_height, caps.nMaxHeight);
+    info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
+    info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
+    info.ulIntraDecodeOnly = want->codec != BZNA_CODEC_AV1;
+    info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
+    info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
+    info.OutputFormat = bzi_session_surface_format(want);
+    info.display_area.right = (short)info.ulWidth;          /* at most 16384: E_LIMIT and the device's maximum came before */
+    info.display_area.bottom = (short)info.ulHeight;
+    decoder->bytes = (uint64_t)(BZI_SESSION_SURFACES + BZI_SESSION_MAPPED) * info.ulMaxWidth * info.ulMaxHeight * (want->chroma == 3 ? 6 : 3) / 2 *
+                     (want->depth > 8 ? 2 : 1);
+    if (atomic_fetch_add(&device->decoder_bytes, decoder->bytes) + decoder->bytes > device->decoder_budget)
+        status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY, "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
+                          (unsigned long long)device->decoder_budget);
+    else
+        status = bzi_device_check(device, device->cu.decoder_create(&decoder->handle, &info), "cuvidCreateDecoder", err);
+    if (status != BZNA_OK) {
+        atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
+        memset(decoder, 0, sizeof *decoder);
+        return status;
+    }
+    atomic_fetch_add(&device->decoders_made, 1);
+    decoder->max_width = (uint32_t)info.ulMaxWidth;
+    decoder->max_height = (uint32_t)info.ulMaxHeight;
+    return BZNA_OK;
+}
+
+static int bzi_nvdec_reconfigure(bzi_session *session, bzi_nvdec *decoder)
+{
+    CUVIDRECONFIGUREDECODERINFO info;
+    bzna_error ignored;
+    if (!bzi_nvdec_fits(decoder, &session->want) || session->parsed.coded_width > decoder->max_width || session->parsed.coded_height > decoder->max_height)
+        return 0;
+    memset(&info, 0, sizeof info);
+    info.ulWidth = info.ulTargetWidth = session->parsed.coded_width;
+    info.ulHeight = info.ulTargetHeight = session->parsed.coded_height;
+    info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
+    info.display_area.right = (short)info.ulWidth;
+    info.display_area.bottom = (short)info.ulHeight;
+    if (bzi_device_check(session->device, session->device->cu.decoder_reconfigure(decoder->handle, &info), "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
+        return 0;                                           /* then it is made anew */
+    atomic_fetch_add(&session->device->decoders_reconfigured, 1);
+    return 1;
+}
+
+/* Makes session->now.decoder one for session->want, as the parser has just described it. */
+static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
+{
+    bzi_nvdec *decoder = session->now.decoder;
+    const bzi_format *want = &session->want;
+    const CUVIDEOFORMAT *parsed = &session->parsed;
+    bzna_status status;
+    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want))
+        return BZNA_OK;
+    if (parsed->codec != bzi_session_codec(want->codec) || (uint32_t)parsed->chroma_format != want->chroma ||
+        parsed->bit_depth_luma_minus8 + 8u != want->depth || parsed->coded_width < want->width || parsed->coded_height < want->height ||
+        parsed->coded_width > want->width + 63 || parsed->coded_height > want->height + 63)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u", parsed->coded_width,
+                        parsed->coded_height, parsed->bit_depth_luma_minus8 + 8u, (unsigned)parsed->chroma_format, want->width, want->height, want->depth,
+                        want->chroma);
+    if (!decoder->handle || !bzi_nvdec_reconfigure(session, decoder)) {
+        uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
+        bzi_nvdec_destroy(session, decoder);
+        if ((status = bzi_nvdec_create(session, decoder, had_width, had_height, err)) != BZNA_OK)
+            return status;
+    }
+    decoder->format = *want;
+    decoder->width = parsed->coded_width;
+    decoder->height = parsed->coded_height;
+    return BZNA_OK;
+}
+
+/* --- The parser --- */
+
+static int CUDAAPI bzi_session_on_sequence(void *user, CUVIDEOFORMAT *format)
+{
+    bzi_session *session = user;
+    session->parsed = *format;
+    if (session->result == BZNA_OK)
+        session->result = bzi_session_prepare(session, session->err);      /* the only place where a decoder may be reconfigured */
+    return session->result == BZNA_OK ? (int)BZI_SESSION_SURFACES : 0;
+}
+
+/* The first picture of the access unit is the sample; what follows it is passed over, as the software decoder does. */
+static int CUDAAPI bzi_session_on_picture(void *user, CUVIDPICPARAMS *parameters)
+{
+    bzi_session *session = user;
+    if (session->result != BZNA_OK || session->submitted)
+        return session->submitted != 0;
+    if (parameters->field_pic_flag)
+        session->result = BZI_FAIL(session->err, BZNA_E_CODEC, "the picture is interlaced");
+    else
+        session->result = bzi_session_prepare(session, session->err);
+    if (session->result != BZNA_OK)
+        return 0;
+    parameters->CurrPicIdx = (int)session->now.surface;
+    session->result = bzi_device_check(session->device, session->device->cu.decode(session->now.decoder->handle, parameters), "cuvidDecodePicture",
+                                       session->err);
+    if (session->result == BZNA_E_DEVICE)
+        session->err->status = session->result = BZNA_E_DECODE;            /* the picture's fault: the device is well */
+    session->submitted = session->result == BZNA_OK;
+    return session->result == BZNA_OK;
+}
+
+static void bzi_session_drop_parser(bzi_session *session)
+{
+    if (session->parser)
+        session->device->cu.parser_destroy(session->parser);
+    session->parser = NULL;
+    session->key_size = 0;
+}
+
+/* A parser that has seen these parameter sets and no others. */
+static bzna_status bzi_session_parser(bzi_session *session, const bzna_image *image, bzna_error *err)
+{
+    uint64_t size = bzi_image_key(image, NULL, 0);
+    CUVIDPARSERPARAMS parameters;
+    bzi_buffer swap;
+    bzna_status status;
+    if (!bzi_buffer_reserve(session->memory, &session->next_key, size, 0))
+        return bzi_fail_memory(err, "parameter sets");
+    bzi_image_key(image, session->next_key.data, size);
+    if (session->parser && session->key_size == size && !memcmp(session->key.data, session->next_key.data, (size_t)size))
+        return BZNA_OK;
+    bzi_session_drop_parser(session);
+    memset(&parameters, 0, sizeof parameters);
+    parameters.CodecType = bzi_session_codec(image->codec);
+    parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
+    parameters.pUserData = session;
+    parameters.pfnSequenceCallback = bzi_session_on_sequence;
+    parameters.pfnDecodePicture = bzi_session_on_picture;
+    if ((status = bzi_device_check(session->device, session->device->cu.parser_create(&session->parser, &parameters), "cuvidCreateVideoParser", err)) != BZNA_OK) {
+        session->parser = NULL;
+        return status;
+    }
+    swap = session->key;
+    session->key = session->next_key;
+    session->next_key = swap;
+    session->key_size = size;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_session_parse(bzi_session *session, uint64_t size, bzna_error *err)
+{
+    CUVIDSOURCEDATAPACKET packet;
+    bzna_status status;
+    memset(&packet, 0, sizeof packet);
+    packet.flags = CUVID_PKT_ENDOFPICTURE;                  /* without it, the parser waits for the next packet */
+    packet.payload = session->bytes.data;
+    packet.payload_size = (tcu_ulong)size;
+    session->result = BZNA_OK;
+    session->submitted = 0;
+    session->err = err;
+    status = bzi_device_check(session->device, session->device->cu.parse(session->parser, &packet), "cuvidParseVideoData", err);
+    if (session->result != BZNA_OK)
+        return session->result;
+    if (status == BZNA_E_DEVICE)
+        err->status = status = BZNA_E_DECODE;
+    if (status == BZNA_OK && !session->submitted)
+        status = BZI_FAIL(err, BZNA_E_DECODE, "NVIDIA's parser finds no picture");
+    return status;
+}
+
+/* --- What the pipeline calls --- */
+
+/* The planes of a slot lie as NVDEC writes them: Cb and Cr alternate if semi_planar, and values of more than 8 bits are in the high bits. */
+static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
+{
+    int32_t bytes = slot->depth > 8 ? 2 : 1;
+    slot->step[0] = bytes;
+    slot->step[1] = slot->step[2] = semi_planar ? 2 * bytes : bytes;
+    slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
+}
+
+/* Queues a picture that bzi_session_accepts. BZNA_AGAIN: map or unmap one first. E_MEMORY: no decoder could be made. E_CODEC: another decoder may.
+ * picture, sps: what the image says of itself. */
+static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps, void *tag, bzna_error *err)
+{
+    bzi_flight *now = &session->now;
+    uint64_t size;
+    bzna_status status;
+    memset(&session->want, 0, sizeof session->want);
+    session->want.codec = image->codec;
+    session->want.chroma = sps->chroma_format;
+    session->want.depth = sps->depth_luma;
+    session->want.width = sps->width;
+    session->want.height = sps->height;
+    memset(now, 0, sizeof *now);
+    if (session->pending_count == BZI_SESSION_DEPTH || !(now->decoder = bzi_session_choose(session, &session->want)))
+        return BZNA_AGAIN;
+    while (now->surface < BZI_SESSION_SURFACES && now->decoder->busy >> now->surface & 1)
+        now->surface++;
+    if (now->surface == BZI_SESSION_SURFACES)
+        return BZNA_AGAIN;
+    now->tag = tag;
+    now->picture = *picture;
+    now->window_x = sps->window[0];
+    now->window_y = sps->window[2];
+    now->semi_planar = sps->chroma_format != 3;
+    if ((status = bzi_image_annexb(image, NULL, 0, &size, err)) != BZNA_OK)
+        return status;
+    if (!bzi_buffer_reserve(session->memory, &session->bytes, size, 0))
+        return bzi_fail_memory(err, "an access unit");
+    if ((status = bzi_image_annexb(image, session->bytes.data, size, &size, err)) == BZNA_OK &&
+        (status = bzi_session_parser(session, image, err)) == BZNA_OK)
+        status = bzi_session_parse(session, size, err);
+    if (status != BZNA_OK) {
+        bzi_session_drop_parser(session);
+        return status;
+    }
+    now->decoder->busy |= 1u << now->surface;
+    now->decoder->used = ++session->clock;
+    session->pending[(session->pending_first + session->pending_count++) % BZI_SESSION_DEPTH] = *now;
+    return BZNA_OK;
+}
+
+static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
+{
+    uint64_t rows = (flight->decoder->height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
+    uint64_t x = flight->window_x, y = flight->window_y, base = flight->address;
+    uint64_t plane[3];
+    plane[0] = base + y * pitch + x * bytes;
+    if (flight->semi_planar) {
+        plane[1] = base + rows * pitch + y / 2 * pitch + x / 2 * 2 * bytes;
+        plane[2] = plane[1] + bytes;
+    } else {
+        plane[1] = plane[0] + rows * pitch;
+        plane[2] = plane[1] + rows * pitch;
+    }
+    for (int i = 0; i < 3; i++) {
+        flight->picture.plane[i] = flight->picture.chroma_shift_x || !flight->semi_planar || i == 0 ? (const void *)(uintptr_t)plane[i] : NULL;
+        flight->picture.pitch[i] = pitch;
+    }
+}
+
+static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
+{
+    session->device->cu.unmap(flight->decoder->handle, flight->address);
+    flight->decoder->busy &= ~(1u << flight->surface);
+}
+
+/* Waits for the oldest picture and maps it; *out is valid until the next call but one of bzi_session_unmap_all. Its tag is set in every case. Pre:
+ * pending_count > 0, mapped_count < BZI_SESSION_MAPPED. */
+static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
+{
+    bzi_device *device = session->device;
+    bzi_flight *flight = &session->mapped[session->mapped_count];
+    CUVIDPROCPARAMS parameters;
+    CUVIDGETDECODESTATUS decoded;
+    unsigned long long address = 0;
+    unsigned pitch = 0;
+    CUresult result;
+    bzna_status status;
+    *flight = session->pending[session->pending_first];
+    session->pending_first = (session->pending_first + 1) % BZI_SESSION_DEPTH;
+    session->pending_count--;
+    *out = *flight;
+    memset(&parameters, 0, sizeof parameters);
+    parameters.progressive_frame = 1;
+    parameters.output_stream = session->stream;
+    status = bzi_device_check(device, device->cu.map(flight->decoder->handle, (int)flight->surface, &address, &pitch, &parameters), "cuvidMapVideoFrame64", err);
+    if (status != BZNA_OK) {
+        flight->decoder->busy &= ~(1u << flight->surface);
+        if (status == BZNA_E_DEVICE)
+            err->status = status = BZNA_E_DECODE;
+        return status;
+    }
+    flight->address = address;
+    memset(&decoded, 0, sizeof decoded);
+    result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+    if (result != CUDA_SUCCESS && (int)result != BZI_CUDA_NOT_SUPPORTED)   /* which is what it says of AV1 */
+        status = bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
+    else if (result == CUDA_SUCCESS && (decoded.decodeStatus == cuvidDecodeStatus_Error || decoded.decodeStatus == cuvidDecodeStatus_Error_Concealed))
+        status = bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded.decodeStatus, "NVDEC: the picture is damaged");
+    if (status != BZNA_OK) {
+        bzi_session_unmap(session, flight);
+        if (status == BZNA_E_DEVICE)
+            err->status = status = BZNA_E_DECODE;
+        return status;
+    }
+    bzi_session_planes(flight, pitch);
+    session->mapped_count++;
+    *out = *flight;
+    return BZNA_OK;
+}
+
+/* After everything that reads the mapped surfaces has been enqueued on session->stream: what is mapped next comes behind it there. */
+static void bzi_session_unmap_all(bzi_session *session)
+{
+    while (session->mapped_count)
+        bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
+}
+
+/* Pre: nothing is pending. */
+static void bzi_session_close(bzi_session *session)
+{
+    bzi_session_unmap_all(session);
+    bzi_session_drop_parser(session);
+    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
+        bzi_nvdec_destroy(session, &session->decoders[i]);
+    bzi_device_stream_free(session->device, session->stream);
+    session->stream = NULL;
+    bzi_buffer_free(session->memory, &session->bytes);
+    bzi_buffer_free(session->memory, &session->key);
+    bzi_buffer_free(session->memory, &session->next_key);
+}
+
+static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, const bzi_memory *memory, bzna_error *err)
+{
+    memset(session, 0, sizeof *session);
+    session->device = device;
+    session->memory = memory;
+    return bzi_device_stream(device, &session->stream, err);
+}
+
+#endif
 
 
 /* ==== 17. Pipeline =======================================================================================================
- * Calls: rooms 1-14. A loader: readers fetch samples in the planned order, workers decode and warp each into the slot that the plan gave it,
- * bzna_loader_next lends out finished batches in order. Completion order never matters.
+ * Calls: rooms 1-16. A loader: readers fetch samples in the planned order, workers decode and warp each into the slot that the plan gave it,
+ * bzna_loader_next lends out finished batches in order. Completion order never matters. With NVDEC, readers hand samples to the device's pool,
+ * whose engines (a thread and a session each) serve all loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
  *
  * One lock a loader guards everything marked (L); it is held for bookkeeping only, never across a read, a decode or user code. An item
- * belongs to whoever holds it: free list -> reader -> ring -> worker -> free list, or -> redo -> reader when its slot takes another sample.
- * A batch slot is written by the one worker whose item names it. Steady state allocates nothing: items, batches, rings are made at open; an
+ * belongs to whoever holds it: free list -> reader -> (pool -> engine ->) ring -> worker -> free list, or -> redo -> reader when its slot takes
+ * another sample. A batch slot is written by the one worker or engine whose item names it. Steady state allocates nothing: items, batches, rings are made at open; an
  * item's bytes grow to the largest sample met, under a common ceiling.
  *
  * Pausing (stop, reset, restore) lets readers and workers finish the sample at hand and keeps them from taking another; whoever waits with an
- * item in hand (for memory, for a retry) gives up at once, because what is planned will be thrown away. */
+ * item in hand (for memory, for a retry) gives up at once, because what is planned will be thrown away.
+ *
+ * The pool's lock (P) comes after a loader's. On the device, slots are written by lanes: streams of engines and of workers. A batch has an event
+ * a lane, recorded behind the lane's last write, and one that its release recorded on the consumer's stream. A lane's first write waits for
+ * the release of the round before; the consumer's stream waits for the lanes that wrote. So the host never waits, but for host output,
+ * for batches that are thrown away, and at the end. */
 
 typedef struct bzi_item {
+    struct bzi_item    *next;         /* (P) in the pool's queue */
     bzna_batch         *batch;
     uint32_t            slot;
     uint32_t            replacements; /* samples tried for this slot before this one */
@@ -4133,7 +5306,34 @@ typedef struct bzi_item {
     uint64_t            offset, size;
     bzna_status         status;       /* of reading */
     bzi_buffer          bytes;
+    uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
+    uint32_t            by_nvdec;
+    uint32_t            in_pool;      /* (L) with the pool or one of its engines */
 } bzi_item;
+
+/* A stream on which slots of batches are written, and the launch that is being gathered. All its items are of one loader. */
+typedef struct bzi_lane {
+    bzi_device       *device;
+    void             *stream;
+    uint32_t          number;         /* of its events in batches: engines first, then the loader's workers */
+    uint32_t          count;
+    bzi_kernel_slots  slots;
+    bzi_item         *items[BZI_KERNEL_SLOTS];
+    bzna_status       status[BZI_KERNEL_SLOTS];
+} bzi_lane;
+
+/* What waits for the device's engines, of all loaders in the order of reading. */
+typedef struct bzi_pool {
+    bzi_device        *device;
+    bzna_context      *context;       /* not held: it holds the device, which holds this */
+    struct bzi_engine *engines;
+    uint32_t           count;         /* of engines; immutable */
+    uint32_t           has_mutex, has_cond;
+    bzi_mutex          mutex;
+    bzi_cond           wake;
+    bzi_item          *first, *last;  /* (P) */
+    uint32_t           idle, live, quit;      /* (P) */
+} bzi_pool;
 
 /* DLPack's structs, as dlpack.h lays them out (ABI of versions 0.2 to 1.x for unversioned tensors). */
 typedef struct bzi_dl_tensor {
@@ -4169,14 +5369,21 @@ struct bzna_batch {
     uint64_t     epoch, number, position;
     uint64_t     next_epoch, next_position;   /* where a run goes on behind this batch */
     bzi_order    order;               /* of its epoch: the plan may be in a later one already */
-    uint8_t     *block;               /* the five below, and the data unless the user gave buffers */
-    float      **slices;              /* where each slice of the data lies */
+    uint8_t     *block;               /* the four arrays below, and the data when it is on the host and not the user's */
+    uint8_t    **slices;              /* where each slice of the data lies, on host or device */
     int64_t     *targets;
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
     bzi_dl_managed tensors[BZI_FIELDS];
     int64_t      shape[4], strides[4];
+    uint64_t     device_data;         /* the library's memory on the device: the data, or what goes to the host from there */
+    void        *pinned;              /* the library's host memory for data that comes from the device */
+    void        *stream;              /* the consumer's */
+    void       **written;             /* an event a lane */
+    uint8_t     *touched;             /* a flag a lane: it writes to this round of the batch. The lane's, until the batch is ready */
+    void        *released;            /* event on the consumer's stream */
+    uint32_t     has_release;         /* it has been recorded */
 };
 
 typedef struct bzi_worker {
@@ -4186,7 +5393,10 @@ typedef struct bzi_worker {
     bzi_software software;
     bzi_movie    movie;
     bzi_buffer   workspace;
-    uint64_t     decode_ns, warp_ns;  /* of the sample at hand */
+    bzi_lane     lane;                /* on the device; and what goes up by it: */
+    void        *staging;
+    uint64_t     upload, upload_bytes;
+    void        *uploaded;            /* event: staging may be written again */
 } bzi_worker;
 
 typedef struct bzi_reader {
@@ -4207,8 +5417,16 @@ struct bzna_loader {
     int64_t            process;
     uint64_t           opened_ns;
     uint64_t           fingerprint;
-    uint64_t           slot_floats, block_bytes;
+    uint64_t           slot_bytes, block_bytes;
     uint32_t           item_count;
+    bzi_device        *device;        /* NULL: nothing of this loader is on a device */
+    bzi_pool          *pool;          /* NULL: software decodes */
+    uint32_t           on_device;     /* batches lie there */
+    uint32_t           lanes;
+    void              *stream;        /* the consumer's */
+    uint32_t           owns_stream;
+    uint32_t           worker_count;
+    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
 
     bzi_mutex mutex;
     bzi_cond  reader_wake, holder_wake, worker_wake, consumer_wake, control_wake;     /* holders: readers that wait with an item in hand */
@@ -4230,7 +5448,9 @@ struct bzna_loader {
     uint64_t   held_bytes;            /* (L) by all items */
 
     bzna_batch  *batches;
-    float      **slice_data;
+    uint8_t    **slice_data;
+    void       **events;              /* of all batches */
+    uint8_t     *touched;
     bzna_batch **line;                /* (L) planned and not yet delivered, in order; capacity batches_in_flight */
     uint32_t     line_first, line_count;      /* (L) */
 
@@ -4248,12 +5468,20 @@ struct bzna_loader {
     bzi_worker       *workers;
     bzi_reader       *readers;
     bzna_loader_stats stats;          /* (L) */
+    uint64_t          refusals[8];    /* (L) hashes of what was logged */
+    uint32_t          in_pool;        /* (L) items with the pool or its engines */
+    uint64_t          pool_ns, starved_ns;    /* (L) when that changed, and how long sessions had none, summed over them */
 };
 
-static float *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
+static uint8_t *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
 {
     uint32_t each = batch->loader->config.batch_size / batch->loader->config.slices;
-    return batch->slices[slot / each] + (uint64_t)(slot % each) * batch->loader->slot_floats;
+    return batch->slices[slot / each] + (uint64_t)(slot % each) * batch->loader->slot_bytes;
+}
+
+static bzi_kernel_output bzi_loader_output(const bzna_loader *loader)
+{
+    return bzi_output_nchw(loader->config.width, loader->config.height, loader->config.dtype);
 }
 
 /* Somebody wants quiet, or the end: do not wait with an item in hand. */
@@ -4265,6 +5493,42 @@ static void bzi_loader_disturb(bzna_loader *loader)
     bzi_os_wake_all(&loader->reader_wake);
     bzi_os_wake_all(&loader->holder_wake);
     bzi_os_wake_all(&loader->worker_wake);
+    bzi_os_wake_all(&loader->consumer_wake);
+}
+
+/* More sessions than a loader has slots need not all be busy with it. */
+static uint32_t bzi_loader_sessions(const bzna_loader *loader)
+{
+    return (uint32_t)bzi_min(loader->pool->count, (uint64_t)loader->config.batch_size * loader->config.batches_in_flight);
+}
+
+/* An item goes to the pool (1) or has left it (-1); 0 brings the time up to date. With the lock held. */
+static void bzi_loader_count_pool(bzna_loader *loader, int change)
+{
+    uint64_t now = bzi_os_now_ns();
+    uint32_t sessions = bzi_loader_sessions(loader);
+    if (loader->in_pool < sessions)
+        loader->starved_ns += (sessions - loader->in_pool) * (now - loader->pool_ns);
+    loader->pool_ns = now;
+    loader->in_pool += (uint32_t)change;
+}
+
+/* One item less in hand. With the lock held. */
+static void bzi_loader_done(bzna_loader *loader, bzi_item *item)
+{
+    loader->active--;
+    if (item->in_pool)
+        bzi_loader_count_pool(loader, -1);
+    item->in_pool = 0;
+    if (loader->paused || loader->quit)
+        bzi_os_wake_all(&loader->control_wake);
+}
+
+/* Ends a loader that cannot go on: whoever waits in next, or comes there, gets the error. With the lock held. */
+static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
+{
+    if (loader->poison.status == BZNA_OK)
+        loader->poison = *err;
     bzi_os_wake_all(&loader->consumer_wake);
 }
 
@@ -4341,6 +5605,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
+    item->decode_ns = item->warp_ns = item->by_nvdec = 0;
     item->archive = bzi_dataset_at(loader->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
@@ -4360,6 +5625,52 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     if (loader->next_slot == item->batch->slots)
         loader->planning = NULL;
     return 1;
+}
+
+/* --- The pool's queue --- */
+
+/* Hands an item to the engines. Returns 0 when there are none left. With the loader's lock held. */
+static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
+{
+    int alive;
+    bzi_os_lock(&pool->mutex);
+    alive = pool->live > 0;
+    if (alive) {
+        bzi_loader_count_pool(item->batch->loader, 1);
+        item->in_pool = 1;
+        item->next = NULL;
+        if (pool->last)
+            pool->last->next = item;
+        else
+            pool->first = item;
+        pool->last = item;
+        if (pool->idle)
+            bzi_os_wake_one(&pool->wake);
+    }
+    bzi_os_unlock(&pool->mutex);
+    return alive;
+}
+
+/* Takes a loader's items out of the queue, for they will be thrown away. With the loader's lock held. */
+static void bzi_pool_withdraw(bzna_loader *loader)
+{
+    bzi_pool *pool = loader->pool;
+    bzi_item **link, *item, *last = NULL;
+    if (!pool)
+        return;
+    bzi_os_lock(&pool->mutex);
+    for (link = &pool->first; (item = *link) != NULL; ) {
+        if (item->batch->loader != loader) {
+            last = item;
+            link = &item->next;
+            continue;
+        }
+        *link = item->next;
+        loader->free_items[loader->free_item_count++] = item;
+        bzi_loader_done(loader, item);
+    }
+    pool->last = last;
+    bzi_os_unlock(&pool->mutex);
 }
 
 /* --- Readers --- */
@@ -4480,6 +5791,14 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
     }
 }
 
+/* From a reader, or an engine that cannot. With the lock held. */
+static void bzi_loader_to_workers(bzna_loader *loader, bzi_item *item)
+{
+    loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = item;
+    bzi_os_wake_one(&loader->worker_wake);
+    bzi_loader_done(loader, item);
+}
+
 static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
@@ -4498,20 +5817,17 @@ static void *bzi_reader_run(void *argument)
         stage->count++;
         stage->bytes += item->status == BZNA_OK ? item->size : 0;
         loader->stats.retries += reader->retries;
-        loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = item;
-        loader->active--;
-        bzi_os_wake_one(&loader->worker_wake);
-        if (loader->paused)
-            bzi_os_wake_all(&loader->control_wake);
+        if (!loader->pool || bzi_loader_disturbed(loader) || !bzi_pool_submit(loader->pool, item))
+            bzi_loader_to_workers(loader, item);
     }
     bzi_os_unlock(&loader->mutex);
     return NULL;
 }
 
-/* --- Workers --- */
+/* --- What a sample becomes, in software or on the device --- */
 
 /* What the config and the user's callback make of one sample. */
-static bzna_status bzi_worker_transform(const bzna_loader *loader, const bzi_item *item, const bzna_picture *picture, bzna_transform *transform,
+static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_item *item, const bzna_picture *picture, bzna_transform *transform,
                                         bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
@@ -4539,14 +5855,228 @@ static bzna_status bzi_worker_transform(const bzna_loader *loader, const bzi_ite
     return status >= 0 ? BZNA_OK : bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d", (int)status);
 }
 
-static bzna_status bzi_worker_warp(bzi_worker *worker, const bzi_item *item, const bzna_picture *picture, const bzna_transform *transform, bzna_error *err)
+/* read: the status is of reading. */
+static void bzi_loader_count(bzna_loader *loader, bzna_status status, int read)
+{
+    bzna_loader_stats *stats = &loader->stats;
+    stats->samples++;
+    stats->samples_failed += status != BZNA_OK;
+    if (read && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
+        stats->failed_read++;
+    else if (status <= -400 && status > -500)
+        stats->failed_decode++;
+    else if ((status <= -300 && status > -400) || status == BZNA_E_NOT_FOUND)
+        stats->failed_format++;
+    else
+        stats->failed_other += status != BZNA_OK;
+}
+
+/* The slot takes the sample one step of its rank further on, if it may. With the lock held. */
+static int bzi_loader_replace(bzna_loader *loader, bzi_item *item)
+{
+    if (loader->config.on_error != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_disturbed(loader))
+        return 0;
+    item->replacements++;
+    item->position = (item->position + loader->config.world_size) % loader->shard.count;
+    bzi_plan_sample(loader, item);
+    loader->stats.replaced++;
+    loader->redo[loader->redo_count++] = item;
+    bzi_loader_done(loader, item);
+    bzi_os_wake_one(&loader->reader_wake);
+    if (loader->holding)
+        bzi_os_wake_all(&loader->holder_wake);              /* its bytes may be taken now */
+    return 1;
+}
+
+/* Counts a sample that was tried. With the lock held. Returns 1 when its slot takes another sample: then the item is in other hands. Otherwise, if it
+ * failed, the slot is to be filled. */
+static int bzi_loader_tried(bzna_loader *loader, bzi_item *item, bzna_status status)
+{
+    bzna_stage_stats *decode = &loader->stats.stage[BZNA_STAGE_DECODE], *warp = &loader->stats.stage[BZNA_STAGE_WARP];
+    decode->count += item->decode_ns != 0;
+    decode->busy_ns += item->decode_ns;
+    decode->bytes += item->decode_ns ? item->size : 0;
+    warp->count += item->warp_ns != 0;
+    warp->busy_ns += item->warp_ns;
+    warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
+    loader->stats.samples_nvdec += status == BZNA_OK && item->by_nvdec;
+    loader->stats.samples_software += status == BZNA_OK && !item->by_nvdec;
+    bzi_loader_count(loader, status, item->status != BZNA_OK);
+    if (status == BZNA_E_DEVICE_LOST)
+        bzi_loader_break(loader, &item->batch->errors[item->slot]);
+    return status != BZNA_OK && status != BZNA_E_DEVICE_LOST && bzi_loader_replace(loader, item);
+}
+
+/* The item's slot is written, or its writing enqueued. With the lock held. */
+static void bzi_loader_finish(bzna_loader *loader, bzi_item *item, bzna_status status)
+{
+    bzna_batch *batch = item->batch;
+    batch->status[item->slot] = status;
+    if (item->slot < batch->real) {
+        batch->failed += status != BZNA_OK;
+        batch->replaced += status == BZNA_OK && item->replacements;
+    }
+    if (--batch->unfinished == 0) {
+        batch->state = BZI_BATCH_READY;
+        bzi_os_wake_all(&loader->consumer_wake);
+    }
+    loader->free_items[loader->free_item_count++] = item;
+    bzi_os_wake_one(&loader->reader_wake);
+    if (loader->holding)
+        bzi_os_wake_all(&loader->holder_wake);
+    bzi_loader_done(loader, item);
+}
+
+/* Completes the message of a failed sample, and logs it. */
+static void bzi_loader_explain(bzna_loader *loader, const bzi_item *item)
+{
+    bzna_error *err = &item->batch->errors[item->slot];
+    if (item->status == BZNA_OK)
+        bzi_dataset_fail(item->local, err);                 /* reading has said it already */
+    bzi_error_prefix(err, item->archive->name);
+    bzi_log(loader->context, BZNA_LOG_WARNING, err->status, "%s", err->message);
+}
+
+/* A failed slot holds the out-of-bounds colour; nothing of what was there before. An empty picture is all of that colour. */
+static void bzi_loader_fill_slot(const bzna_loader *loader, bzi_kernel_slot *slot)
+{
+    memset(slot, 0, sizeof *slot);
+    slot->x1 = slot->y1 = -1;
+    slot->depth = 8;
+    bzi_slot_colours(slot, &loader->transform);
+}
+
+/* --- Lanes --- */
+
+/* Where the kernel writes an item's slot. */
+static uint64_t bzi_lane_target(const bzi_item *item)
+{
+    const bzna_batch *batch = item->batch;
+    return batch->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, item->slot) : batch->device_data + item->slot * batch->loader->slot_bytes;
+}
+
+/* Pre: there is room, and all gathered so far is of the same loader. */
+static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status, const bzi_kernel_slot *slot)
+{
+    lane->slots.slot[lane->count] = *slot;
+    lane->slots.slot[lane->count].dst = bzi_lane_target(item);
+    lane->items[lane->count] = item;
+    lane->status[lane->count++] = status;
+}
+
+/* Before a lane's first write to this round of a batch: what read the round before is done. */
+static bzna_status bzi_lane_touch(const bzi_lane *lane, bzna_batch *batch, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    if (batch->touched[lane->number])
+        return BZNA_OK;
+    if (batch->has_release)
+        status = bzi_device_order(lane->device, lane->stream, batch->released, err);
+    batch->touched[lane->number] = 1;
+    return status;
+}
+
+/* Enqueues what was gathered: one launch; copies, when batches go to the host; an event a batch. */
+static bzna_status bzi_lane_launch(bzi_lane *lane, bzna_error *err)
+{
+    const bzna_loader *loader = lane->items[0]->batch->loader;
+    bzi_kernel_output out = bzi_loader_output(loader);
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++)
+        status = bzi_lane_touch(lane, lane->items[i]->batch, err);
+    if (status == BZNA_OK)
+        status = bzi_device_warp(lane->device, &lane->slots, lane->count, &out, lane->stream, err);
+    for (uint32_t i = 0; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
+        status = bzi_device_download(lane->device, bzi_batch_slot(lane->items[i]->batch, lane->items[i]->slot), lane->slots.slot[i].dst,
+                                     loader->slot_bytes, lane->stream, err);
+    for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++)
+        if (i + 1 == lane->count || lane->items[i + 1]->batch != lane->items[i]->batch)
+            status = bzi_device_record(lane->device, lane->items[i]->batch->written[lane->number], lane->stream, err);
+    return status;
+}
+
+/* Gives the slots to their batches. status: of the launch, which began at start. */
+static void bzi_lane_give(bzi_lane *lane, bzna_loader *loader, bzna_status status, const bzna_error *err, uint64_t start)
+{
+    start = (bzi_os_now_ns() - start) / lane->count;
+    bzi_os_lock(&loader->mutex);
+    if (status != BZNA_OK)
+        bzi_loader_break(loader, err);                      /* slots that nothing was written to cannot be delivered */
+    for (uint32_t i = 0; i < lane->count; i++) {
+        bzi_item *item = lane->items[i];
+        item->warp_ns += start;
+        if (lane->status[i] == BZNA_OK)
+            bzi_loader_tried(loader, item, BZNA_OK);        /* those that failed were counted when they did */
+        bzi_loader_finish(loader, item, lane->status[i]);
+    }
+    lane->count = 0;
+    bzi_os_unlock(&loader->mutex);
+}
+
+static void bzi_lane_flush(bzi_lane *lane)
+{
+    uint64_t start = bzi_os_now_ns();
+    bzna_error err;
+    bzna_status status = bzi_lane_launch(lane, &err);
+    bzi_lane_give(lane, lane->items[0]->batch->loader, status, &err, start);
+}
+
+/* --- Workers: software decode --- */
+
+/* Copies a picture's planes to the device, where the warp reads them: *picture then has their addresses there. */
+static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, bzna_error *err)
+{
+    bzi_device *device = worker->lane.device;
+    uint64_t pitch[3], rows[3], offset[3], total = 0;
+    uint32_t planes = picture->plane[1] ? 3 : 1, bytes = picture->depth > 8 ? 2 : 1;
+    bzna_status status;
+    for (uint32_t i = 0; i < planes; i++) {
+        uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
+        pitch[i] = ((((uint64_t)picture->frame_width + (1u << shift_x) - 1) >> shift_x) * bytes + 255) & ~(uint64_t)255;
+        rows[i] = ((uint64_t)picture->frame_height + (1u << shift_y) - 1) >> shift_y;
+        offset[i] = total;
+        total += pitch[i] * rows[i];
+    }
+    if ((status = bzi_device_await(device, worker->uploaded, err)) != BZNA_OK)      /* the copy before */
+        return status;
+    if (total > worker->upload_bytes) {
+        bzi_device_stream_wait(device, worker->lane.stream);
+        bzi_device_unpin(device, worker->staging);
+        bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
+        worker->upload = worker->upload_bytes = 0;
+        if ((status = bzi_device_pin(device, total, &worker->staging, err)) != BZNA_OK ||
+            (status = bzi_device_alloc(device, total, worker->lane.stream, &worker->upload, err)) != BZNA_OK)
+            return status;
+        worker->upload_bytes = total;
+    }
+    for (uint32_t i = 0; i < planes; i++) {
+        uint8_t *dst = (uint8_t *)worker->staging + offset[i];
+        uint64_t width = (((uint64_t)picture->frame_width + (i ? (1u << picture->chroma_shift_x) - 1 : 0)) >> (i ? picture->chroma_shift_x : 0)) * bytes;
+        for (uint64_t y = 0; y < rows[i]; y++)
+            memcpy(dst + y * pitch[i], (const uint8_t *)picture->plane[i] + (int64_t)y * picture->pitch[i], (size_t)width);
+        picture->plane[i] = (const void *)(uintptr_t)(worker->upload + offset[i]);
+        picture->pitch[i] = (int64_t)pitch[i];
+    }
+    if ((status = bzi_device_upload(device, worker->upload, worker->staging, total, worker->lane.stream, err)) == BZNA_OK)
+        status = bzi_device_record(device, worker->uploaded, worker->lane.stream, err);
+    return status;
+}
+
+/* On the device the slot is gathered; bzi_worker_end launches. */
+static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, bzna_picture *picture, const bzna_transform *transform, bzna_error *err)
 {
     bzna_loader *loader = worker->loader;
-    bzi_kernel_output out = bzi_output_nchw(loader->config.width, loader->config.height);
+    bzi_kernel_output out = bzi_loader_output(loader);
     bzi_kernel_slot slot;
-    bzna_status status = bzi_slot_make(&slot, picture, transform, err);
-    if (status != BZNA_OK)
+    bzna_status status;
+    if (loader->on_device && (status = bzi_worker_upload(worker, picture, err)) != BZNA_OK)
         return status;
+    if ((status = bzi_slot_make(&slot, picture, transform, err)) != BZNA_OK)
+        return status;
+    if (loader->on_device) {
+        bzi_lane_add(&worker->lane, item, BZNA_OK, &slot);
+        return BZNA_OK;
+    }
     slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
     if (!bzi_buffer_reserve(&loader->context->memory, &worker->workspace, bzi_kernel_workspace_bytes(&slot, &out), 0))
         return bzi_fail_memory(err, "the warp's workspace");
@@ -4555,7 +6085,7 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, const bzi_item *item, con
 }
 
 /* parse -> decode -> transform -> warp. */
-static bzna_status bzi_worker_sample(bzi_worker *worker, const bzi_item *item, bzna_error *err)
+static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = worker->loader;
     uint64_t begin = bzi_os_now_ns(), decoded;
@@ -4568,39 +6098,56 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, const bzi_item *item, b
         (status = bzi_software_decode(&worker->software, &image, &picture, err)) != BZNA_OK)
         return status;
     decoded = bzi_os_now_ns();
-    worker->decode_ns = decoded - begin;
-    if ((status = bzi_worker_transform(loader, item, &picture, &transform, err)) == BZNA_OK)
+    item->decode_ns += decoded - begin;
+    if ((status = bzi_loader_transform(loader, item, &picture, &transform, err)) == BZNA_OK)
         status = bzi_worker_warp(worker, item, &picture, &transform, err);
-    worker->warp_ns = bzi_os_now_ns() - decoded;
+    item->warp_ns = bzi_os_now_ns() - decoded;
     return status;
 }
 
-/* A failed slot holds the out-of-bounds colour; nothing of what was there before. */
-static void bzi_worker_fill(bzna_loader *loader, const bzi_item *item)
+static void bzi_worker_fill(bzi_worker *worker, bzi_item *item, bzna_status status)
 {
-    bzi_kernel_output out = bzi_output_nchw(loader->config.width, loader->config.height);
+    bzna_loader *loader = worker->loader;
+    bzi_kernel_output out = bzi_loader_output(loader);
     bzi_kernel_slot slot;
-    memset(&slot, 0, sizeof slot);
-    bzi_slot_colours(&slot, &loader->transform);
+    bzi_loader_fill_slot(loader, &slot);
+    if (loader->on_device) {
+        bzi_lane_add(&worker->lane, item, status, &slot);
+        return;
+    }
     slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
     bzi_kernel_fill(&slot, &out);
 }
 
-static bzna_status bzi_worker_item(bzi_worker *worker, bzi_item *item)
+/* One sample, from its bytes to its slot. Without the lock. */
+static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
 {
     bzna_loader *loader = worker->loader;
-    bzna_error *err = &item->batch->errors[item->slot];
     bzna_status status = item->status;
-    worker->decode_ns = worker->warp_ns = 0;
-    if (status == BZNA_OK && (status = bzi_worker_sample(worker, item, err)) != BZNA_OK)
-        bzi_dataset_fail(item->local, err);
-    if (status != BZNA_OK) {
-        bzi_error_prefix(err, item->archive->name);
-        bzi_worker_fill(loader, item);
-        bzi_log(loader->context, BZNA_LOG_WARNING, status, "%s", err->message);
+    if (status == BZNA_OK)
+        status = bzi_worker_sample(worker, item, &item->batch->errors[item->slot]);
+    if (status == BZNA_OK && worker->lane.count) {
+        bzi_lane_flush(&worker->lane);
+        return;
     }
-    item->batch->status[item->slot] = status;
-    return status;
+    if (status != BZNA_OK)
+        bzi_loader_explain(loader, item);
+    bzi_os_lock(&loader->mutex);
+    if (bzi_loader_tried(loader, item, status)) {
+        bzi_os_unlock(&loader->mutex);
+        return;
+    }
+    if (status != BZNA_OK) {
+        bzi_os_unlock(&loader->mutex);
+        bzi_worker_fill(worker, item, status);
+        if (worker->lane.count) {
+            bzi_lane_flush(&worker->lane);
+            return;
+        }
+        bzi_os_lock(&loader->mutex);
+    }
+    bzi_loader_finish(loader, item, status);
+    bzi_os_unlock(&loader->mutex);
 }
 
 /* Called and returns with the lock held. */
@@ -4619,98 +6166,387 @@ static bzi_item *bzi_worker_take(bzna_loader *loader)
         full = !loader->planning && !loader->free_batches;  /* all batches are filled: the consumer is behind */
         start = bzi_os_now_ns();
         bzi_os_wait(&loader->worker_wake, &loader->mutex);
-        *(full ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
+        if (!loader->pool)                                  /* with NVDEC, workers are idle by nature */
+            *(full ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
     return NULL;
-}
-
-/* read: the status is of reading. */
-static void bzi_worker_count(bzna_loader *loader, bzna_status status, int read)
-{
-    bzna_loader_stats *stats = &loader->stats;
-    stats->samples++;
-    stats->samples_failed += status != BZNA_OK;
-    if (read && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
-        stats->failed_read++;
-    else if (status <= -400 && status > -500)
-        stats->failed_decode++;
-    else if ((status <= -300 && status > -400) || status == BZNA_E_NOT_FOUND)
-        stats->failed_format++;
-    else
-        stats->failed_other += status != BZNA_OK;
-}
-
-/* The slot takes the sample one step of its rank further on, if it may. With the lock held. */
-static int bzi_worker_replace(bzna_loader *loader, bzi_item *item)
-{
-    if (loader->config.on_error != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_disturbed(loader))
-        return 0;
-    item->replacements++;
-    item->position = (item->position + loader->config.world_size) % loader->shard.count;
-    bzi_plan_sample(loader, item);
-    loader->stats.replaced++;
-    loader->redo[loader->redo_count++] = item;
-    bzi_os_wake_one(&loader->reader_wake);
-    if (loader->holding)
-        bzi_os_wake_all(&loader->holder_wake);              /* its bytes may be taken now */
-    return 1;
-}
-
-static void bzi_worker_give(bzi_worker *worker, bzi_item *item, bzna_status status)
-{
-    bzna_loader *loader = worker->loader;
-    bzna_batch *batch = item->batch;
-    bzna_stage_stats *decode = &loader->stats.stage[BZNA_STAGE_DECODE], *warp = &loader->stats.stage[BZNA_STAGE_WARP];
-    decode->count += worker->decode_ns != 0;
-    decode->busy_ns += worker->decode_ns;
-    decode->bytes += worker->decode_ns ? item->size : 0;
-    warp->count += worker->warp_ns != 0;
-    warp->busy_ns += worker->warp_ns;
-    warp->bytes += worker->warp_ns ? loader->slot_floats * sizeof(float) : 0;
-    bzi_worker_count(loader, status, item->status != BZNA_OK);
-    loader->active--;
-    if (loader->paused)
-        bzi_os_wake_all(&loader->control_wake);
-    if (status != BZNA_OK && bzi_worker_replace(loader, item))
-        return;
-    if (item->slot < batch->real) {
-        batch->failed += status != BZNA_OK;
-        batch->replaced += status == BZNA_OK && item->replacements;
-    }
-    if (--batch->unfinished == 0) {
-        batch->state = BZI_BATCH_READY;
-        bzi_os_wake_all(&loader->consumer_wake);
-    }
-    loader->free_items[loader->free_item_count++] = item;
-    bzi_os_wake_one(&loader->reader_wake);
-    if (loader->holding)
-        bzi_os_wake_all(&loader->holder_wake);
 }
 
 static void *bzi_worker_run(void *argument)
 {
     bzi_worker *worker = argument;
     bzna_loader *loader = worker->loader;
+    bzna_error err;
     bzi_item *item;
+    int entered = loader->on_device && bzi_device_enter(loader->device, &err) == BZNA_OK;
     bzi_os_lock(&loader->mutex);
+    if (loader->on_device && !entered)
+        bzi_loader_break(loader, &err);
     while ((item = bzi_worker_take(loader)) != NULL) {
-        bzna_status status;
         bzi_os_unlock(&loader->mutex);
-        status = bzi_worker_item(worker, item);
+        bzi_worker_item(worker, item);
         bzi_os_lock(&loader->mutex);
-        bzi_worker_give(worker, item, status);
     }
     bzi_os_unlock(&loader->mutex);
+    if (entered)
+        bzi_device_leave(loader->device);
     return NULL;
 }
 
+/* --- Engines: NVDEC --- */
+
+#ifndef BENZINA_NO_CUDA
+
+typedef struct bzi_engine {
+    bzi_pool   *pool;
+    bzi_thread  thread;
+    uint32_t    started;
+    uint32_t    retired;              /* it found no memory for a decoder; others go on */
+    bzi_session session;
+    bzi_lane    lane;
+    bzi_movie   movie;
+} bzi_engine;
+
+/* With the pool's lock held. */
+static bzi_item *bzi_pool_pop(bzi_pool *pool)
+{
+    bzi_item *item = pool->first;
+    if (!item)
+        return NULL;
+    pool->first = item->next;
+    if (!pool->first)
+        pool->last = NULL;
+    return item;
+}
+
+/* The next item; NULL when there is none (wait: when the pool closes). */
+static bzi_item *bzi_pool_take(bzi_pool *pool, int wait)
+{
+    bzi_item *item;
+    bzi_os_lock(&pool->mutex);
+    while ((item = bzi_pool_pop(pool)) == NULL && wait && !pool->quit) {
+        pool->idle++;
+        bzi_os_wait(&pool->wake, &pool->mutex);
+        pool->idle--;
+    }
+    bzi_os_unlock(&pool->mutex);
+    return item;
+}
+
+/* Enqueues what was gathered behind the mapped surfaces, and lets go of those. */
+static void bzi_engine_flush(bzi_engine *engine)
+{
+    bzi_lane *lane = &engine->lane;
+    bzna_loader *loader = lane->count ? lane->items[0]->batch->loader : NULL;
+    uint64_t start = bzi_os_now_ns();
+    bzna_error err;
+    bzna_status status = loader ? bzi_lane_launch(lane, &err) : BZNA_OK;
+    bzi_session_unmap_all(&engine->session);
+    if (loader)
+        bzi_lane_give(lane, loader, status, &err, start);
+}
+
+/* Makes room in the gathering for an item of this loader. */
+static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
+{
+    const bzi_lane *lane = &engine->lane;
+    if (lane->count == BZI_KERNEL_SLOTS || engine->session.mapped_count == BZI_SESSION_MAPPED ||
+        (lane->count && lane->items[0]->batch->loader != item->batch->loader))
+        bzi_engine_flush(engine);
+}
+
+/* The sample cannot be had: its slot takes another, or is filled. Pre: nothing is mapped that waits to be gathered. */
+static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status status)
+{
+    bzna_loader *loader = item->batch->loader;
+    bzi_kernel_slot slot;
+    int replaced;
+    item->decode_ns = 0;
+    bzi_loader_explain(loader, item);
+    bzi_os_lock(&loader->mutex);
+    replaced = bzi_loader_tried(loader, item, status);
+    bzi_os_unlock(&loader->mutex);
+    if (replaced)
+        return;
+    bzi_engine_make_room(engine, item);
+    bzi_loader_fill_slot(loader, &slot);
+    bzi_lane_add(&engine->lane, item, status, &slot);
+}
+
+/* NVDEC cannot decode this one: libavcodec will, if it is there. Each kind of reason is logged once. */
+static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
+{
+    bzna_loader *loader = item->batch->loader;
+    bzna_error reason = item->batch->errors[item->slot];
+    uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
+    uint32_t i = 0;
+    if (!loader->worker_count) {
+        bzi_engine_fail(engine, item, status);
+        return;
+    }
+    bzi_os_lock(&loader->mutex);
+    while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
+        i++;
+    if (i < 8 && !loader->refusals[i])
+        loader->refusals[i] = hash;
+    else
+        i = 8;
+    loader->stats.fallbacks++;
+    item->decode_ns = item->by_nvdec = 0;
+    bzi_loader_to_workers(loader, item);
+    bzi_context_retain(engine->pool->context);              /* the loader may be gone from here on */
+    bzi_os_unlock(&loader->mutex);
+    if (i < 8)
+        bzi_log(engine->pool->context, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
+    bzi_context_drop(engine->pool->context);
+}
+
+/* Waits for the oldest picture and gathers it; launches when there is enough, or nothing to wait for. */
+static void bzi_engine_advance(bzi_engine *engine)
+{
+    bzi_session *session = &engine->session;
+    if (session->pending_count) {
+        bzi_item *item = session->pending[session->pending_first].tag;
+        bzna_loader *loader = item->batch->loader;
+        bzna_error *err = &item->batch->errors[item->slot];
+        uint64_t start = bzi_os_now_ns();
+        bzi_kernel_slot slot;
+        bzna_transform transform;
+        bzi_flight flight;
+        bzna_status status;
+        bzi_engine_make_room(engine, item);
+        status = bzi_session_map(session, &flight, err);
+        item->decode_ns += bzi_os_now_ns() - start;
+        if (status == BZNA_OK && (status = bzi_loader_transform(loader, item, &flight.picture, &transform, err)) == BZNA_OK &&
+            (status = bzi_slot_make(&slot, &flight.picture, &transform, err)) == BZNA_OK) {
+            bzi_slot_on_surface(&slot, flight.semi_planar);
+            bzi_lane_add(&engine->lane, item, BZNA_OK, &slot);
+        } else {
+            bzi_engine_fail(engine, item, status);
+        }
+    }
+    if (!session->pending_count || session->mapped_count == BZI_SESSION_MAPPED)
+        bzi_engine_flush(engine);
+}
+
+static int bzi_engine_busy(const bzi_engine *engine) { return engine->session.pending_count || engine->session.mapped_count || engine->lane.count; }
+
+/* No memory for another decoder, even after giving up what is not in use: this engine ends, the others go on with its item. The last one
+ * hands everything to the loaders' workers. */
+static void bzi_engine_retire(bzi_engine *engine, bzi_item *item, const bzna_error *why)
+{
+    bzi_pool *pool = engine->pool;
+    bzi_item *rest = item;
+    uint32_t left;
+    if (item)
+        item->next = NULL;
+    engine->retired = 1;
+    atomic_fetch_add(&pool->device->sessions_lost, 1);
+    bzi_os_lock(&pool->mutex);
+    left = --pool->live;
+    if (left && item) {                                     /* in front, where it came from */
+        item->next = pool->first;
+        pool->first = item;
+        if (!pool->last)
+            pool->last = item;
+        bzi_os_wake_one(&pool->wake);
+    } else if (!left) {
+        for (bzi_item **end = item ? &item->next : &rest; (*end = bzi_pool_pop(pool)) != NULL; end = &(*end)->next)
+            ;
+    }
+    bzi_os_unlock(&pool->mutex);
+    bzi_log(pool->context, BZNA_LOG_WARNING, why->status, "a decode session ends, %u go on: %s", left, why->message);
+    while (!left && rest) {
+        bzi_item *next = rest->next;
+        if (rest->status == BZNA_OK)
+            rest->batch->errors[rest->slot] = *why;
+        bzi_engine_refuse(engine, rest, rest->status == BZNA_OK ? why->status : rest->status);
+        rest = next;
+    }
+    while (bzi_engine_busy(engine))
+        bzi_engine_advance(engine);
+}
+
+/* Submits; waits for surfaces and memory to come free. */
+static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps,
+                                     bzna_error *err)
+{
+    bzna_status status = BZNA_AGAIN;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        while ((status = bzi_session_submit(&engine->session, image, picture, sps, item, err)) == BZNA_AGAIN)
+            bzi_engine_advance(engine);
+        if (status != BZNA_E_MEMORY || err->native_code != BZI_CUDA_NO_MEMORY)
+            return status;
+        while (bzi_engine_busy(engine))
+            bzi_engine_advance(engine);
+        bzi_session_evict(&engine->session);
+    }
+    return status;
+}
+
+/* A new item: parse, check, submit. */
+static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
+{
+    bzna_loader *loader = item->batch->loader;
+    bzna_error *err = &item->batch->errors[item->slot];
+    uint64_t start = bzi_os_now_ns();
+    bzna_status status = item->status;
+    bzna_picture picture;
+    bzna_image image;
+    bzi_sps sps;
+    if (status == BZNA_OK && (status = bzi_sample_parse(item->archive, item->bytes.data, item->size, item->offset, &engine->movie, err)) == BZNA_OK &&
+        (status = bzi_sample_image(item->archive, &engine->movie, loader->track, item->bytes.data, item->size, item->offset, &image, err)) == BZNA_OK &&
+        (status = bzi_picture_describe(&image, loader->context->max_edge_px, &sps, &picture, err)) == BZNA_OK) {
+        if ((status = bzi_session_accepts(&engine->session, image.codec, &sps, err)) == BZNA_OK) {
+            item->by_nvdec = 1;
+            status = bzi_engine_submit(engine, item, &image, &picture, &sps, err);
+        }
+        if (status == BZNA_E_CODEC) {
+            bzi_engine_refuse(engine, item, status);
+            return;
+        }
+        if (status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY) {
+            bzna_error why = *err;
+            bzi_engine_retire(engine, item, &why);
+            return;
+        }
+    }
+    item->decode_ns += bzi_os_now_ns() - start;
+    if (status != BZNA_OK)
+        bzi_engine_fail(engine, item, status);
+}
+
+static void *bzi_engine_run(void *argument)
+{
+    bzi_engine *engine = argument;
+    bzi_pool *pool = engine->pool;
+    bzna_error err;
+    if (bzi_device_enter(pool->device, &err) != BZNA_OK) {
+        bzi_engine_retire(engine, NULL, &err);
+        return NULL;
+    }
+    if (bzi_session_open(&engine->session, pool->device, &pool->context->memory, &err) != BZNA_OK)
+        bzi_engine_retire(engine, NULL, &err);
+    engine->lane.stream = engine->session.stream;
+    while (!engine->retired) {
+        int busy = bzi_engine_busy(engine);
+        bzi_item *item = engine->session.pending_count < BZI_SESSION_DEPTH ? bzi_pool_take(pool, !busy) : NULL;
+        if (item)
+            bzi_engine_begin(engine, item);
+        else if (busy)
+            bzi_engine_advance(engine);
+        else
+            break;                                          /* the pool closes */
+    }
+    bzi_session_close(&engine->session);
+    bzi_device_leave(pool->device);
+    return NULL;
+}
+
+/* Pre: no loader uses it any more. */
+static void bzi_pool_close(bzi_pool *pool)
+{
+    const bzi_memory memory = pool->context->memory;
+    int foreign = bzi_device_is_foreign(pool->device);      /* then its threads are not in this process */
+    if (pool->has_cond && !foreign) {
+        bzi_os_lock(&pool->mutex);
+        pool->quit = 1;
+        bzi_os_wake_all(&pool->wake);
+        bzi_os_unlock(&pool->mutex);
+    }
+    for (uint32_t i = 0; pool->engines && i < pool->count; i++)
+        if (pool->engines[i].started && !foreign)
+            bzi_os_thread_join(pool->engines[i].thread);
+    if (pool->has_cond)
+        bzi_os_cond_free(&pool->wake);
+    if (pool->has_mutex)
+        bzi_os_mutex_free(&pool->mutex);
+    bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
+    bzi_release(&memory, pool, 1, sizeof *pool);
+}
+
+static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
+{
+    pool->engines = bzi_alloc_zero(&pool->context->memory, pool->count, sizeof *pool->engines);
+    if (!pool->engines)
+        return bzi_fail_memory(err, "decode sessions");
+    pool->has_mutex = bzi_os_mutex_init(&pool->mutex) == 0;
+    pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
+    if (!pool->has_cond)
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    pool->live = pool->count;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        bzi_engine *engine = &pool->engines[i];
+        int error;
+        engine->pool = pool;
+        engine->lane.device = pool->device;
+        engine->lane.number = i;
+        if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
+                            strerror(error));
+        engine->started = 1;
+    }
+    return BZNA_OK;
+}
+
+/* The device's pool, made by the first loader that decodes on it. */
+static bzna_status bzi_pool_get(bzna_context *context, bzi_device *device, bzi_pool **out, bzna_error *err)
+{
+    bzi_pool *made;
+    bzna_status status;
+    bzi_os_lock(&context->device_mutex);
+    *out = device->pool;
+    bzi_os_unlock(&context->device_mutex);
+    if (*out)
+        return BZNA_OK;
+    if (!(made = bzi_alloc_zero(&context->memory, 1, sizeof *made)))
+        return bzi_fail_memory(err, "decode sessions");
+    made->context = context;
+    made->device = device;
+    made->count = context->sessions_wanted ? context->sessions_wanted : 2 * device->info.engines;
+    if ((status = bzi_pool_start(made, err)) != BZNA_OK) {
+        bzi_pool_close(made);
+        return status;
+    }
+    bzi_os_lock(&context->device_mutex);
+    if (!device->pool) {
+        device->pool = made;
+        made = NULL;
+    }
+    *out = device->pool;
+    bzi_os_unlock(&context->device_mutex);
+    if (made)
+        bzi_pool_close(made);                               /* another thread was faster */
+    return BZNA_OK;
+}
+
+/* What a context does with its device when the last reference goes. */
+static void bzi_pool_end_device(bzi_device *device)
+{
+    if (device->pool)
+        bzi_pool_close(device->pool);
+    bzi_device_close(device);
+}
+
+#else
+
+static bzna_status bzi_pool_get(bzna_context *context, bzi_device *device, bzi_pool **out, bzna_error *err)
+{
+    (void)context; (void)device; *out = NULL;
+    return bzi_device_none(err);
+}
+
+static void bzi_pool_end_device(bzi_device *device) { bzi_device_close(device); }
+
+#endif
+
 /* --- Making and ending --- */
 
-/* Bytes of a batch's block: data (unless it lies in the user's buffers), targets, indices, status, errors. Returns 0 on overflow. */
-static int bzi_batch_layout(const bzna_loader_config *config, uint64_t offsets[5], uint64_t *total)
+/* Bytes of a batch's block: data (unless it lies elsewhere), targets, indices, status, errors. Returns 0 on overflow. */
+static int bzi_batch_layout(const bzna_loader_config *config, int data_elsewhere, uint64_t offsets[5], uint64_t *total)
 {
     uint64_t sizes[5], at = 0;
-    sizes[0] = config->buffers ? 0 : 3 * sizeof(float) * config->width * (uint64_t)config->height;
+    sizes[0] = data_elsewhere ? 0 : 3 * bzi_dtype_bytes(config->dtype) * config->width * (uint64_t)config->height;
     sizes[1] = sizeof(int64_t);
     sizes[2] = sizeof(uint64_t);
     sizes[3] = sizeof(bzna_status);
@@ -4725,11 +6561,52 @@ static int bzi_batch_layout(const bzna_loader_config *config, uint64_t offsets[5
     return 1;
 }
 
+/* What a batch needs of the device: memory, pinned memory for data on its way to the host, events. In the CUDA context. */
+static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzna_error *err)
+{
+    bzna_loader *loader = batch->loader;
+    uint64_t bytes = loader->config.batch_size * loader->slot_bytes;
+    bzna_status status = BZNA_OK;
+    batch->written = loader->events + (uint64_t)number * loader->lanes;
+    batch->touched = loader->touched + (uint64_t)number * loader->lanes;
+    if (!loader->on_device || !loader->config.buffers)
+        status = bzi_device_alloc(loader->device, bytes, loader->stream, &batch->device_data, err);
+    if (status == BZNA_OK && !loader->on_device && !loader->config.buffers)
+        status = bzi_device_pin(loader->device, bytes, &batch->pinned, err);
+    if (status == BZNA_OK)
+        status = bzi_device_event(loader->device, &batch->released, err);
+    for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++)
+        status = bzi_device_event(loader->device, &batch->written[i], err);
+    return status;
+}
+
+static void bzi_batch_free_device(bzna_batch *batch)
+{
+    bzna_loader *loader = batch->loader;
+    for (uint32_t i = 0; i < loader->lanes; i++)
+        bzi_device_event_free(loader->device, batch->written[i]);
+    bzi_device_event_free(loader->device, batch->released);
+    bzi_device_free(loader->device, batch->device_data, loader->config.batch_size * loader->slot_bytes, loader->stream);
+    bzi_device_unpin(loader->device, batch->pinned);
+}
+
+/* Where the slices of a batch lie: the user's buffers, else one after the other in the library's memory. */
+static void bzi_batch_place(bzna_batch *batch, uint32_t number, const bzna_loader_config *config, uint8_t *host)
+{
+    const bzna_loader *loader = batch->loader;
+    uint64_t slice_bytes = config->batch_size / config->slices * loader->slot_bytes;
+    uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : host;
+    batch->slices = loader->slice_data + (uint64_t)number * config->slices;
+    for (uint32_t k = 0; k < config->slices; k++)
+        batch->slices[k] = config->buffers ? config->buffers[(uint64_t)number * config->slices + k] : data + k * slice_bytes;
+}
+
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    uint64_t at[5], slice_floats = config->batch_size / config->slices * loader->slot_floats;
-    if (!bzi_batch_layout(config, at, &loader->block_bytes))
+    bzna_status status;
+    uint64_t at[5];
+    if (!bzi_batch_layout(config, config->buffers || loader->device, at, &loader->block_bytes))
         return bzi_fail_memory(err, "batches");
     for (uint32_t i = 0; i < config->batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
@@ -4738,10 +6615,10 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
             return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for batch %u of %llu bytes (batch_size, width, height, batches_in_flight)", i,
                             (unsigned long long)loader->block_bytes);
         batch->loader = loader;
-        batch->slices = loader->slice_data + (uint64_t)i * config->slices;
-        for (uint32_t k = 0; k < config->slices; k++)
-            batch->slices[k] = config->buffers ? (float *)config->buffers[(uint64_t)i * config->slices + k] :
-                               (float *)(void *)(batch->block + at[0]) + k * slice_floats;
+        batch->stream = loader->stream;
+        if (loader->device && (status = bzi_batch_make_device(batch, i, err)) != BZNA_OK)
+            return bzi_error_prefix(err, "loader_config.batch_size, width, height, batches_in_flight");
+        bzi_batch_place(batch, i, config, batch->block + at[0]);
         batch->targets = (int64_t *)(void *)(batch->block + at[1]);
         batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
         batch->status = (bzna_status *)(void *)(batch->block + at[3]);
@@ -4755,16 +6632,20 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     const bzi_memory *memory = &loader->context->memory;
     const bzna_loader_config *config = &loader->config;
     loader->item_count = config->read_ahead + config->threads + config->reader_threads;
+    if (loader->pool)
+        loader->item_count += loader->pool->count * BZI_SESSION_SURFACES;
     loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
     loader->free_items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->free_items);
     loader->redo = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->redo);
     loader->ring = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->ring);
     loader->batches = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->batches);
     loader->slice_data = bzi_alloc_zero(memory, (uint64_t)config->batches_in_flight * config->slices, sizeof *loader->slice_data);
+    loader->events = bzi_alloc_zero(memory, (uint64_t)config->batches_in_flight * loader->lanes, sizeof *loader->events);
+    loader->touched = bzi_alloc_zero(memory, (uint64_t)config->batches_in_flight * loader->lanes, sizeof *loader->touched);
     loader->line = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->line);
     loader->workers = bzi_alloc_zero(memory, config->threads, sizeof *loader->workers);
     loader->readers = bzi_alloc_zero(memory, config->reader_threads, sizeof *loader->readers);
-    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches || !loader->slice_data || !loader->line ||
+    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches || !loader->slice_data || !loader->line || !loader->events || !loader->touched ||
         !loader->workers || !loader->readers)
         return bzi_fail_memory(err, "a loader's queues");
     for (uint32_t i = 0; i < loader->item_count; i++)
@@ -4829,23 +6710,58 @@ static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 
 static int32_t bzi_loader_cpu(const bzna_loader_config *config, uint32_t thread) { return config->cpus ? config->cpus[thread % config->cpu_count] : -1; }
 
-static bzna_status bzi_loader_start(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+/* A worker's part of the device: its stream, and the event behind its uploads. In the CUDA context. */
+static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
 {
-    int error = 0;
-    for (uint32_t i = 0; i < config->threads; i++) {
+    bzi_lane *lane = &worker->lane;
+    bzna_status status;
+    lane->device = worker->loader->device;
+    lane->number = number;
+    if ((status = bzi_device_stream(lane->device, &lane->stream, err)) != BZNA_OK)
+        return status;
+    return bzi_device_event(lane->device, &worker->uploaded, err);
+}
+
+static void bzi_worker_free_lane(bzi_worker *worker)
+{
+    bzi_lane *lane = &worker->lane;
+    if (!lane->device)
+        return;
+    bzi_device_stream_wait(lane->device, lane->stream);
+    bzi_device_event_free(lane->device, worker->uploaded);
+    bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
+    bzi_device_unpin(lane->device, worker->staging);
+    bzi_device_stream_free(lane->device, lane->stream);
+}
+
+static bzna_status bzi_loader_start_workers(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+{
+    for (uint32_t i = 0; i < loader->worker_count; i++) {
         bzi_worker *worker = &loader->workers[i];
+        int error;
         bzna_status status = bzi_software_open(&worker->software, &loader->context->memory, loader->context->max_edge_px, err);
+        worker->loader = loader;
+        if (status == BZNA_OK && loader->on_device)
+            status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
         if (status != BZNA_OK)
             return status;
-        worker->loader = loader;
         if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, bzi_loader_cpu(config, i))) != 0)
             return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "loader_config.threads, cpus: cannot start decoder thread %u of %u on processor %d: %s", i,
                             config->threads, bzi_loader_cpu(config, i), strerror(error));
         worker->started = 1;
     }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_start(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+{
+    bzna_status status = bzi_loader_start_workers(loader, config, err);
+    if (status != BZNA_OK)
+        return status;
     for (uint32_t i = 0; i < config->reader_threads; i++) {
         bzi_reader *reader = &loader->readers[i];
         int32_t cpu = bzi_loader_cpu(config, config->threads + i);
+        int error;
         reader->loader = loader;
         if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
             return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "loader_config.reader_threads, cpus: cannot start reader %u of %u on processor %d: %s", i,
@@ -4855,6 +6771,37 @@ static bzna_status bzi_loader_start(bzna_loader *loader, const bzna_loader_confi
     return BZNA_OK;
 }
 
+/* Waits until nothing on the device writes to batches that were not delivered, or reads those that came back. In the CUDA context. */
+static void bzi_loader_settle(bzna_loader *loader, int released)
+{
+    bzna_error ignored;
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
+        bzna_batch *batch = &loader->batches[i];
+        for (uint32_t k = 0; batch->touched && batch->state != BZI_BATCH_ON_LOAN && k < loader->lanes; k++)
+            if (batch->touched[k]) {
+                bzi_device_await(loader->device, batch->written[k], &ignored);
+                batch->touched[k] = 0;
+            }
+        if (released && batch->has_release)
+            bzi_device_await(loader->device, batch->released, &ignored);
+    }
+}
+
+static void bzi_loader_free_device(bzna_loader *loader)
+{
+    bzna_error ignored;
+    int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;       /* not on a device that is lost; what is its own may be freed */
+    if (loader->batches)
+        bzi_loader_settle(loader, 1);
+    for (uint32_t i = 0; loader->batches && i < loader->config.batches_in_flight; i++)
+        if (loader->batches[i].loader && loader->batches[i].written)
+            bzi_batch_free_device(&loader->batches[i]);
+    if (loader->owns_stream)
+        bzi_device_stream_free(loader->device, loader->stream);
+    if (entered)
+        bzi_device_leave(loader->device);
+}
+
 /* What a batch on loan still needs. */
 static void bzi_loader_free(bzna_loader *loader)
 {
@@ -4862,8 +6809,12 @@ static void bzi_loader_free(bzna_loader *loader)
     const bzi_memory *memory = &context->memory;
     uint32_t in_flight = loader->config.batches_in_flight;
     bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
+    if (loader->device)
+        bzi_loader_free_device(loader);
     for (uint32_t i = 0; loader->batches && i < in_flight; i++)
         bzi_release(memory, loader->batches[i].block, loader->block_bytes, 1);
+    bzi_release(memory, loader->events, (uint64_t)in_flight * loader->lanes, sizeof *loader->events);
+    bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
     bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
     bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.slices, sizeof *loader->slice_data);
     while (loader->conds_made)
@@ -4881,7 +6832,8 @@ static void bzi_loader_join(bzna_loader *loader)
         bzi_os_lock(&loader->mutex);
         loader->quit = 1;
         bzi_loader_disturb(loader);
-        while (loader->waiting)
+        bzi_pool_withdraw(loader);
+        while (loader->waiting || loader->active)
             bzi_os_wait(&loader->control_wake, &loader->mutex);
         bzi_os_unlock(&loader->mutex);
     }
@@ -4898,12 +6850,19 @@ static void bzi_loader_end(bzna_loader *loader)
 {
     const bzi_memory *memory = &loader->context->memory;
     const bzna_loader_config *config = &loader->config;
+    bzna_error ignored;
+    int entered = 0;
     bzi_loader_join(loader);
+    if (loader->device)
+        entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
     for (uint32_t i = 0; loader->workers && i < config->threads; i++) {
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
+        bzi_worker_free_lane(&loader->workers[i]);
     }
+    if (entered)
+        bzi_device_leave(loader->device);
     for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
         bzi_buffer_free(memory, &loader->items[i].bytes);
     bzi_release(memory, loader->items, loader->item_count, sizeof *loader->items);
@@ -4927,22 +6886,89 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
     return config->epochs > UINT64_MAX - first ? UINT64_MAX : first + config->epochs;
 }
 
-/* Everything that can fail; what was made is freed by the caller. */
+/* Who decodes, and where batches lie; defaults that follow from that. */
+static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
+{
+    bzna_loader_config *config = &loader->config;
+    bzi_device *device = NULL;
+    bzna_error why;
+    bzna_status status = BZNA_OK;
+    bzi_error_init(&why);
+    if (config->output != BZNA_OUTPUT_HOST || config->decoder != BZNA_DECODER_SOFTWARE)
+        status = bzi_context_gpu(loader->context, &device, &why);
+    if (status == BZNA_E_STATE || status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST ||
+        (status != BZNA_OK && (config->output == BZNA_OUTPUT_DEVICE || config->decoder == BZNA_DECODER_NVDEC))) {
+        *err = why;
+        return bzi_error_prefix(err, config->decoder == BZNA_DECODER_NVDEC ? "loader_config.decoder" : "loader_config.output");
+    }
+    loader->on_device = device && config->output != BZNA_OUTPUT_HOST;
+    if (device && config->decoder != BZNA_DECODER_SOFTWARE) {
+        why = device->video;
+        if (why.status == BZNA_OK && (status = bzi_pool_get(loader->context, device, &loader->pool, err)) != BZNA_OK)
+            return status;
+        if (why.status != BZNA_OK && config->decoder == BZNA_DECODER_NVDEC) {
+            *err = why;
+            return bzi_error_prefix(err, "loader_config.decoder");
+        }
+    }
+    bzi_error_prefix(&why, "no NVDEC");
+    bzi_string_copy(loader->reason, sizeof loader->reason, config->decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
+                    loader->pool ? "the device decodes; what it cannot, libavcodec does" : why.message);
+    if (loader->on_device && config->buffers && config->output == BZNA_OUTPUT_AUTO)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: with buffers, and a GPU, say whether they lie on the HOST or the DEVICE");
+    if (loader->on_device || loader->pool)
+        loader->device = device;
+    loader->worker_count = config->threads;
+#ifdef BENZINA_NO_AVCODEC
+    loader->worker_count = loader->pool ? 0 : config->threads;              /* without, opening fails with the reason */
+#endif
+    if (loader->device)
+        loader->lanes = (loader->pool ? loader->pool->count : 0) + (loader->on_device ? loader->worker_count : 0);
+    if (!config->reader_threads)
+        config->reader_threads = loader->pool ? 2 : 1;
+    if (!config->read_ahead)
+        config->read_ahead = 2 * config->threads + 2 + (loader->pool ? BZI_SESSION_DEPTH * loader->pool->count : 0);
+    return BZNA_OK;
+}
+
+/* The consumer's stream: the user's, or one of ours. In the CUDA context. */
+static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
+{
+    loader->stream = loader->config.stream;
+    loader->owns_stream = !loader->stream;
+    return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, &loader->stream, err);
+}
+
+/* What lies on the device, or goes there. */
+static bzna_status bzi_loader_make_rest(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
+        return status;
+    if (loader->device)
+        status = bzi_loader_make_stream(loader, err);
+    if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK)
+        status = bzi_loader_start(loader, config, err);
+    if (loader->device)
+        bzi_device_leave(loader->device);
+    return status;
+}
+
+/* Everything that can fail; what was made is freed by the caller. config: the caller's arrays are still there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
 {
     bzna_status status = bzi_loader_make_locks(loader, err);
-    if (status != BZNA_OK)
+    if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
     if (config->track) {
         loader->track_size = strlen(config->track) + 1;
         if (!(loader->track = bzi_alloc_copy(&loader->context->memory, config->track, loader->track_size, 1)))
             return bzi_fail_memory(err, "loader_config.track");
     }
-    if ((status = bzi_loader_make_order(loader, config, err)) != BZNA_OK || (status = bzi_loader_make_items(loader, err)) != BZNA_OK ||
-        (status = bzi_loader_make_batches(loader, err)) != BZNA_OK)
+    if ((status = bzi_loader_make_order(loader, config, err)) != BZNA_OK || (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
     loader->fingerprint = bzi_loader_fingerprint(loader);
-    return bzi_loader_start(loader, config, err);
+    return bzi_loader_make_rest(loader, config, err);
 }
 
 /* config is checked and complete; transform and warp follow from it. */
@@ -4962,8 +6988,8 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->warp = *warp;
     loader->references = 1;
     loader->process = bzi_os_process();
-    loader->opened_ns = bzi_os_now_ns();
-    loader->slot_floats = (uint64_t)3 * config->width * config->height;
+    loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
+    loader->slot_bytes = (uint64_t)3 * config->width * config->height * bzi_dtype_bytes(config->dtype);
     loader->shard.count = config->epoch_samples;
     loader->shard.batch = config->batch_size;
     loader->shard.world = config->world_size;
@@ -4972,7 +6998,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->end_epoch = bzi_loader_end_epoch(config, config->first_epoch);
     loader->done_epoch = config->first_epoch;
     bzi_plan_epoch(loader, config->first_epoch, 0);
-    status = bzi_loader_build(loader, config, err);
+    status = bzi_loader_build(loader, &loader->config, err);
     loader->config.track = NULL;                            /* the caller's; what is needed of them has been copied */
     loader->config.indices = NULL;
     loader->config.weights = NULL;
@@ -5027,6 +7053,10 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         bzna_batch *head = loader->line_count ? loader->line[loader->line_first] : NULL;
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
+        if (loader->poison.status != BZNA_OK) {
+            *err = loader->poison;
+            return err->status;
+        }
         if (head && head->state == BZI_BATCH_READY && head->failed && loader->config.on_error == BZNA_ON_ERROR_STOP)
             return bzi_loader_poison(loader, head, err);
         if (head && head->state == BZI_BATCH_READY) {
@@ -5044,6 +7074,68 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         else if (bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline))
             timeout_ns = 0;                                 /* look once more */
     }
+}
+
+/* Makes the consumer's stream wait for the lanes that wrote to the batch; for a batch on the host, the host waits. */
+static bzna_status bzi_batch_arrive(bzna_batch *batch, bzna_error *err)
+{
+    bzna_loader *loader = batch->loader;
+    bzi_device *device = loader->device;
+    bzna_status status = bzi_device_enter(device, err);
+    if (status != BZNA_OK)
+        return status;
+    batch->stream = loader->stream;
+    for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++) {
+        if (!batch->touched[i])
+            continue;
+        status = loader->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) : bzi_device_await(device, batch->written[i], err);
+        batch->touched[i] = status != BZNA_OK;
+    }
+    bzi_device_leave(device);
+    return status;
+}
+
+/* Records behind what the consumer has enqueued. If that fails, so does everything else on this device, which says so. */
+static void bzi_batch_depart(bzna_batch *batch)
+{
+    bzi_device *device = batch->loader->device;
+    bzna_error ignored;
+    if (bzi_device_enter(device, &ignored) != BZNA_OK)
+        return;
+    batch->has_release = bzi_device_record(device, batch->released, batch->stream, &ignored) == BZNA_OK;
+    bzi_device_leave(device);
+}
+
+/* The last one that had the batch gives it back. Called with the lock held, returns without. */
+static void bzi_batch_let_go(bzna_batch *batch)
+{
+    bzna_loader *loader = batch->loader;
+    if (batch->owned || batch->exports) {
+        bzi_os_unlock(&loader->mutex);
+        return;
+    }
+    if (loader->on_device) {
+        bzi_os_unlock(&loader->mutex);                      /* nobody else has the batch */
+        bzi_batch_depart(batch);
+        bzi_os_lock(&loader->mutex);
+    }
+    batch->state = BZI_BATCH_FREE;
+    loader->on_loan--;
+    loader->free_batches++;
+    bzi_os_wake_all(&loader->reader_wake);
+    bzi_os_wake_all(&loader->consumer_wake);
+    bzi_loader_drop_locked(loader);
+}
+
+/* A batch that the device did not finish. */
+static bzna_status bzi_loader_take_back(bzna_batch *batch, const bzna_error *err)
+{
+    bzna_loader *loader = batch->loader;
+    bzi_os_lock(&loader->mutex);
+    bzi_loader_break(loader, err);
+    batch->owned = 0;
+    bzi_batch_let_go(batch);
+    return err->status;
 }
 
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
@@ -5072,28 +7164,14 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
         loader->done_epoch = batch->next_epoch;
         loader->done_position = batch->next_position;
         stage->count++;
-        stage->bytes += batch->slots * loader->slot_floats * sizeof(float);
+        stage->bytes += batch->slots * loader->slot_bytes;
     }
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_os_unlock(&loader->mutex);
+    if (batch && loader->device && (status = bzi_batch_arrive(batch, err)) != BZNA_OK)
+        return bzi_loader_take_back(batch, err);
     *out = batch;
     return status;
-}
-
-/* The last one that had the batch gives it back. Called with the lock held, returns without. */
-static void bzi_batch_let_go(bzna_batch *batch)
-{
-    bzna_loader *loader = batch->loader;
-    if (batch->owned || batch->exports) {
-        bzi_os_unlock(&loader->mutex);
-        return;
-    }
-    batch->state = BZI_BATCH_FREE;
-    loader->on_loan--;
-    loader->free_batches++;
-    bzi_os_wake_all(&loader->reader_wake);
-    bzi_os_wake_all(&loader->consumer_wake);
-    bzi_loader_drop_locked(loader);
 }
 
 static bzna_status bzi_batch_release(bzna_batch *batch)
@@ -5120,6 +7198,7 @@ static void bzi_batch_tensor_delete(bzi_dl_managed *tensor)
 static void bzi_batch_tensors(bzna_batch *batch)
 {
     static const struct { uint8_t code, bits; } types[BZI_FIELDS] = { { 2, 32 }, { 0, 64 }, { 1, 64 }, { 0, 32 } };     /* kDLFloat, kDLInt, kDLUInt */
+    const bzna_loader *loader = batch->loader;
     void *const data[BZI_FIELDS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
     batch->shape[0] = batch->slots;
     batch->shape[1] = 3;
@@ -5132,10 +7211,11 @@ static void bzi_batch_tensors(bzna_batch *batch)
     for (uint32_t field = 0; field < BZI_FIELDS; field++) {
         bzi_dl_managed *managed = &batch->tensors[field];
         managed->tensor.data = batch->slots ? data[field] : NULL;     /* as DLPack asks of empty tensors */
-        managed->tensor.device_type = 1;                    /* kDLCPU */
+        managed->tensor.device_type = !field && loader->on_device ? 2 : 1;             /* kDLCUDA, kDLCPU */
+        managed->tensor.device_id = !field && loader->on_device ? loader->device->info.device : 0;
         managed->tensor.dimensions = field ? 1 : 4;
         managed->tensor.code = types[field].code;
-        managed->tensor.bits = types[field].bits;
+        managed->tensor.bits = field ? types[field].bits : (uint8_t)(8 * bzi_dtype_bytes(loader->config.dtype));
         managed->tensor.lanes = 1;
         managed->tensor.shape = batch->shape;
         managed->tensor.strides = field ? &batch->strides[3] : batch->strides;
@@ -5157,6 +7237,20 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_ma
     bzi_os_unlock(&batch->loader->mutex);
     *out = &batch->tensors[field];
     return BZNA_OK;
+}
+
+/* To another stream: it waits for what is enqueued on the one before. */
+static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
+{
+    bzi_device *device = batch->loader->device;
+    bzna_status status = bzi_device_enter(device, err);
+    if (status != BZNA_OK)
+        return status;
+    if ((status = bzi_device_record(device, batch->released, batch->stream, err)) == BZNA_OK &&
+        (status = bzi_device_order(device, stream, batch->released, err)) == BZNA_OK)
+        batch->stream = stream;
+    bzi_device_leave(device);
+    return status;
 }
 
 static void bzi_loader_stop(bzna_loader *loader)
@@ -5186,6 +7280,16 @@ static void bzi_loader_clear(bzna_loader *loader)
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
+/* With the lock held although the host waits: nobody may take what is about to be forgotten. */
+static void bzi_loader_quiet_device(bzna_loader *loader)
+{
+    bzna_error ignored;
+    if (bzi_device_enter(loader->device, &ignored) != BZNA_OK)
+        return;
+    bzi_loader_settle(loader, 0);
+    bzi_device_leave(loader->device);
+}
+
 /* Goes elsewhere: waits for the samples at hand, forgets what is planned, plans anew. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position, uint64_t end_epoch, bzna_error *err)
 {
@@ -5196,8 +7300,11 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
     }
     loader->paused++;
     bzi_loader_disturb(loader);
+    bzi_pool_withdraw(loader);
     while (loader->active)
         bzi_os_wait(&loader->control_wake, &loader->mutex);
+    if (loader->device)
+        bzi_loader_quiet_device(loader);
     bzi_loader_clear(loader);
     loader->config.seed = seed;
     loader->end_epoch = end_epoch;
@@ -5266,7 +7373,8 @@ static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_st
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
     if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
         return BZNA_STAGE_DELIVER;
-    return (double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns > 0.25 * elapsed * loader->config.threads ? BZNA_STAGE_READ : BZNA_STAGE_DECODE;
+    return (double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns > 0.25 * elapsed * (loader->pool ? bzi_loader_sessions(loader) : loader->config.threads) ? BZNA_STAGE_READ :
+           BZNA_STAGE_DECODE;
 }
 
 static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
@@ -5281,7 +7389,14 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
         stats->stage[BZNA_STAGE_DELIVER].depth += loader->line[(loader->line_first + i) % loader->config.batches_in_flight]->state == BZI_BATCH_READY;
     stats->stage[BZNA_STAGE_DELIVER].capacity = loader->config.batches_in_flight;
     stats->read_memory_bytes = loader->held_bytes;
+    if (loader->pool) {
+        bzi_loader_count_pool(loader, 0);
+        stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
+        stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
+    }
     bzi_os_unlock(&loader->mutex);
+    if (loader->pool)
+        bzi_device_counts(loader->device, stats);
     stats->limiting_stage = bzi_loader_limit(loader, stats);
 }
 
@@ -5322,14 +7437,18 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
     if (!c->allocator.alloc != !c->allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
-    if (c->device > 0)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device: CUDA device %d was asked for, but this version has no CUDA path", c->device - 1);
     if (c->device < BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device: %d is neither AUTO, CPU nor a CUDA device", c->device);
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
+    if (!c->device_allocator.alloc != !c->device_allocator.release)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device_allocator: alloc and release go together");
+    if (c->sessions > BZI_LIMIT_SESSIONS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions, BZI_LIMIT_SESSIONS);
+    if (c->cuda_context && c->device == BZNA_DEVICE_CPU)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device is BZNA_DEVICE_CPU");
     if (!c->allocator.alloc) {
         c->allocator.alloc = bzi_os_alloc;
         c->allocator.release = bzi_os_release;
@@ -5340,11 +7459,45 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     return BZNA_OK;
 }
 
+static bzna_status bzi_context_make(const bzna_context_config *c, bzna_context **out, bzna_error *err)
+{
+    bzi_memory memory;
+    bzna_context *context;
+    memory.allocator = c->allocator;
+    context = bzi_alloc_zero(&memory, 1, sizeof *context);
+    if (!context)
+        return bzi_fail_memory(err, "a context");
+    context->memory = memory;
+    atomic_init(&context->references, 1);
+    context->log = c->log;
+    context->log_user = c->log_user;
+    context->log_level = c->log_level;
+    context->log_any_thread = c->log_any_thread;
+    context->max_sample_bytes = c->max_sample_bytes;
+    context->max_edge_px = c->max_edge_px;
+    context->device_wanted = c->device;
+    context->sessions_wanted = c->sessions;
+    context->device_allocator = c->device_allocator;
+    context->cuda_context = c->cuda_context;
+    context->decode_memory_bytes = c->decode_memory_bytes;
+    context->end_device = bzi_pool_end_device;
+    if (bzi_os_mutex_init(&context->log_mutex)) {
+        bzi_release(&memory, context, 1, sizeof *context);
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    }
+    if (bzi_os_mutex_init(&context->device_mutex)) {
+        bzi_os_mutex_free(&context->log_mutex);
+        bzi_release(&memory, context, 1, sizeof *context);
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    }
+    *out = context;
+    return BZNA_OK;
+}
+
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzna_context_config c;
-    bzna_context *context;
-    bzi_memory memory;
+    bzi_device *device;
     bzna_status status;
     BZI_API_BEGIN;
     if (!out)
@@ -5353,26 +7506,15 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     memset(&c, 0, sizeof c);
     if (config && !bzi_struct_in(&c, sizeof c, config))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "context_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
-    if ((status = bzi_context_check(&c, &e)) != BZNA_OK)
+    if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
-    memory.allocator = c.allocator;
-    context = bzi_alloc_zero(&memory, 1, sizeof *context);
-    if (!context)
-        BZI_API_END(bzi_fail_memory(&e, "a context"));
-    context->memory = memory;
-    atomic_init(&context->references, 1);
-    context->log = c.log;
-    context->log_user = c.log_user;
-    context->log_level = c.log_level;
-    context->log_any_thread = c.log_any_thread;
-    context->max_sample_bytes = c.max_sample_bytes;
-    context->max_edge_px = c.max_edge_px;
-    if (bzi_os_mutex_init(&context->log_mutex)) {
-        bzi_release(&memory, context, 1, sizeof *context);
-        BZI_API_FAIL(BZNA_E_THREAD, "cannot make a lock");
+    if ((c.device > 0 || c.cuda_context) && (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
+        bzi_log_deliver(*out);
+        bzi_context_drop(*out);
+        *out = NULL;
+        bzi_error_prefix(&e, c.cuda_context ? "context_config.cuda_context" : "context_config.device");
     }
-    *out = context;
-    return BZNA_OK;
+    BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_context_close(bzna_context *context)
@@ -5384,6 +7526,64 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
     bzi_log_deliver(context);
     bzi_context_drop(context);
     return BZNA_OK;
+}
+
+/* --- Devices --- */
+
+BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (!count)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_device_count: count is NULL");
+    BZI_API_END(bzi_device_count(count, &e));
+}
+
+BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info *info, size_t struct_size, bzna_error *err)
+{
+    bzi_device *device = NULL;
+    bzna_device_info all;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!context || !info)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_device: %s is NULL", context ? "info" : "context");
+    status = bzi_context_gpu(context, &device, &e);
+    bzi_log_deliver(context);
+    if (status != BZNA_OK)
+        BZI_API_END(status);
+    all = device->info;
+    bzi_os_lock(&context->device_mutex);
+    all.sessions = device->pool ? device->pool->count : 0;
+    bzi_os_unlock(&context->device_mutex);
+    bzi_struct_out(info, struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, uint32_t chroma_format, uint32_t depth, bzna_codec_info *info,
+                                        size_t struct_size, bzna_error *err)
+{
+    bzi_device *device = NULL;
+    bzna_codec_info all;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!context || !info)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: %s is NULL", context ? "info" : "context");
+    if (codec < BZNA_CODEC_H264 || codec > BZNA_CODEC_AV1 || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: codec %u, chroma format %u, %u bits", codec, chroma_format, depth);
+    status = bzi_context_gpu(context, &device, &e);
+    bzi_log_deliver(context);
+    if (status == BZNA_OK && (status = device->video.status) != BZNA_OK)
+        e = device->video;
+    memset(&all, 0, sizeof all);
+    all.codec = codec;
+    all.chroma_format = chroma_format;
+    all.depth = depth;
+    if (status == BZNA_OK && (status = bzi_device_enter(device, &e)) == BZNA_OK) {
+        status = bzi_device_codec(device, &all, &e);
+        bzi_device_leave(device);
+    }
+    if (status == BZNA_OK)
+        bzi_struct_out(info, struct_size, &all, sizeof all);
+    BZI_API_END(status);
 }
 
 /* --- Coded pictures --- */
@@ -5812,8 +8012,8 @@ static bzna_status bzi_api_output_check(const char *what, uint32_t width, uint32
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, width, BZI_LIMIT_EDGE);
     if (!height || height > BZI_LIMIT_EDGE)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, height, BZI_LIMIT_EDGE);
-    if (dtype != BZNA_DTYPE_FLOAT32)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32 so far", what, dtype);
+    if (dtype > BZNA_DTYPE_FLOAT16)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32 and float16 so far", what, dtype);
     if (layout != BZNA_LAYOUT_NCHW)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW so far", what, layout);
     return BZNA_OK;
@@ -5821,8 +8021,11 @@ static bzna_status bzi_api_output_check(const char *what, uint32_t width, uint32
 
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
-    if (p->depth != 8 || p->chroma_shift_x > 1 || p->chroma_shift_y > 1 || !p->plane[0] || !p->plane[1] != !p->plane[2])
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 bits, subsampling of at most 2 and planes are needed");
+    if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 1 || p->chroma_shift_y > 1 || !p->plane[0] || !p->plane[1] != !p->plane[2])
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 to 16 bits, subsampling of at most 2 and planes are needed");
+    for (int i = 0; i < 3 && p->depth > 8; i++)
+        if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned", i, i);
     if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width || p->height > p->frame_height ||
         p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width, p->height, p->crop_x, p->crop_y,
@@ -5850,9 +8053,10 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     if ((status = bzi_api_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
         BZI_API_END(status);
-    out = bzi_output_nchw(o.width, o.height);
-    if (dst_bytes < 3 * sizeof(float) * o.width * (uint64_t)o.height)
-        BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for 3 x %u x %u floats", (unsigned long long)dst_bytes, o.height, o.width);
+    out = bzi_output_nchw(o.width, o.height, o.dtype);
+    if (dst_bytes < 3 * bzi_dtype_bytes(o.dtype) * o.width * (uint64_t)o.height)
+        BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for 3 x %u x %u elements of %u bytes", (unsigned long long)dst_bytes, o.height, o.width,
+                     bzi_dtype_bytes(o.dtype));
     slot.dst = (uint64_t)(uintptr_t)dst;
     bzi_kernel_warp_plain(&slot, &out);
     return BZNA_OK;
@@ -5950,13 +8154,11 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     c->threads = bzi_api_default(c->threads, bzi_os_processors());
     if (c->threads > BZI_LIMIT_THREADS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.threads: %u is more than %u", c->threads, BZI_LIMIT_THREADS);
-    c->reader_threads = bzi_api_default(c->reader_threads, 1);
     if (c->reader_threads > BZI_LIMIT_READERS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.reader_threads: %u is more than %u", c->reader_threads, BZI_LIMIT_READERS);
     c->batches_in_flight = bzi_api_default(c->batches_in_flight, 3);
     if (c->batches_in_flight > BZI_LIMIT_IN_FLIGHT)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batches_in_flight: %u is more than %u", c->batches_in_flight, BZI_LIMIT_IN_FLIGHT);
-    c->read_ahead = bzi_api_default(c->read_ahead, 2 * c->threads + 2);
     if (c->read_ahead > BZI_LIMIT_READ_AHEAD)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_ahead: %u is more than %u", c->read_ahead, BZI_LIMIT_READ_AHEAD);
     shard.batch = c->batch_size;
@@ -5967,8 +8169,8 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
                         c->batch_size, c->world_size);
     if (c->decoder > BZNA_DECODER_NVDEC)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decoder: %u is not known", c->decoder);
-    if (c->decoder == BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decoder: this version has no NVDEC path; use AUTO or SOFTWARE");
+    if (c->output > BZNA_OUTPUT_DEVICE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: %u is not known", c->output);
     return BZNA_OK;
 }
 
@@ -6153,14 +8355,15 @@ BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info 
     whole.rank = c->rank;
     whole.last_batch = c->last_batch;
     memset(&all, 0, sizeof all);
-    all.decoder = BZNA_DECODER_SOFTWARE;
+    all.decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+    all.sessions = loader->pool ? loader->pool->count : 0;
     all.shape[0] = c->batch_size;
     all.shape[1] = 3;
     all.shape[2] = c->height;
     all.shape[3] = c->width;
     all.dtype = c->dtype;
     all.layout = c->layout;
-    all.device = -1;
+    all.device = loader->on_device ? loader->device->info.device : -1;
     all.threads = c->threads;
     all.reader_threads = c->reader_threads;
     all.batches_in_flight = c->batches_in_flight;
@@ -6168,9 +8371,11 @@ BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info 
     all.batches_per_epoch = bzi_shard_batches(&whole);
     all.samples_per_epoch = c->last_batch == BZNA_LAST_DROP ? all.batches_per_epoch * c->batch_size :
                             whole.count > c->rank ? (whole.count - c->rank + c->world_size - 1) / c->world_size : 0;
-    bzi_software_name(all.decoder_name, sizeof all.decoder_name);
-    bzi_string_copy(all.decoder_reason, sizeof all.decoder_reason, c->decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
-                    "this version decodes in software only: it has no NVDEC path yet");
+    if (loader->pool)
+        snprintf(all.decoder_name, sizeof all.decoder_name, "NVDEC of %.50s", loader->device->info.name);
+    else
+        bzi_software_name(all.decoder_name, sizeof all.decoder_name);
+    bzi_string_copy(all.decoder_reason, sizeof all.decoder_reason, loader->reason);
     bzi_struct_out(info, struct_size, &all, sizeof all);
     return BZNA_OK;
 }
@@ -6196,9 +8401,9 @@ BZNA_API bzna_status bzna_loader_field(bzna_loader *loader, uint32_t number, bzn
         return BZNA_E_RANGE;
     memset(&all, 0, sizeof all);
     bzi_string_copy(all.name, sizeof all.name, fields[number].name);
-    all.dtype = fields[number].dtype;
+    all.dtype = number ? fields[number].dtype : loader->config.dtype;
     all.dimensions = number ? 1 : 4;
-    all.device = -1;
+    all.device = !number && loader->on_device ? loader->device->info.device : -1;
     all.shape[0] = loader->config.batch_size;
     all.shape[1] = number ? 0 : 3;
     all.shape[2] = number ? 0 : loader->config.height;
@@ -6215,13 +8420,14 @@ BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_inf
     if (!batch || !info)
         return BZNA_E_ARGUMENT;
     memset(&all, 0, sizeof all);
-    all.device = -1;
+    all.device = batch->loader->on_device ? batch->loader->device->info.device : -1;
+    all.stream = batch->loader->on_device ? batch->stream : NULL;
     all.data = batch->slices[0];
     all.shape[0] = batch->slots;
     all.shape[1] = 3;
     all.shape[2] = batch->loader->config.height;
     all.shape[3] = batch->loader->config.width;
-    all.data_bytes = batch->slots * batch->loader->slot_floats * sizeof(float);
+    all.data_bytes = batch->slots * batch->loader->slot_bytes;
     all.dtype = batch->loader->config.dtype;
     all.layout = batch->loader->config.layout;
     all.count = batch->real;
@@ -6278,6 +8484,18 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, uint32_t field, voi
     status = bzi_batch_export(batch, field, &managed, &e);
     *tensor = managed;
     BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (!batch)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_move: batch is NULL");
+    if (bzi_api_forked(batch->loader))
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_batch_move: not after fork");
+    if (!batch->loader->on_device)
+        BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
+    BZI_API_END(bzi_batch_move(batch, stream, &e));
 }
 
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)

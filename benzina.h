@@ -8,7 +8,7 @@
  *
  *     1  Vendoring and building          5  Memory                        9  Determinism and resuming
  *     2  The first program               6  Errors                       10  Versions and the ABI
- *     3  Objects and lifetimes           7  Colour and coordinates
+ *     3  Objects and lifetimes           7  Colour and coordinates       11  The GPU
  *     4  Threads and callbacks           8  Limits and hostile files
  *
  *
@@ -17,13 +17,13 @@
  * `make dist` writes the pair to build/dist: benzina.h, and benzina.c with the kernels inside. Copy both into your tree and compile
  * benzina.c as C11:
  *
- *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c $(pkg-config --cflags libavcodec libavutil)
- *     cc program.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread
+ *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c $(pkg-config --cflags libavcodec libavutil ffnvcodec)
+ *     cc program.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl
  *
  * -ffp-contract=off keeps results equal between machines with and without fused multiply-add. Switches, defined when
  * benzina.c is compiled:
  *
- *     BENZINA_NO_CUDA      no NVDEC path and no NVIDIA headers needed (this version has neither, so it changes nothing)
+ *     BENZINA_NO_CUDA      no GPU path, and nv-codec-headers (ffnvcodec) not needed; without it, NVIDIA's driver is looked for at run time
  *     BENZINA_NO_AVCODEC   no libavcodec: archives can be read, listed and written, pictures cannot be decoded in software
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in one file of yours
  *
@@ -91,12 +91,13 @@
  *
  *     callback                     is called on
  *     allocator.alloc, .release    any thread, concurrently
+ *     device_allocator             the caller's thread, and a loader's threads that grow their staging memory
  *     source.read_at               the loader's reader threads, concurrently; the caller's thread in bzna_dataset_* calls
  *     source.size                  the caller's thread, in bzna_dataset_open_source
  *     source.close                 the thread that lets go of the dataset last
  *     sink.write_at, .close        the caller's thread
  *     log                          the caller's thread, inside bzna_* calls (or any thread, with log_any_thread)
- *     transform                    the loader's decoder threads, concurrently
+ *     transform                    decoder threads, concurrently: the loader's, and the context's decode sessions
  *
  * No lock is held while a callback runs. Callbacks must return; the library waits for them when it closes. Callbacks must not
  * close any object: X_close returns BZNA_E_STATE there, and does nothing. The library's threads block signals, but for those that a
@@ -154,6 +155,33 @@
  * Structs only ever grow at their end; struct_size says which version the caller was compiled with. A struct larger than the
  * library knows is accepted when its tail is zero. Status codes keep their numbers. Until 1.0 the ABI may change with the minor
  * version, which the soname carries.
+ *
+ *
+ * 11. THE GPU
+ *
+ * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when they are first needed: by a context that names a device, else
+ * by the first loader or query. A context without a usable GPU works on the CPU (BZNA_DEVICE_AUTO) or is refused (a device by number);
+ * bzna_context_device says why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
+ *
+ * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA stream, a parser, and decoders for the frame sizes it met
+ * last. A picture that NVDEC cannot decode here (codec, depth, chroma format, size) is decoded by libavcodec on the loader's own threads
+ * and uploaded; bzna_loader_stats counts them. The pixels are the same either way, bit for bit. What may differ is whether a damaged picture
+ * is noticed: each decoder finds errors of its own.
+ *
+ * Batches lie in device memory, unless loader_config.output is BZNA_OUTPUT_HOST. bzna_loader_next does not wait for the GPU: it makes the
+ * consumer's stream wait. The consumer's stream is loader_config.stream, or one that the loader makes; bzna_batch_info.stream names it:
+ *
+ *     - what is enqueued on that stream after bzna_loader_next reads the finished batch; the host itself must not read it before it has
+ *       synchronised with that stream, or has copied the batch on it;
+ *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory is written again. Nothing else is
+ *       needed: release right after enqueueing the work that reads;
+ *     - to use a batch on another stream, call bzna_batch_move first.
+ *
+ * With BZNA_OUTPUT_HOST, bzna_loader_next returns when the batch has arrived in (pinned) host memory, and no stream is involved.
+ *
+ * The device's primary context is used, or context_config.cuda_context. The library pushes it around its own calls on the caller's threads and pops
+ * it again. When the driver reports that the device is lost (ECC error, illegal address, ...), every loader on it ends with E_DEVICE_LOST at once; so does
+ * every loader opened later on that context. In a child after fork(), everything that would touch CUDA returns E_STATE.
  */
 #ifndef BENZINA_H
 #define BENZINA_H
@@ -213,7 +241,8 @@ typedef int32_t bzna_status;
     X(E_CODEC,         -401, "no decoder for this codec, depth or chroma format")   \
     X(E_DECODE,        -402, "the picture is damaged")                              \
     X(E_MISMATCH,      -403, "the picture is not what its container says")          \
-    X(E_DEVICE,        -501, "the device or its driver failed")
+    X(E_DEVICE,        -501, "no usable device, or its driver failed")              \
+    X(E_DEVICE_LOST,   -502, "the device was lost")
 
 enum {
 #define BZNA_STATUS_ENTRY(name, number, text) BZNA_##name = number,
@@ -273,6 +302,15 @@ typedef struct bzna_sink {
 } bzna_sink;
 
 
+/* Device memory from anywhere (a framework's caching allocator): size bytes aligned to 256 at a device address, or 0. The memory is first used on
+ * stream, and no longer used on any other when it is released. All NULL: cuMemAlloc. Forbidden inside: every bzna_* function. */
+typedef struct bzna_device_allocator {
+    void    *user;
+    uint64_t (*alloc)(void *user, size_t size, void *stream);
+    void     (*release)(void *user, uint64_t ptr, size_t size, void *stream);
+} bzna_device_allocator;
+
+
 /* ---- Context ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct bzna_context bzna_context;
@@ -289,15 +327,57 @@ typedef struct bzna_context_config {
     uint32_t       log_any_thread;    /* 1: log at once from whatever thread; 0: queued until the caller's next bzna_* call */
     uint64_t       max_sample_bytes;  /* default 268435456 */
     uint32_t       max_edge_px;       /* longest edge of a coded frame; default 16384 */
-    uint32_t       reserved0;
+    uint32_t       sessions;          /* NVDEC decode sessions; default 2 for each engine of the device. At most 256 */
+    bzna_device_allocator device_allocator;   /* for batches and uploads */
+    void          *cuda_context;      /* CUcontext to work in, on its device; NULL: the device's primary context */
+    uint64_t       decode_memory_bytes;       /* device memory that decoders may take together, by estimate; a session that finds no room ends.
+                                         Default: an eighth of the device's */
 } bzna_context_config;
 
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
 
 /* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_DEVICE (a device was demanded that this
- * build or machine cannot use). */
+ * machine cannot use), E_UNSUPPORTED (this build has no GPU path). */
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err);
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
+
+/* A CUDA device, as a context uses it. */
+typedef struct bzna_device_info {
+    uint32_t    struct_size;
+    int32_t     device;               /* CUDA's ordinal */
+    uint64_t    memory_bytes;
+    uint32_t    compute_major, compute_minor;
+    uint32_t    driver;               /* CUDA version that the driver supports: 12040 = 12.4 */
+    uint32_t    engines;              /* NVDEC engines for 8-bit 4:2:0 H.265, else H.264 */
+    uint32_t    sessions;             /* decode sessions that loaders share; 0 before the first one that decodes on the device */
+    bzna_status video;                /* BZNA_OK: NVDEC can be used; else why not, with message */
+    char        name[96];
+    char        message[232];
+} bzna_device_info;
+
+/* What a device decodes. Sizes are of coded frames, in pixels. */
+typedef struct bzna_codec_info {
+    uint32_t struct_size;
+    uint32_t codec;                   /* BZNA_CODEC_... */
+    uint32_t chroma_format;           /* 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
+    uint32_t depth;                   /* bits a sample: 8, 10, 12 */
+    uint32_t supported;               /* 0: all that follows is 0 */
+    uint32_t engines;
+    uint32_t min_width, min_height, max_width, max_height;
+    uint32_t max_macroblocks;         /* width * height / 256 at most */
+    uint32_t reserved0;
+} bzna_codec_info;
+
+/* CUDA devices of this machine. E_DEVICE: no driver; E_UNSUPPORTED: this build has no GPU path. Starts CUDA in this process. */
+BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
+
+/* The context's device, which is made ready if it was not. Errors as for a device by number, with AUTO too: E_DEVICE says why the CPU works instead;
+ * E_STATE after fork. */
+BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info *info, size_t struct_size, bzna_error *err);
+
+/* What NVDEC can do there with pictures of a kind. Errors: as bzna_context_device, and why video cannot be used; E_ARGUMENT. */
+BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, uint32_t chroma_format, uint32_t depth, bzna_codec_info *info,
+                                        size_t struct_size, bzna_error *err);
 
 
 /* ---- Pictures as they are coded ---------------------------------------------------------------------------------------- */
@@ -432,7 +512,7 @@ typedef struct bzna_decoder bzna_decoder;
 /* A decoded picture: planes Y, Cb, Cr in memory. Valid until the decoder's next call. */
 typedef struct bzna_picture {
     uint32_t    struct_size;
-    uint32_t    depth;                /* bits a sample: 8 */
+    uint32_t    depth;                /* bits a sample: 8, or 9 to 16 in two bytes */
     uint32_t    width, height;        /* without padding, pixels */
     uint32_t    crop_x, crop_y;
     uint32_t    frame_width, frame_height;
@@ -484,7 +564,7 @@ BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, ui
 /* ---- Transforms -------------------------------------------------------------------------------------------------------- */
 
 enum { BZNA_FILTER_LINEAR = 0 };                                          /* room for: nearest, cubic, lanczos, area */
-enum { BZNA_DTYPE_FLOAT32 = 0,                                            /* room for: float16, bfloat16, uint8 */
+enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1,                    /* IEEE binary16, rounded to nearest even. Room for: bfloat16, uint8 */
        BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };      /* of targets, indices and status */
 enum { BZNA_LAYOUT_NCHW = 0 };                                            /* room for: NHWC */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2, BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4,
@@ -530,7 +610,7 @@ typedef struct bzna_output {
 /* Identity homography, bias 0, scale 1, fill 0, identity colour. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 
-/* Warps one picture into dst (3 * height * width floats) by the plain kernel, on the caller's thread, without allocating. */
+/* Warps one picture into dst (3 * height * width elements) by the plain kernel, on the caller's thread, without allocating. */
 BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna_transform *transform, const bzna_output *output,
                                          void *dst, size_t dst_bytes, bzna_error *err);
 
@@ -586,7 +666,8 @@ typedef struct bzna_batch  bzna_batch;
 enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
 enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2, BZNA_WARP_SIMILARITY = 3 };
-enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };
+enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };     /* AUTO: NVDEC where the context has it; what it cannot, in software */
+enum { BZNA_OUTPUT_AUTO = 0, BZNA_OUTPUT_HOST = 1, BZNA_OUTPUT_DEVICE = 2 };           /* AUTO: the device, where the context has one */
 
 enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
 enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
@@ -655,7 +736,12 @@ typedef struct bzna_loader_config {
     uint32_t    slices;               /* a batch is delivered in so many equal parts (one a device, say); must divide batch_size. Default 1 */
     uint32_t    buffer_count;         /* batches_in_flight * slices, or 0 */
     void *const *buffers;             /* the caller's memory for batches, instead of the library's: buffers[batch * slices + slice], each of
-                                         batch_size / slices samples, aligned to 4 bytes, valid until the loader is closed and its batches released */
+                                         batch_size / slices samples, aligned to 4 bytes, valid until the loader is closed and its batches released. Device
+                                         addresses if the output is the device; where the context has a GPU, output must then be named */
+
+    void       *stream;               /* the consumer's CUstream, for output on the device; NULL: the loader makes one: chapter 11 */
+    uint32_t    output;               /* BZNA_OUTPUT_...: where batches lie */
+    uint32_t    reserved0;
 } bzna_loader_config;
 
 /* One batch, as it lies in memory until it is released. */
@@ -675,7 +761,7 @@ typedef struct bzna_batch_info {
     const int64_t     *targets;       /* shape[0] each: BZNA_TARGET_NONE where there is none */
     const uint64_t    *indices;       /* sample index in the dataset */
     const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds colour */
-    void              *stream;        /* CUDA stream behind which data is written; NULL on the host */
+    void              *stream;        /* CUstream behind which data is written: chapter 11; NULL on the host */
     uint32_t           last_of_epoch;
     uint32_t           replaced;      /* slots that hold another sample than planned, see on_error; indices says which */
     uint32_t           slices;        /* 1: data is the whole batch; else data is the first slice's: see bzna_batch_slice */
@@ -700,7 +786,7 @@ typedef struct bzna_loader_info {
     uint32_t    dtype, layout;
     int32_t     device;
     uint32_t    threads, reader_threads, batches_in_flight, read_ahead;      /* with defaults filled in */
-    uint32_t    reserved0;
+    uint32_t    sessions;             /* NVDEC sessions, shared with the context's other loaders; 0: software only */
     uint64_t    samples_per_epoch;    /* of this rank, from the epoch's start, padding not counted */
     uint64_t    batches_per_epoch;
     char        decoder_name[64];     /* "libavcodec 59.37.100" */
@@ -736,6 +822,12 @@ typedef struct bzna_loader_stats {
     uint64_t replaced;                /* attempts at a replacement */
     uint64_t retries;                 /* reads tried again */
     uint64_t read_memory_bytes;       /* held by samples read ahead, now */
+    uint64_t samples_nvdec;           /* decoded by NVDEC */
+    uint64_t samples_software;        /* decoded by libavcodec */
+    uint64_t fallbacks;               /* of them, what NVDEC was to decode and could not: the first reason of each kind is logged */
+    uint64_t decoders_made;           /* by the context's sessions: decoders created, */
+    uint64_t decoders_reconfigured;   /* and given another frame size. Both stand still in steady state */
+    uint64_t sessions_lost;           /* sessions that ended for want of memory */
 } bzna_loader_stats;
 
 /* Where a run stands: 64 bytes, to be kept beside a model's checkpoint. Plain little-endian data without pointers. */
@@ -790,6 +882,10 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
 /* One slice of a batch: where it lies, and how many of its samples are real. E_RANGE behind the last one. */
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count);
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
+
+/* Moves a batch on the device to another stream of its context: what is enqueued there afterwards reads the finished batch, and releasing orders
+ * behind that stream instead of the loader's. Errors: E_STATE (not on loan), E_UNSUPPORTED (on the host), E_DEVICE. */
+BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err);
 
 /* A field of the batch (numbers as in bzna_loader_field) as a DLPack tensor: *tensor is a DLManagedTensor * (dlpack.h, the unversioned struct,
  * "dltensor" capsules). The tensor keeps the batch on loan until its deleter has run, whichever of bzna_batch_release and the deleter comes

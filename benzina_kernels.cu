@@ -1,7 +1,7 @@
 /* benzina_kernels.cu - the pixel arithmetic of benzina.c: one source, compiled as CUDA for the GPU and included as C for the CPU.
  *
- * Five parts: 1 portability; 2 plain data, passed by value or as a descriptor array; 3 arithmetic, static inline functions without a
- * loop over pixels; 4 CUDA entry points, index arithmetic only; 5 CPU loops.
+ * Five parts: 1 portability; 2 plain data, passed by value; 3 arithmetic, static inline functions, and what one GPU thread does with them;
+ * 4 CUDA entry points, index arithmetic only; 5 CPU loops.
  *
  * Compile with -ffp-contract=off (nvcc: -fmad=false): operations are then rounded one by one, in the order written, so that the GPU, the
  * plain loop and the separable loop give the same bits.
@@ -10,7 +10,15 @@
  *   - down, across, colour as three loops a row take 0.15 of the plain loop's time: 0.13 ms for 0.85 ms with SSE2;
  *   - they must stay three, and free of tests: a test of flags in the colour loop costs 3x with gcc, one fused loop 1.7x with clang, since
  *     either keeps them scalar;
- *   - the same source compiled for AVX2 takes 0.7 of the time of SSE2, and is chosen at run time. */
+ *   - the same source compiled for AVX2 takes 0.7 of the time of SSE2, and is chosen at run time.
+ *
+ * What decided the GPU kernel, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by timing: a pixel of 8 bit
+ * NV12 under an axis-aligned H, float32 out, without a colour matrix, is 137 instructions, and 192 more once per thread; under any
+ * affine H 166. It was 299 with one loop for everything. 64 registers, no spills: half of all warps fit. What brought it down:
+ *   - slots as parameters, copied to a local before the loops: they then sit in uniform registers, and loops load nothing but samples;
+ *   - positions of 32 bits, times the pitch in one IMAD.WIDE; constants for shifts and steps; Cb and Cr in one load;
+ *   - the x axis once per column, where H allows it.
+ * 68 of the 137 are the additions, products and bounds of part 3, which cannot change: the bits must be those of the CPU. */
 
 /* ---- 1. portability ----------------------------------------------------------------------------------------------------- */
 
@@ -25,22 +33,37 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_CUDA  1
 #  define BZI_KERNEL_ENTRY extern "C" __attribute__((global)) void
 #  define BZI_KERNEL_FN    static inline __attribute__((device, always_inline))
-#  define BZI_KERNEL_FIRST(d)  ((int64_t)__nvvm_read_ptx_sreg_ctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d() + __nvvm_read_ptx_sreg_tid_##d())
-#  define BZI_KERNEL_STRIDE(d) ((int64_t)__nvvm_read_ptx_sreg_nctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d())
+#  define BZI_KERNEL_GLOBAL __attribute__((address_space(1)))
+#  define BZI_KERNEL_FIRST(d)  ((uint32_t)(__nvvm_read_ptx_sreg_ctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d() + __nvvm_read_ptx_sreg_tid_##d()))
+#  define BZI_KERNEL_STRIDE(d) ((uint32_t)(__nvvm_read_ptx_sreg_nctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d()))
 #  define BZI_KERNEL_SLOT()    __nvvm_read_ptx_sreg_ctaid_z()
+#  define BZI_KERNEL_READ8(p)  __nvvm_ldg_uc(p)
+#  define BZI_KERNEL_READ16(p) __nvvm_ldg_us((const uint16_t *)(p))
+#  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
+#  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
 #elif defined(__CUDACC__)
 #  include <stdint.h>
 #  define BZI_KERNEL_CUDA  1
 #  define BZI_KERNEL_ENTRY extern "C" __global__ void
 #  define BZI_KERNEL_FN    static __device__ __forceinline__
-#  define BZI_KERNEL_FIRST(d)  ((int64_t)blockIdx.d * blockDim.d + threadIdx.d)
-#  define BZI_KERNEL_STRIDE(d) ((int64_t)gridDim.d * blockDim.d)
+#  define BZI_KERNEL_GLOBAL
+#  define BZI_KERNEL_FIRST(d)  (blockIdx.d * blockDim.d + threadIdx.d)
+#  define BZI_KERNEL_STRIDE(d) (gridDim.d * blockDim.d)
 #  define BZI_KERNEL_SLOT()    blockIdx.z
+#  define BZI_KERNEL_READ8(p)  __ldg(p)
+#  define BZI_KERNEL_READ16(p) __ldg((const uint16_t *)(p))
+#  define BZI_KERNEL_MIN(a, b) fminf(a, b)
+#  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
 #else
 #  include <stddef.h>
 #  include <stdint.h>
 #  include <string.h>
 #  define BZI_KERNEL_CUDA  0
+#  define BZI_KERNEL_GLOBAL
+#  define BZI_KERNEL_READ8(p)  (*(p))
+#  define BZI_KERNEL_READ16(p) bzi_kernel_read16(p)
+#  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))     /* instructions differ on NaN and -0; the uses below do not */
+#  define BZI_KERNEL_MAX(a, b) ((a) > (b) ? (a) : (b))
 #  if defined(__GNUC__) || defined(__clang__)
 #    define BZI_KERNEL_FN  static inline __attribute__((always_inline, unused))
 #    define BZI_KERNEL_CPU static __attribute__((unused))
@@ -82,13 +105,24 @@ typedef struct bzi_kernel_slot {
     uint32_t reserved;
 } bzi_kernel_slot;
 
+/* The samples of one launch, passed by value: a launch's parameters may be 4096 bytes in all. */
+#define BZI_KERNEL_SLOTS 8
+
+typedef struct bzi_kernel_slots {
+    bzi_kernel_slot slot[BZI_KERNEL_SLOTS];
+} bzi_kernel_slots;
+
 typedef struct bzi_kernel_output {
-    int32_t width, height;
-    int64_t stride_c, stride_y, stride_x;    /* elements between channels, rows, pixels of a slot: NCHW and NHWC alike */
+    int32_t  width, height;
+    int64_t  stride_c, stride_y, stride_x;   /* elements between channels, rows, pixels of a slot: NCHW and NHWC alike */
+    uint32_t half;                           /* elements are float32 (0) or IEEE binary16 (1) */
+    uint32_t reserved;
 } bzi_kernel_output;
 
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 272);
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 32);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) == 2176);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 40);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) + sizeof(bzi_kernel_output) <= 4096);
 
 
 /* ---- 3. arithmetic ------------------------------------------------------------------------------------------------------ */
@@ -113,8 +147,8 @@ typedef struct bzi_kernel_view {
 
 BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 */
 {
-    value = value > 0.0f ? value : 0.0f;
-    return value < last ? value : last;
+    value = BZI_KERNEL_MAX(value, 0.0f);
+    return BZI_KERNEL_MIN(value, last);
 }
 
 /* Samples first >> shift .. last >> shift. A centred chroma sample lies (2^shift - 1) / 2 luma samples to the right of the first it covers. */
@@ -142,17 +176,37 @@ BZI_KERNEL_FN bzi_kernel_view bzi_kernel_view_of(const bzi_kernel_slot *slot)
     return view;
 }
 
+BZI_KERNEL_FN int bzi_kernel_affine(const float h[9])
+{
+    return h[6] == 0.0f && h[7] == 0.0f && h[8] == 1.0f;
+}
+
+/* u depends on x alone, v on y alone. */
+BZI_KERNEL_FN int bzi_kernel_aligned(const float h[9])
+{
+    return h[1] == 0.0f && h[3] == 0.0f && bzi_kernel_affine(h);
+}
+
 /* Output pixel -> picture coordinates. W is exactly 1 for an affine H, so that leaving out the division changes no bit. */
-BZI_KERNEL_FN void bzi_kernel_map(const float h[9], int32_t x, int32_t y, float *u, float *v)
+BZI_KERNEL_FN void bzi_kernel_map_affine(const float h[9], int32_t x, int32_t y, float *u, float *v)
 {
     float fx = (float)x, fy = (float)y;
     *u = (h[0] * fx + h[1] * fy) + h[2];
     *v = (h[3] * fx + h[4] * fy) + h[5];
-    if (h[6] != 0.0f || h[7] != 0.0f || h[8] != 1.0f) {
-        float w = (h[6] * fx + h[7] * fy) + h[8];
-        *u /= w;
-        *v /= w;
-    }
+}
+
+BZI_KERNEL_FN void bzi_kernel_project(const float h[9], int32_t x, int32_t y, float *u, float *v)
+{
+    float w = (h[6] * (float)x + h[7] * (float)y) + h[8];
+    *u /= w;
+    *v /= w;
+}
+
+BZI_KERNEL_FN void bzi_kernel_map(const float h[9], int32_t x, int32_t y, float *u, float *v)
+{
+    bzi_kernel_map_affine(h, x, y, u, v);
+    if (!bzi_kernel_affine(h))
+        bzi_kernel_project(h, x, y, u, v);
 }
 
 /* At most half a pixel outside 0..last? Then it counts as the border. NaN is outside; last < 0 is an empty picture, which has no inside. */
@@ -178,17 +232,20 @@ BZI_KERNEL_FN float bzi_kernel_lerp(float a, float b, float weight)
     return a + (b - a) * weight;
 }
 
-BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_t low_zeros)
+#if !BZI_KERNEL_CUDA
+BZI_KERNEL_FN uint16_t bzi_kernel_read16(const uint8_t *sample)
 {
     uint16_t value;
-    if (depth <= 8)
-        return (float)*sample;
-#if BZI_KERNEL_CUDA
-    value = *(const uint16_t *)sample;
-#else
     memcpy(&value, sample, sizeof value);
+    return value;
+}
 #endif
-    return (float)(value >> low_zeros);
+
+BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_t low_zeros)
+{
+    if (depth <= 8)
+        return (float)BZI_KERNEL_READ8(sample);
+    return (float)(BZI_KERNEL_READ16(sample) >> low_zeros);
 }
 
 BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int32_t index)
@@ -196,7 +253,12 @@ BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const b
     return (const uint8_t *)(uintptr_t)(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
 }
 
-/* The linear filter: down first, then across, as the separable loop does. */
+/* The linear filter: down first, then across, as the separable loop does; x and y are weights. */
+BZI_KERNEL_FN float bzi_kernel_bilinear(float p00, float p01, float p10, float p11, float x, float y)
+{
+    return bzi_kernel_lerp(bzi_kernel_lerp(p00, p10, y), bzi_kernel_lerp(p01, p11, y), x);
+}
+
 BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x, bzi_kernel_tap y)
 {
     const uint8_t *row0 = bzi_kernel_row(slot, view, p, y.index) + (int64_t)x.index * slot->step[p];
@@ -204,7 +266,7 @@ BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_ker
     int64_t right = (int64_t)x.next * slot->step[p];
     float p00 = bzi_kernel_load(row0, slot->depth, slot->low_zeros), p01 = bzi_kernel_load(row0 + right, slot->depth, slot->low_zeros);
     float p10 = bzi_kernel_load(row1, slot->depth, slot->low_zeros), p11 = bzi_kernel_load(row1 + right, slot->depth, slot->low_zeros);
-    return bzi_kernel_lerp(bzi_kernel_lerp(p00, p10, y.weight), bzi_kernel_lerp(p01, p11, y.weight), x.weight);
+    return bzi_kernel_bilinear(p00, p01, p10, p11, x.weight, y.weight);
 }
 
 /* c = m [a b c 1]' clamped to 0..255: three channels at once, m is 3x4. */
@@ -248,29 +310,197 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
     bzi_kernel_develop(slot, slot->flags, c);
 }
 
+/* The nearest binary16, ties to even: beyond the largest is infinity, subnormals are kept, NaN stays one. Masks, because gcc makes branches of
+ * several ?: and no vectors of those. */
+BZI_KERNEL_FN uint16_t bzi_kernel_half(float value)
+{
+#if BZI_KERNEL_CUDA
+    uint16_t half;
+    __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    return half;
+#else
+    uint32_t bits, size, half, tiny;
+    float    sum;
+    memcpy(&bits, &value, sizeof bits);
+    size = bits & 0x7fffffff;
+    memcpy(&sum, &size, sizeof sum);
+    sum += 0.5f;                               /* whose last bit has the value of a subnormal's: the addition rounds */
+    memcpy(&tiny, &sum, sizeof tiny);
+    half = size < 0x47800000 ? size : 0x47800000;      /* 65536 */
+    half = (half - (112u << 23) + 0xfff + (half >> 13 & 1)) >> 13;
+    uint32_t is_tiny = 0u - (uint32_t)(size < 113u << 23), is_nan = 0u - (uint32_t)(size > 0x7f800000);
+    half = (half & ~is_tiny) | ((tiny - (126u << 23)) & is_tiny) | (is_nan & 0x3ff);
+    return (uint16_t)((bits >> 16 & 0x8000) | half);
+#endif
+}
+
+/* A pixel into the batch, its first element to address. */
+BZI_KERNEL_FN void bzi_kernel_put(uint64_t address, const bzi_kernel_output *out, const float c[3])
+{
+    if (out->half) {
+        uint16_t BZI_KERNEL_GLOBAL *dst = (uint16_t BZI_KERNEL_GLOBAL *)(uintptr_t)address;
+        dst[0] = bzi_kernel_half(c[0]);
+        dst[out->stride_c] = bzi_kernel_half(c[1]);
+        dst[out->stride_c * 2] = bzi_kernel_half(c[2]);
+    } else {
+        float BZI_KERNEL_GLOBAL *dst = (float BZI_KERNEL_GLOBAL *)(uintptr_t)address;
+        dst[0] = c[0];
+        dst[out->stride_c] = c[1];
+        dst[out->stride_c * 2] = c[2];
+    }
+}
+
 BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x, int32_t y, const float c[3])
 {
-    float *dst = (float *)(uintptr_t)slot->dst + y * out->stride_y + x * out->stride_x;
-    dst[0] = c[0];
-    dst[out->stride_c] = c[1];
-    dst[out->stride_c * 2] = c[2];
+    bzi_kernel_put(slot->dst + ((uint64_t)(y * out->stride_y + x * out->stride_x) << (out->half ? 1 : 2)), out, c);
+}
+
+/* The rest of this part is what one GPU thread does, in C too, for the tests. For the pictures that hardware decoders give there is a second way
+ * through the functions above: the same operations in the same order, but positions of 32 bits, Cb and Cr in one load, constants instead
+ * of fields, and the x axis once per column when H is axis-aligned. */
+
+/* A thread's first pixel and its way to the next; x + step_x and y + step_y stay below 2^32. */
+typedef struct bzi_kernel_thread {
+    uint32_t x, y, step_x, step_y;
+} bzi_kernel_thread;
+
+/* Two samples of an axis, by their positions in the picture, and the weight of the second. */
+typedef struct bzi_kernel_span {
+    int32_t first, second;
+    float   weight;
+} bzi_kernel_span;
+
+/* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small enough for 32 bits? */
+BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    return slot->depth <= 8 && slot->step[0] == 1 && slot->step[1] == 2 && slot->step[2] == 2 && slot->shift_x == 1 && slot->shift_y == 1 &&
+           slot->plane[1] != 0 && slot->plane[2] == slot->plane[1] + 1 && slot->pitch[2] == slot->pitch[1] &&
+           ((slot->plane[1] | (uint64_t)slot->pitch[1]) & 1) == 0 && slot->x0 <= slot->x1 && slot->y0 <= slot->y1 &&
+           slot->x1 < 1 << 24 && slot->y1 < 1 << 24 && out->stride_y >= 0 && out->stride_y < 1 << 29;
+}
+
+/* index * pitch in one instruction; compilers that widen pitch before the loop spend five on it. */
+BZI_KERNEL_FN int64_t bzi_kernel_offset(int32_t index, int32_t pitch)
+{
+#if BZI_KERNEL_CUDA
+    int64_t offset;
+    __asm__("mul.wide.s32 %0, %1, %2;" : "=l"(offset) : "r"(index), "r"(pitch));
+    return offset;
+#else
+    return (int64_t)index * pitch;
+#endif
+}
+
+BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(float position, float last)
+{
+    bzi_kernel_span span;
+    int32_t end = (int32_t)last;
+    span.first  = (int32_t)position;
+    span.second = span.first + 1 < end ? span.first + 1 : end;
+    span.weight = position - (float)span.first;
+    return span;
+}
+
+/* Luma and chroma at picture coordinate t; 0: outside. */
+BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_kernel_span span[2])
+{
+    int inside = t >= -0.5f && t <= axis[0].last + 0.5f;
+    t = bzi_kernel_clamp(t, axis[0].last);
+    span[0] = bzi_kernel_span_of(t, axis[0].last);
+    span[1] = bzi_kernel_span_of(bzi_kernel_clamp(t * axis[1].scale + axis[1].offset, axis[1].last), axis[1].last);
+    return inside;
+}
+
+BZI_KERNEL_FN void bzi_kernel_nv12_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_span x[2],
+                                          const bzi_kernel_span y[2], float c[3])
+{
+    const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[0], *left = plane + x[0].first, *right = plane + x[0].second;
+    int64_t row0 = bzi_kernel_offset(y[0].first, slot->pitch[0]), row1 = bzi_kernel_offset(y[0].second, slot->pitch[0]);
+    float   y00 = BZI_KERNEL_READ8(left + row0), y01 = BZI_KERNEL_READ8(right + row0);
+    float   y10 = BZI_KERNEL_READ8(left + row1), y11 = BZI_KERNEL_READ8(right + row1);
+    plane = (const uint8_t *)(uintptr_t)view->plane[1];
+    left  = plane + 2 * x[1].first;
+    right = plane + 2 * x[1].second;
+    row0  = bzi_kernel_offset(y[1].first, slot->pitch[1]);
+    row1  = bzi_kernel_offset(y[1].second, slot->pitch[1]);
+    uint32_t c00 = BZI_KERNEL_READ16(left + row0), c01 = BZI_KERNEL_READ16(right + row0);
+    uint32_t c10 = BZI_KERNEL_READ16(left + row1), c11 = BZI_KERNEL_READ16(right + row1);
+    c[0] = bzi_kernel_bilinear(y00, y01, y10, y11, x[0].weight, y[0].weight);
+    c[1] = bzi_kernel_bilinear((float)(c00 & 255), (float)(c01 & 255), (float)(c10 & 255), (float)(c11 & 255), x[1].weight, y[1].weight);
+    c[2] = bzi_kernel_bilinear((float)(c00 >> 8), (float)(c01 >> 8), (float)(c10 >> 8), (float)(c11 >> 8), x[1].weight, y[1].weight);
+}
+
+/* Column x of the thread. aligned is a constant: H is affine and h[1], h[3] are 0, so that u is that of any row. */
+BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, uint32_t x, int aligned)
+{
+    int32_t  size = out->half ? 2 : 4, step_y = (int32_t)out->stride_y * size;
+    uint64_t dst = slot->dst + x * (uint64_t)(out->stride_x * size);
+    bzi_kernel_span column[2], row[2];
+    float u, v;
+    bzi_kernel_map_affine(slot->h, (int32_t)x, 0, &u, &v);
+    int inside = bzi_kernel_spans(view->x, u, column);
+    for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
+        float c[3] = { slot->fill[0], slot->fill[1], slot->fill[2] };
+        bzi_kernel_map_affine(slot->h, (int32_t)x, (int32_t)y, &u, &v);
+        if (!aligned) {
+            if (!bzi_kernel_affine(slot->h))
+                bzi_kernel_project(slot->h, (int32_t)x, (int32_t)y, &u, &v);
+            inside = bzi_kernel_spans(view->x, u, column);
+        }
+        if (bzi_kernel_spans(view->y, v, row) && inside) {
+            bzi_kernel_nv12_sample(slot, view, column, row, c);
+            bzi_kernel_develop(slot, slot->flags, c);
+        }
+        bzi_kernel_put(dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
+    }
+}
+
+BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out, bzi_kernel_thread thread, int aligned)
+{
+    bzi_kernel_slot known = *slot;             /* as bzi_kernel_nv12 has found it */
+    known.step[0] = 1;
+    known.step[1] = 2;
+    known.shift_x = known.shift_y = 1;
+    const bzi_kernel_view view = bzi_kernel_view_of(&known);
+    for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
+        bzi_kernel_nv12_column(&known, &view, out, thread, x, aligned);
+}
+
+BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out, bzi_kernel_thread thread)
+{
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
+        for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
+            float c[3];
+            bzi_kernel_pixel(slot, &view, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_store(slot, out, (int32_t)x, (int32_t)y, c);
+        }
+}
+
+/* The branches are the same for a whole block. */
+BZI_KERNEL_FN void bzi_kernel_warp_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out, bzi_kernel_thread thread)
+{
+    const bzi_kernel_slot local = *slot;       /* read before the loops: what they use then stays in registers */
+    if (!bzi_kernel_nv12(&local, out))
+        bzi_kernel_pixels(&local, out, thread);
+    else if (bzi_kernel_aligned(local.h))
+        bzi_kernel_nv12_pixels(&local, out, thread, 1);
+    else
+        bzi_kernel_nv12_pixels(&local, out, thread, 0);
 }
 
 
 #if BZI_KERNEL_CUDA
 /* ---- 4. CUDA entry points ----------------------------------------------------------------------------------------------- */
 
-/* Warps slots[0 .. grid.z - 1]. Any block, any grid in x and y: threads stride over the pixels that are left. */
-BZI_KERNEL_ENTRY bzi_kernel_warp_f32(const bzi_kernel_slot *slots, bzi_kernel_output out)
+/* Warps slots 0 .. grid.z - 1. Any block of up to 1024 threads and any grid in x and y, of less than 2^31 threads each: threads stride over the
+ * pixels that are left. Blocks of 32 x 8, a grid of width / 32 by height / 32, rounded up: warps then write rows, and a thread has four pixels
+ * to spread its setup over. */
+BZI_KERNEL_ENTRY bzi_kernel_warp_slots(const bzi_kernel_slots slots, const bzi_kernel_output out)
 {
-    const bzi_kernel_slot *slot = slots + BZI_KERNEL_SLOT();
-    bzi_kernel_view view = bzi_kernel_view_of(slot);
-    for (int64_t y = BZI_KERNEL_FIRST(y); y < out.height; y += BZI_KERNEL_STRIDE(y))
-        for (int64_t x = BZI_KERNEL_FIRST(x); x < out.width; x += BZI_KERNEL_STRIDE(x)) {
-            float c[3];
-            bzi_kernel_pixel(slot, &view, (int32_t)x, (int32_t)y, c);
-            bzi_kernel_store(slot, &out, (int32_t)x, (int32_t)y, c);
-        }
+    bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x), BZI_KERNEL_STRIDE(y) };
+    bzi_kernel_warp_thread(&slots.slot[BZI_KERNEL_SLOT()], &out, thread);
 }
 
 #else
@@ -304,13 +534,14 @@ BZI_KERNEL_CPU void bzi_kernel_fill(const bzi_kernel_slot *slot, const bzi_kerne
 /* The reference, and the loop for every H that is not axis-aligned. */
 BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
+    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change them */
+    const bzi_kernel_output to = *out;
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
-    for (int32_t y = 0; y < out->height; y++)
-        for (int32_t x = 0; x < out->width; x++) {
+    for (int32_t y = 0; y < to.height; y++)
+        for (int32_t x = 0; x < to.width; x++) {
             float c[3];
             bzi_kernel_pixel(&local, &view, x, y, c);
-            bzi_kernel_store(&local, out, x, y, c);
+            bzi_kernel_store(&local, &to, x, y, c);
         }
 }
 
@@ -322,14 +553,13 @@ typedef struct bzi_kernel_lines {
     int32_t *index[2];                /* per output column: the left sample, counted from low */
     float   *weight[2];               /* and the weight of the right one */
     float   *line[3];                 /* Y, Cb, Cr: the two rows blended, count samples and one more */
-    float   *row[3];                  /* R, G, B of an output row, for pixels that do not lie side by side in the batch */
+    float   *row[3];                  /* R, G, B of an output row, unless the batch holds it just so */
 } bzi_kernel_lines;
 
 /* What the separable loop needs for this slot, in bytes; 0: the loop is not for it. */
 BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-    const float *h = slot->h;
-    if (h[1] != 0.0f || h[3] != 0.0f || h[6] != 0.0f || h[7] != 0.0f || h[8] != 1.0f || out->width < 1 || slot->x1 < slot->x0)
+    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0)
         return 0;
     uint64_t columns = (uint64_t)out->width, samples = (uint64_t)((int64_t)slot->x1 - slot->x0) + 2;
     uint64_t bytes = (7 * columns + 3 * samples) * sizeof(float);      /* columns < 2^31, samples < 2^33 */
@@ -416,14 +646,32 @@ BZI_KERNEL_FN void bzi_kernel_develop_row(const bzi_kernel_slot *slot, uint32_t 
     }
 }
 
+BZI_KERNEL_FN void bzi_kernel_halve_row(uint16_t *restrict dst, const float *restrict row, int32_t first, int32_t end)
+{
+    for (int32_t x = first; x < end; x++)
+        dst[x] = bzi_kernel_half(row[x]);
+}
+
+/* lines->row to the batch, in halves or to pixels that do not lie side by side. */
+BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
+{
+    for (int p = 0; p < 3 && out->stride_x == 1; p++)
+        bzi_kernel_halve_row((uint16_t *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c, lines->row[p], lines->first, lines->end);
+    for (int32_t x = lines->first; x < lines->end && out->stride_x != 1; x++) {
+        float c[3] = { lines->row[0][x], lines->row[1][x], lines->row[2][x] };
+        bzi_kernel_store(slot, out, x, y, c);
+    }
+}
+
 /* The inside of output row y. */
 BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, int32_t y, float v)
 {
-    float *dst = (float *)(uintptr_t)slot->dst + y * out->stride_y, *row[3];
+    float *row[3];
     int32_t first = lines->first, end = lines->end;
+    int direct = out->stride_x == 1 && !out->half;
     for (int p = 0; p < 3; p++) {
-        row[p] = out->stride_x == 1 ? dst + p * out->stride_c : lines->row[p];
+        row[p] = direct ? (float *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c : lines->row[p];
         if (view->plane[p]) {
             bzi_kernel_down(slot, view, lines, p, v);
             bzi_kernel_across(row[p], lines->line[p], lines->index[p > 0], lines->weight[p > 0], first, end);
@@ -436,10 +684,8 @@ BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ker
         bzi_kernel_develop_row(slot, BZI_KERNEL_COLOUR, row[0], row[1], row[2], first, end);
     else
         bzi_kernel_develop_row(slot, 0, row[0], row[1], row[2], first, end);
-    for (int32_t x = first; x < end && out->stride_x != 1; x++) {
-        float c[3] = { row[0][x], row[1][x], row[2][x] };
-        bzi_kernel_store(slot, out, x, y, c);
-    }
+    if (!direct)
+        bzi_kernel_store_row(slot, lines, out, y);
 }
 
 BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_lines *lines,

@@ -7,17 +7,19 @@
  *     bzna verify FILE                 every sample, and with --decode every picture
  *     bzna batch FILE -o DIR           one batch as a loader delivers it, as PPM files
  *     bzna bench FILE                  pictures per second
+ *     bzna devices                     what GPUs there are, and what their video decoders take
  *
  * The library is used through benzina.h alone. Pictures are read and coded by libavformat, libavcodec and libswscale:
  *
- *     cc -std=c11 -O2 bzna.c benzina.o $(pkg-config --cflags --libs libavformat libavcodec libswscale libavutil) -lm -lpthread
+ *     cc -std=c11 -O2 bzna.c benzina.o $(pkg-config --cflags --libs libavformat libavcodec libswscale libavutil) -lm -lpthread -ldl
  *
  * Sections, each using only those above it:
  *
- *     1 small helpers          5 extract        9 pack: reading pictures
- *     2 options                6 verify        10 pack: coding them
- *     3 output                 7 batch         11 pack: folders, threads
- *     4 archives, info, list   8 bench         12 commands
+ *     1 small helpers          5 extract        9 devices
+ *     2 options                6 verify        10 pack: reading pictures
+ *     3 output                 7 batch         11 pack: coding them
+ *     4 archives, info, list   8 bench         12 pack: folders, threads
+ *                                              13 commands
  *
  * Exit status: 0 all is well, 1 the input is at fault, 2 the command line is. */
 #ifndef _POSIX_C_SOURCE
@@ -171,15 +173,15 @@ static void progress_end(const progress *p)
 
 /* Everything that any command can be told. */
 typedef struct options {
-    const char *out, *track, *codec, *preset, *warp, *decoder;
+    const char *out, *track, *codec, *preset, *warp, *decoder, *output, *dtype;
     double      crf, flip, seconds;
-    int64_t     jobs, batch, size, threads, seed;
+    int64_t     jobs, batch, size, threads, seed, device, sessions;
     int64_t     json, md5, decode, shuffle;           /* flags */
     const char *operand[2];
     int         operands;
 } options;
 
-typedef enum option_kind { KIND_FLAG, KIND_INTEGER, KIND_REAL, KIND_TEXT, KIND_CHOICE } option_kind;
+typedef enum option_kind { KIND_FLAG, KIND_INTEGER, KIND_REAL, KIND_TEXT, KIND_CHOICE, KIND_DEVICE } option_kind;
 
 typedef struct option {
     const char *name;
@@ -194,6 +196,9 @@ typedef struct option {
 
 #define FIELD(name) offsetof(options, name)
 #define OPTION_JSON { "json", 0, KIND_FLAG, FIELD(json), 0, 0, NULL, NULL, "write JSON, for machines" }
+#define OPTION_DEVICE { "device", 0, KIND_DEVICE, FIELD(device), 0, 0, "auto|cpu|N", "auto", "where to work: a GPU if there is one, none, or CUDA device N" }
+#define OPTION_SESSIONS { "sessions", 0, KIND_INTEGER, FIELD(sessions), 1, 256, "N", NULL, "NVDEC sessions (default: two for each of the device's engines)" }
+#define OPTION_DECODER { "decoder", 0, KIND_CHOICE, FIELD(decoder), 0, 0, "auto|software|nvdec", "auto", "who decodes for the loader" }
 #define OPTION_END  { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
 
 typedef struct command {
@@ -205,7 +210,7 @@ typedef struct command {
 
 static void print_usage(FILE *file, const command *c)
 {
-    fprintf(file, "usage: bzna %s %s [options]\n", c->name, c->operands);
+    fprintf(file, "usage: bzna %s%s%s [options]\n", c->name, c->operand_count ? " " : "", c->operands);
 }
 
 static void print_help(const command *c)
@@ -266,6 +271,15 @@ static const char *option_set(const option *p, options *o, const char *value)
     case KIND_REAL: {
         double number = strtod(value, &end);
         if (end == value || *end || !(number >= p->lo && number <= p->hi)) return "a number";
+        memcpy(field, &number, sizeof number);
+        return NULL;
+    }
+    case KIND_DEVICE: {                                       /* as bzna_context_config has it: n + 1 for device n */
+        int64_t number = strtoll(value, &end, 10);
+        if (!strcmp(value, "auto"))     number = BZNA_DEVICE_AUTO;
+        else if (!strcmp(value, "cpu")) number = BZNA_DEVICE_CPU;
+        else if (end == value || *end || errno || number < 0 || number > 65535) return p->argument;
+        else                            number++;
         memcpy(field, &number, sizeof number);
         return NULL;
     }
@@ -433,14 +447,15 @@ static bzna_error error_empty(void)
     return (bzna_error){ .struct_size = sizeof(bzna_error), .byte_offset = BZNA_NO_OFFSET };
 }
 
-/* device: BZNA_DEVICE_CPU, or BZNA_DEVICE_AUTO for the commands that time a GPU. */
-static int archive_open(archive *a, const char *path, int32_t device)
+/* device, sessions: of bzna_context_config. */
+static int archive_open_on(archive *a, const char *path, int32_t device, uint32_t sessions)
 {
     bzna_error err = error_empty();
     bzna_context_config config;
     memset(a, 0, sizeof *a);
     bzna_context_config_init(&config, sizeof config);
     config.device = device;
+    config.sessions = sessions;
     if (bzna_context_open(&config, &a->context, &err) < 0 || bzna_dataset_open(a->context, path, NULL, &a->dataset, &err) < 0) {
         bzna_context_close(a->context);
         return complain("%s", err.message);
@@ -448,6 +463,9 @@ static int archive_open(archive *a, const char *path, int32_t device)
     a->count = bzna_dataset_count(a->dataset);
     return EXIT_OK;
 }
+
+/* For commands that a GPU has nothing to do with. */
+static int archive_open(archive *a, const char *path) { return archive_open_on(a, path, BZNA_DEVICE_CPU, 0); }
 
 static void archive_close(archive *a)
 {
@@ -526,7 +544,7 @@ static void info_plain(const archive *a, const bzna_dataset_info *info)
 static int run_info(const options *o)
 {
     archive a;
-    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;
+    if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
     bzna_dataset_info info = { .struct_size = sizeof info };
     bzna_dataset_describe(a.dataset, &info, sizeof info);
     if (o->json) info_json(&a, &info);
@@ -618,7 +636,7 @@ static int run_list(const options *o)
     archive a;
     bytes buffer = { NULL, 0 };
     uint64_t bad = 0;
-    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;
+    if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
     if (o->json) putchar('[');
     else         printf("%8s %8s %11s %-5s %-11s %-11s %s\n", "index", "target", "bytes", "codec", "picture", "thumbnail", "file name");
     for (uint64_t i = 0; i < a.count && !ferror(stdout); i++) {
@@ -806,7 +824,7 @@ static int run_extract(const options *o)
         complain("nothing to do: give -o or --md5");
         return EXIT_USAGE;
     }
-    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;
+    if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
     int result = extract_sample(o, &a, index, &as);
     archive_close(&a);
     return result;
@@ -937,7 +955,7 @@ static int run_verify(const options *o)
     archive a;
     bzna_decoder *decoder = NULL;
     bzna_error err = error_empty();
-    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;
+    if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
     if (o->decode && bzna_decoder_open(a.context, &decoder, &err) < 0) {
         archive_close(&a);
         return complain("%s", err.message);
@@ -963,6 +981,11 @@ static int run_verify(const options *o)
 static uint32_t decoder_code(const char *name)
 {
     return !strcmp(name, "software") ? BZNA_DECODER_SOFTWARE : !strcmp(name, "nvdec") ? BZNA_DECODER_NVDEC : BZNA_DECODER_AUTO;
+}
+
+static uint32_t output_code(const char *name)
+{
+    return !strcmp(name, "host") ? BZNA_OUTPUT_HOST : !strcmp(name, "device") ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_AUTO;
 }
 
 static uint32_t warp_code(const char *name)
@@ -1041,7 +1064,7 @@ static void batch_report(const options *o, const archive *a, bzna_loader *loader
         json_string(who.decoder_name);
         printf(",\"reason\":");
         json_string(who.decoder_reason);
-        printf(",\"slots\":[");
+        printf(",\"sessions\":%" PRIu32 ",\"slots\":[", who.sessions);
     } else {
         printf("decoder  %s: %s\n\n%5s %8s %8s  %s\n", who.decoder_name, who.decoder_reason, "slot", "sample", "target", "file name");
     }
@@ -1058,7 +1081,7 @@ static int run_batch(const options *o)
     bzna_batch *batch = NULL;
     bzna_loader_config config;
     int result = EXIT_OK;
-    if (archive_open(&a, o->operand[0], BZNA_DEVICE_CPU)) return EXIT_INPUT;        /* on the CPU: the pixels are to be written */
+    if (archive_open_on(&a, o->operand[0], (int32_t)o->device, (uint32_t)o->sessions)) return EXIT_INPUT;
     bzna_loader_config_init(&config, sizeof config);
     config.batch_size = (uint32_t)o->batch;
     config.width = config.height = (uint32_t)o->size;
@@ -1068,6 +1091,8 @@ static int run_batch(const options *o)
     config.flip_h = (float)o->flip;
     config.track = o->track;
     config.batches_in_flight = 1;
+    config.decoder = decoder_code(o->decoder);
+    config.output = BZNA_OUTPUT_HOST;             /* whoever decodes, the pixels are to be written */
     if (bzna_loader_open(a.context, a.dataset, &config, &loader, &err) < 0 ||
         bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) < 0) {
         result = complain("%s", err.message);
@@ -1095,7 +1120,11 @@ static int run_batch(const options *o)
  * and stops by itself; the slice begins only when its sample counter stands still. When its turn comes again, the batches that lay
  * ready, and the first one made after them, are taken without being counted, and the clock starts when that one arrives: from then
  * to the last batch counted, as much work is under way at the beginning as at the end, and none of it was done during the pause.
- * Each decoder thread counts the pictures and the time that it was busy itself, whole pictures only. */
+ * Each decoder thread counts the pictures and the time that it was busy itself, whole pictures only.
+ *
+ * Where NVDEC decodes there is nothing to take turns with, and one slice lasts all the time. Batches on the device are given back at once: each was
+ * waited for as far as decoding goes, but its warp may still lie in a stream. So the time that closing the loader takes, which waits
+ * for all streams, is counted, too. */
 
 enum { BENCH_UNITS_MAX = 4096, BENCH_SLICES_MIN = 4, BENCH_SLICES_MAX = 20 };
 static const uint64_t bench_memory_bytes = UINT64_C(256) << 20;
@@ -1119,6 +1148,8 @@ typedef struct bench {
     int             quit;
     uint64_t        loader_pictures, loader_failed;
     int64_t         loader_ns;
+    bzna_loader_info  who;
+    bzna_loader_stats stats;          /* when all slices were over */
 } bench;
 
 typedef struct bench_thread {
@@ -1244,37 +1275,72 @@ static void bench_stages(const bzna_loader_stats *s)
            s->samples_failed, s->failed_read, s->failed_format, s->failed_decode, s->failed_other, s->retries);
 }
 
-static void bench_report(const options *o, const bench *b, bzna_loader *loader, double decode_rate)
+static void bench_report_json(const options *o, const bench *b, const char *device, double rate, double decode_rate)
 {
-    bzna_loader_info who = { .struct_size = sizeof who };
-    bzna_loader_stats s = { .struct_size = sizeof s };
+    static const char *const stages[4] = { "read", "decode", "warp", "deliver" };
+    const bzna_loader_stats *s = &b->stats;
+    int nvdec = b->who.decoder == BZNA_DECODER_NVDEC;
+    printf("{\"images_per_second\":%.2f,\"decode_only_images_per_second\":", rate);
+    if (nvdec) fputs("null", stdout);
+    else       printf("%.2f", decode_rate);
+    printf(",\"decoder\":\"%s\",\"decoder_name\":", nvdec ? "nvdec" : "software");
+    json_string(b->who.decoder_name);
+    printf(",\"reason\":");
+    json_string(b->who.decoder_reason);
+    printf(",\"device\":");
+    json_string(device[0] ? device : NULL);
+    printf(",\"output\":\"%s\",\"dtype\":\"%s\",\"threads\":%" PRIu32 ",\"sessions\":%" PRIu32 ",\"nvdec\":%" PRIu64 ",\"software\":%" PRIu64
+           ",\"fallbacks\":%" PRIu64 ",\"decoders_made\":%" PRIu64 ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64
+           ",\"limits\":\"%s\",\"samples\":%" PRIu64 ",\"seconds\":%.3f}\n", b->who.device >= 0 ? "device" : "host", o->dtype, b->who.threads,
+           b->who.sessions, s->samples_nvdec, s->samples_software, s->fallbacks, s->decoders_made, s->decoders_reconfigured, s->sessions_lost,
+           stages[s->limiting_stage & 3], b->archive->count, (double)b->loader_ns * 1e-9);
+}
+
+static void bench_report(const options *o, const bench *b, double decode_rate)
+{
+    const bzna_loader_info *who = &b->who;
+    const bzna_loader_stats *s = &b->stats;
+    bzna_device_info device = { .struct_size = sizeof device };
     double seconds = (double)b->loader_ns * 1e-9, rate = seconds > 0 ? (double)(b->loader_pictures - b->loader_failed) / seconds : 0;
-    bzna_loader_describe(loader, &who, sizeof who);
-    bzna_loader_statistics(loader, &s, sizeof s);
+    if (who->decoder == BZNA_DECODER_NVDEC || who->device >= 0) bzna_context_device(b->archive->context, &device, sizeof device, NULL);
     if (o->json) {
-        printf("{\"images_per_second\":%.2f,\"decode_only_images_per_second\":", rate);
-        if (who.decoder == BZNA_DECODER_SOFTWARE) printf("%.2f", decode_rate);
-        else                                      fputs("null", stdout);
-        printf(",\"decoder\":\"%s\",\"threads\":%" PRIu32 ",\"samples\":%" PRIu64 ",\"seconds\":%.3f}\n",
-               who.decoder == BZNA_DECODER_SOFTWARE ? "software" : "nvdec", who.threads, b->archive->count, seconds);
+        bench_report_json(o, b, device.name, rate, decode_rate);
         return;
     }
-    printf("decoder      %s: %s\n", who.decoder_name, who.decoder_reason);
-    printf("loader       %10.1f pictures/s  %" PRIu32 " decoder threads, %" PRIu32 " reader threads, %" PRIu32 " batches in flight, %.1f s\n",
-           rate, who.threads, who.reader_threads, who.batches_in_flight, seconds);
-    if (who.decoder == BZNA_DECODER_SOFTWARE)
-        printf("decode only  %10.1f pictures/s  the loader reaches %.1f %%\n", decode_rate,
-               decode_rate > 0 ? 100 * rate / decode_rate : 0);
+    printf("decoder      %s: %s\n", who->decoder_name, who->decoder_reason);
+    printf("loader       %10.1f pictures/s  %" PRIu32 " decoder threads, %" PRIu32 " reader threads, %" PRIu32 " batches in flight, %s in %s, %.1f s\n",
+           rate, who->threads, who->reader_threads, who->batches_in_flight, o->dtype, who->device >= 0 ? "device memory" : "host memory", seconds);
+    if (who->decoder == BZNA_DECODER_SOFTWARE)
+        printf("decode only  %10.1f pictures/s  the loader reaches %.1f %%\n", decode_rate, decode_rate > 0 ? 100 * rate / decode_rate : 0);
     else
         printf("decode only           -             single pictures are decoded in software only\n");
-    bench_stages(&s);
+    if (device.name[0]) printf("device       CUDA %" PRId32 ", %s\n", device.device, device.name);
+    if (who->sessions)
+        printf("NVDEC        %" PRIu32 " sessions, %" PRIu64 " lost; %" PRIu64 " pictures, %" PRIu64 " by libavcodec (%" PRIu64
+               " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n", who->sessions, s->sessions_lost, s->samples_nvdec,
+               s->samples_software, s->fallbacks, s->decoders_made, s->decoders_reconfigured);
+    bench_stages(s);
+}
+
+/* What the loader has counted; and, with batches on the device, what is still under way there is waited for, and the time counted. */
+static void bench_end_loader(bench *b, bzna_loader **loader)
+{
+    b->stats.struct_size = sizeof b->stats;
+    bzna_loader_statistics(*loader, &b->stats, sizeof b->stats);
+    if (b->who.device < 0) return;
+    int64_t start = now_ns();
+    bzna_loader_close(*loader);
+    *loader = NULL;
+    b->loader_ns += now_ns() - start;
 }
 
 /* The slices, one of each kind in turn. */
-static int bench_measure(const options *o, bench *b, bzna_loader *loader, const bzna_loader_info *who)
+static int bench_measure(const options *o, bench *b, bzna_loader **loader)
 {
+    const bzna_loader_info *who = &b->who;
     double wanted = 2 * o->seconds;               /* half a second each, mostly */
-    int slices = wanted < BENCH_SLICES_MIN ? BENCH_SLICES_MIN : wanted > BENCH_SLICES_MAX ? BENCH_SLICES_MAX : (int)wanted;
+    int slices = who->decoder != BZNA_DECODER_SOFTWARE ? 1 : wanted < BENCH_SLICES_MIN ? BENCH_SLICES_MIN :
+                 wanted > BENCH_SLICES_MAX ? BENCH_SLICES_MAX : (int)wanted;
     int64_t slice_ns = (int64_t)(o->seconds * 1e9) / slices;
     bench_thread *threads = checked(calloc(b->threads, sizeof *threads));
     bzna_error err = error_empty();
@@ -1295,10 +1361,12 @@ static int bench_measure(const options *o, bench *b, bzna_loader *loader, const 
         }
     }
     for (int i = 0; i < slices && result == EXIT_OK; i++) {
-        result = bench_loader_slice(b, loader, who->batches_in_flight, slice_ns);
-        bench_wait_idle(loader);
-        if (result == EXIT_OK && started) bench_decoder_slice(b, slice_ns);
+        result = bench_loader_slice(b, *loader, who->batches_in_flight, slice_ns);
+        if (!started) continue;
+        bench_wait_idle(*loader);
+        if (result == EXIT_OK) bench_decoder_slice(b, slice_ns);
     }
+    bench_end_loader(b, loader);
     pthread_mutex_lock(&b->lock);
     b->quit = 1;
     pthread_cond_broadcast(&b->changed);
@@ -1309,7 +1377,7 @@ static int bench_measure(const options *o, bench *b, bzna_loader *loader, const 
         if (threads[i].busy_ns > 0) decode_rate += (double)threads[i].pictures / ((double)threads[i].busy_ns * 1e-9);
     }
     free(threads);
-    if (result == EXIT_OK) bench_report(o, b, loader, decode_rate);
+    if (result == EXIT_OK) bench_report(o, b, decode_rate);
     return result;
 }
 
@@ -1319,10 +1387,9 @@ static int run_bench(const options *o)
     bzna_error err = error_empty();
     bzna_loader *loader = NULL;
     bzna_loader_config config;
-    bzna_loader_info who = { .struct_size = sizeof who };
-    bench b = { .archive = &a };
+    bench b = { .archive = &a, .who.struct_size = sizeof b.who };
     int result;
-    if (archive_open(&a, o->operand[0], !strcmp(o->decoder, "software") ? BZNA_DEVICE_CPU : BZNA_DEVICE_AUTO)) return EXIT_INPUT;
+    if (archive_open_on(&a, o->operand[0], (int32_t)o->device, (uint32_t)o->sessions)) return EXIT_INPUT;
     pthread_mutex_init(&b.lock, NULL);
     pthread_cond_init(&b.changed, NULL);
     bzna_loader_config_init(&config, sizeof config);
@@ -1334,15 +1401,18 @@ static int run_bench(const options *o)
     config.epochs = BZNA_EPOCHS_ENDLESS;
     config.threads = (uint32_t)o->threads;
     config.decoder = decoder_code(o->decoder);
+    config.output = output_code(o->output);
+    if (config.output == BZNA_OUTPUT_AUTO && config.decoder == BZNA_DECODER_SOFTWARE) config.output = BZNA_OUTPUT_HOST;
+    config.dtype = !strcmp(o->dtype, "f16") ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
     config.track = o->track;
     if ((result = bench_preload(&b, o->track)) == EXIT_OK) {
         if (bzna_loader_open(a.context, a.dataset, &config, &loader, &err) < 0) result = complain("%s", err.message);
     }
     if (result == EXIT_OK) {
-        bzna_loader_describe(loader, &who, sizeof who);
-        b.threads = who.threads;
+        bzna_loader_describe(loader, &b.who, sizeof b.who);
+        b.threads = b.who.threads;
         bench_wait_idle(loader);
-        result = bench_measure(o, &b, loader, &who);
+        result = bench_measure(o, &b, &loader);
     }
     if (result == EXIT_OK && b.loader_failed)
         result = complain("%" PRIu64 " of %" PRIu64 " pictures failed: see bzna verify --decode", b.loader_failed, b.loader_pictures);
@@ -1356,7 +1426,116 @@ static int run_bench(const options *o)
 }
 
 
-/* ---- 9. Pack: reading pictures ------------------------------------------------------------------------------------------
+/* ---- 9. Devices --------------------------------------------------------------------------------------------------------- */
+
+/* A CUDA device, and why it or its video decoders cannot be used. */
+typedef struct gpu {
+    bzna_context    *context;         /* NULL: it cannot be used at all */
+    bzna_device_info info;
+    char             reason[sizeof ((bzna_error *)0)->message];      /* empty: both can */
+} gpu;
+
+static gpu gpu_open(uint32_t ordinal)
+{
+    gpu g = { .info = { .struct_size = sizeof g.info, .device = (int32_t)ordinal } };
+    bzna_error err = error_empty();
+    bzna_context_config config;
+    bzna_context_config_init(&config, sizeof config);
+    config.device = (int32_t)ordinal + 1;
+    if (bzna_context_open(&config, &g.context, &err) < 0 || bzna_context_device(g.context, &g.info, sizeof g.info, &err) < 0)
+        snprintf(g.reason, sizeof g.reason, "%s", err.message);
+    else if (g.info.video < 0)
+        snprintf(g.reason, sizeof g.reason, "%s", g.info.message);
+    return g;
+}
+
+static const char *const gpu_codecs[] = { "H.264", "H.265", "AV1" }, *const gpu_chroma[] = { "grey", "4:2:0", "4:2:2", "4:4:4" };
+
+/* What the device takes of one of the kinds 0, 1, ...: each codec, chroma format and depth. Returns 0 behind the last. */
+static int gpu_codec(const gpu *g, uint32_t kind, bzna_codec_info *codec)
+{
+    static const uint32_t depths[] = { 8, 10, 12 };
+    uint32_t count = (uint32_t)(LENGTH(gpu_codecs) * LENGTH(gpu_chroma) * LENGTH(depths));
+    uint32_t chroma = kind / (uint32_t)LENGTH(depths) % (uint32_t)LENGTH(gpu_chroma), depth = depths[kind % LENGTH(depths)];
+    memset(codec, 0, sizeof *codec);
+    codec->struct_size = sizeof *codec;
+    if (kind >= count) return 0;
+    codec->codec = BZNA_CODEC_H264 + kind / (uint32_t)(LENGTH(depths) * LENGTH(gpu_chroma));
+    codec->chroma_format = chroma;
+    codec->depth = depth;
+    if (g->context) bzna_context_codec(g->context, codec->codec, chroma, depth, codec, sizeof *codec, NULL);
+    return 1;
+}
+
+static void gpu_json(const gpu *g)
+{
+    const bzna_device_info *d = &g->info;
+    bzna_codec_info c;
+    printf(" {\"device\":%" PRId32 ",\"name\":", d->device);
+    json_string(d->name[0] ? d->name : NULL);
+    printf(",\"memory\":%" PRIu64 ",\"compute\":\"%" PRIu32 ".%" PRIu32 "\",\"driver\":\"%" PRIu32 ".%" PRIu32 "\",\"engines\":%" PRIu32 ",\"reason\":",
+           d->memory_bytes, d->compute_major, d->compute_minor, d->driver / 1000, d->driver % 1000 / 10, d->engines);
+    json_string(g->reason[0] ? g->reason : NULL);
+    printf(",\"codecs\":[");
+    for (uint32_t i = 0; !g->reason[0] && gpu_codec(g, i, &c); i++)
+        printf("%s\n  {\"codec\":\"%s\",\"chroma\":\"%s\",\"depth\":%" PRIu32 ",\"supported\":%s,\"engines\":%" PRIu32 ",\"min_width\":%" PRIu32
+               ",\"min_height\":%" PRIu32 ",\"max_width\":%" PRIu32 ",\"max_height\":%" PRIu32 ",\"max_macroblocks\":%" PRIu32 "}", i ? "," : "",
+               gpu_codecs[c.codec - BZNA_CODEC_H264], gpu_chroma[c.chroma_format], c.depth, c.supported ? "true" : "false", c.engines, c.min_width,
+               c.min_height, c.max_width, c.max_height, c.max_macroblocks);
+    printf("]}");
+}
+
+static void gpu_plain(const gpu *g)
+{
+    const bzna_device_info *d = &g->info;
+    bzna_codec_info c;
+    if (!d->name[0]) {
+        printf("CUDA device %" PRId32 " cannot be used: %s\n", d->device, g->reason);
+        return;
+    }
+    printf("CUDA device %" PRId32 ": %s, %.1f GiB, compute capability %" PRIu32 ".%" PRIu32 ", driver for CUDA %" PRIu32 ".%" PRIu32 "\n", d->device,
+           d->name, (double)d->memory_bytes / (1 << 30), d->compute_major, d->compute_minor, d->driver / 1000, d->driver % 1000 / 10);
+    if (g->reason[0]) {
+        printf("no NVDEC: %s\n", g->reason);
+        return;
+    }
+    printf("NVDEC: %" PRIu32 " engines\n\n%-6s %-6s %5s %8s  %-12s %-12s %s\n", d->engines, "codec", "chroma", "depth", "engines", "frames from",
+           "to", "macroblocks");
+    for (uint32_t i = 0; gpu_codec(g, i, &c); i++) {
+        char from[32], to[32];
+        if (!c.supported) continue;
+        snprintf(from, sizeof from, "%" PRIu32 "x%" PRIu32, c.min_width, c.min_height);
+        snprintf(to, sizeof to, "%" PRIu32 "x%" PRIu32, c.max_width, c.max_height);
+        printf("%-6s %-6s %5" PRIu32 " %8" PRIu32 "  %-12s %-12s %" PRIu32 "\n", gpu_codecs[c.codec - BZNA_CODEC_H264], gpu_chroma[c.chroma_format],
+               c.depth, c.engines, from, to, c.max_macroblocks);
+    }
+}
+
+/* That there is no GPU, or no driver, is an answer, not a failure. */
+static int run_devices(const options *o)
+{
+    bzna_error err = error_empty();
+    uint32_t count = 0;
+    bzna_status status = bzna_device_count(&count, &err);
+    if (o->json) printf("{\"devices\":[");
+    else if (status < 0) printf("no CUDA device: %s\n", err.message);
+    for (uint32_t i = 0; status == BZNA_OK && i < count; i++) {
+        gpu g = gpu_open(i);
+        if (i || o->json) puts(i && o->json ? "," : "");
+        if (o->json) gpu_json(&g);
+        else         gpu_plain(&g);
+        bzna_context_close(g.context);
+    }
+    if (o->json) {
+        printf("],\"reason\":");
+        json_string(status < 0 ? err.message : NULL);
+        puts("}");
+    }
+    return EXIT_OK;
+}
+
+
+/* ---- 10. Pack: reading pictures -----------------------------------------------------------------------------------------
  *
  * A file is read whole, libavformat recognises it by its content (by its name only where content cannot tell, TGA for one), and
  * libavcodec decodes its first picture, strictly: a picture that is cut off or damaged is unreadable, not half grey. Names are
@@ -1588,7 +1767,7 @@ static int file_orientation(const uint8_t *data, size_t size)
 }
 
 
-/* ---- 10. Pack: coding pictures -------------------------------------------------------------------------------------------
+/* ---- 11. Pack: coding pictures -------------------------------------------------------------------------------------------
  *
  * The full picture stands in the top left corner of a frame whose edges are multiples of 512, a picture that does not fit 512x512
  * gets a thumbnail, longest edge 512, in a frame of 512x512; the rest of a frame repeats the picture's last column and row. Each
@@ -1822,7 +2001,7 @@ static char *file_code(const options *o, const char *path, coded *input, coded *
 }
 
 
-/* ---- 11. Pack: folders and threads -------------------------------------------------------------------------------------- */
+/* ---- 12. Pack: folders and threads -------------------------------------------------------------------------------------- */
 
 /* A file to pack. */
 typedef struct entry {
@@ -2127,7 +2306,7 @@ static int run_pack(const options *o)
 }
 
 
-/* ---- 12. Commands ------------------------------------------------------------------------------------------------------- */
+/* ---- 13. Commands ------------------------------------------------------------------------------------------------------- */
 
 #define PRESETS "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo"
 
@@ -2160,16 +2339,17 @@ static const option batch_options[] = {
     { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", "random or central crop, resized; or 1:1" },
     { "flip", 0, KIND_REAL, FIELD(flip), 0, 1, "P", "0", "probability of mirroring left and right" },
     { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", NULL, "bzna_input or bzna_thumb (default: the thumbnail where there is one)" },
-    OPTION_JSON, OPTION_END
+    OPTION_DECODER, OPTION_DEVICE, OPTION_SESSIONS, OPTION_JSON, OPTION_END
 };
 static const option bench_options[] = {
     { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "64", "pictures in a batch" },
     { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, pixels" },
     { "threads", 0, KIND_INTEGER, FIELD(threads), 1, 1024, "N", NULL, "decoder threads (default: one a processor)" },
     { "seconds", 0, KIND_REAL, FIELD(seconds), 0.1, 86400, "S", "5", "how long each of the two is measured" },
-    { "decoder", 0, KIND_CHOICE, FIELD(decoder), 0, 0, "auto|software|nvdec", "auto", "who decodes for the loader" },
+    { "dtype", 0, KIND_CHOICE, FIELD(dtype), 0, 0, "f32|f16", "f32", "of the batches: float32 or float16" },
+    { "output", 0, KIND_CHOICE, FIELD(output), 0, 0, "auto|host|device", "auto", "where batches lie; auto: on the device, unless the decoder is software" },
     { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", NULL, "bzna_input or bzna_thumb (default: the thumbnail where there is one)" },
-    OPTION_JSON, OPTION_END
+    OPTION_DECODER, OPTION_DEVICE, OPTION_SESSIONS, OPTION_JSON, OPTION_END
 };
 
 static const command commands[] = {
@@ -2198,7 +2378,12 @@ static const command commands[] = {
       1, batch_options, run_batch },
     { "bench", "FILE", "pictures per second",
       "Times a loader (shuffled, random resized crops, endless epochs) against bare decoders with as many threads\n"
-      "and the pictures in memory. The two take turns, so that other work on the machine hits both alike.", 1, bench_options, run_bench },
+      "and the pictures in memory. The two take turns, so that other work on the machine hits both alike. Where NVDEC\n"
+      "decodes, the loader alone is timed, up to the end of all work on the device.", 1, bench_options, run_bench },
+    { "devices", "", "GPUs, and what their video decoders take",
+      "Shows every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, depths and\n"
+      "frame sizes that they decode. Where there is none, or its driver lacks something, it says why, and the exit\n"
+      "status is 0 all the same.", 0, json_options, run_devices },
 };
 
 static void print_summary(FILE *file)

@@ -1,6 +1,6 @@
 /* decode_batch.c - opens an archive, decodes one batch and writes its pictures as PPM files
  *
- *     cc -std=c11 decode_batch.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -o decode_batch
+ *     cc -std=c11 decode_batch.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o decode_batch
  *     ./decode_batch train.bzna folder */
 #include "../benzina.h"
 
@@ -38,18 +38,15 @@ int main(int argc, char **argv)
     if (argc < 2 || argc > 3) { fprintf(stderr, "usage: %s ARCHIVE [FOLDER]\n", argv[0]); return 2; }
     const char *folder = argc > 2 ? argv[2] : ".";
 
-    bzna_context_config context_config;
-    bzna_context_config_init(&context_config, sizeof context_config);
-    context_config.device = BZNA_DEVICE_CPU;                     /* the pixels are to lie in host memory */
-
     bzna_loader_config config;
     bzna_loader_config_init(&config, sizeof config);
     config.batch_size = 16;
     config.width      = 224;
     config.height     = 224;
     config.warp       = BZNA_WARP_CENTER_RESIZED_CROP;
+    config.output     = BZNA_OUTPUT_HOST;                        /* where the pixels are read; a GPU may decode them all the same */
 
-    if ((status = bzna_context_open(&context_config, &context, &err)) < 0 ||
+    if ((status = bzna_context_open(NULL, &context, &err)) < 0 ||
         (status = bzna_dataset_open(context, argv[1], NULL, &dataset, &err)) < 0 ||
         (status = bzna_loader_open(context, dataset, &config, &loader, &err)) < 0 ||
         (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) != BZNA_OK)

@@ -1,6 +1,6 @@
 /* http_source.c - an epoch from an archive that lies on a web server or in an object store, by HTTP range requests with libcurl
  *
- *     cc -std=c11 http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil) -lm -lpthread -o http_source
+ *     cc -std=c11 http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil) -lm -lpthread -ldl -o http_source
  *     ./http_source https://host/train.bzna [READERS]        or a path, to compare: the same pictures give the same hash
  *
  * To take this into a program: everything above "The program". One easy handle, with one kept connection, serves one read at a time; a pool
@@ -283,6 +283,7 @@ static bzna_status open_loader(bzna_context *context, bzna_dataset *dataset, uin
     config.read_ahead      = 4 * readers;
     config.read_retries    = ATTEMPTS_MAX - 1;
     config.read_backoff_ns = BACKOFF_MS * UINT64_C(1000000);
+    config.output          = BZNA_OUTPUT_HOST;                   /* where the pixels are read; a GPU may decode them all the same */
     return bzna_loader_open(context, dataset, &config, loader, err);
 }
 
@@ -339,10 +340,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);                                    /* a server may hang up; threads of the library block all signals anyway */
     if (curl_global_init(CURL_GLOBAL_DEFAULT)) { fprintf(stderr, "libcurl does not start\n"); return 1; }
 
-    bzna_context_config config;
-    bzna_context_config_init(&config, sizeof config);
-    config.device = BZNA_DEVICE_CPU;                             /* the pixels are to lie in host memory */
-    if ((status = bzna_context_open(&config, &context, &err)) >= 0 &&
+    if ((status = bzna_context_open(NULL, &context, &err)) >= 0 &&
         (status = open_archive(context, argv[1], &dataset, &h, &err)) >= 0 &&
         (status = open_loader(context, dataset, (uint32_t)readers, &loader, &err)) >= 0)
         status = run_epoch(loader, h, &failed, &err);

@@ -1,6 +1,6 @@
 /* mpi.c - an epoch shared by many processes, and a run that is stopped with one number of them and goes on with another
  *
- *     mpicc -std=c11 mpi.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -o mpi
+ *     mpicc -std=c11 mpi.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o mpi
  *     mpirun -n 4 ./mpi train.bzna                       one epoch, a quarter of it on each rank
  *     mpirun -n 4 ./mpi train.bzna --save state          stops in the middle of it
  *     mpirun -n 3 ./mpi train.bzna --resume state        the other half, on three ranks
@@ -49,15 +49,18 @@ static void *allocate(uint64_t count, size_t size)
     return p;
 }
 
-/* The processors of a machine are shared by the ranks on it. */
-static uint32_t decoder_threads(void)
+/* The processors and GPUs of a machine are shared by the ranks on it. device: for bzna_context_config. */
+static uint32_t decoder_threads(int32_t *device)
 {
     MPI_Comm machine;
-    int neighbours = 1;
+    int neighbours = 1, place = 0;
+    uint32_t gpus = 0;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &neighbours);
+    MPI_Comm_rank(machine, &place);
     MPI_Comm_free(&machine);
+    *device = bzna_device_count(&gpus, NULL) == BZNA_OK && gpus ? 1 + place % (int32_t)gpus : BZNA_DEVICE_AUTO;
     return processors > neighbours ? (uint32_t)(processors / neighbours) : 1;
 }
 
@@ -66,7 +69,6 @@ static void open_all(run *r)
     bzna_error err = { .struct_size = sizeof err };
     bzna_context_config context_config;
     bzna_context_config_init(&context_config, sizeof context_config);
-    context_config.device = BZNA_DEVICE_CPU;                     /* the pixels are to lie in host memory */
 
     bzna_loader_config config;                                   /* the same on every rank, but for rank */
     bzna_loader_config_init(&config, sizeof config);
@@ -79,7 +81,8 @@ static void open_all(run *r)
     config.flip_h     = 0.5f;
     config.rank       = (uint32_t)rank;
     config.world_size = (uint32_t)world;
-    config.threads    = decoder_threads();
+    config.threads    = decoder_threads(&context_config.device);
+    config.output     = BZNA_OUTPUT_HOST;                        /* where the pixels are read; a GPU may decode them all the same */
 
     check(bzna_context_open(&context_config, &r->context, &err), &err);
     check(bzna_dataset_open(r->context, r->path, NULL, &r->dataset, &err), &err);

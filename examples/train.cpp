@@ -1,10 +1,12 @@
 /* train.cpp - a training loop in C++17: a linear classifier (softmax regression) on small pictures, in plain C++
  *
- *     c++ -std=c++17 -O2 train.cpp benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -o train
+ *     c++ -std=c++17 -O2 train.cpp benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o train
  *     ./train train.bzna [EPOCHS]
  *
  * The loader works ahead on its own threads while the classifier computes: what is left of loading is the time that the loop waits, which
- * is printed. Every fifth sample is held out. The same archive gives the same losses in every run. */
+ * is printed. Every fifth sample is held out. The same archive gives the same losses in every run. The classifier runs on the processor: where
+ * there is a GPU, that decodes and warps, and its batches come to host memory. A network on the GPU would leave them there (BZNA_OUTPUT_DEVICE)
+ * and read them on the loader's stream: chapter 11 of the manual. */
 #include "../benzina.h"
 
 #include <algorithm>
@@ -48,10 +50,7 @@ Handle<bzna_context> open_context()
 {
     Error err;
     bzna_context *context = nullptr;
-    bzna_context_config config;
-    bzna_context_config_init(&config, sizeof config);
-    config.device = BZNA_DEVICE_CPU;                             /* the classifier reads host memory */
-    check(bzna_context_open(&config, &context, &err), err);
+    check(bzna_context_open(nullptr, &context, &err), err);      /* a GPU, if there is one */
     return Handle<bzna_context>(context);
 }
 
@@ -79,6 +78,7 @@ Handle<bzna_loader> open_loader(bzna_context *context, bzna_dataset *dataset, co
     config.index_count = indices.size();
     for (float &mean : config.mean) mean = 127.5f;
     for (float &std : config.std) std = 127.5f;
+    config.output = BZNA_OUTPUT_HOST;                            /* where the classifier reads */
     config.warp = BZNA_WARP_CENTER_RESIZED_CROP;
     if (learning) {
         config.order         = BZNA_ORDER_SHUFFLE;
@@ -204,11 +204,28 @@ size_t count_classes(const bzna_dataset *dataset)
     return static_cast<size_t>(most) + 1;
 }
 
-void print_statistics(bzna_loader *loader)
+/* Who decodes and why, on which device, and where batches lie. */
+void print_decoder(bzna_context *context, bzna_loader *loader)
+{
+    Error err;
+    bzna_loader_info info;
+    bzna_device_info device;
+    bzna_loader_describe(loader, &info, sizeof info);
+    std::printf("decoder: %s (%s)\n", info.decoder_name, info.decoder_reason);
+    if (bzna_context_device(context, &device, sizeof device, &err) == BZNA_OK)
+        std::printf("device: CUDA %" PRId32 ", %s, %" PRIu32 " NVDEC engines, %" PRIu32 " sessions\n", device.device, device.name, device.engines, info.sessions);
+    else
+        std::printf("device: none (%s)\n", err.message);
+    std::printf("batches: in %s memory\n", info.device < 0 ? "host" : "device");
+}
+
+void print_statistics(bzna_loader *loader, double waited_s, double took_s)
 {
     static const char *const names[] = { "reading", "decoding", "warping", "the training loop" };
     bzna_loader_stats stats;
     bzna_loader_statistics(loader, &stats, sizeof stats);
+    std::printf("waited for %.1f %% of the %.2f s of learning; %" PRIu64 " pictures decoded by NVDEC, %" PRIu64 " by libavcodec\n",
+                took_s > 0 ? 100 * waited_s / took_s : 0, took_s, stats.samples_nvdec, stats.samples_software);
     std::printf("%" PRIu64 " pictures, %" PRIu64 " failed. Decoder threads were busy for %.2f s with decoding, %.2f s with warping; %s limits.\n",
                 stats.samples, stats.samples_failed, 1e-9 * static_cast<double>(stats.stage[BZNA_STAGE_DECODE].busy_ns),
                 1e-9 * static_cast<double>(stats.stage[BZNA_STAGE_WARP].busy_ns), names[stats.limiting_stage & 3]);
@@ -226,17 +243,21 @@ void train(const char *path, uint64_t epochs)
     Handle<bzna_loader> training = open_loader(context.get(), dataset.get(), learned, epochs, true);
     Handle<bzna_loader> validation = open_loader(context.get(), dataset.get(), held_out, 1, false);
     Classifier classifier(count_classes(dataset.get()));
+    double all_waited_s = 0, all_took_s = 0;
+    print_decoder(context.get(), training.get());
     for (uint64_t epoch = 0; epoch < epochs; epoch++) {
         double waited_s = 0, waited_validation_s = 0;
         auto start = Clock::now();
         Score score = pass(training.get(), classifier, true, waited_s);
         double took_s = seconds_since(start);
+        all_waited_s += waited_s;
+        all_took_s += took_s;
         Score outside = pass(validation.get(), classifier, false, waited_validation_s);
         check(bzna_loader_reset(validation.get(), 0, &err), err);            /* begins at once with what the next look needs */
         std::printf("epoch %2" PRIu64 "  loss %.4f  accuracy %5.1f %%  held out %5.1f %%  %6.1f pictures/s  waited %2.0f %%\n", epoch, score.mean_loss(),
                     score.percent(), outside.percent(), static_cast<double>(learned.size()) / took_s, 100 * waited_s / took_s);
     }
-    print_statistics(training.get());
+    print_statistics(training.get(), all_waited_s, all_took_s);
 }
 
 } // namespace

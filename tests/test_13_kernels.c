@@ -7,6 +7,7 @@
 #include "test.h"
 
 #define SENTINEL (-12345.0f)
+#define HALF_SENTINEL 0xfdcb          /* a NaN that no conversion gives */
 
 /* ---- Random pictures ---------------------------------------------------------------------------------------------------- */
 
@@ -119,16 +120,17 @@ static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
 
 enum { EDGE = 48, ROOM = 3 * EDGE * EDGE + 2 };        /* outputs are at most EDGE x EDGE; one guard before, one behind */
 static float buffer_a[ROOM], buffer_b[ROOM];
+static uint16_t half_a[ROOM], half_b[ROOM];
 
 static bzi_kernel_output output_nchw(int32_t width, int32_t height)
 {
-    bzi_kernel_output out = { width, height, (int64_t)width * height, width, 1 };
+    bzi_kernel_output out = { .width = width, .height = height, .stride_c = (int64_t)width * height, .stride_y = width, .stride_x = 1 };
     return out;
 }
 
 static bzi_kernel_output output_nhwc(int32_t width, int32_t height)
 {
-    bzi_kernel_output out = { width, height, 1, (int64_t)width * 3, 3 };
+    bzi_kernel_output out = { .width = width, .height = height, .stride_c = 1, .stride_y = (int64_t)width * 3, .stride_x = 3 };
     return out;
 }
 
@@ -186,11 +188,31 @@ static const float *render(warp_fn warp, bzi_kernel_slot slot, bzi_kernel_output
     return buffer + 1;
 }
 
+/* The same in halves. */
+static const uint16_t *render_half(warp_fn warp, bzi_kernel_slot slot, bzi_kernel_output out, uint16_t *buffer)
+{
+    size_t count = 3 * (size_t)out.width * (size_t)out.height, unwritten = 0;
+    for (size_t i = 0; i < count + 2; i++)
+        buffer[i] = HALF_SENTINEL;
+    slot.dst = (uint64_t)(uintptr_t)(buffer + 1);
+    warp(&slot, &out);
+    for (size_t i = 1; i <= count; i++)
+        unwritten += buffer[i] == HALF_SENTINEL;
+    CHECK_EQ(unwritten, 0);
+    CHECK(buffer[0] == HALF_SENTINEL && buffer[count + 1] == HALF_SENTINEL);
+    return buffer + 1;
+}
+
 static int same_bits(warp_fn a, warp_fn b, const bzi_kernel_slot *slot, bzi_kernel_output out)
 {
+    if (out.half) {
+        render_half(a, *slot, out, half_a);
+        render_half(b, *slot, out, half_b);
+        return !memcmp(half_a, half_b, sizeof(uint16_t) * (3 * (size_t)out.width * (size_t)out.height + 1));
+    }
     render(a, *slot, out, buffer_a);
     render(b, *slot, out, buffer_b);
-    return !memcmp(buffer_a, buffer_b, sizeof(float) * 3 * (size_t)out.width * (size_t)out.height);
+    return !memcmp(buffer_a, buffer_b, sizeof(float) * (3 * (size_t)out.width * (size_t)out.height + 1));
 }
 
 /* One channel of the pixel where (u, v) is sampled. */
@@ -294,8 +316,9 @@ TEST(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
             f.slot.h[1] = 0.2f;
         if (i % 3 == 2)
             f.slot.h[7] = 0.01f;
-        CHECK_EQ(bzi_kernel_workspace_bytes(&f.slot, &(bzi_kernel_output){ 20, 20, 400, 20, 1 }) > 0, i % 3 == 0);
-        CHECK(same_bits(bzi_kernel_warp_plain, warp_front, &f.slot, output_nchw(20, 20)));
+        bzi_kernel_output out = output_nchw(20, 20);
+        CHECK_EQ(bzi_kernel_workspace_bytes(&f.slot, &out) > 0, i % 3 == 0);
+        CHECK(same_bits(bzi_kernel_warp_plain, warp_front, &f.slot, out));
         frame_free(&f);
     }
 }
@@ -343,6 +366,135 @@ TEST(interleaved_pixels_have_the_values_of_planar_ones)
         CHECK_EQ(wrong, 0);
         frame_free(&f);
     }
+}
+
+/* ---- Binary16 ----------------------------------------------------------------------------------------------------------- */
+
+/* The value of the half with these bits; that of infinity's is 65536, the next in line. */
+static float half_value(int bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float size = exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24);
+    return bits & 0x8000 ? -size : size;
+}
+
+TEST(every_half_and_what_lies_between_two_is_rounded_to_the_nearest_even_one)
+{
+    int wrong = 0;
+    for (int bits = 0; bits < 0x10000; bits++) {
+        if ((bits & 0x7fff) >= 0x7c00)
+            continue;
+        float value = half_value(bits), middle = (value + half_value(bits + 1)) / 2, away = value < 0 || bits & 0x8000 ? -INFINITY : INFINITY;
+        wrong += bzi_kernel_half(value) != bits;
+        wrong += bzi_kernel_half(middle) != bits + (bits & 1);
+        wrong += bzi_kernel_half(nextafterf(middle, 0)) != bits;
+        wrong += bzi_kernel_half(nextafterf(middle, away)) != bits + 1;
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK_EQ(bzi_kernel_half(3.4e38f), 0x7c00);
+    CHECK_EQ(bzi_kernel_half(INFINITY), 0x7c00);
+    CHECK_EQ(bzi_kernel_half(-INFINITY), 0xfc00);
+    CHECK_EQ(bzi_kernel_half(1e-45f), 0);
+    CHECK_EQ(bzi_kernel_half(-1e-45f), 0x8000);
+    CHECK((bzi_kernel_half(NAN) & 0x7fff) > 0x7c00);
+}
+
+TEST(half_output_is_the_float_output_rounded_in_every_loop)
+{
+    int wrong = 0;
+    random_state = 15;
+    for (int i = 0; i < 300; i++) {
+        frame f = frame_random();
+        int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
+        random_crop(&f.slot, width, height);
+        bzi_kernel_output out = random_int(0, 1) ? output_nchw(width, height) : output_nhwc(width, height);
+        if (random_int(0, 3) == 0)
+            f.slot.scale[1] *= 3000.0f;                   /* up to infinity */
+        if (random_int(0, 3) == 0)
+            f.slot.scale[2] *= 1e-7f;                     /* down to subnormals */
+        const float *floats = render(bzi_kernel_warp_plain, f.slot, out, buffer_a);
+        out.half = 1;
+        const uint16_t *halves = render_half(warp_front, f.slot, out, half_a);
+        for (int32_t k = 0; k < 3 * width * height; k++)
+            wrong += halves[k] != bzi_kernel_half(floats[k]);
+        wrong += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
+        wrong += !same_bits(bzi_kernel_warp_plain, warp_separable_base, &f.slot, out);
+        frame_free(&f);
+    }
+    CHECK_EQ(wrong, 0);
+}
+
+TEST(fill_fills_halves_too)
+{
+    frame f = frame_make(1, 1, 1, 0, 0, 8, 0);
+    bzi_kernel_output out = output_nhwc(5, 4);
+    out.half = 1;
+    const uint16_t *got = render_half(bzi_kernel_fill, f.slot, out, half_a);
+    for (int i = 0; i < 60; i++)
+        CHECK_EQ(got[i], bzi_kernel_half(f.slot.fill[i % 3]));
+    frame_free(&f);
+}
+
+/* ---- What a GPU thread does ----------------------------------------------------------------------------------------------- */
+
+/* All threads of a launch, one after the other; fewer than there are pixels, or more. */
+static void warp_threads(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    uint32_t step_x = random_u32() % 50 + 1, step_y = random_u32() % 50 + 1;
+    for (uint32_t y = 0; y < step_y; y++)
+        for (uint32_t x = 0; x < step_x; x++)
+            bzi_kernel_warp_thread(slot, out, (bzi_kernel_thread){ x, y, step_x, step_y });
+}
+
+/* Mostly what a hardware decoder gives: 8 bit NV12 with an even pitch; else P016, planar, 4:4:4, grey, odd pitches. */
+static frame frame_decoded(void)
+{
+    int32_t w = random_int(1, 40), h = random_int(1, 40), shift = random_int(0, 9) ? 1 : 0, depth = random_int(0, 9) ? 8 : random_int(9, 16);
+    frame f = frame_make(w, h, random_int(0, 9) ? 2 : random_int(1, 3), shift, shift, depth, random_int(0, 9) ? 2 * random_int(0, 3) : 1);
+    if (random_int(0, 2)) {
+        f.slot.x0 = random_int(0, w - 1);
+        f.slot.y0 = random_int(0, h - 1);
+        f.slot.x1 = random_int(f.slot.x0 - (random_int(0, 9) == 0), w - 1);        /* sometimes empty */
+        f.slot.y1 = random_int(f.slot.y0 - (random_int(0, 9) == 0), h - 1);
+    }
+    f.slot.left = random_int(0, 1);
+    f.slot.top  = random_int(0, 1);
+    f.slot.flags = random_int(0, 1) ? BZI_KERNEL_COLOUR : 0;
+    for (int i = 0; i < 12; i++)
+        f.slot.colour[i] += (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
+    for (int c = 0; c < 3; c++) {
+        f.slot.bias[c]  = (float)random_real(0, 255);
+        f.slot.scale[c] = (float)random_real(-1, 1);
+    }
+    return f;
+}
+
+TEST(gpu_threads_equal_the_plain_loop_to_the_bit)
+{
+    static const float hostile[] = { 0, -0.0f, 1, -1, 1e-45f, 1e30f, -3.4e38f, 16777216.0f, 4e9f, NAN, INFINITY, -INFINITY };
+    int different = 0, ways[3] = { 0, 0, 0 };
+    random_state = 16;
+    for (int i = 0; i < 6000; i++) {
+        frame f = frame_decoded();
+        bzi_kernel_slot *slot = &f.slot;
+        int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
+        random_crop(slot, width, height);
+        for (int k = 0; i % 4 == 1 && k < 2; k++)
+            slot->h[1 + 2 * k] += (float)random_real(-0.5, 0.5);
+        for (int k = 0; i % 4 == 2 && k < 2; k++)
+            slot->h[6 + k] += (float)random_real(-0.01, 0.02);
+        for (int k = 0; i % 8 == 4 && k < 6; k++)         /* exactly on the edges and between */
+            slot->h[k] = k % 4 == 0 ? 0.5f * (float)random_int(-4, 4) : k % 3 == 2 ? 0.5f * (float)random_int(-4, 40) : 0;
+        if (i % 4 == 3)
+            slot->h[random_int(0, i % 8 == 3 ? 5 : 8)] = hostile[random_u32() % (sizeof hostile / sizeof *hostile)];
+        bzi_kernel_output out = random_int(0, 3) ? output_nchw(width, height) : output_nhwc(width, height);
+        out.half = random_u32() & 1;
+        ways[!bzi_kernel_nv12(slot, &out) ? 0 : bzi_kernel_aligned(slot->h) ? 1 : 2]++;
+        different += !same_bits(bzi_kernel_warp_plain, warp_threads, slot, out);
+        frame_free(&f);
+    }
+    CHECK_EQ(different, 0);
+    CHECK(ways[0] > 500 && ways[1] > 500 && ways[2] > 500);
 }
 
 /* ---- Where samples are read --------------------------------------------------------------------------------------------- */
@@ -642,6 +794,10 @@ TEST_MAIN(
     RUN(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
     RUN(the_plain_loop_equals_an_oracle_in_double_precision)
     RUN(interleaved_pixels_have_the_values_of_planar_ones)
+    RUN(every_half_and_what_lies_between_two_is_rounded_to_the_nearest_even_one)
+    RUN(half_output_is_the_float_output_rounded_in_every_loop)
+    RUN(fill_fills_halves_too)
+    RUN(gpu_threads_equal_the_plain_loop_to_the_bit)
     RUN(half_a_pixel_outside_is_the_border_and_more_is_fill)
     RUN(padding_is_never_read)
     RUN(hostile_matrices_read_nothing_outside_and_write_every_pixel)

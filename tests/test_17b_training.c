@@ -5,6 +5,11 @@
  * `BINARY alone NAME` runs one test in a process of its own, `BINARY resume ...` goes on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
 #include "../benzina.c"
 #include "test.h"
+#ifdef TEST_NVDEC
+#  include "fake/nvdec.h"
+#else
+#  define TEST_NVDEC 0
+#endif
 
 #include <dirent.h>
 #include <sys/syscall.h>
@@ -1987,6 +1992,7 @@ TEST(a_next_that_begins_during_a_restore_learns_of_the_end)
     seeker s;
     waiter w;
     m.blocked = 1;
+    c.reader_threads = 1;
     loader = open_loader(dataset, &c);
     WAIT_FOR(m.inside == 1);
     s.loader = loader;
@@ -2240,7 +2246,7 @@ TEST(many_readers_make_up_for_a_slow_source)
     }
     printf("20 ms a read, 32 readers: %.0f samples a second, a local file: %.0f; decoders waited %.1f %% of their time\n", slowly, locally, 100 * waited);
     CHECK(ratio >= 0.9 || SANITIZED);
-    CHECK(waited <= 0.1);
+    CHECK(waited <= 0.1 || TEST_NVDEC);                     /* 14 sessions on two processors wait for those */
     bzna_dataset_close(local);
     bzna_dataset_close(slow);
     remove(path);
@@ -2337,7 +2343,7 @@ TEST(fields_say_what_a_batch_holds)
         field.struct_size = sizeof field;
         CHECK_EQ(bzna_loader_field(loader, i, &field), BZNA_OK);
         CHECK_STR(field.name, expected[i].name);
-        CHECK(field.dtype == expected[i].dtype && field.dimensions == expected[i].dimensions && field.device == -1 && field.shape[0] == 7);
+        CHECK(field.dtype == expected[i].dtype && field.dimensions == expected[i].dimensions && field.device == (TEST_NVDEC == 2 && !i ? 0 : -1) && field.shape[0] == 7);
         CHECK(field.shape[1] == (i ? 0 : 3) && field.shape[2] == (i ? 0 : SIDE) && field.shape[3] == (i ? 0 : 24));
     }
     CHECK_EQ(bzna_loader_field(loader, 4, &field), BZNA_E_RANGE);
@@ -2356,6 +2362,25 @@ TEST(fields_say_what_a_batch_holds)
     bzna_dataset_close(dataset);
 }
 
+/* The caller's memory: where the batches are to lie. */
+static uint8_t *own_memory(size_t size)
+{
+#if TEST_NVDEC == 2
+    return nvdec_alloc(context, size);
+#else
+    return malloc(size);
+#endif
+}
+
+static void own_memory_free(uint8_t *p)
+{
+#if TEST_NVDEC == 2
+    nvdec_free(context, p);
+#else
+    free(p);
+#endif
+}
+
 TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
 {
     enum { BATCH = 12, FLIGHT = 2, GUARD = 64 };
@@ -2369,7 +2394,7 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 bzna_loader_config c = config_of(BATCH, BZNA_ORDER_SHUFFLE);
                 uint32_t each = BATCH / slices;
                 size_t bytes = (size_t)each * SLOT * 4, room = bytes + 2 * GUARD;
-                uint8_t *memory_of = malloc(FLIGHT * BATCH * room + 64);
+                uint8_t *memory_of = own_memory(FLIGHT * BATCH * room + 64);
                 void *buffers[FLIGHT * BATCH];
                 bzna_loader *loader = NULL;
                 bzna_error e = { .struct_size = sizeof e };
@@ -2390,7 +2415,7 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 if (BATCH % slices) {
                     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
                     CHECK_CONTAINS(e.message, "loader_config.slices");
-                    free(memory_of);
+                    own_memory_free(memory_of);
                     continue;
                 }
                 loader = open_loader(dataset, &c);
@@ -2432,7 +2457,7 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                         if (k < GUARD || k >= GUARD + bytes || !own)
                             REQUIRE(byte == guard);
                     }
-                free(memory_of);
+                own_memory_free(memory_of);
             }
     }
     bzna_dataset_close(dataset);
@@ -2492,6 +2517,8 @@ TEST(threads_run_on_the_processors_given_decoders_first)
     int before[64], n = entries("/proc/self/task", before, 64), tids[16];
     cpu_set_t mine, set;
     bzna_loader *loader;
+    if (TEST_NVDEC)
+        SKIP("it counts a loader's threads, and the fake driver has some");
     CHECK_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
     for (int i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET((size_t)i, &mine)) {
@@ -2553,7 +2580,7 @@ TEST(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
         CHECK_CONTAINS(e.message, "cpus");
         CHECK_CONTAINS(e.message, w == 5 ? "-1" : w == 3 ? "100000" : w == 4 ? "2147483647" : "1023");
         CHECK_EQ(l.bytes, bytes);
-        CHECK_EQ(threads_settle(threads), threads);
+        CHECK(TEST_NVDEC || threads_settle(threads) == threads);            /* the fake driver starts its own when it likes */
         CHECK_EQ(entries("/proc/self/fd", NULL, 0), fds);
     }
     bzna_dataset_close(dataset);
@@ -2597,6 +2624,8 @@ TEST(the_librarys_threads_block_signals_but_those_that_a_thread_causes_itself)
     sigset_t now;
     int before[64], n = entries("/proc/self/task", before, 64), tids[16], found;
     bzna_loader *loader;
+    if (TEST_NVDEC)
+        SKIP("it counts a loader's threads, and the fake driver has some");
     c.threads = 3;
     c.reader_threads = 2;
     m.blocked = 1;
@@ -2628,8 +2657,8 @@ TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
     archive broken = damage(&small, bad, 2);
     FILE *f = fopen(path, "wb");
     ledger l;
-    bzna_context *c = open_context(&l, NULL);
     int threads = threads_now(), fds;
+    bzna_context *c = open_context(&l, NULL);
     uint64_t dices = 99;
     REQUIRE(f != NULL);
     CHECK_EQ(fwrite(broken.bytes, 1, (size_t)broken.size, f), broken.size);
@@ -2675,11 +2704,12 @@ TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
             bzna_batch_release(held[0]);
         bzna_batch_release(held[1]);
         if (cycle % 100 == 99) {
-            CHECK_EQ(threads_settle(threads), threads);
+            CHECK(TEST_NVDEC || threads_settle(threads) == threads);
             CHECK_EQ(entries("/proc/self/fd", NULL, 0), fds);
         }
     }
     bzna_context_close(c);
+    CHECK_EQ(threads_settle(threads), threads);
     CHECK(l.bytes == 0 && l.blocks == 0 && l.mistakes == 0);
     remove(path);
     free(broken.bytes);
@@ -2811,6 +2841,7 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     static const uint64_t bad[] = { 3, 8 };
     archive broken = damage(&small, bad, 2);
     double seconds = stress_seconds();
+    int before = threads_now();
     ledger l;
     bzna_context *c = open_context(&l, NULL);
     memory m;
@@ -2818,7 +2849,6 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     static stress s;
     stress_thread threads[5];
     uint64_t dices = 2024, start = bzi_os_now_ns(), lives = 0;
-    int before = threads_now();
     memset(&s, 0, sizeof s);
     pthread_rwlock_init(&s.lock, NULL);
     for (int i = 0; i < 5; i++) {

@@ -11,7 +11,7 @@ if [ ! -x "$BZNA" ] || [ ! -x "$BUILD/draw_pictures" ]; then skip examples "no $
 rm -rf "$BUILD/tests/examples"; mkdir -p "$BUILD/tests/examples"
 T=$(cd "$BUILD/tests/examples" && pwd)
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
-LIBS="$BUILD/libbenzina.a $(pkg-config --libs libavcodec libavutil) -lm -lpthread"
+LIBS="$BUILD/libbenzina.a $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl"
 archive="$T/drawn.bzna"
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -45,6 +45,10 @@ test_train() {
     check loss_falls_in_training loss_falls
     check accuracy_beats_chance_in_training accuracy_beats_chance
     check training_repeats_itself training_repeats
+    check training_says_who_decodes grep -qE '^decoder: (libavcodec|NVDEC of ).* \(.+\)$' "$T/train.1"
+    check training_says_on_which_device grep -qE '^device: (CUDA [0-9]+, .*|none \(.+\))$' "$T/train.1"
+    check training_reads_host_memory grep -qx 'batches: in host memory' "$T/train.1"
+    check training_says_how_long_it_waited grep -qE '^waited for [0-9.]+ % of the [0-9.]+ s of learning; [0-9]+ pictures decoded by NVDEC, [0-9]+ by libavcodec$' "$T/train.1"
     check training_says_what_limits grep -q 'limits\.$' "$T/train.1"
     check train_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train" "$T/absent.bzna"
 }
@@ -148,8 +152,27 @@ test_http() {
     stop_server
     check absent_server_is_a_clear_error refuses "connect to server" fetch "$url/plain/drawn.bzna"
 }
+# --- the same with the fakes of NVIDIA's driver: NVDEC decodes, and nothing else differs ---
+with_fake() { LD_LIBRARY_PATH="$T/fake" "$@" 2>"$T/fake.err"; code=$?; ! grep '^fake' "$T/fake.err" && [ "$code" -eq 0 ]; }
+trains_on_the_fake() {
+    with_fake timeout 60 "$T/train" "$archive" 15 >"$T/train.fake" || return 1
+    awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.fake" | diff "$T/losses.1" - &&
+        grep -q '^decoder: NVDEC of ' "$T/train.fake" && grep -q '^device: CUDA 0, ' "$T/train.fake" && grep -q ' 780 pictures decoded by NVDEC, 0 by' "$T/train.fake"
+}
+fetches_on_the_fake() { with_fake fetch "$archive" >"$T/http.fake" && same_hash "$T/http.fake"; }
+shares_on_the_fake() { with_fake ranks 2 "$archive" >"$T/mpi.fake" && same_samples "$T/mpi.fake"; }
+test_fake() {
+    check fake_driver_builds sh tests/fake/build.sh "$T/fake" "${CC:-cc}" || return
+    [ ! -s "$T/losses.1" ] || check training_on_nvdec_has_the_same_losses trains_on_the_fake
+    [ ! -s "$T/http.local" ] || check nvdec_gives_the_pixels_of_the_processor fetches_on_the_fake
+    [ ! -s "$T/mpi.1" ] || check ranks_on_nvdec_see_the_same_samples_and_pixels shares_on_the_fake
+}
+
 export no_proxy='*' NO_PROXY='*'
 if ! pkg-config --exists libcurl 2>/dev/null; then skip http_source "no libcurl headers (Debian: libcurl4-openssl-dev)"
 elif ! have "${CC:-cc}"; then skip http_source "no C compiler"; else test_http; fi
+if ! grep -q bzi_kernel_warp_slots "$BUILD/libbenzina.a"; then skip nvdec "the library has no GPU path"
+elif [ ! -e tests/fake/build.sh ]; then skip nvdec "the fake driver is missing"
+else test_fake; fi
 
 end

@@ -257,7 +257,8 @@ class Errors(unittest.TestCase):
     def test_arguments_that_contradict_each_other(self):
         for options in (dict(mean=1, bias_transform=1), dict(std=1, norm_transform=ops.ConstantNormTransform(2)), dict(std=(1, 0, 1)),
                         dict(drop_last=True, last_batch="pad"), dict(on_error="explode"), dict(seed=None, world_size=2), dict(output="xml"),
-                        dict(bias_transform=(1, 2)), dict(indices=[]), dict(device="cpu"), dict(epochs=0), dict(path="x")):
+                        dict(bias_transform=(1, 2)), dict(indices=[]), dict(device="cpu"), dict(epochs=0), dict(path="x"),
+                        dict(memory="attic"), dict(memory="device", output="numpy"), dict(dtype="float64"), dict(decoder="abacus")):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)
         with self.assertRaises(TypeError):
@@ -547,6 +548,15 @@ class Pixels(unittest.TestCase):
         away = ops.ConstantWarpTransform((1, 0, -1000, 0, 1, 0, 0, 0, 1))
         self.assertEqual(set(array.array("f", first(warp_transform=away, oob_transform=(7, 7, 7)))), {7.0})
         self.assertEqual(set(array.array("f", first(warp_transform=away, oob_transform=lambda *_: 9))), {9.0})
+
+    def test_half_precision_is_single_precision_rounded(self):
+        halves = next(loader_of(dtype="float16", mean=100, std=60).batches()).images
+        self.assertEqual((halves.dtype, halves.memoryview().format, halves.nbytes), ("float16", "H", 3 * 3 * 24 * 24 * 2))
+        singles = floats(next(loader_of(mean=100, std=60).batches()).images)
+        self.assertEqual(pixels(halves), struct.pack("<%de" % len(singles), *singles))
+        tensor = Consumer(halves)
+        self.assertEqual((tensor.managed.tensor.code, tensor.managed.tensor.bits, tensor.bytes()), (2, 16, pixels(halves)))
+        tensor.delete()
 
     def test_affine_matrix(self):
         self.assertEqual(benzina.compute_affine_matrix((100, 80), (10, 8), resize=True), (10, 0, 4.5, 0, 10, 4.5, 0, 0, 1))
@@ -1023,6 +1033,209 @@ class Sources(unittest.TestCase):
         del loader
         gc.collect()
         self.assertIsNone(gone())
+
+
+# ---- devices ----------------------------------------------------------------------------------------------------------------
+
+class NoDevice(unittest.TestCase):
+    """What is said where there is no GPU: to this process, one with a file before the driver that is no library."""
+
+    def test_a_device_that_is_demanded_and_not_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "libcuda.so.1"), "w"):
+                pass
+            done = run_python("""
+def refused(make):
+    try:
+        make()
+    except benzina.Error as error:
+        assert error.status in (benzina.Status.E_DEVICE, benzina.Status.E_UNSUPPORTED), error
+        return error.message
+refusals = [refused(make) for make in (benzina.device_count, lambda: benzina.Context("cuda:0"), lambda: benzina.Context().device,
+                                       lambda: benzina.Context("cpu").device, lambda: benzina.Context().codec(benzina.CODEC_H265))]
+dataset = benzina.Dataset(%r)
+decodes = benzina.lib.bzna_decoder_open(dataset._context.handle, benzina._c.c_void_p(), None) == 0
+if decodes:
+    refusals += [refused(lambda: benzina.DataLoader(dataset, shape=8, seed=1, **more)) for more in (dict(memory="device"), dict(decoder="nvdec"))]
+    loader = benzina.DataLoader(dataset, shape=8, seed=1, batch_size=8, output="field")
+    batch = next(loader.batches())
+    assert loader.info.device == -1 and batch.__dlpack_device__() == (1, 0) and batch.stream is None
+    try:
+        batch.move(1)
+    except benzina.Error as error:
+        assert error.status == benzina.Status.E_UNSUPPORTED
+print(sum(("libcuda.so.1" in r or "BENZINA_NO_CUDA" in r or "DEVICE_CPU" in r) for r in refusals) == len(refusals))
+""" % ARCHIVE, env={**os.environ, "LD_LIBRARY_PATH": folder})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "True\n", ""))
+
+
+@needs_decoder
+class Device(unittest.TestCase):
+    """With the fakes of NVIDIA's driver, whose device memory is host memory: once a stream is synchronised, ctypes can read it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.why_not, cls.failure, cls.folder = None, None, tempfile.mkdtemp()
+        with open(os.environ.get("BENZINA_LIBRARY") or benzina.lib._name, "rb") as file:
+            if b"bzi_kernel_warp_slots" not in file.read():
+                cls.why_not = "the library was built without a GPU path"
+                return
+        compiler = os.environ.get("CC") or "cc"
+        if not os.path.exists("tests/fake/build.sh"):
+            cls.why_not = "the fake driver is missing"
+        elif not shutil.which(compiler.split()[0]) or not shutil.which("pkg-config") or subprocess.run(
+                ["pkg-config", "--exists", "ffnvcodec", "libavcodec", "libavutil"]).returncode:
+            cls.why_not = "there is no C compiler, no ffnvcodec or no libavcodec to build the fake driver with"
+        else:
+            made = subprocess.run(["sh", "tests/fake/build.sh", cls.folder, compiler], capture_output=True, text=True)
+            cls.failure = made.stderr if made.returncode else None
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def run_on_device(self, code, **options):
+        if self.why_not:
+            self.skipTest(self.why_not)
+        self.assertIsNone(self.failure)
+        done = run_python("""
+import ctypes, hashlib
+cuda, primary = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(primary), 0), cuda.cuCtxPushCurrent_v2(primary)) == (0, 0, 0)
+def new_stream():
+    stream = ctypes.c_void_p()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    return stream.value
+def read(batch):
+    assert cuda.cuStreamSynchronize(ctypes.c_void_p(batch.stream)) == 0
+    return ctypes.string_at(batch.images.address, batch.images.nbytes)
+def loader_of(device="cuda:0", **more):
+    return benzina.DataLoader(benzina.Dataset(%r, context=benzina.Context(device)), **{**dict(
+        shape=(24, 40), batch_size=3, seed=1234, shuffle=True, output="field", warp_transform=benzina.ops.RandomResizedCrop()), **more})
+def refused(kind, make, *arguments, **named):
+    try:
+        make(*arguments, **named)
+    except kind as error:
+        return str(error)
+""" % ARCHIVE + code, env={**os.environ, "LD_LIBRARY_PATH": self.folder}, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))      # the fakes report there what a real driver would not forgive
+        return done.stdout
+
+    def test_batches_stay_on_the_device_and_have_the_processors_pixels(self):
+        self.assertEqual(self.run_on_device("""
+expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu").batches()]
+assert len(expected) == 3 and benzina.device_count() == 1
+loader = loader_of(memory="device", decoder="nvdec")
+assert loader.info.device == 0 and loader.info.decoder == benzina.DECODER_NVDEC
+streams = [None, 1, 2, new_stream(), -1]
+for epoch in range(2):
+    loader.set_epoch(0)
+    for i, batch in enumerate(loader.batches()):
+        field, before = batch.images, batch.stream
+        assert field.__dlpack_device__() == batch.__dlpack_device__() == (2, 0) and not field.on_host
+        assert [f.__dlpack_device__() for f in (batch.targets, batch.indices, batch.status)] == [(1, 0)] * 3
+        stream = streams[(3 * epoch + i) % len(streams)]
+        capsule = field.__dlpack__(stream=stream, max_version=(1, 0), dl_device=(2, 0), copy=False)
+        assert before > 2 and batch.stream == {None: 1, -1: before}.get(stream, stream)
+        interface = field.__cuda_array_interface__
+        assert (interface["typestr"], interface["stream"], interface["data"][0]) == ("<f4", batch.stream, batch.info.data)
+        assert read(batch) == expected[i]
+        for make in (field.memoryview, lambda: field.__dlpack__(stream=0), lambda: field.__dlpack__(dl_device=(1, 0)),
+                     lambda: field.__dlpack__(stream=1, copy=True)):
+            assert refused(BufferError, make)
+        assert not hasattr(field, "__array_interface__")
+assert loader.statistics.samples_nvdec >= 16 and loader.statistics.samples_software == 0
+print("done")
+"""), "done\n")
+
+    def test_a_consumers_stream_may_be_the_loaders(self):
+        self.assertEqual(self.run_on_device("""
+class Torchs:
+    def __init__(self): self.cuda_stream = new_stream()
+class Cupys:
+    def __init__(self): self.ptr = new_stream()
+class Protocol:
+    def __init__(self): self.mine = new_stream()
+    def __cuda_stream__(self): return (0, self.mine)
+expected = next(loader_of("cpu").batches()).images.memoryview().tobytes()
+for stream, number in ((s, benzina._stream_number(s)) for s in (new_stream(), Torchs(), Cupys(), Protocol())):
+    with next(loader_of(memory="device", stream=stream).batches()) as batch:
+        assert batch.stream == number and read(batch) == expected
+print("done")
+"""), "done\n")
+
+    def test_who_reads_on_the_host_gets_host_memory_from_nvdec(self):
+        self.assertEqual(self.run_on_device("""
+def digest(loader):
+    return [hashlib.sha256(batch.images.memoryview()).hexdigest() for batch in loader.batches()]
+expected = digest(loader_of("cpu"))
+for more in (dict(), dict(memory="host"), dict(output="memoryview"), dict(output="numpy"), dict(device=None)):
+    loader = loader_of(**more)
+    assert loader.info.decoder == benzina.DECODER_NVDEC and loader.info.device == -1 and loader.info.decoder_name.startswith(b"NVDEC")
+    assert digest(loader) == expected
+    assert loader.info.sessions == loader.dataset._context.device.sessions > 0
+assert digest(loader_of(decoder="software")) == expected and loader_of(decoder="software").info.sessions == 0
+halves = digest(loader_of("cpu", dtype="float16"))
+assert digest(loader_of(dtype="float16")) == halves != expected
+device = loader_of().dataset._context.device
+assert device.device == 0 and device.name and device.video == 0 and device.memory_bytes > 0
+assert loader_of().dataset._context.codec(benzina.CODEC_H265).supported == 1
+print("done")
+"""), "done\n")
+
+    def test_numpy_reads_what_nvdec_decoded(self):
+        if why_not("numpy"):
+            self.skipTest(why_not("numpy"))
+        self.assertEqual(self.run_on_device("""
+import numpy
+pairs = [[(x.copy(), y.copy()) for x, y in loader_of(device, output="numpy", dtype="float16")] for device in ("cpu", None)]
+assert all((a == b).all() and a.dtype == numpy.float16 and (y == z).all() for (a, y), (b, z) in zip(*pairs))
+field = next(loader_of(memory="device").batches()).images
+assert refused(BufferError, field.numpy)
+print("done")
+"""), "done\n")
+
+    def test_torch_gets_device_memory_where_it_has_cuda_and_it_is_not_asked_for_host(self):
+        self.assertEqual(self.run_on_device("""
+import types                                    # in place of torch, what of it is used
+has_cuda, took = [True], []
+def from_dlpack(field):
+    took.append((field.__dlpack_device__(), field.__dlpack__(stream=1) and field._batch.stream))
+    return field
+sys.modules["torch"] = types.ModuleType("torch")
+sys.modules["torch"].cuda, sys.modules["torch"].from_dlpack = types.SimpleNamespace(is_available=lambda: has_cuda[0]), from_dlpack
+def taken(**more):
+    took.clear()
+    next(iter(loader_of(**more)))
+    return took
+for more in (dict(output=None), dict(output="torch"), dict(output=None, memory="device")):
+    assert taken(**more) == [((2, 0), 1), ((1, 0), 1)], took
+for more in (dict(output=None, memory="host"), dict(output="torch", device="cpu"), dict(output="torch", memory="host")):
+    assert taken(**more) == [((1, 0), None)] * 2, took
+has_cuda[0] = False
+assert taken(output=None) == taken(output="torch") == [((1, 0), None)] * 2, took
+assert taken(output=None, memory="device") == []            # a Field: nothing else here reads a device
+print("done")
+"""), "done\n")
+
+    def test_views_of_the_device_outlive_batch_loader_and_dataset(self):
+        self.assertEqual(self.run_on_device("""
+expected = next(loader_of("cpu").batches()).images.memoryview().tobytes()
+loader = loader_of(memory="device", multibuffering=1)
+batch = next(loader.batches())
+capsule, field = batch.__dlpack__(stream=new_stream()), batch.images
+stream = batch.stream
+loader.dataset.close()
+loader.close()
+batch.release()
+del loader, batch
+gc.collect()
+assert cuda.cuStreamSynchronize(ctypes.c_void_p(stream)) == 0
+assert ctypes.string_at(field.address, field.nbytes) == expected
+del capsule, field
+gc.collect()
+print("done")
+"""), "done\n")
 
 
 # ---- numpy, torch, the example ----------------------------------------------------------------------------------------------

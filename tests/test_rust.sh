@@ -43,6 +43,7 @@ grep -E '^test .* \.\.\. ' "$t/out" >"$t/tests"
 while read -r _ line; do
     case $line in
     *"... ok") pass ;;
+    *"... ignored, needs a GPU") ;;                      # below
     *"... ignored"*) skip "rust: ${line% ...*}" "ignored" ;;
     *) fail "rust: ${line% ...*}" ;;
     esac
@@ -52,6 +53,29 @@ if [ "$status" -ne 0 ]; then
     grep -vE '^test .* ok$' "$t/out" | tail -n 60
 elif [ ! -s "$t/tests" ]; then
     fail "cargo test runs tests"
+fi
+
+# The tests that need a GPU: with the fakes of NVIDIA's driver, where the library looks for one.
+fakes() {
+    if ! grep -q bzi_kernel_warp_slots "$build/libbenzina.a"; then why="the library has no GPU path"; return 1; fi
+    if [ ! -e tests/fake/build.sh ]; then why="the fake driver is missing"; return 1; fi
+    if ! pkg-config --exists ffnvcodec libavcodec libavutil 2>/dev/null; then why="there is no ffnvcodec or no libavcodec to build it with"; return 1; fi
+}
+if ! fakes; then
+    skip "rust with the fake driver" "$why"
+elif ! sh tests/fake/build.sh "$t/fake" "${CC:-cc}" >"$t/out" 2>&1; then
+    fail "the fake driver builds" "$(head -n 12 "$t/out")"
+else
+    run env LD_LIBRARY_PATH="$t/fake" cargo test --offline --no-fail-fast --test device -- --ignored --test-threads 1
+    while read -r _ line; do
+        case $line in
+        *"... ok") pass ;;
+        *) fail "rust with the fake driver: ${line% ...*}" ;;
+        esac
+    done <<TESTS
+$(grep -E '^test .* \.\.\. ' "$t/out")
+TESTS
+    if [ "$status" -ne 0 ] || grep -q '^fake' "$t/out"; then fail "rust with the fake driver" "$(grep -vE '^test .* ok$' "$t/out" | tail -n 60)"; fi
 fi
 
 if cargo clippy --version >/dev/null 2>&1; then

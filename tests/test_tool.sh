@@ -72,7 +72,7 @@ field() { sed -n "s/.*\"$1\": *\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" | head -n 1; }
 usage_tests() {
     expect 0 "the tool's version" "$bzna" --version
     expect 0 "the tool's own help" "$bzna" --help
-    for command in pack info list extract verify batch bench; do
+    for command in pack info list extract verify batch bench devices; do
         says "$t/out" "bzna $command" "help lists $command"
     done
     for command in pack info list extract verify batch bench; do
@@ -90,6 +90,16 @@ usage_tests() {
     refused 2 "--out" "a missing value" "$bzna" pack "$t" -o
     refused 2 "-o" "pack without -o" "$bzna" pack "$t"
     refused 2 "too many" "an argument too many" "$bzna" info a b
+    refused 2 "too many" "devices takes no argument" "$bzna" devices 0
+    refused 2 "--nonsense" "devices refuses an unknown option" "$bzna" devices --nonsense
+    expect 0 "devices --help" "$bzna" devices --help
+    says "$t/out" "usage: bzna devices [options]" "devices --help shows its usage"
+    for value in none -1 1x 99999999999999999999; do
+        refused 2 "--device wants auto|cpu|N" "--device $value" "$bzna" bench $data/mini_h265.bzna --device $value
+    done
+    refused 2 "--output" "an output that is no choice" "$bzna" bench $data/mini_h265.bzna --output gpu
+    refused 2 "--dtype" "a type that is no choice" "$bzna" bench $data/mini_h265.bzna --dtype f64
+    refused 2 "--sessions" "too many sessions" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --sessions 257
     refused 2 "INDEX" "an index that is no number" "$bzna" extract $data/mini_h265.bzna one --md5
     refused 2 "x.gif" "a format that extract cannot write" "$bzna" extract $data/mini_h265.bzna 0 -o "$t/x.gif"
     refused 2 "nothing to do" "extract without anything to do" "$bzna" extract $data/mini_h265.bzna 0
@@ -358,12 +368,90 @@ batch_tests() {
 bench_tests() {
     expect 0 "bench --json" "$bzna" bench --json --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
     json "$t/out" "bench's report is JSON"
-    for key in images_per_second decode_only_images_per_second decoder threads samples seconds; do
+    for key in images_per_second decode_only_images_per_second decoder threads samples seconds sessions fallbacks; do
         says "$t/out" "\"$key\":" "bench tells $key"
     done
+    same "bench in software leaves batches on the host" "$(field output <"$t/out") $(field sessions <"$t/out") $(field device <"$t/out")" "host 0 null"
     same "bench used the threads it was given" "$(field threads <"$t/out")" 1
     same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
     expect 0 "plain bench" "$bzna" bench --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    expect 0 "bench of float16" "$bzna" bench --json --seconds 0.2 --batch 4 --threads 1 --decoder software --dtype f16 "$t/one.bzna"
+    same "bench tells the type" "$(field dtype <"$t/out")" f16
+}
+
+
+# ---- devices, and what uses them: without a driver, and on a driver of the tests' own ----
+
+no_device() { # FOLDER TEXT NAME: with the libraries there, devices tells why there is none, and that is no failure
+    expect 0 "devices --json $3" env LD_LIBRARY_PATH="$1" "$bzna" devices --json
+    json "$t/out" "devices $3 is JSON"
+    says "$t/out" '{"devices":[],"reason":"' "devices $3 lists none"
+    says "$t/out" "$2" "devices $3 tells why"
+    expect 0 "plain devices $3" env LD_LIBRARY_PATH="$1" "$bzna" devices
+    says "$t/out" "$2" "plain devices $3 tells why"
+}
+
+device_tests() {
+    mkdir "$t/nodriver" "$t/novideo"
+    : >"$t/nodriver/libcuda.so.1"                  # on a machine with a driver, a file that is no library stands before it
+    run "$bzna" devices --json
+    if grep -q BENZINA_NO_CUDA "$t/out"; then
+        no_device "$t/nodriver" "BENZINA_NO_CUDA" "of a build without the GPU path"
+        skip "devices on the fake driver" "this build has no GPU path"
+        return
+    fi
+    no_device "$t/nodriver" "libcuda.so.1 was not found" "without a driver"
+    refused 1 "libcuda.so.1" "a device that is not there" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna --device 0
+    refused 1 "loader_config.decoder" "a decoder that is not there" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna --decoder nvdec
+    refused 1 "BZNA_DEVICE_CPU" "output on the device without one" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna --device cpu --output device
+
+    if ! BUILD="$build" make --no-print-directory -s "$build/tests/fake/libnvcuvid.so.1" >"$t/log" 2>&1; then
+        skip "devices on the fake driver" "it does not build here: $(tail -n 1 "$t/log")"
+        return
+    fi
+    fake="env LD_LIBRARY_PATH=$build/tests/fake"
+    # shellcheck disable=SC2086  # fake is words
+    {
+    expect 0 "devices --json" $fake "$bzna" devices --json
+    json "$t/out" "devices is JSON"
+    same "devices finds the device" "$(grep -c '"device":' "$t/out") $(field name <"$t/out") $(field compute <"$t/out") $(field engines <"$t/out")" "1 Fake GPU 9.0 7"
+    same "every codec, chroma format and depth has a line" "$(grep -c '"codec":' "$t/out")" 36
+    says "$t/out" '"codec":"H.265","chroma":"4:2:0","depth":10,"supported":true,"engines":7,"min_width":144,' "devices tells what it takes"
+    says "$t/out" '"codec":"AV1","chroma":"4:2:0","depth":8,"supported":false,"engines":0,' "devices tells what it does not take"
+    expect 0 "plain devices" $fake "$bzna" devices
+    says "$t/out" "CUDA device 0: Fake GPU" "plain devices names it"
+    says "$t/out" "8192x8192" "plain devices shows sizes"
+    if grep -q "AV1" "$t/out"; then fail "plain devices leaves out what is not taken"; else pass; fi
+
+    cp "$build/tests/fake/libcuda.so.1" "$t/novideo/"
+    : >"$t/novideo/libnvcuvid.so.1"
+    expect 0 "devices --json without the driver's video part" env LD_LIBRARY_PATH="$t/novideo" "$bzna" devices --json
+    json "$t/out" "devices without video is JSON"
+    says "$t/out" '"reason":"libnvcuvid.so.1 was not found' "the device tells why it has no decoders"
+    says "$t/out" '"codecs":[]' "and has none"
+    expect 0 "plain devices without video" env LD_LIBRARY_PATH="$t/novideo" "$bzna" devices
+    says "$t/out" "no NVDEC: libnvcuvid.so.1" "plain devices tells it, too"
+
+    expect 0 "bench on the device" $fake "$bzna" bench --json --seconds 0.3 --batch 4 --decoder nvdec --sessions 3 --dtype f16 $data/mini_h265.bzna
+    json "$t/out" "bench's report of NVDEC is JSON"
+    same "bench tells who decoded, and where to" "$(for f in decoder device output dtype sessions software fallbacks; do field $f <"$t/out"; done | tr '\n' ' ')" \
+        "nvdec Fake GPU device f16 3 0 0 "
+    same "bench measured NVDEC" "$(field images_per_second <"$t/out" | awk '{ print ($1 > 0) }') $(field decode_only_images_per_second <"$t/out")" "1 null"
+    expect 0 "bench to the host" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --device 0 --output host $data/mini_h264.bzna
+    same "AUTO takes NVDEC, and the host what it gives" "$(field decoder <"$t/out") $(field output <"$t/out") $(field sessions <"$t/out")" "nvdec host 14"
+    expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --decoder software --output device $data/mini_h264.bzna
+    same "software decodes for the device, too" "$(field decoder <"$t/out") $(field output <"$t/out") $(field nvdec <"$t/out")" "software device 0"
+    expect 0 "bench of the processor beside a device" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --device cpu $data/mini_h264.bzna
+    same "--device cpu leaves the device alone" "$(field decoder <"$t/out") $(field output <"$t/out") $(field device <"$t/out")" "software host null"
+    expect 0 "plain bench on the device" $fake "$bzna" bench --seconds 0.2 --batch 4 --sessions 2 $data/mini_h265.bzna
+    says "$t/out" "NVDEC        2 sessions" "plain bench tells the sessions"
+
+    expect 0 "batch by NVDEC" $fake "$bzna" batch $data/mini_h265.bzna -o "$t/by_nvdec" --decoder nvdec --sessions 2 --shuffle --flip 0.5
+    says "$t/out" "NVDEC of Fake GPU" "batch tells who decoded"
+    expect 0 "batch by libavcodec" "$bzna" batch $data/mini_h265.bzna -o "$t/by_software" --device cpu --shuffle --flip 0.5
+    if diff -r "$t/by_nvdec" "$t/by_software" >/dev/null; then pass; else fail "both decode the same batch"; fi
+    refused 1 "there is no CUDA device 5" "a device beyond the last" $fake "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --device 5
+    }
 }
 
 example_tests() {
@@ -391,6 +479,7 @@ unreadable_tests
 name_tests
 batch_tests
 bench_tests
+device_tests
 example_tests
 
 echo "tests/test_tool.sh: $passed passed, $failed failed, $skipped skipped"

@@ -37,6 +37,9 @@
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 64 bytes, `restore!(loader, bytes)` goes on there.
 #
+# GPU. Where there is one, it decodes and warps (`device = :cpu` or `decoder = :software` say otherwise), and batches come to host memory, where
+# an Array can be: `x` is the same then, bit for bit. `device(loader)` says which it is, or why there is none.
+#
 # Nothing is exported: write Benzina.Loader, or `using .Benzina: Loader, eachbatch`.
 #
 # tests/test_julia.sh holds every type, constant, call and callback of this file against benzina.h by means of the C compiler.
@@ -64,6 +67,7 @@ const BZNA_E_NOT_FOUND = Int32(-202)
 const BZNA_NO_OFFSET = typemax(UInt64)
 const BZNA_TARGET_NONE = Int64(-1)
 const BZNA_EPOCHS_ENDLESS = typemax(UInt64)
+const BZNA_DEVICE_AUTO = Int32(0)
 const BZNA_DEVICE_CPU = Int32(-1)
 const BZNA_ORDER_SEQUENTIAL = UInt32(0)
 const BZNA_ORDER_SHUFFLE = UInt32(1)
@@ -76,6 +80,10 @@ const BZNA_WARP_CENTER_RESIZED_CROP = UInt32(2)
 const BZNA_WARP_SIMILARITY = UInt32(3)
 const BZNA_LAW_BENZINA = UInt32(0)
 const BZNA_LAW_TORCHVISION = UInt32(1)
+const BZNA_DECODER_AUTO = UInt32(0)
+const BZNA_DECODER_SOFTWARE = UInt32(1)
+const BZNA_DECODER_NVDEC = UInt32(2)
+const BZNA_OUTPUT_HOST = UInt32(1)
 const BZNA_ON_ERROR_FILL = UInt32(0)
 const BZNA_ON_ERROR_REPLACE = UInt32(1)
 const BZNA_ON_ERROR_STOP = UInt32(2)
@@ -108,6 +116,12 @@ struct bzna_source
     close::Ptr{Cvoid}
 end
 
+struct bzna_device_allocator
+    user::Ptr{Cvoid}
+    alloc::Ptr{Cvoid}
+    release::Ptr{Cvoid}
+end
+
 mutable struct bzna_context_config
     struct_size::UInt32
     device::Int32
@@ -118,8 +132,26 @@ mutable struct bzna_context_config
     log_any_thread::UInt32
     max_sample_bytes::UInt64
     max_edge_px::UInt32
-    reserved0::UInt32
+    sessions::UInt32
+    device_allocator::bzna_device_allocator
+    cuda_context::Ptr{Cvoid}
+    decode_memory_bytes::UInt64
     bzna_context_config() = new()
+end
+
+mutable struct bzna_device_info
+    struct_size::UInt32
+    device::Int32
+    memory_bytes::UInt64
+    compute_major::UInt32
+    compute_minor::UInt32
+    driver::UInt32
+    engines::UInt32
+    sessions::UInt32
+    video::bzna_status
+    name::NTuple{96,Cchar}
+    message::NTuple{232,Cchar}
+    bzna_device_info() = new()
 end
 
 mutable struct bzna_dataset_config
@@ -188,6 +220,9 @@ mutable struct bzna_loader_config
     slices::UInt32
     buffer_count::UInt32
     buffers::Ptr{Ptr{Cvoid}}
+    stream::Ptr{Cvoid}
+    output::UInt32
+    reserved0::UInt32
     bzna_loader_config() = new()
 end
 
@@ -226,7 +261,7 @@ mutable struct bzna_loader_info
     reader_threads::UInt32
     batches_in_flight::UInt32
     read_ahead::UInt32
-    reserved0::UInt32
+    sessions::UInt32
     samples_per_epoch::UInt64
     batches_per_epoch::UInt64
     decoder_name::NTuple{64,Cchar}
@@ -258,6 +293,12 @@ mutable struct bzna_loader_stats
     replaced::UInt64
     retries::UInt64
     read_memory_bytes::UInt64
+    samples_nvdec::UInt64
+    samples_software::UInt64
+    fallbacks::UInt64
+    decoders_made::UInt64
+    decoders_reconfigured::UInt64
+    sessions_lost::UInt64
     bzna_loader_stats() = new()
 end
 
@@ -297,6 +338,9 @@ bzna_context_open(config, out, err) =
     @ccall libbenzina.bzna_context_open(config::Ref{bzna_context_config}, out::Ref{Ptr{bzna_context}}, err::Ref{bzna_error})::bzna_status
 bzna_context_close(context) =
     @ccall libbenzina.bzna_context_close(context::Ptr{bzna_context})::bzna_status
+bzna_context_device(context, info, struct_size, err) =
+    @ccall libbenzina.bzna_context_device(context::Ptr{bzna_context}, info::Ref{bzna_device_info}, struct_size::Csize_t,
+                                          err::Ref{bzna_error})::bzna_status
 
 bzna_dataset_config_init(config, struct_size) =
     @ccall libbenzina.bzna_dataset_config_init(config::Ref{bzna_dataset_config}, struct_size::Csize_t)::Cvoid
@@ -348,16 +392,17 @@ bzna_batch_release(batch) =
 end # module LibBenzina
 
 using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bzna_batch, bzna_error, bzna_source,
-    bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close,
+    bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close, bzna_context_device, bzna_device_info,
     bzna_dataset_config, bzna_dataset_config_init, bzna_dataset_open, bzna_dataset_open_source, bzna_dataset_close, bzna_dataset_count,
     bzna_dataset_target, bzna_dataset_filename,
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
     bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_describe, bzna_loader_statistics, bzna_loader_state,
     bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_describe, bzna_batch_error, bzna_batch_release
 using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
-    BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_CPU, BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL, BZNA_LAST_DROP,
-    BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY, BZNA_LAW_BENZINA,
-    BZNA_LAW_TORCHVISION, BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP
+    BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
+    BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
+    BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST,
+    BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP
 
 # ---- Errors, and how structs cross over ----------------------------------------------------------------------------------------------
 
@@ -485,27 +530,39 @@ end
 
 # ---- Data sets -----------------------------------------------------------------------------------------------------------------------
 
-# A context for each data set: it is small. The processor decodes, since pixels are to lie where an Array can be.
+# On a device, as bzna_context_config counts them.
 mutable struct Context
     handle::Ptr{bzna_context}
 
-    function Context(; max_sample_bytes::Integer = 0, max_edge_px::Integer = 0)
+    function Context(device::Integer)
         config, err, out = bzna_context_config(), sized(bzna_error), Ref{Ptr{bzna_context}}(C_NULL)
         bzna_context_config_init(config, sizeof(bzna_context_config))
-        config.device = BZNA_DEVICE_CPU
-        config.max_sample_bytes = max_sample_bytes
-        config.max_edge_px = max_edge_px
+        config.device = device
         check(bzna_context_open(config, out, err), err)
         return finalizer(close_later, new(out[]))
     end
 end
 
+# One for each device, shared by all data sets there, as a GPU's decoders are.
+const CONTEXTS = Dict{Int32,Context}()
+const CONTEXTS_LOCK = ReentrantLock()
+
+function context_on(device::Symbol)
+    device in (:auto, :cpu) || throw(ArgumentError(string("device: ", repr(device), " is not :auto, :cpu or the number of a CUDA device")))
+    return shared_context(device === :cpu ? BZNA_DEVICE_CPU : BZNA_DEVICE_AUTO)
+end
+
+context_on(device::Integer) = device >= 0 ? shared_context(Int32(device + 1)) : throw(ArgumentError("device: CUDA counts from 0"))
+
+shared_context(device::Int32) = lock(() -> get!(() -> Context(device), CONTEXTS, device), CONTEXTS_LOCK)
+
 """
-    Dataset(path; split = nothing)
-    Dataset(source; split = nothing, name = nothing)
+    Dataset(path; split = nothing, device = :auto)
+    Dataset(source; split = nothing, name = nothing, device = :auto)
 
 The samples of an archive: a file, or a source of bytes (a `Vector{UInt8}`, a seekable `IO`, or any type with methods of `read_at!` and
-`total_bytes`). `split` is "train", "validation" or "test". `length` says how many samples there are; see `target` and `filename`.
+`total_bytes`). `split` is "train", "validation" or "test". `length` says how many samples there are; see `target` and `filename`. `device`, for
+the loaders over it: `:auto` (a GPU where there is one), `:cpu`, or the number of a CUDA device, counted from 0.
 """
 mutable struct Dataset
     handle::Ptr{bzna_dataset}
@@ -515,15 +572,17 @@ mutable struct Dataset
     Dataset(handle::Ptr{bzna_dataset}, context::Context, box::Union{Nothing,SourceBox}) = finalizer(close_later, new(handle, context, box))
 end
 
-function Dataset(path::AbstractString; split::Union{Nothing,AbstractString} = nothing, name::Union{Nothing,AbstractString} = nothing)
-    return open_dataset(nothing, split, name) do context, config, out, err
+function Dataset(path::AbstractString; split::Union{Nothing,AbstractString} = nothing, name::Union{Nothing,AbstractString} = nothing,
+                 device::Union{Symbol,Integer} = :auto)
+    return open_dataset(nothing, split, name, context_on(device)) do context, config, out, err
         bzna_dataset_open(context, path, config, out, err)
     end
 end
 
-function Dataset(source; split::Union{Nothing,AbstractString} = nothing, name::Union{Nothing,AbstractString} = nothing)
+function Dataset(source; split::Union{Nothing,AbstractString} = nothing, name::Union{Nothing,AbstractString} = nothing,
+                 device::Union{Symbol,Integer} = :auto)
     box = SourceBox(source isa IO ? IOSource(source) : source)
-    return open_dataset(box, split, name) do context, config, out, err
+    return open_dataset(box, split, name, context_on(device)) do context, config, out, err
         read_at = @cfunction(bzna_source_read_at, Int64, (Ptr{Cvoid}, UInt64, Ptr{Cvoid}, UInt64))
         size = @cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))
         # Nothing is to be closed: the box is collected when nobody can call it any more.
@@ -532,8 +591,8 @@ function Dataset(source; split::Union{Nothing,AbstractString} = nothing, name::U
 end
 
 # Calls open(context, config, out, err), and owns what it made.
-function open_dataset(open, box, split, name)
-    context, config, err, out = Context(), bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
+function open_dataset(open, box, split, name, context)
+    config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
     split_string, name_string = optional(split), optional(name)
     GC.@preserve split_string name_string context begin
@@ -574,6 +633,7 @@ end
 const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
                center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY)
 const LAWS = (benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
+const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
 
 choice(names::NamedTuple, name::Symbol) =
@@ -601,6 +661,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
     rank = 0, world_size = 1              this process's share
     epoch = 0                             the first one
+    decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
 """
 mutable struct Loader
@@ -620,7 +681,8 @@ mutable struct Loader
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
                     random_crop::Bool = false, law::Symbol = :benzina, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
                     bias = nothing, scale = nothing, fill = nothing, track::Union{Nothing,AbstractString} = nothing, indices = nothing,
-                    on_error::Symbol = :fill, rank::Integer = 0, world_size::Integer = 1, epoch::Integer = 0, threads::Integer = 0,
+                    on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
+                    epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
@@ -639,6 +701,8 @@ mutable struct Loader
         config.warp_resize, config.warp_keep_ratio, config.warp_random_crop = resize, keep_ratio, random_crop
         config.flip_h, config.flip_v = flip, flip_v
         config.on_error = choice(ON_ERROR, on_error)
+        config.decoder = choice(DECODERS, decoder)
+        config.output = BZNA_OUTPUT_HOST                # where an Array can be
         for (field, values) in (:warp_scale => crop_area, :warp_ratio => crop_ratio, :warp_degrees => degrees, :warp_translate => translate,
                                 :mean => mean, :std => std, :bias => bias, :scale => scale, :fill => fill)
             values === nothing || setproperty!(config, field, Tuple(values))
@@ -664,7 +728,8 @@ mutable struct Loader
     end
 end
 
-Loader(data; split::Union{Nothing,AbstractString} = nothing, keywords...) = Loader(Dataset(data; split = split); keywords...)
+Loader(data; split::Union{Nothing,AbstractString} = nothing, device::Union{Symbol,Integer} = :auto, keywords...) =
+    Loader(Dataset(data; split = split, device = device); keywords...)
 
 "Closes a data set or a loader now, instead of when it is collected. Batches stay valid."
 function Base.close(object::Union{Dataset,Loader})
@@ -825,6 +890,27 @@ function statistics(loader::Loader)
     stats = sized(bzna_loader_stats)
     check(bzna_loader_statistics(loader.handle, stats, sizeof(bzna_loader_stats)), "statistics")
     return stats
+end
+
+"""
+    device(loader)
+
+The GPU that a loader or a data set may use: its `name`, its `number` as CUDA counts, and how many NVDEC `engines` it has. A `BenzinaError` that
+says why, where there is none. `decoder(loader)` says who decodes.
+"""
+device(loader::Loader) = device(loader.dataset)
+
+function device(data::Dataset)
+    info, err = sized(bzna_device_info), sized(bzna_error)
+    check(bzna_context_device(data.context.handle, info, sizeof(bzna_device_info), err), err)
+    return (name = text(info.name), number = Int(info.device), engines = Int(info.engines))
+end
+
+"Who decodes, and why that one: two strings."
+function decoder(loader::Loader)
+    info = sized(bzna_loader_info)
+    check(bzna_loader_describe(loader.handle, info, sizeof(bzna_loader_info)), "decoder")
+    return text(info.decoder_name), text(info.decoder_reason)
 end
 
 # ---- A data provider, as MXNet.jl has them --------------------------------------------------------------------------------------------

@@ -40,6 +40,22 @@ end
     @test_throws ArgumentError Loader(ARCHIVE; batchsize = 1, size = (32, 24), warp = :sideways)
 end
 
+@testset "whoever decodes, arrays are on the host" begin
+    keywords = (batchsize = 2, size = (24, 16), shuffle = true, seed = 5, warp = :random_resized_crop)
+    expected = collected(Loader(ARCHIVE; device = :cpu, decoder = :software, keywords...))
+    loader = Loader(ARCHIVE; keywords...)
+    @test collected(loader) == expected
+    @test all(!isempty, Benzina.decoder(loader))
+    @test_throws BenzinaError Benzina.device(Dataset(ARCHIVE; device = :cpu))
+    @test_throws BenzinaError Loader(ARCHIVE; device = :cpu, decoder = :nvdec, keywords...)
+    @test_throws ArgumentError Loader(ARCHIVE; device = :toaster, keywords...)
+    try
+        @test !isempty(Benzina.device(loader).name)
+    catch error
+        @test error isa BenzinaError
+    end
+end
+
 @testset "arrays keep their batches" begin
     loader = Loader(ARCHIVE; batchsize = 1, size = (16, 16), batches_in_flight = 3)
     (x, y), state = iterate(loader)

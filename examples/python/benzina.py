@@ -20,6 +20,12 @@ Memory. Nothing is copied: tensors and arrays are views of the batch, which goes
 even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
 so, and wants copy=True or a larger multibuffering. Views may be written to.
 
+GPU. Where the machine has one, it decodes and warps, unless decoder="software" or Context("cpu") says otherwise. Batches come to host memory,
+which is where numpy reads; but with torch, where torch has CUDA, they stay on the GPU, and memory="host" or "device" is the last word. Targets,
+indices and status are always on the host. Nobody waits for the GPU: what takes a batch by DLPack names its stream, as torch does, and that
+stream is made to wait (Batch.move); when the last view is gone, the batch is written again behind what was enqueued on it by then. A consumer
+that uses several streams must order them itself, as DLPack asks.
+
 Low level. lib has every function of benzina.h, declared, structs every struct, and every object here a handle for them, which is valid
 while the object lives: keep the object in a variable.
 
@@ -51,7 +57,7 @@ import warnings as _warnings
 import weakref as _weakref
 
 __all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Random", "Sample", "Status",
-           "compute_affine_matrix", "distributed_from_env", "lib", "ops", "structs", "version"]
+           "compute_affine_matrix", "device_count", "distributed_from_env", "lib", "ops", "structs", "version"]
 
 
 # ---- the C interface --------------------------------------------------------------------------------------------------------
@@ -83,6 +89,7 @@ class Status(_enum.IntEnum):
     E_DECODE = -402
     E_MISMATCH = -403
     E_DEVICE = -501
+    E_DEVICE_LOST = -502
 
 
 NO_OFFSET = 2**64 - 1
@@ -90,7 +97,10 @@ TARGET_NONE = -1
 EPOCHS_ENDLESS = 2**64 - 1
 WAIT_FOREVER = -1
 
-DTYPE_FLOAT32, DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 0, 16, 17, 18
+DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 0, 1, 16, 17, 18
+CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1 = 0, 1, 2, 3
+DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
+OUTPUT_AUTO, OUTPUT_HOST, OUTPUT_DEVICE = 0, 1, 2
 ORDER_SEQUENTIAL, ORDER_SHUFFLE = 0, 1
 LAST_PARTIAL, LAST_DROP, LAST_PAD = 0, 1, 2
 WARP_NONE, WARP_RANDOM_RESIZED_CROP, WARP_CENTER_RESIZED_CROP, WARP_SIMILARITY = 0, 1, 2, 3
@@ -105,6 +115,8 @@ _types_by_name = {
     "f32": _c.c_float, "f64": _c.c_double, "size": _c.c_size_t, "char": _c.c_char, "ptr": _c.c_void_p, "str": _c.c_char_p,
     "alloc_fn": _c.CFUNCTYPE(_c.c_void_p, _c.c_void_p, _c.c_size_t, _c.c_size_t),
     "release_fn": _c.CFUNCTYPE(None, _c.c_void_p, _c.c_void_p, _c.c_size_t),
+    "device_alloc_fn": _c.CFUNCTYPE(_c.c_uint64, _c.c_void_p, _c.c_size_t, _c.c_void_p),
+    "device_release_fn": _c.CFUNCTYPE(None, _c.c_void_p, _c.c_uint64, _c.c_size_t, _c.c_void_p),
     "log_fn": _c.CFUNCTYPE(None, _c.c_void_p, _c.c_int32, _c.c_int32, _c.c_char_p),
     "read_at_fn": _c.CFUNCTYPE(_c.c_int64, _c.c_void_p, _c.c_uint64, _c.c_void_p, _c.c_uint64),
     "size_fn": _c.CFUNCTYPE(_c.c_int64, _c.c_void_p),
@@ -118,8 +130,13 @@ error:          u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u
 allocator:      ptr user; alloc_fn alloc; release_fn release
 source:         ptr user; read_at_fn read_at; size_fn size; close_fn close
 sink:           ptr user; write_at_fn write_at; close_fn close
+device_allocator: ptr user; device_alloc_fn alloc; device_release_fn release
 context_config: u32 struct_size; i32 device; allocator allocator; log_fn log; ptr log_user; i32 log_level; u32 log_any_thread;
-                u64 max_sample_bytes; u32 max_edge_px, reserved0
+                u64 max_sample_bytes; u32 max_edge_px, sessions; device_allocator device_allocator; ptr cuda_context; u64 decode_memory_bytes
+device_info:    u32 struct_size; i32 device; u64 memory_bytes; u32 compute_major, compute_minor, driver, engines, sessions; i32 video;
+                char name[96], message[232]
+codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width, max_height,
+                max_macroblocks, reserved0
 colour:         u16 primaries, transfer, matrix; u8 full_range, present
 image:          u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
                 colour colour; u32 length_size; u64 config_offset, data_offset; ptr config, data; u64 config_size, data_size
@@ -144,16 +161,18 @@ loader_config:  u32 struct_size, batch_size, width, height, dtype, layout, order
                 u32 warp_resize, warp_keep_ratio, warp_random_crop, warp_law; f32 flip_h, flip_v, mean[3], std[3], bias[3], scale[3],
                 fill[3]; u32 fill_space, matrix, filter, antialias, on_error; transform_fn transform; ptr transform_user;
                 ptr indices; u64 index_count; ptr weights; u64 weight_count, epoch_samples; u32 weighting, weights_by_part;
-                u32 read_retries, cpu_count; u64 read_backoff_ns, read_memory_bytes; ptr cpus; u32 slices, buffer_count; ptr buffers
+                u32 read_retries, cpu_count; u64 read_backoff_ns, read_memory_bytes; ptr cpus; u32 slices, buffer_count; ptr buffers;
+                ptr stream; u32 output, reserved0
 batch_info:     u32 struct_size; i32 device; ptr data; u64 data_bytes; i64 shape[4]; u32 dtype, layout, count, failed;
                 u64 epoch, batch, position; ptr targets, indices, status, stream; u32 last_of_epoch, replaced, slices, reserved0
 field:          u32 struct_size, dtype, dimensions; i32 device; i64 shape[4]; char name[16]
 loader_info:    u32 struct_size, decoder; i64 shape[4]; u32 dtype, layout; i32 device;
-                u32 threads, reader_threads, batches_in_flight, read_ahead, reserved0; u64 samples_per_epoch, batches_per_epoch;
+                u32 threads, reader_threads, batches_in_flight, read_ahead, sessions; u64 samples_per_epoch, batches_per_epoch;
                 char decoder_name[64], decoder_reason[128]
 stage_stats:    u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
 loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4];
-                u64 samples, samples_failed, failed_read, failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes
+                u64 samples, samples_failed, failed_read, failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes,
+                samples_nvdec, samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order, check
 writer_config:  u32 struct_size, reserved0
 sample_desc:    u32 struct_size, has_target; i64 target; str filename; ptr input, thumb; u32 split, reserved0
@@ -185,6 +204,9 @@ version: u32
 context_config_init: void &context_config size
 context_open: i32 &context_config out &error
 context_close: i32 ptr
+device_count: i32 &u32 &error
+context_device: i32 ptr &device_info size &error
+context_codec: i32 ptr u32 u32 u32 &codec_info size &error
 image_annexb: i32 &image ptr size &size &error
 dataset_config_init: void &dataset_config size
 dataset_open: i32 ptr str &dataset_config out &error
@@ -229,6 +251,7 @@ batch_describe: i32 ptr &batch_info size
 batch_error: i32 ptr u32 &error
 batch_slice: i32 ptr u32 out &u32
 batch_release: i32 ptr
+batch_move: i32 ptr ptr &error
 batch_to_dlpack: i32 ptr u32 out &error
 writer_config_init: void &writer_config size
 writer_open: i32 ptr str &writer_config out &error
@@ -349,14 +372,17 @@ def _callback(kind):
 
 
 class Context:
-    """Log, limits and device, shared by what is made with it. device: None (automatic), "cpu", "cuda:0" or a CUDA device's number.
-    log: a callable (level, status, message), called on the thread that calls the library."""
+    """Log, limits and device, shared by what is made with it. device: None (a GPU where there is one), "cpu", "cuda:0" or a CUDA device's
+    number. log: a callable (level, status, message), called on the thread that calls the library. sessions, decode_memory_bytes: of the GPU's
+    decoders; cuda_context: the address of a CUcontext to work in, instead of the device's primary context."""
 
-    def __init__(self, device=None, log=None, log_level=LOG_WARNING, max_sample_bytes=0, max_edge_px=0):
+    def __init__(self, device=None, log=None, log_level=LOG_WARNING, max_sample_bytes=0, max_edge_px=0, sessions=0, decode_memory_bytes=0,
+                 cuda_context=None):
         _dispose_put_off()
         config = _new("context_config")
         config.device = _device_number(device)
         config.max_sample_bytes, config.max_edge_px, config.log_level = max_sample_bytes, max_edge_px, log_level
+        config.sessions, config.decode_memory_bytes, config.cuda_context = sessions, decode_memory_bytes, cuda_context
         key = None
         if log is not None:
             key = _register(log)
@@ -380,11 +406,31 @@ class Context:
             raise Error(Status.E_STATE, "the context is closed")
         return self._handle
 
+    @property
+    def device(self):
+        """A structs.device_info; an Error that says why the processor works instead, where there is none."""
+        info, err = _new("device_info"), _new("error")
+        _check(lib.bzna_context_device(self.handle, info, _c.sizeof(info), err), err)
+        return info
+
+    def codec(self, codec, chroma_format=1, depth=8):
+        """A structs.codec_info: what NVDEC can do with CODEC_H264 and so on. chroma_format: 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
+        info, err = _new("codec_info"), _new("error")
+        _check(lib.bzna_context_codec(self.handle, codec, chroma_format, depth, info, _c.sizeof(info), err), err)
+        return info
+
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
+
+
+def device_count():
+    """CUDA devices of this machine; an Error where there is no driver, or the library was built without a GPU path."""
+    count, err = _c.c_uint32(), _new("error")
+    _check(lib.bzna_device_count(count, err), err)
+    return count.value
 
 
 def _device_number(device):
@@ -997,8 +1043,8 @@ class _DLManagedTensor(_c.Structure):
 
 _DL_CPU, _DL_CUDA = 1, 2
 _DL_CODES = {0: "i", 1: "u", 2: "f"}
-_DTYPES = {"f4": "float32", "i4": "int32", "i8": "int64", "u8": "uint64"}
-_FORMATS = {"f4": "f", "i4": "i", "i8": "q", "u8": "Q"}                 # as in struct and memoryview
+_DTYPES = {"f4": "float32", "f2": "float16", "i4": "int32", "i8": "int64", "u8": "uint64"}
+_FORMATS = {"f4": "f", "f2": "H", "i4": "i", "i8": "q", "u8": "Q"}      # as in struct and memoryview; which has float16 from Python 3.12 on only
 
 # Prototypes of our own: ctypes.pythonapi is shared with everybody else in the process.
 _capsule_new = _c.PYFUNCTYPE(_c.py_object, _c.c_void_p, _c.c_void_p, _c.c_void_p)(("PyCapsule_New", _c.pythonapi))
@@ -1077,8 +1123,10 @@ class Field:
             raise BufferError("a batch is exported in place, never copied")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("the batch lies on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
-        if not self.on_host and stream != -1:   # -1: the consumer orders its streams itself
-            raise BufferError("libbenzina %s has no call that makes a consumer's stream wait for a batch" % version)
+        if not self.on_host and stream != -1:   # -1: the consumer orders its streams itself, behind Batch.stream
+            if stream == 0:
+                raise BufferError("stream: 0 is ambiguous; 1 is the legacy default stream, 2 the thread's own")
+            self._batch.move(1 if stream is None else stream)
         address = _export(self._batch.handle, self._number)
         try:
             return _capsule_new(address, _c.addressof(_capsule_name), _c.cast(_capsule_destructor, _c.c_void_p))
@@ -1098,10 +1146,10 @@ class Field:
         if self._managed.tensor.device_type != _DL_CUDA:
             raise AttributeError("the batch lies in host memory")
         return {"version": 3, "shape": self.shape, "typestr": "<" + self._kind, "data": (self.address, False), "strides": None,
-                "stream": self._batch.info.stream or 1}
+                "stream": self._batch.stream or 1}
 
     def memoryview(self):
-        """The elements as a memoryview: nothing but Python is needed. An empty batch's has one dimension."""
+        """The elements as a memoryview: nothing but Python is needed. float16 comes as its bits. An empty batch's has one dimension."""
         if not self.on_host:
             raise BufferError("the batch lies on a device")
         kind = _c.c_char * self.nbytes
@@ -1112,6 +1160,8 @@ class Field:
 
     def numpy(self):
         import numpy
+        if not self.on_host:
+            raise BufferError("the batch lies on a device")
         return numpy.asarray(self)
 
     def torch(self):
@@ -1119,9 +1169,20 @@ class Field:
         return torch.from_dlpack(self)
 
 
+def _stream_number(stream):
+    """Of a number, or of what torch, cupy and others have for a stream."""
+    for name in ("cuda_stream", "ptr"):
+        stream = getattr(stream, name, stream)
+    if hasattr(stream, "__cuda_stream__"):
+        stream = stream.__cuda_stream__()[1]
+    return None if stream is None else int(stream)
+
+
 class Batch:
     """One batch on loan. images, targets, indices, status: Fields. count: real samples, the rest is padding; failed of them hold the
-    out-of-bounds colour, and errors() says why. release() gives it back at once, else the collector does; views stay valid."""
+    out-of-bounds colour, and errors() says why. release() gives it back at once, else the collector does; views stay valid.
+
+    Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host) reads them finished."""
 
     def __init__(self, handle):
         self._handle = handle
@@ -1140,7 +1201,17 @@ class Batch:
             raise Error(Status.E_STATE, "the batch was released")
         return self._handle
 
-    images = property(lambda self: Field(self, 0), doc="N x 3 x H x W float32")
+    @property
+    def stream(self):
+        return self.info.stream
+
+    def move(self, stream):
+        """Makes another stream wait for the batch on the GPU, instead of the one it was delivered to; giving it back then orders behind that."""
+        err = _new("error")
+        _check(lib.bzna_batch_move(self.handle, _stream_number(stream), err), err)
+        _check(lib.bzna_batch_describe(self.handle, self.info, _c.sizeof(self.info)))
+
+    images = property(lambda self: Field(self, 0), doc="N x 3 x H x W float32 or float16")
     targets = property(lambda self: Field(self, 1), doc="N int64, -1: none")
     indices = property(lambda self: Field(self, 2), doc="N uint64: of the samples in the dataset")
     status = property(lambda self: Field(self, 3), doc="N int32: 0, or a Status below 0")
@@ -1201,8 +1272,11 @@ _CHOICES = {
     "on_error": {"fill": ON_ERROR_FILL, "replace": ON_ERROR_REPLACE, "stop": ON_ERROR_STOP},
     "weighting": {None: WEIGHTING_NONE, "replace": WEIGHTING_REPLACE, "once": WEIGHTING_ONCE},
     "warp_law": {"benzina": 0, "torchvision": 1},
+    "dtype": {"float32": DTYPE_FLOAT32, "float16": DTYPE_FLOAT16},
+    "decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
+    "memory": {"host": OUTPUT_HOST, "device": OUTPUT_DEVICE},
 }
-_PLAIN = {"first_epoch", "reader_threads", "read_ahead", "decoder", "track", "fill_space", "matrix", "filter", "epoch_samples", "weights_by_part",
+_PLAIN = {"first_epoch", "reader_threads", "read_ahead", "track", "fill_space", "matrix", "filter", "epoch_samples", "weights_by_part",
           "read_retries", "read_backoff_ns", "read_memory_bytes"}
 
 
@@ -1218,6 +1292,11 @@ def _installed(name):
         return __import__(name)
     except (ImportError, OSError):              # OSError: it is there, and what it needs is not
         return None
+
+
+def _torch_with_cuda():
+    torch = _installed("torch")
+    return torch is not None and torch.cuda.is_available()
 
 
 _READERS = {
@@ -1250,14 +1329,20 @@ class DataLoader:
     on_error         "fill": the slot of a sample that fails holds the colour outside, and a warning tells; "replace"; "stop"
     output           "torch", "numpy", "field", "memoryview"; None: the first of torch, numpy, field that is there
     copy             True: tensors or arrays of their own, which may be kept in any number
+    device           of a dataset that is made here: see Context
+    decoder          "auto": NVDEC where the device has it, and libavcodec for what that cannot; "software", "nvdec"
+    dtype            "float32", "float16"
+    memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU, else the host
+    stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's object; None: one of the
+                     loader's own. What takes a batch by DLPack names its own stream all the same
 
-    Further settings of bzna_loader_config by their names: track, decoder, reader_threads, read_ahead, read_retries, matrix, fill_space, ...
+    Further settings of bzna_loader_config by their names: track, reader_threads, read_ahead, read_retries, matrix, fill_space, ...
     """
 
     def __init__(self, dataset, shape, path=None, batch_size=1, shuffle=False, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None,
                  bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
-                 last_batch=None, on_error="fill", output=None, copy=False, **settings):
+                 last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None, **settings):
         _dispose_put_off()
         if (dataset is None) == (path is None):
             raise ValueError("dataset, path: give one of the two")
@@ -1278,6 +1363,8 @@ class DataLoader:
             raise ValueError("output: %r is none of %s" % (output, ", ".join(map(repr, _READERS))))
         if epochs is not None and epochs < 1:
             raise ValueError("epochs: %r" % (epochs,))
+        if memory == "device" and output in ("numpy", "memoryview"):
+            raise ValueError("memory: %s reads host memory" % output)
         unknown = set(settings) - _PLAIN - set(_CHOICES)
         if unknown:
             raise TypeError("DataLoader has no argument %s" % ", ".join(sorted(unknown)))
@@ -1293,6 +1380,8 @@ class DataLoader:
         config.rank, config.world_size = rank, world_size
         config.threads, config.batches_in_flight = num_threads, multibuffering
         config.on_error, config.weighting = _choice("on_error", on_error), _choice("weighting", weighting)
+        config.dtype, config.decoder = _choice("dtype", dtype), decoder if isinstance(decoder, int) else _choice("decoder", decoder)
+        config.output, config.stream = self._memory(dataset, output, memory), _stream_number(stream)
         kept = self._set_samples(config, indices, weights)
         if mean is not None:
             config.mean[:] = _floats("mean", mean, 3)
@@ -1313,7 +1402,7 @@ class DataLoader:
         _check(status, err)
         self.dataset, self.batch_size, self.shape, self.seed = dataset, batch_size, (height, width), seed
         self.rank, self.world_size, self.drop_last, self.copy, self.output = rank, world_size, bool(drop_last), bool(copy), output
-        self.timeout = timeout
+        self.timeout, self._stream = timeout, stream            # which must live as long as the loader
         self._hooks, self._handle, self._on_error = hooks, handle.value, on_error
         self._close = _owned(self, lib.bzna_loader_close, handle.value, key)
         self._epoch = config.first_epoch        # of the next batch
@@ -1322,6 +1411,17 @@ class DataLoader:
         self._held = None                       # a batch of a later epoch, and the state before it
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._iterator = None
+
+    @staticmethod
+    def _memory(dataset, output, memory):
+        """Where batches are to lie."""
+        if memory is not None:
+            return _choice("memory", memory)
+        if output in (None, "torch"):
+            info = _new("device_info")
+            if lib.bzna_context_device(dataset._context.handle, info, _c.sizeof(info), None) == Status.OK and _torch_with_cuda():
+                return OUTPUT_DEVICE
+        return OUTPUT_HOST
 
     @staticmethod
     def _set_samples(config, indices, weights):
@@ -1374,7 +1474,9 @@ class DataLoader:
     def __iter__(self):
         """(images, targets) of one epoch."""
         if self.output is None:                 # found out now: what an import leaves behind must not hold a batch
-            self.output = "torch" if _installed("torch") else "numpy" if _installed("numpy") else "field"
+            host = self.info.device < 0
+            self.output = ("torch" if (_installed("torch") if host else _torch_with_cuda()) else
+                           "numpy" if host and _installed("numpy") else "field")
         if self.copy and self.output not in ("torch", "numpy"):
             raise ValueError("copy: there is neither torch nor numpy to copy with, or output says otherwise")
         return _Epoch(self, self._pair)

@@ -6,7 +6,7 @@
 
 Without --val, validation takes the archive's validation split where it has one, else every tenth picture. Under torchrun or srun every
 process takes its share. --checkpoint FILE is written after each epoch, and every --save-every batches; --resume FILE goes on from there,
-in the middle of an epoch too, with the batches that were still to come.
+in the middle of an epoch too, with the batches that were still to come. Where torch has CUDA, its GPU also decodes, and pictures stay there.
 """
 import argparse
 import os
@@ -168,16 +168,30 @@ def validate(loader, model):
     return meter
 
 
-def open_data(args):
+def open_context(args, where):
+    """On the GPU that this process trains on. None: whatever the library finds."""
+    if args.arch != "linear":
+        import torch
+        if torch.cuda.is_available():
+            try:
+                return benzina.Context("cuda:%d" % where.local_rank)
+            except benzina.Error as error:
+                print("the GPU does not decode: %s" % error)
+    return None
+
+
+def open_data(args, context):
     """(dataset, indices or None) for training and for validation."""
+    def opened(path, split=None):
+        return benzina.Dataset(path, split=split, context=context)
     if args.val:
-        return (benzina.Dataset(args.data), None), (benzina.Dataset(args.val), None)
+        return (opened(args.data), None), (opened(args.val), None)
     try:
-        return (benzina.Dataset(args.data, split="train"), None), (benzina.Dataset(args.data, split="validation"), None)
+        return (opened(args.data, "train"), None), (opened(args.data, "validation"), None)
     except benzina.Error as error:
         if error.status != benzina.Status.E_NOT_FOUND or not os.path.exists(args.data):
             raise
-    whole = benzina.Dataset(args.data)
+    whole = opened(args.data)
     return (whole, [i for i in range(len(whole)) if i % 10 or len(whole) == 1]), (whole, range(0, len(whole), 10))
 
 
@@ -218,7 +232,7 @@ def main(argv=None):
     where = benzina.distributed_from_env()
     if args.arch == "linear" and where.world_size > 1:
         sys.exit("the linear model trains in one process")
-    (train_data, train_indices), (val_data, val_indices) = open_data(args)
+    (train_data, train_indices), (val_data, val_indices) = open_data(args, open_context(args, where))
     say = print if where.rank == 0 else lambda text: None
     classes = 1 + max(max(train_data.targets), max(val_data.targets))
     if classes < 1:

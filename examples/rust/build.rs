@@ -30,4 +30,5 @@ fn main() {
     }
     println!("cargo:rustc-link-lib=m");
     println!("cargo:rustc-link-lib=pthread");
+    println!("cargo:rustc-link-lib=dl"); // where glibc is old; elsewhere it is empty
 }

@@ -16,6 +16,9 @@
 //! # }
 //! ```
 //!
+//! A GPU, where there is one, decodes and warps; batches come to host memory all the same, as slices can be made of nothing else. For
+//! batches that stay on the device, ask for [`Output::Device`], and see [`Batch::device_data`].
+//!
 //! | type         | what it is                                                     | threads      |
 //! |--------------|----------------------------------------------------------------|--------------|
 //! | [`Context`]  | allocator, log, limits; a cheap handle, cloned as often as one likes | Send, Sync |
@@ -39,9 +42,11 @@ mod picture;
 pub mod raw;
 
 pub use host::{Seekable, Source};
-pub use loader::{Batch, Batches, LastBatch, Loader, LoaderBuilder, Next, OnError, State, Weighting};
+pub use loader::{Batch, Batches, DecodeWith, Dtype, LastBatch, Loader, LoaderBuilder, Next, OnError, Output, State, Weighting};
 pub use picture::{Codec, Decoder, Image, Matrix, Picture, Random, Sample, Split, Writer};
+pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
+pub use raw::bzna_device_info as DeviceInfo;
 pub use raw::bzna_loader_info as LoaderInfo;
 pub use raw::bzna_loader_stats as LoaderStats;
 pub use raw::bzna_sample_info as SampleInfo;
@@ -93,6 +98,7 @@ statuses! {
     DECODE = BZNA_E_DECODE;
     MISMATCH = BZNA_E_MISMATCH;
     DEVICE = BZNA_E_DEVICE;
+    DEVICE_LOST = BZNA_E_DEVICE_LOST;
 }
 
 impl Status {
@@ -243,15 +249,37 @@ impl fmt::Debug for ContextConfig {
 }
 
 impl ContextConfig {
-    /// On the processor, with the pixels in host memory. Without a word: a GPU if there is one that the library can use.
+    /// On the processor alone. Without a word: a GPU if there is one that the library can use.
     pub fn cpu(mut self) -> Self {
         self.config.device = raw::BZNA_DEVICE_CPU;
         self
     }
 
-    /// On CUDA device `number`, counted from 0.
+    /// On CUDA device `number`, counted from 0: [`Context::new`] fails where that cannot be used.
     pub fn cuda(mut self, number: u16) -> Self {
         self.config.device = i32::from(number) + 1;
+        self
+    }
+
+    /// The CUcontext to work in, on its device, instead of the device's primary context.
+    ///
+    /// # Safety
+    ///
+    /// It must be one, and live as long as this context and all that is made from it.
+    pub unsafe fn cuda_context(mut self, cuda_context: *mut c_void) -> Self {
+        self.config.cuda_context = cuda_context;
+        self
+    }
+
+    /// Decode sessions on the GPU, which all loaders of the context share. Default: 2 for each NVDEC engine.
+    pub fn sessions(mut self, sessions: u32) -> Self {
+        self.config.sessions = sessions;
+        self
+    }
+
+    /// Device memory that decoders may take together, by estimate. Default: an eighth of the device's.
+    pub fn decode_memory_bytes(mut self, bytes: u64) -> Self {
+        self.config.decode_memory_bytes = bytes;
         self
     }
 
@@ -288,7 +316,38 @@ impl ContextConfig {
     }
 }
 
-/// Allocator, log and limits, shared by everything below. Clones are the same context.
+/// CUDA devices of this machine; an error where there is no driver ([`Status::DEVICE`]), or the library was built without a GPU path
+/// ([`Status::UNSUPPORTED`]). Starts CUDA in this process.
+pub fn device_count() -> Result<u32> {
+    let mut count = 0;
+    // SAFETY: one number is written.
+    call(|err| unsafe { raw::bzna_device_count(&mut count, err) }).map(|_| count)
+}
+
+impl DeviceInfo {
+    pub fn name(&self) -> String {
+        text(&self.name)
+    }
+
+    /// Why NVDEC cannot be used; None where it can.
+    pub fn video_error(&self) -> Option<Error> {
+        (self.video < 0).then(|| Error::new(self.video, text(&self.message)))
+    }
+}
+
+impl LoaderInfo {
+    /// "libavcodec 59.37.100", "NVDEC of NVIDIA H100 80GB HBM3"
+    pub fn decoder_name(&self) -> String {
+        text(&self.decoder_name)
+    }
+
+    /// Why this one, and why not the other.
+    pub fn decoder_reason(&self) -> String {
+        text(&self.decoder_reason)
+    }
+}
+
+/// Allocator, log, limits and device, shared by everything below. Clones are the same context.
 #[derive(Clone, Debug)]
 pub struct Context(Arc<ContextInner>);
 
@@ -403,6 +462,21 @@ impl Context {
     /// Begins an archive anywhere; pass `&mut sink` to have it back afterwards.
     pub fn create_in<'a>(&self, sink: impl Write + Seek + Send + 'a) -> Result<Writer<'a>> {
         Writer::create_in(self, sink)
+    }
+
+    /// The context's CUDA device; an error that says why the processor works instead, where there is none.
+    pub fn device(&self) -> Result<DeviceInfo> {
+        let mut info = DeviceInfo::default();
+        // SAFETY: a live context; the struct is as long as it says, here and below.
+        call(|err| unsafe { raw::bzna_context_device(self.as_raw(), &mut info, size_of::<DeviceInfo>(), err) }).map(|_| info)
+    }
+
+    /// What the device's NVDEC can do with pictures of a kind: chroma_format 0 (grey), 1 (4:2:0), 2 (4:2:2) or 3 (4:4:4), and bits a sample.
+    pub fn codec(&self, codec: Codec, chroma_format: u32, depth: u32) -> Result<CodecInfo> {
+        let mut info = CodecInfo::default();
+        let size = size_of::<CodecInfo>();
+        call(|err| unsafe { raw::bzna_context_codec(self.as_raw(), codec as u32, chroma_format, depth, &mut info, size, err) })
+            .map(|_| info)
     }
 
     /// For the functions of [`raw`]: valid as long as this handle or a clone of it lives.

@@ -32,6 +32,40 @@ pub enum OnError {
     Stop = raw::BZNA_ON_ERROR_STOP as isize,
 }
 
+/// Who decodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DecodeWith {
+    /// NVDEC where the context has it; what that cannot decode, libavcodec does.
+    #[default]
+    Auto = raw::BZNA_DECODER_AUTO as isize,
+    /// libavcodec, all of it.
+    Software = raw::BZNA_DECODER_SOFTWARE as isize,
+    /// NVDEC: opening the loader fails where it cannot be used.
+    Nvdec = raw::BZNA_DECODER_NVDEC as isize,
+}
+
+/// Where batches lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// On the device, where the context has one.
+    Auto = raw::BZNA_OUTPUT_AUTO as isize,
+    /// In host memory, whoever decodes.
+    #[default]
+    Host = raw::BZNA_OUTPUT_HOST as isize,
+    /// On the device: opening the loader fails where there is none.
+    Device = raw::BZNA_OUTPUT_DEVICE as isize,
+}
+
+/// What the pixels are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Dtype {
+    #[default]
+    F32 = raw::BZNA_DTYPE_FLOAT32 as isize,
+    /// IEEE binary16, rounded to nearest even: [`Batch::bits`] on the host.
+    F16 = raw::BZNA_DTYPE_FLOAT16 as isize,
+}
+
 /// How weights draw samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weighting {
@@ -62,7 +96,8 @@ unsafe extern "C" fn transform(
 }
 
 /// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centred, one
-/// output pixel for one input pixel, a decoder thread for each processor. Everything is checked by [`open`](LoaderBuilder::open).
+/// output pixel for one input pixel, a decoder thread for each processor; but batches lie in host memory unless [`Output`] says otherwise.
+/// Everything is checked by [`open`](LoaderBuilder::open).
 #[must_use]
 pub struct LoaderBuilder<'a> {
     data: &'a Dataset,
@@ -85,6 +120,7 @@ impl<'a> LoaderBuilder<'a> {
         let mut config = raw::bzna_loader_config::default();
         // SAFETY: the struct is as long as it says.
         unsafe { raw::bzna_loader_config_init(&mut config, size_of::<raw::bzna_loader_config>()) };
+        config.output = Output::default() as u32;
         LoaderBuilder { data, config, track: None, indices: None, weights: None, cpus: Vec::new(), transform: None }
     }
 
@@ -230,6 +266,31 @@ impl<'a> LoaderBuilder<'a> {
     /// Which picture of a sample: "bzna_input", "bzna_thumb". Default: the thumbnail when there is one.
     pub fn track(mut self, name: &str) -> Self {
         self.track = Some(name.to_owned());
+        self
+    }
+
+    pub fn decode_with(mut self, decoder: DecodeWith) -> Self {
+        self.config.decoder = decoder as u32;
+        self
+    }
+
+    pub fn dtype(mut self, dtype: Dtype) -> Self {
+        self.config.dtype = dtype as u32;
+        self
+    }
+
+    pub fn output(mut self, output: Output) -> Self {
+        self.config.output = output as u32;
+        self
+    }
+
+    /// The consumer's CUstream, for output on the device; without, the loader makes one: [`Batch::stream`] names it.
+    ///
+    /// # Safety
+    ///
+    /// It must be a stream of the context's device and CUDA context, and live until the loader and all its batches are dropped.
+    pub unsafe fn stream(mut self, stream: *mut c_void) -> Self {
+        self.config.stream = stream;
         self
     }
 
@@ -569,34 +630,77 @@ impl Batch {
         self.info.last_of_epoch != 0
     }
 
+    pub fn dtype(&self) -> Dtype {
+        match self.info.dtype {
+            raw::BZNA_DTYPE_FLOAT16 => Dtype::F16,
+            _ => Dtype::F32,
+        }
+    }
+
     /// Where the pixels lie: None for host memory, or the number of the CUDA device that [`device_data`](Batch::device_data) is an address of.
     pub fn device(&self) -> Option<u32> {
         u32::try_from(self.info.device).ok()
     }
 
+    /// The address of the pixels: of the device's memory, where [`device`](Batch::device) says so. What is enqueued on
+    /// [`stream`](Batch::stream) from now on reads the finished batch; the batch may be dropped as soon as that is enqueued.
     pub fn device_data(&self) -> *mut c_void {
         self.info.data
     }
 
-    fn floats(&self) -> usize {
-        assert!(self.device().is_none(), "the batch lies on CUDA device {}: open the context with ContextConfig::cpu()", self.info.device);
-        assert!(self.info.dtype == raw::BZNA_DTYPE_FLOAT32 && self.info.slices == 1, "the batch is not one block of f32");
-        self.info.data_bytes as usize / size_of::<f32>()
+    /// The CUstream behind which the pixels are written; null for a batch in host memory, which is finished.
+    pub fn stream(&self) -> *mut c_void {
+        self.info.stream
     }
 
-    /// All pixels: picture by picture, of each the red plane, then green, then blue, row by row. Panics where the batch lies on a device.
+    /// Moves a batch on the device to another stream: what is enqueued there from now on reads the finished batch, and dropping it orders
+    /// behind that stream. [`Status::UNSUPPORTED`] for a batch in host memory.
+    ///
+    /// # Safety
+    ///
+    /// It must be a stream of the batch's device and CUDA context, and live until the batch is dropped.
+    pub unsafe fn move_to_stream(&mut self, stream: *mut c_void) -> Result<()> {
+        call(|err| raw::bzna_batch_move(self.raw.as_ptr(), stream, err))?;
+        self.info.stream = stream;
+        Ok(())
+    }
+
+    fn elements(&self, dtype: Dtype) -> usize {
+        assert!(self.device().is_none(), "the batch lies on CUDA device {}: open the loader with Output::Host", self.info.device);
+        assert!(self.dtype() == dtype && self.info.slices == 1, "the batch is not one block of {dtype:?}, but of {:?}", self.dtype());
+        self.shape().iter().product()
+    }
+
+    /// All pixels: picture by picture, of each the red plane, then green, then blue, row by row. Panics where the batch lies on a device, or
+    /// is not of [`Dtype::F32`].
     pub fn data(&self) -> &[f32] {
-        // SAFETY: `floats` values at a 64-byte boundary, every one written, and left alone until the batch is released.
-        unsafe { std::slice::from_raw_parts(self.info.data.cast(), self.floats()) }
+        let count = self.elements(Dtype::F32);
+        // SAFETY: so many values at a 64-byte boundary, every one written, and left alone until the batch is released.
+        unsafe { std::slice::from_raw_parts(self.info.data.cast(), count) }
     }
 
     /// The pixels, to be changed in place; the library does not look at them again.
     pub fn data_mut(&mut self) -> &mut [f32] {
+        let count = self.elements(Dtype::F32);
         // SAFETY: as above, and the only borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.info.data.cast(), self.floats()) }
+        unsafe { std::slice::from_raw_parts_mut(self.info.data.cast(), count) }
     }
 
-    /// The pixels of one slot: three planes. Panics where there is no such slot.
+    /// The pixels of a loader of [`Dtype::F16`], as bits: what f16::from_bits takes. Panics as [`data`](Batch::data) does.
+    pub fn bits(&self) -> &[u16] {
+        let count = self.elements(Dtype::F16);
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.info.data.cast(), count) }
+    }
+
+    /// The same, to be changed in place.
+    pub fn bits_mut(&mut self) -> &mut [u16] {
+        let count = self.elements(Dtype::F16);
+        // SAFETY: as above, and the only borrow.
+        unsafe { std::slice::from_raw_parts_mut(self.info.data.cast(), count) }
+    }
+
+    /// The pixels of one slot: three planes. Panics where there is no such slot, and as [`data`](Batch::data) does.
     pub fn picture(&self, slot: usize) -> &[f32] {
         let floats = self.shape()[1..].iter().product::<usize>();
         &self.data()[slot * floats..][..floats]

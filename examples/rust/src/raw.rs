@@ -47,6 +47,7 @@ pub const BZNA_E_CODEC: bzna_status = -401;
 pub const BZNA_E_DECODE: bzna_status = -402;
 pub const BZNA_E_MISMATCH: bzna_status = -403;
 pub const BZNA_E_DEVICE: bzna_status = -501;
+pub const BZNA_E_DEVICE_LOST: bzna_status = -502;
 pub const BZNA_STATUS_RESERVED: bzna_status = -9999;
 
 pub const BZNA_NO_OFFSET: u64 = u64::MAX;
@@ -76,6 +77,7 @@ pub const BZNA_OPERATION_USER: u32 = 16;
 
 pub const BZNA_FILTER_LINEAR: u32 = 0;
 pub const BZNA_DTYPE_FLOAT32: u32 = 0;
+pub const BZNA_DTYPE_FLOAT16: u32 = 1;
 pub const BZNA_DTYPE_INT32: u32 = 16;
 pub const BZNA_DTYPE_INT64: u32 = 17;
 pub const BZNA_DTYPE_UINT64: u32 = 18;
@@ -104,6 +106,9 @@ pub const BZNA_WARP_SIMILARITY: u32 = 3;
 pub const BZNA_DECODER_AUTO: u32 = 0;
 pub const BZNA_DECODER_SOFTWARE: u32 = 1;
 pub const BZNA_DECODER_NVDEC: u32 = 2;
+pub const BZNA_OUTPUT_AUTO: u32 = 0;
+pub const BZNA_OUTPUT_HOST: u32 = 1;
+pub const BZNA_OUTPUT_DEVICE: u32 = 2;
 pub const BZNA_WEIGHTING_NONE: u32 = 0;
 pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
 pub const BZNA_WEIGHTING_ONCE: u32 = 2;
@@ -188,6 +193,12 @@ structs! {
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
     }
 
+    struct bzna_device_allocator {
+        user: *mut c_void,
+        alloc: Option<unsafe extern "C" fn(user: *mut c_void, size: usize, stream: *mut c_void) -> u64>,
+        release: Option<unsafe extern "C" fn(user: *mut c_void, ptr: u64, size: usize, stream: *mut c_void)>,
+    }
+
     struct bzna_context_config {
         struct_size: u32,
         device: i32,
@@ -198,6 +209,40 @@ structs! {
         log_any_thread: u32,
         max_sample_bytes: u64,
         max_edge_px: u32,
+        sessions: u32,
+        device_allocator: bzna_device_allocator,
+        cuda_context: *mut c_void,
+        decode_memory_bytes: u64,
+    }
+
+    /// A CUDA device, as a context uses it.
+    struct bzna_device_info {
+        struct_size: u32,
+        device: i32,
+        memory_bytes: u64,
+        compute_major: u32,
+        compute_minor: u32,
+        driver: u32,
+        engines: u32,
+        sessions: u32,
+        video: bzna_status,
+        name: [c_char; 96],
+        message: [c_char; 232],
+    }
+
+    /// What a device decodes. Sizes are of coded frames, in pixels.
+    struct bzna_codec_info {
+        struct_size: u32,
+        codec: u32,
+        chroma_format: u32,
+        depth: u32,
+        supported: u32,
+        engines: u32,
+        min_width: u32,
+        min_height: u32,
+        max_width: u32,
+        max_height: u32,
+        max_macroblocks: u32,
         reserved0: u32,
     }
 
@@ -426,6 +471,9 @@ structs! {
         slices: u32,
         buffer_count: u32,
         buffers: *const *mut c_void,
+        stream: *mut c_void,
+        output: u32,
+        reserved0: u32,
     }
 
     struct bzna_batch_info {
@@ -472,7 +520,7 @@ structs! {
         reader_threads: u32,
         batches_in_flight: u32,
         read_ahead: u32,
-        reserved0: u32,
+        sessions: u32,
         samples_per_epoch: u64,
         batches_per_epoch: u64,
         decoder_name: [c_char; 64],
@@ -504,6 +552,12 @@ structs! {
         replaced: u64,
         retries: u64,
         read_memory_bytes: u64,
+        samples_nvdec: u64,
+        samples_software: u64,
+        fallbacks: u64,
+        decoders_made: u64,
+        decoders_reconfigured: u64,
+        sessions_lost: u64,
     }
 
     struct bzna_loader_state {
@@ -545,6 +599,9 @@ extern "C" {
     pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
     pub fn bzna_context_open(config: *const bzna_context_config, out: *mut *mut bzna_context, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_context_close(context: *mut bzna_context) -> bzna_status;
+    pub fn bzna_device_count(count: *mut u32, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_context_device(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_context_codec(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
 
@@ -596,6 +653,7 @@ extern "C" {
     pub fn bzna_batch_error(batch: *const bzna_batch, slot: u32, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_batch_slice(batch: *const bzna_batch, slice: u32, data: *mut *mut c_void, count: *mut u32) -> bzna_status;
     pub fn bzna_batch_release(batch: *mut bzna_batch) -> bzna_status;
+    pub fn bzna_batch_move(batch: *mut bzna_batch, stream: *mut c_void, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_batch_to_dlpack(batch: *mut bzna_batch, field: u32, tensor: *mut *mut c_void, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_writer_config_init(config: *mut bzna_writer_config, struct_size: usize);

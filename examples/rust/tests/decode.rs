@@ -3,7 +3,8 @@
 mod common;
 
 use benzina::{
-    Batch, Codec, Context, ContextConfig, Dataset, Decoder, Image, LastBatch, Loader, Next, Random, State, Status, Transform, Writer,
+    Batch, Codec, Context, ContextConfig, Dataset, DecodeWith, Decoder, Dtype, Image, LastBatch, Loader, Next, Output, Random, State,
+    Status, Transform, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::time::Duration;
@@ -79,6 +80,63 @@ fn a_seed_gives_the_same_batches_with_any_threads() {
     assert!(one == two);
     assert_ne!(one.indices, open(1, 8).indices);
     assert_eq!(one.indices.len() as u64, 2 * data.len());
+}
+
+/// The value of IEEE binary16 bits.
+fn f16_value(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023) / 1024.0);
+    let size = if exponent == 0 { fraction * 2f64.powi(-14) } else { (1.0 + fraction) * 2f64.powi(exponent - 15) };
+    if bits >> 15 == 0 {
+        size
+    } else {
+        -size
+    }
+}
+
+#[test]
+fn half_precision_is_single_precision_rounded_to_the_nearest() {
+    let data = mini();
+    let open = |dtype| data.loader().batch_size(8).size(32, 24).mean_std([120.0; 3], [60.0; 3]).dtype(dtype).open().unwrap();
+    let (half, single) = (open(Dtype::F16).next_batch().unwrap().unwrap(), open(Dtype::F32).next_batch().unwrap().unwrap());
+    assert_eq!((half.dtype(), single.dtype()), (Dtype::F16, Dtype::F32));
+    assert_eq!(half.bits().len(), single.data().len());
+    for (bits, exact) in half.bits().iter().zip(single.data()) {
+        let error = (f16_value(*bits) - f64::from(*exact)).abs();
+        let neighbours = [bits.wrapping_sub(1), bits + 1].map(|other| (f16_value(other) - f64::from(*exact)).abs());
+        assert!(*bits == 0x8000 || neighbours.iter().all(|other| error <= *other), "{exact} became {}", f16_value(*bits));
+    }
+}
+
+#[test]
+#[should_panic(expected = "not one block of F32")]
+fn half_precision_is_no_slice_of_f32() {
+    let data = mini();
+    data.loader().batch_size(1).size(8, 8).dtype(Dtype::F16).open().unwrap().next_batch().unwrap().unwrap().data();
+}
+
+#[test]
+fn a_context_says_which_device_it_has_or_why_none() {
+    let none = Context::new(ContextConfig::default().cpu()).unwrap();
+    let refused = none.device().unwrap_err();
+    assert!(refused.status == Status::DEVICE || refused.status == Status::UNSUPPORTED, "{refused:?}");
+    let data = none.open(archive("mini_h265.bzna")).unwrap();
+    let builder = || data.loader().batch_size(2).size(16, 16);
+    for error in [builder().output(Output::Device).open().unwrap_err(), builder().decode_with(DecodeWith::Nvdec).open().unwrap_err()] {
+        assert!(error.status == refused.status && error.message.contains("loader_config."), "{error:?}");
+    }
+    // SAFETY: of a batch on the host, no stream is used.
+    let mut batch = builder().open().unwrap().next_batch().unwrap().unwrap();
+    assert!(batch.device().is_none() && batch.stream().is_null());
+    assert_eq!(unsafe { batch.move_to_stream(std::ptr::null_mut()) }.unwrap_err().status, Status::UNSUPPORTED);
+
+    let any = Context::new(ContextConfig::default()).unwrap();
+    match (any.device(), benzina::device_count()) {
+        (Ok(info), count) => assert!(!info.name().is_empty() && count.unwrap() > 0, "{info:?}"),
+        (Err(error), _) => assert!(error.status == Status::DEVICE || error.status == Status::UNSUPPORTED, "{error:?}"),
+    }
+    // With whatever decodes, the pixels come to the host.
+    let info = any.open(archive("mini_h265.bzna")).unwrap().loader().batch_size(2).size(16, 16).open().unwrap().info().unwrap();
+    assert!(info.device == -1 && !info.decoder_name().is_empty() && !info.decoder_reason().is_empty());
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn write_picture(path: &Path, batch: &Batch, slot: usize) -> std::io::Result<()>
 }
 
 fn run(archive: &str, folder: &Path) -> Result<bool, Box<dyn Error>> {
-    let ctx = Context::new(ContextConfig::default().cpu())?; // the pixels are to lie in host memory
+    let ctx = Context::new(ContextConfig::default())?; // a GPU, if there is one; its batches come to host memory, too
     let data = ctx.open(archive)?;
     let loader = data.loader().batch_size(16).size(224, 224).center_resized_crop(1.0).open()?;
     let batch = loader.next_batch().ok_or("there are no batches")??;
