@@ -831,18 +831,26 @@ typedef struct bzi_bits {
     uint32_t       bit;               /* of data[byte], from the top */
     uint32_t       zeros;             /* zero bytes in a row before data[byte] */
     uint32_t       overrun;
+    uint32_t       plain;             /* every byte counts: there is no emulation prevention */
 } bzi_bits;
 
 static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
 {
-    bzi_bits b = { nal.data, nal.size, header, 0, 0, header > nal.size };
+    bzi_bits b = { nal.data, nal.size, header, 0, 0, header > nal.size, 0 };
+    return b;
+}
+
+static bzi_bits bzi_bits_plain(bzi_span bytes)
+{
+    bzi_bits b = bzi_bits_make(bytes, 0);
+    b.plain = 1;
     return b;
 }
 
 static uint32_t bzi_bits_1(bzi_bits *b)
 {
     uint32_t value;
-    if (b->bit == 0 && b->zeros >= 2 && b->byte < b->size && b->data[b->byte] == 3) {
+    if (b->bit == 0 && b->zeros >= 2 && !b->plain && b->byte < b->size && b->data[b->byte] == 3) {
         b->byte++;
         b->zeros = 0;
     }
@@ -1763,6 +1771,135 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_sps *sps)
            (uint64_t)sps->window[2] + sps->window[3] < sps->height;
 }
 
+/* --- AV1: open bitstream units, sections of "AV1 Bitstream & Decoding Process Specification" --- */
+
+enum { BZI_OBU_SEQUENCE_HEADER = 1, BZI_OBU_FRAME_HEADER = 3, BZI_OBU_FRAME = 6 };
+
+/* 5.3: 1 and the next unit's type and payload; 0 at the end; -1 if it does not fit. */
+static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
+{
+    uint64_t at = 1, size = 0;
+    if (!rest->size)
+        return 0;
+    *type = rest->data[0] >> 3 & 15u;
+    at += rest->data[0] >> 2 & 1u;                          /* the extension's byte */
+    if (rest->data[0] & 0x80u || at > rest->size)
+        return -1;
+    if (rest->data[0] & 2u) {
+        uint32_t shift = 0;
+        do {
+            if (at >= rest->size || shift > 49)
+                return -1;
+            size |= (uint64_t)(rest->data[at] & 127u) << shift;
+            shift += 7;
+        } while (rest->data[at++] & 128u);
+    } else {
+        size = rest->size - at;
+    }
+    if (size > rest->size - at)
+        return -1;
+    payload->data = rest->data + at;
+    payload->size = size;
+    rest->data += at + size;
+    rest->size -= at + size;
+    return 1;
+}
+
+/* 5.5.1, the part between the flags and the frame size. */
+static void bzi_av1_operating_points(bzi_bits *b)
+{
+    uint32_t model = 0, delay_bits = 0, display, points;
+    if (bzi_bits_1(b)) {                                    /* timing */
+        bzi_bits_skip(b, 64);
+        if (bzi_bits_1(b))
+            bzi_bits_ue(b);
+        if ((model = bzi_bits_1(b)) != 0) {
+            delay_bits = bzi_bits_u(b, 5) + 1;
+            bzi_bits_skip(b, 42);
+        }
+    }
+    display = bzi_bits_1(b);
+    points = bzi_bits_u(b, 5) + 1;
+    while (points-- && !b->overrun) {
+        bzi_bits_skip(b, 12);
+        if (bzi_bits_u(b, 5) > 7)
+            bzi_bits_1(b);
+        if (model && bzi_bits_1(b))
+            bzi_bits_skip(b, 2 * delay_bits + 1);
+        if (display && bzi_bits_1(b))
+            bzi_bits_skip(b, 4);
+    }
+}
+
+/* 5.5.1, the tools between the frame size and the colour. */
+static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
+{
+    uint32_t order_hint, content = 2;
+    if (!reduced && bzi_bits_1(b))                          /* frame numbers */
+        bzi_bits_skip(b, 7);
+    bzi_bits_skip(b, 3);
+    if (!reduced) {
+        bzi_bits_skip(b, 4);
+        if ((order_hint = bzi_bits_1(b)) != 0)
+            bzi_bits_skip(b, 2);
+        if (!bzi_bits_1(b))
+            content = bzi_bits_1(b);
+        if (content && !bzi_bits_1(b))
+            bzi_bits_1(b);
+        if (order_hint)
+            bzi_bits_skip(b, 3);
+    }
+    bzi_bits_skip(b, 3);
+}
+
+/* 5.5.2 */
+static void bzi_av1_colour(bzi_bits *b, uint32_t profile, bzi_sps *sps)
+{
+    uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), grey = profile != 1 && bzi_bits_1(b), place;
+    sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
+    sps->chroma_format = grey ? 0 : profile == 0 ? 1 : 3;
+    if (bzi_bits_1(b)) {
+        sps->colour.present = 1;
+        sps->colour.primaries = (uint16_t)bzi_bits_u(b, 8);
+        sps->colour.transfer = (uint16_t)bzi_bits_u(b, 8);
+        sps->colour.matrix = (uint16_t)bzi_bits_u(b, 8);
+    }
+    if (!grey && sps->colour.present && sps->colour.primaries == 1 && sps->colour.transfer == 13 && sps->colour.matrix == 0) {
+        sps->colour.full_range = 1;                         /* sRGB as it is, 4:4:4 */
+        sps->chroma_format = 3;
+        return;
+    }
+    sps->colour.full_range = (uint8_t)bzi_bits_1(b);
+    if (!grey && profile == 2)
+        sps->chroma_format = !twelve ? 2 : !bzi_bits_1(b) ? 3 : bzi_bits_1(b) ? 1 : 2;
+    if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0) {
+        sps->has_chroma_location = 1;
+        sps->chroma_location = place == 2 ? 2 : 0;          /* 6.4.2: 1 is on the left, 2 on the top left */
+    }
+}
+
+/* 1 if the sequence header makes sense. */
+static int bzi_av1_read(bzi_span unit, bzi_sps *sps, uint32_t *reduced)
+{
+    bzi_bits b = bzi_bits_plain(unit);
+    uint32_t profile, width_bits, height_bits;
+    memset(sps, 0, sizeof *sps);
+    profile = bzi_bits_u(&b, 3);
+    bzi_bits_1(&b);
+    *reduced = bzi_bits_1(&b);
+    if (*reduced)
+        bzi_bits_skip(&b, 5);
+    else
+        bzi_av1_operating_points(&b);
+    width_bits = bzi_bits_u(&b, 4) + 1;
+    height_bits = bzi_bits_u(&b, 4) + 1;
+    sps->width = bzi_bits_u(&b, width_bits) + 1;
+    sps->height = bzi_bits_u(&b, height_bits) + 1;
+    bzi_av1_tools(&b, *reduced);
+    bzi_av1_colour(&b, profile, sps);
+    return !b.overrun && profile <= 2;
+}
+
 /* --- Coded pictures --- */
 
 static bzi_span bzi_image_config(const bzna_image *image) { bzi_span s = { image->config, image->config ? image->config_size : 0 }; return s; }
@@ -1823,24 +1960,90 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
     return BZNA_OK;
 }
 
+/* The units of an AV1 configuration record. */
+static bzi_span bzi_image_obus(const bzna_image *image)
+{
+    bzi_span config = bzi_image_config(image);
+    uint64_t skip = bzi_min(config.size, 4);
+    config.data = skip ? config.data + skip : NULL;
+    config.size -= skip;
+    return config;
+}
+
+/* What a decoder is given: Annex B; of AV1, the configuration's units and the sample's. Counts always, writes while there is room. */
+static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
+{
+    bzi_span config, data = bzi_image_data(image);
+    if (image->codec != BZNA_CODEC_AV1)
+        return bzi_image_annexb(image, dst, capacity, needed, err);
+    config = bzi_image_obus(image);
+    *needed = config.size + data.size;
+    if (*needed <= capacity && config.size)
+        memcpy(dst, config.data, (size_t)config.size);
+    if (*needed <= capacity)
+        memcpy(dst + config.size, data.data, (size_t)data.size);
+    return BZNA_OK;
+}
+
+static uint64_t bzi_image_key_add(uint8_t *key, uint64_t at, uint64_t capacity, bzi_span unit)
+{
+    if (at + sizeof unit.size + unit.size <= capacity) {
+        memcpy(key + at, &unit.size, sizeof unit.size);
+        memcpy(key + at + sizeof unit.size, unit.data, (size_t)unit.size);
+    }
+    return at + sizeof unit.size + unit.size;
+}
+
 /* Codec and parameter sets of a picture, each set behind its size. Counts always, writes while there is room. */
 BZI_SPARE static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
-    bzi_image_nals n = bzi_image_nals_make(image);
     uint64_t size = sizeof image->codec;
-    bzi_span nal;
+    bzi_span unit;
     if (size <= capacity)
         memcpy(key, &image->codec, sizeof image->codec);
-    while (bzi_image_nals_next(&n, &nal) > 0) {
-        if (!bzi_nal_is_parameter_set(image->codec, nal))
-            continue;
-        if (size + sizeof nal.size + nal.size <= capacity) {
-            memcpy(key + size, &nal.size, sizeof nal.size);
-            memcpy(key + size + sizeof nal.size, nal.data, (size_t)nal.size);
+    if (image->codec == BZNA_CODEC_AV1) {
+        for (int part = 0; part < 2; part++) {
+            bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image);
+            uint32_t type;
+            while (bzi_obu_next(&rest, &type, &unit) > 0)
+                if (type == BZI_OBU_SEQUENCE_HEADER)
+                    size = bzi_image_key_add(key, size, capacity, unit);
         }
-        size += sizeof nal.size + nal.size;
+    } else {
+        bzi_image_nals n = bzi_image_nals_make(image);
+        while (bzi_image_nals_next(&n, &unit) > 0)
+            if (bzi_nal_is_parameter_set(image->codec, unit))
+                size = bzi_image_key_add(key, size, capacity, unit);
     }
     return size;
+}
+
+/* The sequence header in force, and whether the first frame is a key frame. */
+static bzna_status bzi_image_av1(const bzna_image *image, bzi_sps *sps, bzna_error *err)
+{
+    uint32_t type, reduced = 0, found = 0;
+    bzi_span unit;
+    for (int part = 0; part < 2; part++) {
+        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image);
+        int got;
+        while ((got = bzi_obu_next(&rest, &type, &unit)) > 0) {
+            if (type == BZI_OBU_SEQUENCE_HEADER) {
+                if (!bzi_av1_read(unit, sps, &reduced))
+                    return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
+                found = 1;
+            }
+            if (type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
+                continue;
+            if (!found)
+                return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence header");
+            if (!reduced && (!unit.size || unit.data[0] & 0xe0))           /* show_existing_frame, frame_type: 0 is a key frame */
+                return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
+            return BZNA_OK;
+        }
+        if (got < 0)
+            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than what holds it", part ? "the access unit" : "av1C");
+    }
+    return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
 /* The sequence parameter set in force: the last one before the first slice. */
@@ -3897,6 +4100,8 @@ typedef struct bzi_software {
 #endif
 } bzi_software;
 
+BZI_SPARE static const char *bzi_codec_name(uint32_t codec) { return codec == BZNA_CODEC_H264 ? "H.264" : codec == BZNA_CODEC_H265 ? "H.265" : "AV1"; }
+
 /* What container and stream say together; planes come later. */
 static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_sps *sps, bzna_picture *picture, bzna_error *err)
 {
@@ -3905,9 +4110,9 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
     bzna_status status;
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
-    if (image->codec != BZNA_CODEC_H264 && image->codec != BZNA_CODEC_H265)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: only H.264 and H.265 can be decoded", image->codec);
-    if ((status = bzi_image_sps(image, sps, err)) != BZNA_OK)
+    if (image->codec < BZNA_CODEC_H264 || image->codec > BZNA_CODEC_AV1)
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: only H.264, H.265 and AV1 can be decoded", image->codec);
+    if ((status = image->codec == BZNA_CODEC_AV1 ? bzi_image_av1(image, sps, err) : bzi_image_sps(image, sps, err)) != BZNA_OK)
         return status;
     if (sps->width > max_edge_px || sps->height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height, max_edge_px);
@@ -3967,8 +4172,9 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
 
 static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_t which, AVCodecContext **out, bzna_error *err)
 {
-    const char *name = which == BZNA_CODEC_H265 ? "H.265" : "H.264";
-    const AVCodec *codec = avcodec_find_decoder(which == BZNA_CODEC_H265 ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264);
+    const char *name = bzi_codec_name(which);
+    const AVCodec *codec = which != BZNA_CODEC_AV1 ? avcodec_find_decoder(which == BZNA_CODEC_H265 ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264) :
+                           avcodec_find_decoder_by_name("libdav1d");       /* libavcodec's own one decodes in hardware only */
     AVCodecContext *context;
     int result;
     if (!codec)
@@ -4085,13 +4291,13 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     bzi_sps sps;
     bzna_status status = bzi_picture_describe(image, software->max_edge_px, &sps, picture, err);
     if (status != BZNA_OK || (status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
-        (status = bzi_image_annexb(image, NULL, 0, &size, err)) != BZNA_OK)
+        (status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return BZI_FAIL(err, BZNA_E_LIMIT, "an access unit of %llu bytes", (unsigned long long)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_annexb(image, software->stream.data, size, &size, err)) != BZNA_OK)
+    if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
         return status;
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
@@ -4865,7 +5071,6 @@ static cudaVideoCodec bzi_session_codec(uint32_t codec)
     return codec == BZNA_CODEC_H264 ? cudaVideoCodec_H264 : codec == BZNA_CODEC_H265 ? cudaVideoCodec_HEVC : cudaVideoCodec_AV1;
 }
 
-static const char *bzi_codec_name(uint32_t codec) { return codec == BZNA_CODEC_H264 ? "H.264" : codec == BZNA_CODEC_H265 ? "H.265" : "AV1"; }
 static const char *bzi_chroma_name(uint32_t chroma) { return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4"; }
 
 /* E_CODEC when NVDEC cannot decode such pictures here, with the limits of the device. */
@@ -5049,6 +5254,8 @@ static int CUDAAPI bzi_session_on_picture(void *user, CUVIDPICPARAMS *parameters
         return session->submitted != 0;
     if (parameters->field_pic_flag)
         session->result = BZI_FAIL(session->err, BZNA_E_CODEC, "the picture is interlaced");
+    else if (session->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
+        session->result = BZI_FAIL(session->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
     else
         session->result = bzi_session_prepare(session, session->err);
     if (session->result != BZNA_OK)
@@ -5157,11 +5364,11 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
     now->window_x = sps->window[0];
     now->window_y = sps->window[2];
     now->semi_planar = sps->chroma_format != 3;
-    if ((status = bzi_image_annexb(image, NULL, 0, &size, err)) != BZNA_OK)
+    if ((status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
         return status;
     if (!bzi_buffer_reserve(session->memory, &session->bytes, size, 0))
         return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_annexb(image, session->bytes.data, size, &size, err)) == BZNA_OK &&
+    if ((status = bzi_image_stream(image, session->bytes.data, size, &size, err)) == BZNA_OK &&
         (status = bzi_session_parser(session, image, err)) == BZNA_OK)
         status = bzi_session_parse(session, size, err);
     if (status != BZNA_OK) {
@@ -5794,6 +6001,11 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
 /* From a reader, or an engine that cannot. With the lock held. */
 static void bzi_loader_to_workers(bzna_loader *loader, bzi_item *item)
 {
+    bzna_error err;
+    if (!loader->worker_count) {
+        BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
+        bzi_loader_break(loader, &err);
+    }
     loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = item;
     bzi_os_wake_one(&loader->worker_wake);
     bzi_loader_done(loader, item);
@@ -7604,26 +7816,17 @@ static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzn
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed, bzna_error *err)
 {
     bzna_image whole;
-    uint64_t size = 0, skip;
+    uint64_t size = 0;
     bzna_status status;
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if (whole.codec == BZNA_CODEC_AV1) {
-        skip = whole.config_size > 4 ? 4 : whole.config_size;
-        size = whole.config_size - skip + whole.data_size;
-        if (size <= capacity && dst) {
-            if (whole.config_size > skip)
-                memcpy(dst, (const uint8_t *)whole.config + skip, (size_t)(whole.config_size - skip));
-            memcpy((uint8_t *)dst + (whole.config_size - skip), whole.data, (size_t)whole.data_size);
-        }
-    } else if (whole.codec != BZNA_CODEC_H264 && whole.codec != BZNA_CODEC_H265) {
+    if (whole.codec < BZNA_CODEC_H264 || whole.codec > BZNA_CODEC_AV1)
         BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
-    } else if ((status = bzi_image_annexb(&whole, dst, dst ? capacity : 0, &size, &e)) != BZNA_OK) {
+    if ((status = bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e)) != BZNA_OK)
         BZI_API_END(status);
-    }
     if (needed)
         *needed = (size_t)size;
     if (size > capacity || !dst)
