@@ -4,18 +4,27 @@
 #define BENZINA_TEST_NVDEC_H
 #include "fake.h"
 
+#define NVDEC_SESSIONS 3u             /* on a test machine's few processors; suites of the sessions themselves have the default, 14 */
+
 #pragma GCC diagnostic ignored "-Wunused-function"          /* not every suite needs all of it */
 
 /* With its sessions started, so that what a test counts before it opens a loader has them in. */
 static bzna_status nvdec_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
-    bzna_status status = bzna_context_open(config, out, err);
+    bzna_context_config c;
+    bzna_status status;
     bzi_device *device = NULL;
     bzi_pool *pool = NULL;
     bzna_error ignored;
     fake_control *control = fake_load()->control;
     if (!control->memory_budget)
         control->memory_budget = 2ll << 30;                 /* it is the host's */
+    bzna_context_config_init(&c, sizeof c);
+    if (config && config->struct_size == sizeof c)
+        c = *config;
+    if (!c.sessions)
+        c.sessions = NVDEC_SESSIONS;
+    status = bzna_context_open(config && config->struct_size != sizeof c ? config : &c, out, err);
     if (status == BZNA_OK && bzi_context_gpu(*out, &device, &ignored) == BZNA_OK)
         bzi_pool_get(*out, device, &pool, &ignored);
     return status;

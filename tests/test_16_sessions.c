@@ -1,0 +1,1021 @@
+/* test_16_sessions.c - decoding on the device: every slot its own picture, whatever the driver does, and nothing left behind.
+ *
+ * The driver is tests/fake's, which delays, fails and watches as a test tells it. The oracle is the library's pure half: a slot must hold, to the
+ * bit, what bzna_picture_render makes of the picture that bzna_decoder decodes. Each test ends without a violation of the driver's rules, and
+ * with nothing alive in it. */
+#include "../benzina.c"
+#include "test.h"
+
+#if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
+TEST(sessions_decode_on_the_fake_driver) { SKIP("built without nv-codec-headers, clang or libavcodec"); }
+TEST_MAIN(RUN(sessions_decode_on_the_fake_driver))
+#else
+
+#include "fake/fake.h"
+#include <libavutil/opt.h>
+#include <sys/wait.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#  define SANITIZED 1
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    define SANITIZED 1
+#  endif
+#endif
+#ifndef SANITIZED
+#  define SANITIZED 0
+#endif
+#define COUNT(array) (sizeof (array) / sizeof *(array))
+
+static const fake_interface *fake;
+static fake_control *control;
+
+/* ---- Small things ------------------------------------------------------------------------------------------------------- */
+
+static void require(bzna_status status, const char *what)
+{
+    if (status != BZNA_OK) {
+        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
+        exit(1);
+    }
+}
+
+static void *take_memory(size_t size)
+{
+    void *p = calloc(1, size ? size : 1);
+    if (!p)
+        abort();
+    return p;
+}
+
+static uint64_t dice = 1;
+
+static uint32_t roll(uint32_t sides)
+{
+    dice ^= dice << 13;
+    dice ^= dice >> 7;
+    dice ^= dice << 17;
+    return (uint32_t)(dice >> 33) % sides;
+}
+
+static void sleep_us(uint64_t us)
+{
+    struct timespec t = { (time_t)(us / 1000000), (long)(us % 1000000) * 1000 };
+    while (nanosleep(&t, &t) && errno == EINTR)
+        continue;
+}
+
+static double seconds_since(uint64_t start) { return (double)(bzi_os_now_ns() - start) * 1e-9; }
+
+/* What hangs is ended, and named. */
+static const char *test_now = "";
+
+static void on_alarm(int number)
+{
+    (void)number;
+    if (write(1, "FAIL hangs: ", 12) + write(1, test_now, strlen(test_now)) + write(1, "\n", 1) < 0)
+        _exit(3);
+    _exit(2);
+}
+
+/* Each test's first line. */
+static void begin(const char *name)
+{
+    test_now = name;
+    dice = 0x9e3779b97f4a7c15u;
+    alarm(SANITIZED ? 300 : 100);
+}
+#define BEGIN begin(__func__ + 5)
+
+/* Each test's last line, when its contexts are closed. */
+static void finish(void)
+{
+    const char *leaks = fake->leaks();
+    if (control->violations)
+        printf("  the first violation: %s\n", fake->violation());
+    CHECK_EQ(control->violations, 0);
+    CHECK_EQ(control->fork_calls, 0);
+    if (leaks) {
+        printf("FAIL %s: still alive: %s\n", test_now, leaks);
+        exit(1);
+    }
+    fake->reset();
+    alarm(0);
+}
+
+/* ---- Coded pictures ----------------------------------------------------------------------------------------------------- */
+
+/* One coded picture, and what libavcodec makes of it. */
+typedef struct coded {
+    bzna_image   image;               /* Annex B, or with the config of the archive that it comes from */
+    bzna_picture picture;
+    int          software;            /* the fake's NVDEC, which has Hopper's limits, does not take it */
+} coded;
+
+enum { CODED = 64 };
+static coded catalogue[CODED];
+static int catalogued;
+/* Numbers in the catalogue. plain: one frame size and format, different crops. sizes: other frame sizes. formats: whatever NVDEC decodes.
+ * software: what it does not. */
+static int plain[8], sizes[16], formats[24], software[12];
+static int plain_count, size_count, format_count, software_count, has_encoders;
+
+/* A picture like no other, of any format: waves, blocks and a little noise. */
+static void draw(AVFrame *frame, int number)
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    uint32_t noise = 12345u + (uint32_t)number * 77u;
+    for (int p = 0; p < format->nb_components; p++) {
+        int w = p ? -(-frame->width >> format->log2_chroma_w) : frame->width, h = p ? -(-frame->height >> format->log2_chroma_h) : frame->height;
+        int depth = format->comp[p].depth, top = (1 << depth) - 1;
+        for (int y = 0; y < h; y++)
+            for (int x = 0; x < w; x++) {
+                double v = 0.5 + 0.3 * sin(0.05 * (number + 2) * x + p) + 0.2 * cos(0.07 * (number % 5 + 1) * y + number);
+                int value;
+                noise = noise * 1664525u + 1013904223u;
+                value = (int)(v * top) + ((x / 16 + y / 16 + number) % 3 - 1) * (top >> 4) + (int)(noise >> 24) * top / 4096;
+                value = value < 0 ? 0 : value > top ? top : value;
+                if (depth > 8)
+                    ((uint16_t *)(void *)(frame->data[p] + (ptrdiff_t)y * frame->linesize[p]))[x] = (uint16_t)value;
+                else
+                    frame->data[p][(ptrdiff_t)y * frame->linesize[p] + x] = (uint8_t)value;
+            }
+    }
+}
+
+/* One frame as one access unit with its parameter sets; NULL: there is no such encoder here. */
+static AVPacket *encode(const char *name, enum AVPixelFormat format, int width, int height, int number)
+{
+    const AVCodec *codec = avcodec_find_encoder_by_name(name);
+    AVCodecContext *encoder = codec ? avcodec_alloc_context3(codec) : NULL;
+    AVFrame *frame = av_frame_alloc();
+    AVPacket *packet = av_packet_alloc();
+    int good = 0;
+    if (encoder) {
+        encoder->width = frame->width = width;
+        encoder->height = frame->height = height;
+        encoder->pix_fmt = format;
+        frame->format = (int)format;
+        encoder->time_base = (AVRational){ 1, 20 };
+        encoder->thread_count = 1;
+        encoder->log_level_offset = 64;
+        av_opt_set(encoder->priv_data, "preset", "ultrafast", 0);
+        av_opt_set_double(encoder->priv_data, "crf", 30, 0);
+        av_opt_set(encoder->priv_data, "x265-params", "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0", 0);
+        av_opt_set(encoder->priv_data, "x264-params", "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1", 0);
+        if (av_frame_get_buffer(frame, 0) >= 0) {
+            draw(frame, number);
+            frame->pict_type = AV_PICTURE_TYPE_I;
+            good = avcodec_open2(encoder, codec, NULL) >= 0 && avcodec_send_frame(encoder, frame) >= 0 && avcodec_send_frame(encoder, NULL) >= 0 &&
+                   avcodec_receive_packet(encoder, packet) >= 0;
+        }
+    }
+    avcodec_free_context(&encoder);
+    av_frame_free(&frame);
+    if (!good)
+        av_packet_free(&packet);
+    return packet;
+}
+
+/* Codes a picture into the catalogue; its number, or -1. crop: left, top, width, height; NULL: all of the frame. */
+static int catalogue_add(const char *encoder, enum AVPixelFormat format, int width, int height, const uint32_t *crop)
+{
+    AVPacket *packet = encode(encoder, format, width, height, catalogued);
+    coded *c = &catalogue[catalogued];
+    uint8_t *data;
+    if (!packet)
+        return -1;
+    memset(c, 0, sizeof *c);
+    c->image.struct_size = sizeof c->image;
+    c->image.codec = strcmp(encoder, "libx265") ? BZNA_CODEC_H264 : BZNA_CODEC_H265;
+    c->image.width = crop ? crop[2] : (uint32_t)width;
+    c->image.height = crop ? crop[3] : (uint32_t)height;
+    c->image.crop_x = crop ? crop[0] : 0;
+    c->image.crop_y = crop ? crop[1] : 0;
+    data = take_memory((size_t)packet->size);
+    memcpy(data, packet->data, (size_t)packet->size);
+    c->image.data = data;
+    c->image.data_size = (uint64_t)packet->size;
+    av_packet_free(&packet);
+    return catalogued++;
+}
+
+/* A picture of the archives in tests/data, for builds without encoders and for large frames. */
+static int catalogue_load(uint32_t codec, uint64_t index, const char *track)
+{
+    static const char *const files[] = { "tests/data/mini_h264.bzna", "tests/data/mini_h265.bzna" };
+    enum { ROOM = 1 << 18 };
+    uint8_t *buffer = take_memory(ROOM);
+    coded *c = &catalogue[catalogued];
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    memset(c, 0, sizeof *c);
+    c->image.struct_size = sizeof c->image;
+    require(bzna_context_open(&(bzna_context_config){ .struct_size = sizeof(bzna_context_config), .device = BZNA_DEVICE_CPU }, &context, NULL), "context");
+    require(bzna_dataset_open(context, files[codec - 1], NULL, &dataset, NULL), files[codec - 1]);
+    require(bzna_dataset_image(dataset, index, track, buffer, ROOM, &c->image, NULL), "image");
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    return catalogued++;
+}
+
+static void listed(int *list, int *count, int number, int in_software)
+{
+    if (number < 0)
+        return;
+    list[(*count)++] = number;
+    catalogue[number].software = in_software;
+}
+
+static void catalogue_make(void)
+{
+    static const uint32_t crops[][4] = { { 0, 0, 160, 144 }, { 0, 0, 101, 77 }, { 13, 7, 120, 90 }, { 59, 43, 101, 101 }, { 1, 1, 159, 143 }, { 80, 40, 33, 97 } };
+    has_encoders = avcodec_find_encoder_by_name("libx265") && avcodec_find_encoder_by_name("libx264");
+    for (size_t i = 0; i < COUNT(crops) && has_encoders; i++)
+        listed(plain, &plain_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 160, 144, crops[i]), 0);
+    if (!has_encoders)
+        for (uint64_t i = 0; i < 3; i++)
+            listed(plain, &plain_count, catalogue_load(BZNA_CODEC_H265, (const uint64_t[]){ 4, 2, 5 }[i], NULL), 0);
+    if (has_encoders) {
+        static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 }, { 152, 248 }, { 320, 200 }, { 264, 264 } };
+        for (size_t i = 0; i < COUNT(other); i++)
+            listed(sizes, &size_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, other[i][0], other[i][1], NULL), 0);
+        listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 64, 48, NULL), 0);
+        listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 208, 112, NULL), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 146, 150, NULL), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 170, 146, (const uint32_t[]){ 3, 5, 101, 99 }), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 160, 144, NULL), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 7, 9, 131, 77 }), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 151, 147, NULL), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 176, 144, (const uint32_t[]){ 11, 1, 99, 143 }), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P10, 145, 155, NULL), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P12, 160, 152, NULL), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P12, 160, 144, (const uint32_t[]){ 0, 1, 97, 95 }), 0);
+        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 66, 50, NULL), 0);
+        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 130, 98, (const uint32_t[]){ 9, 3, 51, 61 }), 0);
+        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P, 160, 144, NULL), 1);
+        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P10, 176, 144, (const uint32_t[]){ 5, 3, 91, 99 }), 1);
+        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_GRAY8, 160, 144, NULL), 1);
+        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 128, 96, NULL), 1);
+        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV444P, 160, 144, NULL), 1);
+        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P10, 160, 144, NULL), 1);
+        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 32, 32, NULL), 1);
+    }
+}
+
+/* ---- Archives in memory ------------------------------------------------------------------------------------------------- */
+
+enum { SAMPLES = 512 };
+
+typedef struct archive {
+    uint8_t *bytes;
+    uint64_t size, capacity, count;
+    int      which[SAMPLES];          /* sample i is this picture of the catalogue */
+    uint8_t  bad[SAMPLES];            /* it is damaged */
+    uint64_t at[SAMPLES], length[SAMPLES];    /* where its access unit lies */
+} archive;
+
+static bzna_status archive_write(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    archive *a = user;
+    if (offset + size > a->capacity) {
+        a->capacity = 2 * (offset + size);
+        a->bytes = realloc(a->bytes, (size_t)a->capacity);
+        if (!a->bytes)
+            abort();
+    }
+    memcpy(a->bytes + offset, src, (size_t)size);
+    a->size = offset + size > a->size ? offset + size : a->size;
+    return BZNA_OK;
+}
+
+static int64_t archive_read(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    const archive *a = user;
+    if (offset >= a->size)
+        return 0;
+    size = bzi_min(size, a->size - offset);
+    memcpy(dst, a->bytes + offset, (size_t)size);
+    return (int64_t)size;
+}
+
+static int64_t archive_size(void *user) { return (int64_t)((archive *)user)->size; }
+
+static bzna_dataset *archive_open(bzna_context *context, archive *a)
+{
+    bzna_source source = { a, archive_read, archive_size, NULL };
+    bzna_dataset *dataset = NULL;
+    require(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), "a source");
+    return dataset;
+}
+
+static int64_t target_of(uint64_t index) { return (int64_t)(index * 1000003 + 17); }
+
+static bzna_context *cpu_context(void)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_context_config_init(&config, sizeof config);
+    config.device = BZNA_DEVICE_CPU;
+    require(bzna_context_open(&config, &context, NULL), "a context");
+    return context;
+}
+
+/* Sample i is picture list[i % list_count] of the catalogue. */
+static archive *archive_make(uint64_t count, const int *list, int list_count)
+{
+    archive *a = take_memory(sizeof *a);
+    bzna_sink sink = { a, archive_write, NULL };
+    bzna_context *context = cpu_context();
+    bzna_dataset *dataset;
+    bzna_writer *writer = NULL;
+    a->count = count;
+    require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "a writer");
+    for (uint64_t i = 0; i < count; i++) {
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = target_of(i) };
+        a->which[i] = list[i % (uint64_t)list_count];
+        desc.input = &catalogue[a->which[i]].image;
+        require(bzna_writer_add(writer, &desc, NULL), "a sample");
+    }
+    require(bzna_writer_finish(writer, NULL), "an archive");
+    bzna_writer_close(writer);
+    dataset = archive_open(context, a);
+    for (uint64_t i = 0; i < count; i++) {
+        bzna_image image = { .struct_size = sizeof image };
+        require(bzna_dataset_image(dataset, i, "bzna_input", NULL, 0, &image, NULL), "an image");
+        a->at[i] = image.data_offset;
+        a->length[i] = image.data_size;
+    }
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    return a;
+}
+
+static void archive_free(archive *a)
+{
+    free(a->bytes);
+    free(a);
+}
+
+/* Decodes a sample; BZNA_OK with planes that are valid until the decoder's next call. */
+static bzna_status archive_decode(bzna_dataset *dataset, bzna_decoder *decoder, uint64_t index, bzna_picture *picture)
+{
+    static uint8_t buffer[1 << 18];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_status status = bzna_dataset_image(dataset, index, "bzna_input", buffer, sizeof buffer, &image, NULL);
+    picture->struct_size = sizeof *picture;
+    return status == BZNA_OK ? bzna_decoder_decode(decoder, &image, picture, NULL) : status;
+}
+
+/* Decodes the whole catalogue into memory of its own. */
+static void catalogue_decode(void)
+{
+    int all[CODED];
+    bzna_context *context = cpu_context();
+    bzna_decoder *decoder = NULL;
+    bzna_dataset *dataset;
+    archive *a;
+    for (int i = 0; i < catalogued; i++)
+        all[i] = i;
+    a = archive_make((uint64_t)catalogued, all, catalogued);
+    dataset = archive_open(context, a);
+    require(bzna_decoder_open(context, &decoder, NULL), "a decoder");
+    for (int i = 0; i < catalogued; i++) {
+        bzna_picture *p = &catalogue[i].picture;
+        require(archive_decode(dataset, decoder, (uint64_t)i, p), "a picture");
+        for (int k = 0; k < 3 && p->plane[k]; k++) {
+            size_t w = (k ? (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x : p->frame_width) * (p->depth > 8 ? 2u : 1u);
+            size_t h = k ? (p->frame_height + (1u << p->chroma_shift_y) - 1) >> p->chroma_shift_y : p->frame_height;
+            uint8_t *copy = take_memory(w * h);
+            for (size_t y = 0; y < h; y++)
+                memcpy(copy + y * w, (const uint8_t *)p->plane[k] + (int64_t)y * p->pitch[k], w);
+            p->plane[k] = copy;
+            p->pitch[k] = (int64_t)w;
+        }
+    }
+    bzna_decoder_close(decoder);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    archive_free(a);
+}
+
+/* Damages a sample so that libavcodec, too, finds no picture. kind 0: the slice's data; 1: it ends early; 2: not a slice; 3: a length of its units. */
+static void archive_damage(archive *a, uint64_t index, int kind)
+{
+    bzna_context *context = cpu_context();
+    bzna_dataset *dataset = archive_open(context, a);
+    bzna_decoder *decoder = NULL;
+    uint8_t *unit = a->bytes + a->at[index];
+    uint64_t length = a->length[index];
+    bzna_picture picture;
+    require(bzna_decoder_open(context, &decoder, NULL), "a decoder");
+    for (uint32_t attempt = 0; attempt < 200 && archive_decode(dataset, decoder, index, &picture) == BZNA_OK; attempt++) {
+        if (kind == 0)
+            for (uint64_t i = 8 + roll(4); i < length; i += 1 + roll(9))
+                unit[i] = (uint8_t)roll(256);
+        if (kind == 1)
+            memset(unit + 12, 0, (size_t)(length - 12));
+        if (kind == 2)
+            unit[4] = 0x7e;
+        if (kind == 3)
+            unit[0] ^= 0x40;
+    }
+    a->bad[index] = 1;
+    CHECK(archive_decode(dataset, decoder, index, &picture) != BZNA_OK);
+    bzna_decoder_close(decoder);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
+/* ---- The model ---------------------------------------------------------------------------------------------------------- */
+
+enum { WIDTH = 24, HEIGHT = 16, SLOT = 3 * WIDTH * HEIGHT, SLOT_MAX = SLOT * (int)sizeof(float), BATCH_MAX = 64 };
+
+static bzna_loader_config config_of(uint32_t batch_size, uint32_t output, uint32_t dtype)
+{
+    bzna_loader_config c;
+    bzna_loader_config_init(&c, sizeof c);
+    c.batch_size = batch_size;
+    c.width = WIDTH;
+    c.height = HEIGHT;
+    c.order = BZNA_ORDER_SHUFFLE;
+    c.seed = 77;
+    c.threads = 2;
+    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.flip_h = 0.5f;
+    c.decoder = BZNA_DECODER_NVDEC;
+    c.output = output;
+    c.dtype = dtype;
+    for (int i = 0; i < 3; i++) {
+        c.mean[i] = 120 + (float)i;
+        c.std[i] = 57 - (float)i;
+        c.fill[i] = 2.5f * (float)(i + 1);
+    }
+    c.fill_space = BZNA_FILL_OUTPUT;
+    return c;
+}
+
+/* Where a loader stands. */
+typedef struct run {
+    const archive     *a;
+    bzna_loader_config c;
+    uint64_t           epoch, position;       /* of the next batch */
+    int                may_fail;              /* samples of the archive that are whole may fail, too */
+    uint64_t           failed, batches;
+} run;
+
+static run run_of(const archive *a, const bzna_loader_config *c)
+{
+    run r = { a, *c, c->first_epoch, 0, 0, 0, 0 };
+    return r;
+}
+
+static size_t slot_bytes(const run *r) { return (size_t)3 * r->c.width * r->c.height * (r->c.dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4); }
+
+static void render(const run *r, const bzna_picture *picture, const bzna_transform *t, void *out)
+{
+    bzna_output output = { .struct_size = sizeof output, .width = r->c.width, .height = r->c.height, .dtype = r->c.dtype };
+    if (bzna_picture_render(picture, t, &output, out, slot_bytes(r), NULL) != BZNA_OK)
+        abort();
+}
+
+static void transform_of(const run *r, bzna_transform *t)
+{
+    bzna_transform_init(t, sizeof *t);
+    for (int i = 0; i < 3; i++) {
+        t->bias[i] = r->c.mean[i];
+        t->scale[i] = 1 / r->c.std[i];
+        t->fill[i] = r->c.fill[i];
+    }
+    t->fill_space = r->c.fill_space;
+}
+
+/* A sample's slot by the pure functions. */
+static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t slot, void *out)
+{
+    const bzna_picture *picture = &catalogue[r->a->which[index]].picture;
+    bzna_similarity warp;
+    bzna_transform t;
+    bzna_random random;
+    bzna_similarity_random_resized_crop(&warp, sizeof warp);
+    warp.flip_h = r->c.flip_h;
+    transform_of(r, &t);
+    bzna_random_init(&random, r->c.seed, epoch, index, BZNA_OPERATION_WARP);
+    if (bzna_warp_similarity(&random, &warp, picture->width, picture->height, r->c.width, r->c.height, t.homography) != BZNA_OK)
+        abort();
+    if (r->c.transform) {
+        bzna_sample_info info = { .struct_size = sizeof info, .slot = slot, .index = index, .epoch = epoch, .target = target_of(index), .width = picture->width,
+                                  .height = picture->height, .out_width = r->c.width, .out_height = r->c.height };
+        bzna_random_init(&random, r->c.seed, epoch, index, BZNA_OPERATION_USER);
+        r->c.transform(r->c.transform_user, &info, &random, &t);
+    }
+    render(r, picture, &t, out);
+}
+
+/* What a failed slot holds: nothing of any picture. */
+static void expected_fill(const run *r, void *out)
+{
+    bzna_transform t;
+    transform_of(r, &t);
+    t.homography[2] = 1e6;
+    render(r, &catalogue[plain[0]].picture, &t, out);
+}
+
+static uint64_t index_at(const run *r, uint64_t epoch, uint64_t position)
+{
+    return r->c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.seed, epoch, r->a->count, position) : position;
+}
+
+/* A batch as it was when it came: its arrays are written again once it is released. */
+typedef struct seen {
+    uint64_t    epoch, position;
+    uint32_t    count;
+    uint64_t    indices[BATCH_MAX];
+    int64_t     targets[BATCH_MAX];
+    bzna_status status[BATCH_MAX];
+} seen;
+
+static void check_slot(run *r, const seen *s, uint32_t slot, const uint8_t *data)
+{
+    uint8_t expected[SLOT_MAX], *larger = slot_bytes(r) > sizeof expected ? take_memory(slot_bytes(r)) : NULL, *want = larger ? larger : expected;
+    uint64_t position = s->position + slot, index = index_at(r, s->epoch, position), tries = 0;
+    int right = 1;
+    while (r->c.on_error == BZNA_ON_ERROR_REPLACE && (r->a->bad[index] || (r->may_fail && index != s->indices[slot])) && tries++ < 64) {
+        position = (position + 1) % r->a->count;
+        index = index_at(r, s->epoch, position);
+    }
+    right = s->indices[slot] == index && s->targets[slot] == target_of(index) && (s->status[slot] == BZNA_OK || r->a->bad[index] || r->may_fail) &&
+            !(s->status[slot] == BZNA_OK && r->a->bad[index]);
+    r->failed += s->status[slot] != BZNA_OK;
+    if (s->status[slot] != BZNA_OK)
+        expected_fill(r, want);
+    else
+        expected_slot(r, s->epoch, index, slot, want);
+    if (!right || memcmp(want, data, slot_bytes(r))) {
+        test_failures++;
+        printf("  %s: epoch %d, position %d, slot %d: index %d (%d), status %s, %s pixels\n", test_now, (int)s->epoch, (int)s->position, (int)slot,
+               (int)s->indices[slot], (int)index, bzna_status_name(s->status[slot]), memcmp(want, data, slot_bytes(r)) ? "other" : "right");
+    }
+    free(larger);
+}
+
+static void check_slots(run *r, const seen *s, const void *data)
+{
+    for (uint32_t slot = 0; slot < s->count; slot++)
+        check_slot(r, s, slot, (const uint8_t *)data + slot * slot_bytes(r));
+}
+
+/* Takes a batch's arrays; checks its place in the run, and moves the run on. */
+static void see(run *r, const bzna_batch *batch, bzna_batch_info *info, seen *s)
+{
+    uint32_t failed = 0;
+    memset(info, 0, sizeof *info);
+    CHECK_EQ(bzna_batch_describe(batch, info, sizeof *info), BZNA_OK);
+    if (r->position == r->a->count) {
+        r->epoch++;
+        r->position = 0;
+    }
+    CHECK_EQ(info->epoch, r->epoch);
+    CHECK_EQ(info->position, r->position);
+    CHECK_EQ(info->count, bzi_min(r->c.batch_size, r->a->count - r->position));
+    CHECK_EQ(info->device, r->c.output == BZNA_OUTPUT_DEVICE ? 0 : -1);
+    CHECK_EQ(info->dtype, r->c.dtype);
+    s->epoch = info->epoch;
+    s->position = info->position;
+    s->count = info->count;
+    for (uint32_t i = 0; i < info->count; i++) {
+        bzna_error e = { .struct_size = sizeof e };
+        s->indices[i] = info->indices[i];
+        s->targets[i] = info->targets[i];
+        s->status[i] = info->status[i];
+        failed += s->status[i] < 0;
+        CHECK_EQ(bzna_batch_error(batch, i, &e), s->status[i]);
+        CHECK(s->status[i] == BZNA_OK || e.message[0]);
+    }
+    CHECK_EQ(info->failed, failed);
+    r->position += info->count;
+    r->batches++;
+}
+
+/* ---- Consumers ---------------------------------------------------------------------------------------------------------- */
+
+/* How batches are read. HOST: where they lie. SYNCED: on the device, once its stream is done. QUEUED: copied to the host on their own stream
+ * and released at once; read much later. GIVEN: the same on a stream of ours. MOVED: the same, but moved to a stream of ours. */
+enum { HOST, SYNCED, QUEUED, GIVEN, MOVED, CONSUMERS };
+enum { KEPT = 5 };
+
+typedef struct kept {
+    seen  s;
+    void *pinned, *copied;            /* event */
+    int   used;
+} kept;
+
+typedef struct consumer {
+    int         kind;
+    bzi_device *device;
+    void       *stream;               /* of ours */
+    kept        kept[KEPT];
+    uint32_t    next;
+} consumer;
+
+static bzi_device *device_of(bzna_context *context)
+{
+    bzi_device *device = NULL;
+    bzna_error e;
+    if (bzi_context_gpu(context, &device, &e) != BZNA_OK) {
+        printf("cannot prepare: a device: %s\n", e.message);
+        exit(1);
+    }
+    return device;
+}
+
+static void enter(bzi_device *device)
+{
+    bzna_error e;
+    require(bzi_device_enter(device, &e), "the device's context");
+}
+
+/* Before the loader, whose config gets our stream. */
+static void consumer_open(consumer *u, int kind, bzna_context *context, bzna_loader_config *c)
+{
+    size_t bytes = c->batch_size * (size_t)3 * c->width * c->height * 4;
+    bzna_error e;
+    memset(u, 0, sizeof *u);
+    u->kind = kind;
+    if (kind < QUEUED)
+        return;
+    u->device = device_of(context);
+    enter(u->device);
+    if (kind != QUEUED)
+        require(bzi_device_stream(u->device, &u->stream, &e), "a stream");
+    if (kind == GIVEN)
+        c->stream = u->stream;
+    for (int i = 0; i < KEPT; i++) {
+        require(bzi_device_pin(u->device, bytes, &u->kept[i].pinned, &e), "pinned memory");
+        require(bzi_device_event(u->device, &u->kept[i].copied, &e), "an event");
+    }
+    bzi_device_leave(u->device);
+}
+
+static void consumer_read(consumer *u, run *r, kept *k)
+{
+    bzna_error e;
+    if (!k->used)
+        return;
+    k->used = 0;
+    enter(u->device);
+    CHECK_EQ(bzi_device_await(u->device, k->copied, &e), BZNA_OK);
+    bzi_device_leave(u->device);
+    check_slots(r, &k->s, k->pinned);
+}
+
+/* Reads, or begins to read, and releases. */
+static void consumer_take(consumer *u, run *r, bzna_batch *batch)
+{
+    kept *k = &u->kept[u->next++ % KEPT];
+    bzna_batch_info info;
+    void *stream;
+    bzna_error e = { .struct_size = sizeof e };
+    if (u->kind >= QUEUED)
+        consumer_read(u, r, k);
+    see(r, batch, &info, &k->s);
+    if (u->kind == SYNCED) {
+        enter(batch->loader->device);
+        bzi_device_stream_wait(batch->loader->device, info.stream);
+        bzi_device_leave(batch->loader->device);
+    }
+    if (u->kind < QUEUED) {
+        CHECK((info.stream != NULL) == (u->kind == SYNCED));
+        check_slots(r, &k->s, info.data);
+        CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        return;
+    }
+    CHECK(u->kind == GIVEN ? info.stream == u->stream : info.stream && info.stream != u->stream);
+    stream = info.stream;
+    if (u->kind == MOVED) {
+        CHECK_EQ(bzna_batch_move(batch, u->stream, &e), BZNA_OK);
+        bzna_batch_describe(batch, &info, sizeof info);
+        CHECK(info.stream == u->stream);
+        stream = u->stream;
+    }
+    enter(u->device);
+    CHECK_EQ(bzi_device_download(u->device, k->pinned, (uint64_t)(uintptr_t)info.data, info.data_bytes, stream, &e), BZNA_OK);
+    CHECK_EQ(bzi_device_record(u->device, k->copied, stream, &e), BZNA_OK);
+    bzi_device_leave(u->device);
+    k->used = 1;
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+}
+
+static void consumer_read_all(consumer *u, run *r)
+{
+    for (uint32_t i = 0; i < KEPT; i++)
+        consumer_read(u, r, &u->kept[(u->next + i) % KEPT]);
+}
+
+/* After the loader, whose consumer's stream may be ours. */
+static void consumer_close(consumer *u, run *r)
+{
+    if (u->kind < QUEUED)
+        return;
+    consumer_read_all(u, r);
+    enter(u->device);
+    for (int i = 0; i < KEPT; i++) {
+        bzi_device_unpin(u->device, u->kept[i].pinned);
+        bzi_device_event_free(u->device, u->kept[i].copied);
+    }
+    bzi_device_stream_free(u->device, u->stream);
+    bzi_device_leave(u->device);
+}
+
+/* ---- Contexts and walks ------------------------------------------------------------------------------------------------- */
+
+static bzna_context *gpu_context(uint32_t sessions)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_context_config_init(&config, sizeof config);
+    config.sessions = sessions;
+    require(bzna_context_open(&config, &context, NULL), "a context");
+    return context;
+}
+
+static bzna_loader *loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *c)
+{
+    bzna_loader *loader = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    if (bzna_loader_open(context, dataset, c, &loader, &e) != BZNA_OK) {
+        printf("  open: %s\n", e.message);
+        exit(1);
+    }
+    return loader;
+}
+
+/* Takes up to n batches, or all to the end. */
+static void walk_some(bzna_loader *loader, consumer *u, run *r, uint64_t n)
+{
+    int failures = test_failures;
+    while (n-- && test_failures == failures) {
+        bzna_batch *batch = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_status status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e);
+        if (status == BZNA_END)
+            break;
+        if (status != BZNA_OK) {
+            test_failures++;
+            printf("  next: %s: %s\n", bzna_status_name(status), e.message);
+            break;
+        }
+        consumer_take(u, r, batch);
+    }
+}
+
+/* Opens a loader, walks to its end, closes it. */
+static run walk(bzna_context *context, archive *a, const bzna_loader_config *config, int kind, bzna_loader_stats *stats)
+{
+    bzna_loader_config c = *config;
+    bzna_dataset *dataset = archive_open(context, a);
+    bzna_loader *loader;
+    consumer u;
+    run r;
+    c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
+    consumer_open(&u, kind, context, &c);
+    loader = loader_open(context, dataset, &c);
+    r = run_of(a, &c);
+    walk_some(loader, &u, &r, UINT64_MAX);
+    CHECK_EQ(r.batches, (c.epochs ? c.epochs : 1) * ((a->count + c.batch_size - 1) / c.batch_size));
+    if (stats) {
+        memset(stats, 0, sizeof *stats);
+        CHECK_EQ(bzna_loader_statistics(loader, stats, sizeof *stats), BZNA_OK);
+    }
+    CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+    consumer_close(&u, &r);
+    bzna_dataset_close(dataset);
+    return r;
+}
+
+/* The fake's delays, in microseconds. */
+static void delays(long long engine, long long stream, long long call)
+{
+    control->engine_delay_us = engine;
+    control->stream_delay_us = stream;
+    control->call_delay_us = call;
+}
+
+static archive *plain_archive(uint64_t count) { return archive_make(count, plain, plain_count); }
+
+/* Everything that NVDEC decodes, in no order. */
+static archive *mixed_archive(uint64_t count)
+{
+    int all[SAMPLES], n = 0;
+    for (int i = 0; i < plain_count; i++)
+        all[n++] = plain[i];
+    for (int i = 0; i < size_count; i++)
+        all[n++] = sizes[i];
+    for (int i = 0; i < format_count; i++)
+        all[n++] = formats[i];
+    for (int i = n; i > 1; i--) {
+        int k = (int)roll((uint32_t)i), swap = all[k];
+        all[k] = all[i - 1];
+        all[i - 1] = swap;
+    }
+    return archive_make(count, all, n);
+}
+
+/* ---- 6. Every slot its own picture -------------------------------------------------------------------------------------- */
+
+TEST(under_random_delays_every_slot_holds_its_own_picture)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(61);
+    for (int round = 0; round < 8; round++) {
+        bzna_loader_config c = config_of(round % 2 ? 7 : 16, 0, round / 2 % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_context *context = gpu_context(14);
+        bzna_loader_stats stats;
+        control->seed = round + 1;
+        delays(round % 3 * 700, round % 4 * 200, round % 2 * 60);
+        control->parser_index = round % 3;
+        control->pitch_step = round % 3 * 64;
+        c.epochs = 2;
+        c.reader_threads = (uint32_t)round % 3 + 1;
+        walk(context, a, &c, round / 4 == 0 ? HOST : SYNCED, &stats);
+        CHECK_EQ(stats.samples_nvdec, 2 * a->count);
+        CHECK_EQ(stats.samples_failed + stats.fallbacks + stats.sessions_lost, 0);
+        CHECK_EQ(bzna_context_close(context), BZNA_OK);
+        CHECK(control->max_mapped <= 4 && control->max_queued <= 4);
+        CHECK_EQ(control->maps, control->unmaps);
+        CHECK_EQ(control->decodes, control->maps);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* ---- 7, 8. Order in streams, and threads -------------------------------------------------------------------------------- */
+
+TEST(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(64);
+    for (int kind = QUEUED; kind < CONSUMERS; kind++)
+        for (int round = 0; round < 3; round++) {
+            bzna_loader_config c = config_of(4, 0, round == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+            bzna_context *context = gpu_context(round == 2 ? 2 : 7);
+            c.epochs = 8;
+            c.batches_in_flight = (uint32_t[]){ 1, 3, 2 }[round];
+            control->seed = 100 + round;
+            delays(round == 2 ? 0 : 200, (long long[]){ 150, 400, 900 }[round], round == 1 ? 40 : 0);
+            walk(context, a, &c, kind, NULL);
+            bzna_context_close(context);
+            finish();
+        }
+    archive_free(a);
+}
+
+/* What the log says of one decoder. */
+typedef struct watched {
+    long long decoder, thread, stream, maps, launched;
+} watched;
+
+static watched *watch(watched *all, int *count, long long decoder)
+{
+    for (int i = 0; i < *count; i++)
+        if (all[i].decoder == decoder)
+            return &all[i];
+    memset(&all[*count], 0, sizeof *all);
+    all[*count].decoder = decoder;
+    return &all[(*count)++];
+}
+
+/* A surface is mapped on the session's stream, read by a kernel on that stream, and only then unmapped; all of it by one thread. */
+static void check_log_of_decoders(void)
+{
+    static watched all[256];
+    int count = 0, launches = 0;
+    CHECK(control->log_count < FAKE_LOG_SIZE);
+    for (long long i = 0; i < control->log_count && i < FAKE_LOG_SIZE; i++) {
+        const fake_entry *entry = &control->log[i];
+        int of_session = entry->function == FAKE_cuvidMapVideoFrame64 || entry->function == FAKE_cuvidUnmapVideoFrame64 || entry->function == FAKE_cuvidDecodePicture ||
+                         entry->function == FAKE_cuvidGetDecodeStatus || entry->function == FAKE_cuvidReconfigureDecoder;
+        if (of_session) {
+            watched *w = watch(all, &count, entry->decoder);
+            CHECK(!w->thread || w->thread == entry->thread);
+            w->thread = entry->thread;
+            if (entry->function == FAKE_cuvidMapVideoFrame64) {
+                CHECK(entry->stream && (!w->stream || w->stream == entry->stream));
+                CHECK_EQ(w->launched, 0);                   /* what was launched has been unmapped */
+                w->stream = entry->stream;
+                w->maps++;
+            }
+            if (entry->function == FAKE_cuvidUnmapVideoFrame64) {
+                CHECK(w->launched > 0 && w->maps > 0);
+                w->launched--;
+                w->maps--;
+            }
+        }
+        if (entry->function == FAKE_cuLaunchKernel) {
+            launches++;
+            for (int k = 0; k < count; k++)
+                if (all[k].stream == entry->stream && all[k].maps) {
+                    CHECK_EQ(entry->value, all[k].maps);
+                    CHECK_EQ(entry->thread, all[k].thread);
+                    all[k].launched = all[k].maps;
+                }
+        }
+    }
+    CHECK(launches > 0 && count > 0);
+    for (int i = 0; i < count; i++)
+        CHECK(!all[i].maps && !all[i].launched);
+}
+
+TEST(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_thread)
+{
+    archive *a;
+    bzna_context *context;
+    bzna_loader_config c = config_of(8, 0, 0);
+    BEGIN;
+    a = plain_archive(64);
+    for (int kind = HOST; kind <= QUEUED; kind++) {
+        context = gpu_context(5);
+        delays(200, 200, 0);
+        c.epochs = 3;
+        walk(context, a, &c, kind, NULL);
+        check_log_of_decoders();
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* On the device the consumer's stream waits for events that lanes recorded behind their launches, and lanes wait for the consumer's release. */
+TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
+{
+    archive *a;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    bzna_loader *loader;
+    bzna_loader_config c = config_of(8, BZNA_OUTPUT_DEVICE, 0);
+    consumer u;
+    run r;
+    long long arrivals = 0, departures = 0, waits = 0, stream;
+    BEGIN;
+    a = plain_archive(64);
+    context = gpu_context(3);
+    dataset = archive_open(context, a);
+    c.epochs = 3;
+    c.batches_in_flight = 2;
+    consumer_open(&u, GIVEN, context, &c);
+    stream = (long long)(intptr_t)u.stream;
+    loader = loader_open(context, dataset, &c);
+    r = run_of(a, &c);
+    walk_some(loader, &u, &r, UINT64_MAX);
+    CHECK(control->log_count < FAKE_LOG_SIZE);
+    for (long long i = 0; i < control->log_count; i++) {
+        const fake_entry *entry = &control->log[i], *before = entry;
+        if (entry->function == FAKE_cuEventRecord && entry->stream == stream)
+            departures++;
+        if (entry->function != FAKE_cuStreamWaitEvent)
+            continue;
+        while (before > control->log && !(before->function == FAKE_cuEventRecord && before->value == entry->value))
+            before--;
+        CHECK(before->function == FAKE_cuEventRecord && before->value == entry->value);
+        if (entry->stream == stream) {                      /* the consumer waits for a lane */
+            arrivals++;
+            CHECK(before->stream != stream);
+        } else {                                            /* a lane waits for the consumer */
+            waits++;
+            CHECK_EQ(before->stream, stream);
+        }
+    }
+    CHECK(arrivals >= (long long)r.batches);
+    CHECK_EQ(departures, 2 * r.batches);                    /* ours behind the copy, and the release's */
+    CHECK(waits >= (long long)r.batches - c.batches_in_flight);
+    bzna_loader_close(loader);
+    consumer_close(&u, &r);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    finish();
+    archive_free(a);
+}
+
+static void setup(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    fake = fake_load();
+    control = fake->control;
+    catalogue_make();
+    catalogue_decode();
+    if (getenv("COUNTS")) printf("%d %d %d %d\n", plain_count, size_count, format_count, software_count);
+}
+
+TEST_MAIN(setup();
+    RUN(under_random_delays_every_slot_holds_its_own_picture)
+    RUN(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
+    RUN(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_thread)
+    RUN(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
+)
+#endif
