@@ -106,14 +106,14 @@ bench)
     shift; there gpu-bench
     out=${OUT:-$G}
     mkdir -p "$out"
-    if why=$("$G/gpu_bench" --probe); then :; else echo "SKIP gpu-bench: $why"; exit 0; fi
-    seconds=4
+    why=$("$G/gpu_bench" --probe) || { echo "SKIP gpu-bench: $why"; exit 0; }
+    seconds=4 begun=$(date +%s)
     case " $* " in *" --quick "*) seconds=2 ;; *" --rehearsal "*) seconds=1 ;; esac
     if command -v python3 >/dev/null; then
-        timeout 120 python3 tests/gpu_peer.py "$D/jpeg" --seconds $seconds --out "$out/peer.json" || echo "{\"reason\":\"tests/gpu_peer.py ended with status $?\"}" >"$out/peer.json"
+        timeout 75 python3 tests/gpu_peer.py "$D/jpeg" --seconds $seconds --out "$out/peer.json" || echo "{\"reason\":\"tests/gpu_peer.py ended with status $?\"}" >"$out/peer.json"
     else
         echo '{"reason":"python3 is not installed"}' >"$out/peer.json"
     fi
-    exec "$G/gpu_bench" --data "$D" --out "$out/bench.json" --peer "$out/peer.json" "$@" ;;
+    exec "$G/gpu_bench" --data "$D" --out "$out/bench.json" --peer "$out/peer.json" --budget $((340 - $(date +%s) + begun)) "$@" ;;
 *) echo "usage: sh tests/gpu.sh data [PHOTOS] | check [...] | bench [...]" >&2; exit 2 ;;
 esac

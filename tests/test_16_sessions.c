@@ -115,10 +115,10 @@ typedef struct coded {
 enum { CODED = 64 };
 static coded catalogue[CODED];
 static int catalogued;
-/* Numbers in the catalogue. plain: one frame size and format, different crops. sizes: other frame sizes. formats: whatever NVDEC decodes.
+/* Numbers in the catalogue. plain: one frame size and format, different crops. fragile: H.264. sizes: other frame sizes. formats: whatever NVDEC decodes.
  * software: what it does not. */
-static int plain[8], sizes[16], formats[24], software[12];
-static int plain_count, size_count, format_count, software_count, has_encoders;
+static int plain[8], fragile[4], sizes[16], formats[24], software[12];
+static int plain_count, fragile_count, size_count, format_count, software_count, has_encoders;
 
 /* A picture like no other, of any format: waves, blocks and a little noise. */
 static void draw(AVFrame *frame, int number)
@@ -236,6 +236,11 @@ static void catalogue_make(void)
     if (!has_encoders)
         for (uint64_t i = 0; i < 3; i++)
             listed(plain, &plain_count, catalogue_load(BZNA_CODEC_H265, (const uint64_t[]){ 4, 2, 5 }[i], NULL), 0);
+    if (has_encoders)
+        for (int i = 0; i < 2; i++)
+            listed(fragile, &fragile_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 160, 144, crops[2 * i]), 0);
+    else
+        listed(fragile, &fragile_count, catalogue_load(BZNA_CODEC_H264, 4, NULL), 0);
     if (has_encoders) {
         static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 }, { 152, 248 }, { 320, 200 }, { 264, 264 } };
         for (size_t i = 0; i < COUNT(other); i++)
@@ -409,13 +414,13 @@ static void archive_damage(archive *a, uint64_t index, int kind)
     uint64_t length = a->length[index];
     bzna_picture picture;
     require(bzna_decoder_open(context, &decoder, NULL), "a decoder");
-    for (uint32_t attempt = 0; attempt < 200 && archive_decode(dataset, decoder, index, &picture) == BZNA_OK; attempt++) {
+    for (uint32_t attempt = 0; attempt < 8 && archive_decode(dataset, decoder, index, &picture) == BZNA_OK; attempt++) {
         if (kind == 0)
-            for (uint64_t i = 8 + roll(4); i < length; i += 1 + roll(9))
+            for (uint64_t i = length / 2; i < length; i += 1 + roll(9))
                 unit[i] = (uint8_t)roll(256);
         if (kind == 1)
-            memset(unit + 12, 0, (size_t)(length - 12));
-        if (kind == 2)
+            memset(unit + length / 2, 0, (size_t)(length - length / 2));
+        if (kind == 2 || attempt == 7)
             unit[4] = 0x7e;
         if (kind == 3)
             unit[0] ^= 0x40;
@@ -998,6 +1003,798 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     archive_free(a);
 }
 
+/* ---- 13. Damaged samples ------------------------------------------------------------------------------------------------ */
+
+/* H.265 and H.264, by turns: libavcodec notices more damage in the latter. */
+static archive *damaged_archive(uint64_t count)
+{
+    static const uint64_t bad[] = { 0, 3, 4, 11, 12, 13, 29, 38, 47 };
+    int list[16], n = 0;
+    archive *a;
+    for (int i = 0; i < plain_count; i++) {
+        list[n++] = plain[i];
+        list[n++] = fragile[i % fragile_count];
+    }
+    a = archive_make(count, list, n);
+    for (size_t i = 0; i < COUNT(bad) && bad[i] < count; i++)
+        archive_damage(a, bad[i], (int)(i % 4));
+    return a;
+}
+
+TEST(damaged_samples_among_good_ones_cost_their_own_slots)
+{
+    archive *a;
+    BEGIN;
+    a = damaged_archive(48);
+    for (int round = 0; round < 6; round++) {
+        bzna_loader_config c = config_of(round % 2 ? 48 : 5, 0, round / 2 == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_context *context = gpu_context(round < 4 ? 4 : 1);
+        bzna_loader_stats stats;
+        run r;
+        control->concealed = round == 3;
+        control->parser_propagates = round == 2;
+        control->seed = 40 + round;
+        delays(300, round * 100, 0);
+        c.epochs = 2;
+        r = walk(context, a, &c, (int[]){ HOST, SYNCED, QUEUED, HOST, MOVED, SYNCED }[round], &stats);
+        CHECK_EQ(r.failed, 2 * 9);
+        CHECK_EQ(stats.samples_failed, 2 * 9);
+        CHECK_EQ(stats.samples_nvdec, 2 * (48 - 9));
+        CHECK_EQ(stats.failed_decode + stats.failed_format, 2 * 9);
+        CHECK_EQ(stats.fallbacks, 0);
+        bzna_context_close(context);
+        CHECK_EQ(control->maps, control->unmaps);
+        CHECK(control->bad_pictures > 0 && control->max_mapped <= 4);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
+{
+    archive *a;
+    BEGIN;
+    a = damaged_archive(48);
+    for (int round = 0; round < 5; round++) {
+        bzna_loader_config c = config_of(6, 0, 0);
+        bzna_context *context = gpu_context((uint32_t[]){ 4, 14, 1, 3, 5 }[round]);
+        bzna_loader_stats stats;
+        run r;
+        control->seed = 50 + round;
+        delays(round % 2 ? 0 : 500, (long long[]){ 0, 800, 1500, 300, 900 }[round], 0);
+        c.epochs = 2;
+        c.on_error = BZNA_ON_ERROR_REPLACE;
+        c.batches_in_flight = 2;
+        r = walk(context, a, &c, round, &stats);
+        CHECK_EQ(r.failed, 0);
+        CHECK(stats.replaced >= 2 * 9);
+        bzna_context_close(context);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(40);
+    archive_damage(a, 22, 0);
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        bzna_loader_config c = config_of(4, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_context *context = gpu_context(6);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        bzna_batch *batch = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        consumer u;
+        run r;
+        delays(400, 300, 0);
+        c.order = BZNA_ORDER_SEQUENTIAL;
+        c.on_error = BZNA_ON_ERROR_STOP;
+        consumer_open(&u, kind, context, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        walk_some(loader, &u, &r, 5);
+        CHECK_EQ(r.batches, 5);
+        for (int i = 0; i < 3; i++) {
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_DECODE);
+            CHECK_CONTAINS(e.message, "22");
+            CHECK(!batch);
+        }
+        CHECK_EQ(bzna_loader_reset(loader, 1, &e), BZNA_OK);      /* which makes a new start */
+        r.epoch = 1;
+        r.position = 0;
+        walk_some(loader, &u, &r, 5);
+        CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(40);
+    for (int round = 0; round < 8; round++) {
+        bzna_loader_config c = config_of(5, 0, 0);
+        bzna_context *context = gpu_context(4);
+        bzna_dataset *dataset;
+        bzna_loader *loader;
+        consumer u;
+        run r;
+        int kind = round % 4;
+        delays(300, 500, 0);
+        fake->fail("engine_picture", (long long[]){ 1, 2, 7, 30 }[round / 2], 999, 0);
+        c.on_error = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
+        dataset = archive_open(context, a);
+        consumer_open(&u, kind, context, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        r.may_fail = 1;
+        walk_some(loader, &u, &r, UINT64_MAX);
+        bzna_loader_close(loader);
+        consumer_close(&u, &r);
+        CHECK_EQ(r.batches, 8);
+        CHECK_EQ(r.failed, round % 2 ? 0 : 1);
+        CHECK_EQ(control->bad_pictures, 1);
+        CHECK_EQ(control->maps, control->unmaps);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* ---- 14. The driver fails ----------------------------------------------------------------------------------------------- */
+
+/* What a run of two loaders on one context met. */
+typedef struct ordeal {
+    bzna_status opened, ended, later;  /* of the first loader's open and its last next; of a second loader's */
+    uint64_t    batches, failed;
+    double      slowest;              /* call, in seconds */
+    int         hung;
+} ordeal;
+
+/* Runs a loader to its end, or to its error. Every call must return in time; what is delivered must be right. */
+static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *dataset, archive *a, const bzna_loader_config *c, bzna_status *opened)
+{
+    bzna_loader *loader = NULL;
+    bzna_batch *batch;
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_status status;
+    uint64_t start = bzi_os_now_ns();
+    run r = run_of(a, c);
+    r.may_fail = 1;
+    *opened = status = bzna_loader_open(context, dataset, c, &loader, &e);
+    if (status != BZNA_OK) {
+        CHECK(e.message[0] && loader == NULL);
+        return status;
+    }
+    for (;;) {
+        bzna_batch_info info;
+        seen s;
+        CUresult synced = CUDA_SUCCESS;
+        start = bzi_os_now_ns();
+        status = bzna_loader_next(loader, 20000000000, &batch, &e);
+        o->slowest = fmax(o->slowest, seconds_since(start));
+        o->hung |= status == BZNA_AGAIN;
+        if (status != BZNA_OK)
+            break;
+        see(&r, batch, &info, &s);
+        o->batches++;
+        if (info.stream) {
+            bzna_error ignored;
+            synced = (CUresult)1;
+            if (bzi_device_enter(loader->device, &ignored) == BZNA_OK) {
+                synced = loader->device->cu.stream_sync(info.stream);
+                bzi_device_leave(loader->device);
+            }
+        }
+        if (synced == CUDA_SUCCESS && !control->lost)
+            check_slots(&r, &s, info.data);
+        bzna_batch_release(batch);
+    }
+    if (status < 0) {
+        CHECK(e.message[0]);
+        CHECK_EQ(bzna_loader_next(loader, 1000000000, &batch, &e), status);
+    }
+    o->failed += r.failed;
+    start = bzi_os_now_ns();
+    CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+    o->slowest = fmax(o->slowest, seconds_since(start));
+    return status;
+}
+
+static ordeal ordeal_make(archive *a, const char *function, long long k, int code, int later, int kind, uint32_t sessions)
+{
+    ordeal o = { 0, 0, 0, 0, 0, 0, 0 };
+    bzna_loader_config c = config_of(6, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+    bzna_context *context = gpu_context(sessions);
+    bzna_dataset *dataset = archive_open(context, a);
+    uint64_t start;
+    int failures = test_failures;
+    c.threads = 1;
+    c.batches_in_flight = 2;
+    if (function)
+        fake->fail(function, k, code, later);
+    o.ended = ordeal_run(&o, context, dataset, a, &c, &o.opened);
+    if (function)
+        fake->fail(function, 0, 0, 0);
+    {
+        bzna_status opened;
+        bzna_status ended = ordeal_run(&o, context, dataset, a, &c, &opened);
+        o.later = opened != BZNA_OK ? opened : ended;
+    }
+    bzna_dataset_close(dataset);
+    start = bzi_os_now_ns();
+    CHECK_EQ(bzna_context_close(context), BZNA_OK);
+    o.slowest = fmax(o.slowest, seconds_since(start));
+    CHECK(!o.hung && o.slowest < 5);
+    CHECK_EQ(control->maps, control->unmaps);
+    CHECK_EQ(control->violations, 0);
+    CHECK(!fake->leaks());
+    if (test_failures != failures)
+        printf("  above: %s, call %lld returns %d (%d): opened %d, ended %d after %d batches, a later loader %d, slowest call %.3f s\n", function ? function : "-", k,
+               code, kind, (int)o.opened, (int)o.ended, (int)o.batches, (int)o.later, o.slowest);
+    return o;
+}
+
+/* Pictures for NVDEC, and some that go up from libavcodec. */
+static archive *ordeal_archive(void)
+{
+    int list[6] = { plain[0], plain[1], plain[2], plain[0], plain[1], plain[plain_count - 1] };
+    if (size_count)
+        list[3] = sizes[1];
+    if (software_count)
+        list[4] = software[0];
+    return archive_make(36, list, 6);
+}
+
+/* How often a run that meets no trouble calls each function. */
+static void calls_of(archive *a, int kind, long long calls[FAKE_FUNCTION_COUNT])
+{
+    ordeal o = ordeal_make(a, NULL, 0, 0, 0, kind, 3);
+    CHECK(o.opened == BZNA_OK && o.ended == BZNA_END && o.later == BZNA_END && o.batches == 12 && o.failed == 0);
+    for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
+        calls[f] = control->calls[f];
+    finish();
+}
+
+/* Calls to fail: the first ones, one in the middle, and late ones. */
+static int interesting(long long calls, long long ks[6])
+{
+    long long all[6] = { 1, 2, 3, calls / 4, calls / 2, calls * 3 / 4 };
+    int n = 0;
+    for (int i = 0; i < 6; i++)
+        if (all[i] > (n ? ks[n - 1] : 0) && all[i] <= calls)
+            ks[n++] = all[i];
+    return n;
+}
+
+static int releases_something(const char *name)
+{
+    static const char *const all[] = { "cuDevicePrimaryCtxRelease", "cuMemFree_v2", "cuMemFreeHost", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuModuleUnload",
+                                       "cuvidDestroyDecoder", "cuvidUnmapVideoFrame64", "cuvidDestroyVideoParser", "cuCtxPopCurrent_v2", "cuGetErrorName" };
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (!strcmp(name, all[i]))
+            return 1;
+    return 0;
+}
+
+TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
+{
+    archive *a;
+    BEGIN;
+    a = ordeal_archive();
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        long long calls[FAKE_FUNCTION_COUNT], ks[6];
+        calls_of(a, kind, calls);
+        for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
+            int n = interesting(calls[f], ks);
+            for (int i = 0; i < n; i += 1 + SANITIZED) {
+                const char *name = fake->name(f);
+                ordeal o;
+                control->seed = f + i;
+                delays(100, 100, 0);
+                o = ordeal_make(a, name, ks[i], i % 2 ? 700 : 719, 0, kind, 3);
+                if (!control->lost) {                       /* the call did not come */
+                    finish();
+                    continue;
+                }
+                if (!releases_something(name)) {            /* these may come last */
+                    CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
+                    CHECK(o.later == BZNA_E_DEVICE_LOST || (o.ended == BZNA_END && o.opened == BZNA_OK));
+                }
+                if (o.later != BZNA_E_DEVICE_LOST)
+                    printf("  note: %s at %lld: opened %d, ended %d, later %d\n", name, ks[i], (int)o.opened, (int)o.ended, (int)o.later);
+                finish();
+            }
+        }
+    }
+    archive_free(a);
+}
+
+TEST(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and_never_a_later_one)
+{
+    static const int codes[] = { 1, 2, 999 };
+    archive *a;
+    BEGIN;
+    a = ordeal_archive();
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        long long calls[FAKE_FUNCTION_COUNT], ks[6];
+        calls_of(a, kind, calls);
+        for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
+            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], ks);      /* in a stream, every error is sticky */
+            for (int i = 0; i < n; i += 1 + SANITIZED) {
+                const char *name = fake->name(f);
+                int code = codes[(f + i) % 3];
+                ordeal o;
+                control->seed = f + i;
+                delays(100, 200, 0);
+                o = ordeal_make(a, name, ks[i], code, 0, kind, 3);
+                if (o.opened == BZNA_OK && o.later != BZNA_END) {
+                    test_failures++;
+                    printf("  %s, call %lld returns %d (%d): a later loader gets %d\n", name, ks[i], code, kind, (int)o.later);
+                }
+                finish();
+            }
+        }
+    }
+    archive_free(a);
+}
+
+/* ---- 15. Out of memory -------------------------------------------------------------------------------------------------- */
+
+TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_on)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(48);
+    for (int round = 0; round < 16; round++) {
+        int kind = round % 4, way = round / 4;
+        bzna_loader_config c = config_of(6, 0, 0);
+        bzna_context *context;
+        bzna_context_config config;
+        bzna_loader_stats stats;
+        run r;
+        const uint64_t one = 12ull * 512 * 512 * 3 / 2;     /* what a decoder with room for 512x512 takes */
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 4;
+        config.decode_memory_bytes = way == 3 ? (kind ? (uint64_t)kind * one + one / 2 : 1) : 0;
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        delays(500, 200, 0);
+        control->engine_us = 500;                           /* so that every session gets work */
+        c.epochs = 2;
+        if (way == 0)
+            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 0);     /* once: trying again helps */
+        if (way == 1)
+            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 1);     /* for good: kind sessions live */
+        if (way == 2)
+            control->memory_budget = (long long)(3 << 20) + (long long)kind * (long long)one;
+        r = walk(context, a, &c, kind, &stats);
+        CHECK_EQ(r.failed, 0);
+        CHECK_EQ(stats.samples_nvdec + stats.samples_software, 96);
+        CHECK_EQ(stats.samples_software, stats.fallbacks);
+        CHECK_EQ(control->creates, (long long)stats.decoders_made);
+        if (way == 0)
+            CHECK_EQ(stats.sessions_lost, 0);
+        if (way > 0) {
+            CHECK(stats.sessions_lost >= (uint64_t)(4 - kind) || stats.decoders_made < (uint64_t)kind);
+            CHECK(stats.sessions_lost <= 4);
+            if (kind)
+                CHECK_EQ(stats.samples_software, 0);
+            else
+                CHECK_EQ(stats.samples_nvdec, 0);
+        }
+        bzna_context_close(context);
+        CHECK(control->max_mapped <= 4);
+        CHECK_EQ(control->maps, control->unmaps);
+        CHECK_EQ(control->creates, control->destroys);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* A context whose sessions are all gone still serves, loader after loader. */
+TEST(when_all_sessions_are_lost_later_loaders_decode_in_software)
+{
+    archive *a;
+    bzna_context *context;
+    BEGIN;
+    a = mixed_archive(40);
+    context = gpu_context(3);
+    fake->fail("cuvidCreateDecoder", 1, 2, 1);
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_loader_config c = config_of(7, 0, 0);
+        bzna_loader_stats stats;
+        run r = walk(context, a, &c, kind, &stats);
+        CHECK_EQ(r.failed, 0);
+        CHECK_EQ(stats.samples_software, 40);
+        CHECK_EQ(stats.sessions_lost, 3);
+        fake->fail("cuvidCreateDecoder", 0, 0, 0);          /* memory is there again, but who ended stays away */
+    }
+    bzna_context_close(context);
+    finish();
+    archive_free(a);
+}
+
+/* Frame formats that do not fit into memory together. */
+TEST(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
+{
+    archive *a;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    a = mixed_archive(75);
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_context_config config;
+        bzna_context *context;
+        bzna_loader_config c = config_of(5, 0, 0);
+        bzna_loader_stats stats;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 2;
+        config.decode_memory_bytes = 60u << 20;
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        delays(200, 200, 0);
+        c.epochs = 2;
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK_EQ(stats.samples_nvdec + stats.samples_software, 150);
+        bzna_context_close(context);
+        CHECK_EQ(control->creates, control->destroys);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* ---- 17. Closing -------------------------------------------------------------------------------------------------------- */
+
+TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(40);
+    archive_damage(a, 17, 2);
+    for (int round = 0; round < (SANITIZED ? 40 : 120); round++) {
+        bzna_loader_config c = config_of(4, roll(2) ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_context *context = gpu_context(1 + roll(6));
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        bzna_batch *held[3] = { NULL, NULL, NULL };
+        int order = (int)roll(6), taken = (int)roll(4), n = 0;
+        control->seed = round + 1;
+        delays(roll(800), roll(800), round % 3 ? 0 : 100);
+        c.on_error = roll(2);
+        c.epochs = 3;
+        loader = loader_open(context, dataset, &c);
+        if (roll(2))
+            sleep_us(roll(6000));
+        for (int i = 0; i < taken; i++)
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &held[n++], NULL), BZNA_OK);
+        if (roll(3) == 0)
+            bzna_loader_stop(loader);
+        if (n && roll(2))
+            bzna_batch_release(held[--n]);
+        for (int i = 0; i < 3; i++) {                       /* contexts, data sets and loaders in any order */
+            static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+            if (orders[order][i] == 0)
+                CHECK_EQ(bzna_context_close(context), BZNA_OK);
+            if (orders[order][i] == 1)
+                CHECK_EQ(bzna_dataset_close(dataset), BZNA_OK);
+            if (orders[order][i] == 2)
+                CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        }
+        while (n)                                           /* what is on loan outlives them all, and can be read */
+        {
+            bzna_batch *batch = held[--n];
+            bzna_batch_info info;
+            run r = run_of(a, &c);
+            seen s;
+            memset(&info, 0, sizeof info);
+            bzna_batch_describe(batch, &info, sizeof info);
+            if (info.stream) {
+                enter(batch->loader->device);
+                bzi_device_stream_wait(batch->loader->device, info.stream);
+                bzi_device_leave(batch->loader->device);
+            }
+            r.epoch = info.epoch;
+            r.position = info.position;
+            see(&r, batch, &info, &s);
+            check_slots(&r, &s, info.data);
+            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        }
+        CHECK_EQ(bzna_loader_close(NULL), BZNA_OK);
+        CHECK_EQ(bzna_context_close(NULL), BZNA_OK);
+        CHECK_EQ(bzna_batch_release(NULL), BZNA_OK);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
+typedef struct waiter {
+    bzna_loader *loader;
+    bzna_status  status;
+    uint64_t     taken;
+    double       last;                /* how long the last call took */
+} waiter;
+
+static void *wait_in_next(void *argument)
+{
+    waiter *w = argument;
+    bzna_batch *batch;
+    uint64_t start;
+    do {
+        start = bzi_os_now_ns();
+        w->status = bzna_loader_next(w->loader, BZNA_WAIT_FOREVER, &batch, NULL);
+        w->taken += w->status == BZNA_OK;
+        if (w->status == BZNA_OK)
+            bzna_batch_release(batch);
+    } while (w->status == BZNA_OK);
+    w->last = seconds_since(start);
+    return NULL;
+}
+
+/* The engines take their time, so that the thread waits. */
+TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(40);
+    for (int round = 0; round < 8; round++) {
+        bzna_loader_config c = config_of(40, round % 2 ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        pthread_t thread;
+        waiter w = { NULL, BZNA_OK, 0, 0 };
+        uint64_t start;
+        int way = round / 2;
+        control->engine_us = 150000;
+        c.epochs = BZNA_EPOCHS_ENDLESS;
+        w.loader = loader = loader_open(context, dataset, &c);
+        REQUIRE(pthread_create(&thread, NULL, wait_in_next, &w) == 0);
+        sleep_us(50000);
+        start = bzi_os_now_ns();
+        if (way == 0)
+            CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+        if (way == 1)
+            fake->fail("engine_picture", 1, 719, 0);
+        if (way == 2)
+            fake->fail("stream_kernel", 1, 700, 0);
+        if (way == 3)
+            CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        pthread_join(thread, NULL);
+        CHECK(seconds_since(start) < 5);
+        CHECK_EQ(w.status, way == 0 || way == 3 ? BZNA_E_STOPPED : BZNA_E_DEVICE_LOST);
+        CHECK_EQ(w.taken, 0);
+        if (way != 3)
+            CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK(seconds_since(start) < 8);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* When the last launch of a lane is not followed by its event, closing must still wait for it. */
+TEST(memory_is_not_freed_below_kernels_when_an_event_could_not_be_recorded)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(24);
+    for (int round = 0; round < 6; round++) {
+        bzna_loader_config c = config_of(6, round % 2 ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        bzna_batch *batch = NULL;
+        control->stream_us = 30000;
+        fake->fail("cuEventRecord", 1 + round / 2, 1, 0);
+        loader = loader_open(context, dataset, &c);
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK)
+            bzna_batch_release(batch);
+        CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* A release whose event cannot be recorded must not let the memory be written below a reader that is still at it. */
+TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(48);
+    for (int round = 0; round < 4; round++) {
+        bzna_loader_config c = config_of(4, BZNA_OUTPUT_DEVICE, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        bzna_status status = BZNA_OK;
+        consumer u;
+        run r;
+        control->stream_us = 3000;
+        c.batches_in_flight = 2;
+        c.epochs = 2;
+        consumer_open(&u, QUEUED, context, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        for (int i = 0; status == BZNA_OK; i++) {
+            bzna_batch *batch;
+            kept *k = &u.kept[u.next % KEPT];
+            bzna_batch_info info;
+            bzna_error e;
+            status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL);
+            if (status != BZNA_OK)
+                break;
+            u.next++;
+            consumer_read(&u, &r, k);
+            see(&r, batch, &info, &k->s);
+            enter(u.device);
+            for (int n = 0; n < 6; n++)                     /* a slow reader */
+                bzi_device_download(u.device, k->pinned, (uint64_t)(uintptr_t)info.data, info.data_bytes, info.stream, &e);
+            bzi_device_record(u.device, k->copied, info.stream, &e);
+            bzi_device_leave(u.device);
+            k->used = 1;
+            if (i == 2 + round)
+                fake->fail("cuEventRecord", 1, 1, 0);       /* ours or a lane's, if it is faster */
+            bzna_batch_release(batch);
+        }
+        CHECK(status == BZNA_END || status == BZNA_E_DEVICE);
+        bzna_loader_close(loader);
+        consumer_close(&u, &r);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* ---- 16. Fork ----------------------------------------------------------------------------------------------------------- */
+
+static int in_child(int (*run_there)(void *argument), void *argument)
+{
+    int result = -1;
+    pid_t child;
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        alarm(30);
+        _exit(run_there(argument));
+    }
+    if (child < 0 || waitpid(child, &result, 0) != child)
+        return -1;
+    return WIFEXITED(result) ? WEXITSTATUS(result) : -2;
+}
+
+typedef struct family {
+    bzna_context *context;
+    bzna_dataset *dataset;
+    bzna_loader  *loader;
+    bzna_batch   *batch;
+    bzna_loader_config c;
+} family;
+
+static int child_uses_all(void *argument)
+{
+    family *f = argument;
+    bzna_loader *other = NULL;
+    bzna_batch *batch = NULL;
+    bzna_device_info info;
+    bzna_codec_info codec;
+    bzna_loader_stats stats;
+    uint32_t count = 9;
+    int wrong = 0;
+    wrong |= bzna_loader_next(f->loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_E_STATE ? 0 : 1;
+    wrong |= bzna_loader_open(f->context, f->dataset, &f->c, &other, NULL) == BZNA_E_STATE ? 0 : 2;
+    wrong |= bzna_context_device(f->context, &info, sizeof info, NULL) == BZNA_E_STATE && bzna_context_codec(f->context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, NULL) ==
+             BZNA_E_STATE ? 0 : 4;
+    wrong |= bzna_batch_release(f->batch) == BZNA_E_STATE && bzna_batch_move(f->batch, NULL, NULL) == BZNA_E_STATE ? 0 : 8;
+    wrong |= bzna_loader_reset(f->loader, 0, NULL) == BZNA_E_STATE && bzna_loader_stop(f->loader) == BZNA_E_STATE &&
+             bzna_loader_statistics(f->loader, &stats, sizeof stats) == BZNA_E_STATE ? 0 : 16;
+    wrong |= bzna_loader_close(f->loader) == BZNA_E_STATE ? 0 : 32;
+    wrong |= bzna_device_count(&count, NULL) == BZNA_E_STATE ? 0 : 64;
+    bzna_dataset_close(f->dataset);
+    bzna_context_close(f->context);
+    return wrong;
+}
+
+/* A context of the child's own: it may only work on the CPU, or say why not. */
+static int child_starts_anew(void *argument)
+{
+    family *f = argument;
+    bzna_context *context = NULL;
+    bzna_device_info info;
+    bzna_context_config config;
+    int wrong = 0;
+    (void)f;
+    bzna_context_config_init(&config, sizeof config);
+    if (bzna_context_open(&config, &context, NULL) != BZNA_OK)
+        return 1;
+    wrong |= bzna_context_device(context, &info, sizeof info, NULL) == BZNA_E_STATE ? 0 : 2;
+    wrong |= bzna_context_close(context) == BZNA_OK ? 0 : 4;
+    config.device = 1;
+    wrong |= bzna_context_open(&config, &context, NULL) == BZNA_E_STATE ? 0 : 8;
+    return wrong;
+}
+
+static int child_closes_the_context(void *argument)
+{
+    family *f = argument;
+    return bzna_context_close(f->context) == BZNA_OK ? 0 : 1;
+}
+
+static int child_forks_itself_software(void *argument)
+{
+    family *f = argument;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_context *context = cpu_context();
+    bzna_dataset *dataset = archive_open(context, f->dataset->source.callbacks.user);
+    bzna_loader_config c = f->c;
+    int wrong;
+    c.decoder = BZNA_DECODER_SOFTWARE;
+    c.output = BZNA_OUTPUT_HOST;
+    wrong = bzna_loader_open(context, dataset, &c, &loader, NULL) != BZNA_OK || bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) != BZNA_OK;
+    return wrong;
+}
+
+TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(40);
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        bzna_context *context = gpu_context(5);
+        family f = { context, archive_open(context, a), NULL, NULL, config_of(4, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0) };
+        consumer u;
+        run r = run_of(a, &f.c);
+        int wrong;
+        delays(300, 300, 0);
+        consumer_open(&u, kind, context, &f.c);
+        f.loader = loader_open(context, f.dataset, &f.c);
+        walk_some(f.loader, &u, &r, 2);
+        CHECK_EQ(bzna_loader_next(f.loader, BZNA_WAIT_FOREVER, &f.batch, NULL), BZNA_OK);
+        wrong = in_child(child_uses_all, &f);
+        if (wrong) {
+            test_failures++;
+            printf("  the child (bits: calls that are not refused; -2: it hung or crashed): %d\n", wrong);
+        }
+        wrong = in_child(child_starts_anew, &f);
+        if (wrong) {
+            test_failures++;
+            printf("  the child with a context of its own (bits): %d\n", wrong);
+        }
+        if (!SANITIZED)                                     /* sanitizers do not like threads in a child of many */
+            CHECK_EQ(in_child(child_forks_itself_software, &f), 0);
+        consumer_take(&u, &r, f.batch);
+        walk_some(f.loader, &u, &r, UINT64_MAX);
+        CHECK_EQ(r.batches, 10);
+        bzna_loader_close(f.loader);
+        bzna_dataset_close(f.dataset);
+        sleep_us(20000);                                    /* sessions are idle now */
+        wrong = in_child(child_closes_the_context, &f);
+        if (wrong) {
+            test_failures++;
+            printf("  the child that closes a context with sessions (-2: it hung or crashed): %d\n", wrong);
+        }
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
 static void setup(void)
 {
     struct sigaction action;
@@ -1017,5 +1814,19 @@ TEST_MAIN(setup();
     RUN(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
     RUN(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_thread)
     RUN(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
+    RUN(damaged_samples_among_good_ones_cost_their_own_slots)
+    RUN(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
+    RUN(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
+    RUN(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
+    RUN(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
+    RUN(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and_never_a_later_one)
+    RUN(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_on)
+    RUN(when_all_sessions_are_lost_later_loaders_decode_in_software)
+    RUN(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
+    RUN(closing_in_any_phase_and_order_leaves_nothing_behind)
+    RUN(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
+    RUN(memory_is_not_freed_below_kernels_when_an_event_could_not_be_recorded)
+    RUN(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
+    RUN(a_forked_child_gets_e_state_and_the_parent_goes_on)
 )
 #endif

@@ -79,6 +79,7 @@ else skip exported_symbols_are_those_listed "no nm or no shared library"; fi
 # --- the source keeps its own rules ---
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check only_room_14_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$3} room != \"14.\" && room != \"0.\" && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+check only_rooms_15_and_16_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$3} room != \"15.\" && room != \"16.\" && room != \"0.\" && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 
 # --- the vendored pair, in an empty folder, in other people's builds: with and without the GPU path ---
 mkdir -p "$T/foreign"
@@ -260,6 +261,12 @@ for p in manual readme1; do
     check "program_of_${p}_runs" "$T/$p" tests/data/mini_h265.bzna
     check "program_of_${p}_fails_cleanly" sh -c "! $T/$p tests/data/absent.bzna 2>&1 && $T/$p tests/data/absent.bzna 2>&1 | grep -q absent.bzna"
 done
+# --- and so are the manual's and README's command lines ---
+awk '/^ \*     cc / { sub(/^ \* */, ""); print }' benzina.h > "$T/foreign/manual.sh"
+lines_work() { [ "$(wc -l < "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sh -e ./manual.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
+if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "$no_cuda, or no libavcodec"; fi
+readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
+check readmes_command_line_makes_a_program sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
 for p in "$T"/readme[2-9].c; do
     check "snippet_$(basename "$p" .c)_compiles" gcc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Werror -I. -c "$p" -o "$T/snippet.o"
 done

@@ -1,0 +1,1097 @@
+/* gpu_bench.c - what a GPU makes of archives: pictures a second end to end, and where the time goes: `make gpu-bench`
+ *
+ *     gpu_bench [--data DIR] [--device N] [--out FILE.json] [--peer FILE.json] [--seconds S] [--budget S] [--quick]
+ *               [--rehearsal]
+ *     gpu_bench --probe                        exit status 3, and the reason, where nothing can be measured
+ *
+ * DIR: what `make gpu-data` wrote. --peer: what tests/gpu_peer.py wrote. --rehearsal: tries the program itself, quickly, on whatever stands in for a
+ * GPU; its figures are marked, and mean nothing. --budget: after so many seconds nothing new is begun (default 330), and what is missing is named.
+ * --seconds: of each point (default 4; with --quick 2, and fewer points).
+ *
+ * End to end: a loader over an archive in memory (shuffled, random resized crops, flips, normalised, batches of 256 of 224x224 on the device, 3 in
+ * flight), whose batches are given back at once. The clock starts when all sessions have their decoders, and stops when the last batch is whole: its
+ * stream has been waited for. Bare: as many sessions without a loader, fed with pictures that lie ready, which decode and map and do nothing else.
+ * Calls: a run in which the driver's functions are timed, which costs a little. Processor time is of the whole process. */
+#include "../benzina.c"
+
+#include <sys/resource.h>
+
+#ifdef BENZINA_NO_CUDA
+int main(void)
+{
+    printf("SKIP gpu-bench: this build has no GPU path (BENZINA_NO_CUDA)\n");
+    return 0;
+}
+#else
+
+enum { UNMEASURABLE = 3, BATCH = 256, EDGE = 224 };
+
+static const char *data_dir = "build/gpu/data", *mark = "";
+static bzna_device_info about;
+static uint32_t device_number;
+static int quick, rehearsal;
+static double point_seconds = 4, budget_seconds = 330;
+static uint64_t started_ns;
+static FILE *json;
+
+static double now(void) { return (double)bzi_os_now_ns() * 1e-9; }
+static double elapsed(void) { return (double)(bzi_os_now_ns() - started_ns) * 1e-9; }
+static int in_time(double seconds) { return elapsed() + seconds < budget_seconds; }
+
+static void fail(const char *what, const bzna_error *err)
+{
+    printf("%s: %s\n", what, err->message);
+    exit(1);
+}
+
+static bzna_error fresh_error(void)
+{
+    bzna_error err;
+    memset(&err, 0, sizeof err);
+    err.struct_size = sizeof err;
+    return err;
+}
+
+/* ---- What the library's own table lacks ---- */
+
+typedef struct extras {
+    CUresult (CUDAAPI *copy)(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream);
+    CUresult (CUDAAPI *elapsed)(float *ms, CUevent from, CUevent to);
+    CUresult (CUDAAPI *bus)(char *text, int size, CUdevice device);
+    CUresult (CUDAAPI *attribute)(int *value, int attribute, CUfunction function);
+} extras;
+
+typedef struct nvml_rates { unsigned gpu, memory; } nvml_rates;
+
+typedef struct nvml {
+    int (*init)(void);
+    int (*by_bus)(const char *bus, void **device);
+    int (*by_index)(unsigned index, void **device);
+    int (*decoder)(void *device, unsigned *percent, unsigned *period_us);
+    int (*rates)(void *device, nvml_rates *rates);
+    int (*clock)(void *device, int kind, unsigned *mhz);
+    int (*power)(void *device, unsigned *milliwatt);
+    void *device;                     /* NULL: there is no NVML */
+} nvml;
+
+static extras extra;
+static nvml management;
+
+static void find(void *library, const char *name, void *pointer)
+{
+    void *symbol = library ? dlsym(library, name) : NULL;
+    memcpy(pointer, &symbol, sizeof symbol);
+}
+
+static void load_extras(const bzi_device *device)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    char bus[32] = "";
+    find(library, "cuMemcpyDtoDAsync_v2", &extra.copy);
+    find(library, "cuEventElapsedTime", &extra.elapsed);
+    find(library, "cuDeviceGetPCIBusId", &extra.bus);
+    find(library, "cuFuncGetAttribute", &extra.attribute);
+    library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    find(library, "nvmlInit_v2", &management.init);
+    find(library, "nvmlDeviceGetHandleByPciBusId_v2", &management.by_bus);
+    find(library, "nvmlDeviceGetHandleByIndex_v2", &management.by_index);
+    find(library, "nvmlDeviceGetDecoderUtilization", &management.decoder);
+    find(library, "nvmlDeviceGetUtilizationRates", &management.rates);
+    find(library, "nvmlDeviceGetClockInfo", &management.clock);
+    find(library, "nvmlDeviceGetPowerUsage", &management.power);
+    if (!management.init || management.init() != 0)
+        return;
+    if (!extra.bus || extra.bus(bus, (int)sizeof bus, device->handle) != CUDA_SUCCESS || !management.by_bus || management.by_bus(bus, &management.device) != 0)
+        if (!management.by_index || management.by_index(device_number, &management.device) != 0)
+            management.device = NULL;
+}
+
+/* Samples utilisation, clocks and power while something runs. A figure that nobody gave is negative. */
+typedef struct watch {
+    pthread_t  thread;
+    atomic_int quit;
+    double     decoder, gpu, video_mhz, sm_mhz, watts;
+    int        samples;
+} watch;
+
+static void *watch_run(void *user)
+{
+    watch *w = user;
+    double sum[5] = { 0 };
+    int count[5] = { 0 };
+    unsigned a, b;
+    nvml_rates rates;
+    for (int i = 0; !atomic_load(&w->quit); i++) {
+        usleep(100000);
+        if (i < 5)
+            continue;                                       /* NVML's figures are of the time before */
+        w->samples++;
+        if (management.decoder && management.decoder(management.device, &a, &b) == 0)  { sum[0] += a; count[0]++; }
+        if (management.rates && management.rates(management.device, &rates) == 0)      { sum[1] += rates.gpu; count[1]++; }
+        if (management.clock && management.clock(management.device, 3, &a) == 0)       { sum[2] += a; count[2]++; }
+        if (management.clock && management.clock(management.device, 1, &a) == 0)       { sum[3] += a; count[3]++; }
+        if (management.power && management.power(management.device, &a) == 0)          { sum[4] += a * 1e-3; count[4]++; }
+    }
+    double *const out[5] = { &w->decoder, &w->gpu, &w->video_mhz, &w->sm_mhz, &w->watts };
+    for (int i = 0; i < 5; i++)
+        *out[i] = count[i] ? sum[i] / count[i] : -1;
+    return NULL;
+}
+
+static void watch_start(watch *w)
+{
+    memset(w, 0, sizeof *w);
+    w->decoder = w->gpu = w->video_mhz = w->sm_mhz = w->watts = -1;
+    if (management.device && pthread_create(&w->thread, NULL, watch_run, w) != 0)
+        management.device = NULL;
+}
+
+static void watch_end(watch *w)
+{
+    atomic_store(&w->quit, 1);
+    if (management.device)
+        pthread_join(w->thread, NULL);
+}
+
+static double processor_seconds(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)u.ru_utime.tv_sec + (double)u.ru_stime.tv_sec + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/* ---- Archives in memory ---- */
+
+typedef struct archive {
+    const char *name;
+    uint8_t    *bytes;
+    uint64_t    size, count;
+    double      picture_bytes;        /* of an access unit, on average */
+} archive;
+
+static archive archives[3] = { { .name = "h265_crf20" }, { .name = "h265_crf28" }, { .name = "h264_crf20" } };
+enum { ARCHIVES = 3 };
+
+static int64_t archive_read(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    const archive *a = user;
+    if (offset >= a->size)
+        return 0;
+    size = size < a->size - offset ? size : a->size - offset;
+    memcpy(dst, a->bytes + offset, (size_t)size);
+    return (int64_t)size;
+}
+
+static int64_t archive_size(void *user) { return (int64_t)((archive *)user)->size; }
+
+static int archive_load(archive *a)
+{
+    char path[512];
+    FILE *file;
+    long size;
+    snprintf(path, sizeof path, "%s/%s.bzna", data_dir, a->name);
+    if (!(file = fopen(path, "rb")))
+        return 0;
+    fseek(file, 0, SEEK_END);
+    size = ftell(file);
+    rewind(file);
+    a->bytes = malloc((size_t)size);
+    a->size = fread(a->bytes, 1, (size_t)size, file);
+    fclose(file);
+    return 1;
+}
+
+static bzna_dataset *archive_open(bzna_context *context, archive *a)
+{
+    bzna_source source = { a, archive_read, archive_size, NULL };
+    bzna_error err = fresh_error();
+    bzna_dataset *dataset = NULL;
+    if (bzna_dataset_open_source(context, &source, NULL, &dataset, &err) != BZNA_OK)
+        fail(a->name, &err);
+    a->count = bzna_dataset_count(dataset);
+    return dataset;
+}
+
+static bzna_context *context_open(uint32_t sessions)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_error err = fresh_error();
+    bzna_context_config_init(&config, sizeof config);
+    config.device = (int32_t)device_number + 1;
+    config.sessions = sessions;
+    if (bzna_context_open(&config, &context, &err) != BZNA_OK)
+        fail("context", &err);
+    return context;
+}
+
+/* Pictures that lie ready to be submitted. */
+typedef struct unit { uint8_t *bytes; bzna_image image; bzna_picture picture; bzi_sps sps; } unit;
+typedef struct units { unit *unit; uint64_t count; } units;
+
+static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, const char *track)
+{
+    u->unit = realloc(u->unit, (size_t)(u->count + bzna_dataset_count(dataset)) * sizeof *u->unit);
+    for (uint64_t i = 0; i < bzna_dataset_count(dataset); i++) {
+        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_error err = fresh_error();
+        unit *to = &u->unit[u->count];
+        memset(to, 0, sizeof *to);
+        to->image.struct_size = sizeof to->image;
+        if (bzna_dataset_sample(dataset, i, &sample, &err) != BZNA_OK)
+            fail("a sample", &err);
+        to->bytes = malloc((size_t)sample.size);
+        if (bzna_dataset_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
+            bzi_picture_describe(&to->image, context->max_edge_px, &to->sps, &to->picture, &err) != BZNA_OK)
+            fail("a picture", &err);
+        u->count++;
+    }
+}
+
+static void units_free(units *u)
+{
+    for (uint64_t i = 0; i < u->count; i++)
+        free(u->unit[i].bytes);
+    free(u->unit);
+    u->unit = NULL;
+    u->count = 0;
+}
+
+/* ---- The driver's calls, timed ---- */
+
+#define TIMED_CALLS(X) \
+    X(parse,               (CUvideoparser a, CUVIDSOURCEDATAPACKET *b), (a, b)) \
+    X(decode,              (CUvideodecoder a, CUVIDPICPARAMS *b), (a, b)) \
+    X(map,                 (CUvideodecoder a, int b, unsigned long long *c, unsigned *d, CUVIDPROCPARAMS *e), (a, b, c, d, e)) \
+    X(unmap,               (CUvideodecoder a, unsigned long long b), (a, b)) \
+    X(decode_status,       (CUvideodecoder a, int b, CUVIDGETDECODESTATUS *c), (a, b, c)) \
+    X(decoder_create,      (CUvideodecoder *a, CUVIDDECODECREATEINFO *b), (a, b)) \
+    X(decoder_destroy,     (CUvideodecoder a), (a)) \
+    X(decoder_reconfigure, (CUvideodecoder a, CUVIDRECONFIGUREDECODERINFO *b), (a, b)) \
+    X(parser_create,       (CUvideoparser *a, CUVIDPARSERPARAMS *b), (a, b)) \
+    X(event_record,        (CUevent a, CUstream b), (a, b)) \
+    X(stream_wait,         (CUstream a, CUevent b, unsigned c), (a, b, c)) \
+    X(launch,              (CUfunction a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, CUstream i, void **j, void **k), \
+                           (a, b, c, d, e, f, g, h, i, j, k))
+#define TIMED_ID(name, parameters, arguments) TIMED_##name,
+enum { TIMED_CALLS(TIMED_ID) TIMED_COUNT };
+#define TIMED_NAME(name, parameters, arguments) #name,
+static const char *const timed_names[] = { TIMED_CALLS(TIMED_NAME) };
+
+static bzi_cuda real;
+static struct { atomic_uint_fast64_t calls, ns, self_ns; } timed[TIMED_COUNT];
+static _Thread_local uint64_t timed_inside;       /* of calls made within the one at hand */
+
+static void timed_note(int call, uint64_t start, uint64_t outer)
+{
+    uint64_t ns = bzi_os_now_ns() - start;
+    atomic_fetch_add(&timed[call].calls, 1);
+    atomic_fetch_add(&timed[call].ns, ns);
+    atomic_fetch_add(&timed[call].self_ns, ns - timed_inside);      /* parsing calls decoding, and making decoders */
+    timed_inside = outer + ns;
+}
+
+#define TIMED_FUNCTION(name, parameters, arguments)                 \
+    static CUresult CUDAAPI timed_##name parameters                 \
+    {                                                               \
+        uint64_t outer = timed_inside, start = bzi_os_now_ns();     \
+        CUresult result;                                            \
+        timed_inside = 0;                                           \
+        result = real.name arguments;                               \
+        timed_note(TIMED_##name, start, outer);                     \
+        return result;                                              \
+    }
+TIMED_CALLS(TIMED_FUNCTION)
+
+/* Before any session is open. */
+static void time_calls(bzi_device *device)
+{
+    real = device->cu;
+    memset(timed, 0, sizeof timed);
+#define TIMED_INSTALL(name, parameters, arguments) device->cu.name = timed_##name;
+    TIMED_CALLS(TIMED_INSTALL)
+}
+
+static double timed_us(int call) { return (double)timed[call].ns * 1e-3 / (double)(timed[call].calls ? timed[call].calls : 1); }
+
+/* ---- End to end ---- */
+
+typedef struct point {
+    archive *archive;
+    uint32_t sessions, dtype, output, readers, batch;
+    double   seconds, rate, core_seconds;         /* core_seconds: a thousand pictures */
+    uint64_t pictures;
+    watch    watch;
+    bzna_loader_stats stats;
+    int      profile;                 /* time the driver's calls */
+} point;
+
+static void point_config(const point *p, bzna_loader_config *config)
+{
+    static const float mean[3] = { 123.675f, 116.28f, 103.53f }, std[3] = { 58.395f, 57.12f, 57.375f };
+    bzna_loader_config_init(config, sizeof *config);
+    config->batch_size = p->batch;
+    config->width = config->height = EDGE;
+    config->dtype = p->dtype;
+    config->output = p->output;
+    config->order = BZNA_ORDER_SHUFFLE;
+    config->seed = 1;
+    config->epochs = BZNA_EPOCHS_ENDLESS;
+    config->warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config->flip_h = 0.5f;
+    config->decoder = BZNA_DECODER_NVDEC;
+    config->reader_threads = p->readers;
+    memcpy(config->mean, mean, sizeof mean);
+    memcpy(config->std, std, sizeof std);
+}
+
+/* Takes a batch and gives it back; *stream: that it came on. */
+static uint32_t point_take(bzna_loader *loader, void **stream)
+{
+    bzna_batch *batch = NULL;
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_error err = fresh_error();
+    if (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) != BZNA_OK)
+        fail("next", &err);
+    bzna_batch_describe(batch, &info, sizeof info);
+    *stream = info.stream;
+    bzna_batch_release(batch);
+    return info.count;
+}
+
+static void point_wait(bzi_device *device, void *stream)
+{
+    bzna_error err = fresh_error();
+    if (!stream)
+        return;
+    if (bzi_device_enter(device, &err) != BZNA_OK || bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", &err) != BZNA_OK)
+        fail("stream", &err);
+    bzi_device_leave(device);
+}
+
+static void point_measure(point *p)
+{
+    bzna_context *context = context_open(p->sessions);
+    bzna_dataset *dataset = archive_open(context, p->archive);
+    uint64_t count = p->archive->count * 64, *indices = malloc((size_t)count * sizeof *indices);
+    bzna_loader *loader = NULL;
+    bzna_loader_config config;
+    bzna_error err = fresh_error();
+    void *stream = NULL;
+    double start, processor;
+    if (p->profile)
+        time_calls(context->device);
+    for (uint64_t i = 0; i < count; i++)
+        indices[i] = i % p->archive->count;
+    point_config(p, &config);
+    config.indices = indices;
+    config.index_count = count;
+    if (bzna_loader_open(context, dataset, &config, &loader, &err) != BZNA_OK)
+        fail("loader", &err);
+    free(indices);
+    p->stats.struct_size = sizeof p->stats;
+    start = now();
+    do {                                                    /* until every session has had a picture */
+        for (int i = 0; i < 4; i++)
+            point_take(loader, &stream);
+        bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
+    } while ((p->stats.decoders_made < p->sessions || now() - start < 0.1 * point_seconds) && now() - start < point_seconds);
+    point_wait(context->device, stream);
+    watch_start(&p->watch);
+    processor = processor_seconds();
+    start = now();
+    do {
+        p->pictures += point_take(loader, &stream);
+    } while (now() - start < point_seconds);
+    point_wait(context->device, stream);
+    p->seconds = now() - start;
+    processor = processor_seconds() - processor;
+    watch_end(&p->watch);
+    bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
+    p->rate = (double)p->pictures / p->seconds;
+    p->core_seconds = processor / (double)p->pictures * 1000;
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
+static const char *dtype_name(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? "float16" : "float32"; }
+
+/* The start of a figure's line in the JSON file. */
+static void json_figure(const char *kind)
+{
+    static int some;
+    fprintf(json, "%s\n  {\"kind\": \"%s\", \"rehearsal\": %s, ", some++ ? "," : "", kind, rehearsal ? "true" : "false");
+}
+
+static void json_number(const char *name, double value)
+{
+    if (value < 0 || !isfinite(value))
+        fprintf(json, ", \"%s\": null", name);
+    else
+        fprintf(json, ", \"%s\": %.6g", name, value);
+}
+
+static void point_report(const point *p)
+{
+    static const char *const stages[4] = { "read", "decode", "warp", "consumer" };
+    const char *output = p->output == BZNA_OUTPUT_HOST ? "host" : "device";
+    printf("%s%-11s %4u %-8s %-6s %4u %10.0f %8.3f", mark, p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers, p->rate, p->core_seconds);
+    if (p->watch.decoder >= 0)
+        printf(" %6.0f %% %5.0f %% %6.0f %6.0f %5.0f", p->watch.decoder, p->watch.gpu, p->watch.video_mhz, p->watch.sm_mhz, p->watch.watts);
+    else
+        printf("  %33s", "(no NVML)");
+    printf("  %s%s%s\n", stages[p->stats.limiting_stage & 3], p->stats.samples_failed || p->stats.sessions_lost ? ", WITH FAILURES" : "", p->profile ? ", calls timed" : "");
+    json_figure("end to end");
+    fprintf(json, "\"archive\": \"%s\", \"sessions\": %u, \"dtype\": \"%s\", \"output\": \"%s\", \"readers\": %u, \"batch\": %u, \"edge\": %u, \"calls_timed\": %s, \"limits\": \"%s\"",
+            p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers, p->batch, (unsigned)EDGE, p->profile ? "true" : "false", stages[p->stats.limiting_stage & 3]);
+    json_number("images_per_second", p->rate);
+    json_number("seconds", p->seconds);
+    json_number("core_seconds_per_1000", p->core_seconds);
+    json_number("decoder_utilisation", p->watch.decoder);
+    json_number("gpu_utilisation", p->watch.gpu);
+    json_number("video_mhz", p->watch.video_mhz);
+    json_number("sm_mhz", p->watch.sm_mhz);
+    json_number("watts", p->watch.watts);
+    json_number("samples_failed", (double)p->stats.samples_failed);
+    json_number("sessions_lost", (double)p->stats.sessions_lost);
+    json_number("decoders_made", (double)p->stats.decoders_made);
+    json_number("decoders_reconfigured", (double)p->stats.decoders_reconfigured);
+    fputc('}', json);
+    fflush(json);
+}
+
+static double point_run(archive *a, uint32_t sessions, uint32_t dtype, uint32_t output, uint32_t readers, int profile)
+{
+    point p = { .archive = a, .sessions = sessions, .dtype = dtype, .output = output, .readers = readers, .batch = rehearsal ? 16 : BATCH, .profile = profile };
+    if (!in_time(2 * point_seconds)) {
+        printf("%s%-11s %4u %-8s: not measured, out of time\n", mark, a->name, sessions, dtype_name(dtype));
+        return 0;
+    }
+    point_measure(&p);
+    point_report(&p);
+    return p.rate;
+}
+
+/* ---- Bare sessions ---- */
+
+typedef struct bare {
+    pthread_t   thread;
+    bzi_device *device;
+    bzna_context *context;
+    const units *units;
+    uint64_t    first, pictures, failed;
+    atomic_int *phase;                /* 0: get ready; 1: count; 2: end */
+    atomic_int *ready;
+    bzna_error  err;
+} bare;
+
+static void bare_advance(bare *b, bzi_session *session)
+{
+    bzi_flight flight;
+    if (session->mapped_count == BZI_SESSION_MAPPED || !session->pending_count)
+        bzi_session_unmap_all(session);
+    if (!session->pending_count)
+        return;
+    b->failed += bzi_session_map(session, &flight, &b->err) != BZNA_OK;
+    b->pictures++;
+}
+
+static void *bare_run(void *user)
+{
+    bare *b = user;
+    bzi_session session;
+    bzna_status status;
+    int counting = 0;
+    b->err = fresh_error();
+    if (bzi_device_enter(b->device, &b->err) != BZNA_OK || bzi_session_open(&session, b->device, &b->context->memory, &b->err) != BZNA_OK) {
+        b->failed++;
+        atomic_fetch_add(b->ready, 1);
+        return NULL;
+    }
+    for (uint64_t i = b->first; atomic_load(b->phase) < 2; i++) {
+        const unit *u = &b->units->unit[i % b->units->count];
+        while ((status = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) == BZNA_AGAIN)
+            bare_advance(b, &session);
+        if (status != BZNA_OK && b->failed++ > 100)
+            break;
+        if (i - b->first == 8)
+            atomic_fetch_add(b->ready, 1);
+        if (!counting && atomic_load(b->phase) == 1) {
+            b->pictures = 0;
+            counting = 1;
+        }
+    }
+    uint64_t counted = b->pictures;
+    while (session.pending_count || session.mapped_count)
+        bare_advance(b, &session);
+    b->pictures = counted;
+    bzi_session_close(&session);
+    bzi_device_leave(b->device);
+    return NULL;
+}
+
+/* Returns pictures a second; failures end the program. */
+static double bare_measure(bzna_context *context, const units *u, uint32_t sessions, double seconds, watch *w, double *core_seconds)
+{
+    bare *all = calloc(sessions, sizeof *all);
+    atomic_int phase, ready;
+    double start, processor, rate;
+    uint64_t pictures = 0;
+    atomic_init(&phase, 0);
+    atomic_init(&ready, 0);
+    for (uint32_t i = 0; i < sessions; i++) {
+        all[i].device = context->device;
+        all[i].context = context;
+        all[i].units = u;
+        all[i].first = i * 37;
+        all[i].phase = &phase;
+        all[i].ready = &ready;
+        if (pthread_create(&all[i].thread, NULL, bare_run, &all[i]) != 0)
+            exit(1);
+    }
+    while ((uint32_t)atomic_load(&ready) < sessions)
+        usleep(1000);
+    watch_start(w);
+    processor = processor_seconds();
+    start = now();
+    atomic_store(&phase, 1);
+    usleep((useconds_t)(seconds * 1e6));
+    atomic_store(&phase, 2);
+    seconds = now() - start;
+    processor = processor_seconds() - processor;
+    watch_end(w);
+    for (uint32_t i = 0; i < sessions; i++) {
+        pthread_join(all[i].thread, NULL);
+        pictures += all[i].pictures;
+        if (all[i].failed)
+            fail("a bare session", &all[i].err);
+    }
+    free(all);
+    rate = (double)pictures / seconds;
+    *core_seconds = processor / (double)(pictures ? pictures : 1) * 1000;
+    return rate;
+}
+
+static void bare_point(archive *a, uint32_t sessions)
+{
+    bzna_context *context;
+    bzna_dataset *dataset;
+    units u = { 0 };
+    watch w;
+    double rate, core_seconds;
+    if (!in_time(point_seconds))
+        return;
+    context = context_open(0);
+    dataset = archive_open(context, a);
+    units_add(&u, context, dataset, NULL);
+    rate = bare_measure(context, &u, sessions, point_seconds * 0.5, &w, &core_seconds);
+    printf(w.decoder < 0 ? "%s%-11s %4u %10.0f %8.3f\n" : "%s%-11s %4u %10.0f %8.3f %6.0f %%\n", mark, a->name, sessions, rate, core_seconds, w.decoder);
+    json_figure("bare sessions");
+    fprintf(json, "\"archive\": \"%s\", \"sessions\": %u", a->name, sessions);
+    json_number("images_per_second", rate);
+    json_number("core_seconds_per_1000", core_seconds);
+    json_number("decoder_utilisation", w.decoder);
+    fputc('}', json);
+    units_free(&u);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
+/* ---- The calls of one run ---- */
+
+static void calls_report(double pictures)
+{
+    printf("\n%sThe driver's calls, timed in that run. Self: without the calls made within.\n", mark);
+    printf("%s%-20s %10s %12s %12s %14s\n", mark, "call", "calls", "us a call", "self", "us a picture");
+    for (int i = 0; i < TIMED_COUNT; i++) {
+        double calls = (double)timed[i].calls, self = (double)timed[i].self_ns * 1e-3;
+        if (calls == 0)
+            continue;
+        printf("%s%-20s %10.0f %12.2f %12.2f %14.2f\n", mark, timed_names[i], calls, timed_us(i), self / calls, self / pictures);
+        json_figure("driver call");
+        fprintf(json, "\"call\": \"%s\"", timed_names[i]);
+        json_number("calls", calls);
+        json_number("us", timed_us(i));
+        json_number("self_us", self / calls);
+        json_number("self_us_per_picture", self / pictures);
+        fputc('}', json);
+    }
+}
+
+/* ---- The kernel ---- */
+
+/* Time between two points of a stream: by events, or by the clock where the driver has no timed ones. */
+typedef struct stopwatch { bzi_device *device; void *stream; CUevent from, to; double start; } stopwatch;
+
+static void stopwatch_start(stopwatch *s, bzi_device *device, void *stream)
+{
+    s->device = device;
+    s->stream = stream;
+    device->cu.stream_sync(stream);
+    s->start = now();
+    if (extra.elapsed) {
+        device->cu.event_create(&s->from, 0);
+        device->cu.event_create(&s->to, 0);
+        device->cu.event_record(s->from, stream);
+    }
+}
+
+static double stopwatch_end(stopwatch *s)
+{
+    float ms = 0;
+    if (extra.elapsed)
+        s->device->cu.event_record(s->to, s->stream);
+    s->device->cu.stream_sync(s->stream);
+    if (!extra.elapsed)
+        return now() - s->start;
+    extra.elapsed(&ms, s->from, s->to);
+    s->device->cu.event_destroy(s->from);
+    s->device->cu.event_destroy(s->to);
+    return (double)ms * 1e-3;
+}
+
+enum { SURFACES = 256, SURFACE_EDGE = 512, SURFACE_BYTES = SURFACE_EDGE * SURFACE_EDGE * 3 / 2 };
+
+typedef struct kernel_case { const char *name; uint32_t dtype; double degrees; uint32_t per_launch, streams; } kernel_case;
+
+typedef struct kernel_bench {
+    bzi_device *device;
+    uint64_t    surfaces, batch;
+    uint32_t    count;
+    double      copy_bandwidth;
+    void       *stream[16];
+} kernel_bench;
+
+/* A slot of a 500x375 picture in a surface of 512x512, and how many of the surface's bytes its crop covers. */
+static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t i, bzi_kernel_slot *slot)
+{
+    bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 500, .height = 375, .frame_width = SURFACE_EDGE, .frame_height = SURFACE_EDGE,
+                             .chroma_shift_x = 1, .chroma_shift_y = 1, .crop_x = 0, .crop_y = 0 };
+    uint64_t base = k->surfaces + (uint64_t)i * SURFACE_BYTES;
+    bzna_transform transform;
+    bzna_similarity similarity;
+    bzna_random random;
+    bzna_error err = fresh_error();
+    uint64_t plane[3] = { base, base + SURFACE_EDGE * SURFACE_EDGE, base + SURFACE_EDGE * SURFACE_EDGE + 1 };
+    bzna_transform_init(&transform, sizeof transform);
+    bzna_similarity_random_resized_crop(&similarity, sizeof similarity);
+    similarity.flip_h = 0.5;
+    similarity.degrees[0] = -c->degrees;
+    similarity.degrees[1] = c->degrees;
+    bzna_random_init(&random, 1, 0, i, BZNA_OPERATION_WARP);
+    bzna_warp_similarity(&random, &similarity, picture.width, picture.height, EDGE, EDGE, transform.homography);
+    for (int p = 0; p < 3; p++) {
+        picture.plane[p] = (const void *)(uintptr_t)plane[p];
+        picture.pitch[p] = SURFACE_EDGE;
+    }
+    picture.colour = (bzna_colour){ 1, 13, 5, 1, 1 };
+    if (bzi_slot_make(slot, &picture, &transform, &err) != BZNA_OK)
+        fail("slot", &err);
+    bzi_slot_on_surface(slot, 1);
+    slot->dst = k->batch + (uint64_t)i * 3 * EDGE * EDGE * bzi_dtype_bytes(c->dtype);
+    const double *h = transform.homography;
+    double area = fabs(h[0] * h[4] - h[1] * h[3]) * EDGE * EDGE;
+    return 1.5 * (area < 500.0 * 375 ? area : 500.0 * 375);
+}
+
+static double kernel_launches(const kernel_bench *k, const kernel_case *c, bzi_kernel_slots *slots, uint32_t launches)
+{
+    bzi_kernel_output out = bzi_output_nchw(EDGE, EDGE, c->dtype);
+    stopwatch s;
+    bzna_error err = fresh_error();
+    double start = now();
+    stopwatch_start(&s, k->device, k->stream[0]);
+    for (uint32_t i = 0; i < launches; i++)
+        if (bzi_device_warp(k->device, &slots[i], c->per_launch, &out, k->stream[i % c->streams], &err) != BZNA_OK)
+            fail("launch", &err);
+    if (c->streams == 1)
+        return stopwatch_end(&s);
+    stopwatch_end(&s);
+    for (uint32_t i = 0; i < c->streams; i++)
+        k->device->cu.stream_sync(k->stream[i]);
+    return now() - start;                                   /* several streams: by the clock */
+}
+
+static void kernel_case_run(const kernel_bench *k, const kernel_case *c)
+{
+    uint32_t launches = k->count / c->per_launch;
+    bzi_kernel_slots *slots = calloc(launches, sizeof *slots);
+    double read = 0, written = (double)k->count * 3 * EDGE * EDGE * bzi_dtype_bytes(c->dtype), best = 1e9, bandwidth;
+    for (uint32_t i = 0; i < launches; i++)
+        for (uint32_t n = 0; n < c->per_launch; n++)
+            read += kernel_slot(k, c, i * c->per_launch + n, &slots[i].slot[n]);
+    for (int round = 0; round < (rehearsal ? 2 : 12); round++)
+        best = fmin(best, kernel_launches(k, c, slots, launches));
+    free(slots);
+    bandwidth = (read + written) / best;
+    printf("%s%-26s %6u %8u %12.3f %12.0f %10.0f", mark, c->name, c->per_launch, c->streams, best / k->count * 1e6, (double)k->count / best, bandwidth * 1e-9);
+    printf(k->copy_bandwidth > 0 ? " %8.0f %%\n" : "        -\n", 100 * bandwidth / k->copy_bandwidth);
+    json_figure("kernel");
+    fprintf(json, "\"case\": \"%s\", \"dtype\": \"%s\", \"slots_per_launch\": %u, \"streams\": %u, \"by\": \"%s\"", c->name, dtype_name(c->dtype), c->per_launch,
+            c->streams, c->streams == 1 && extra.elapsed ? "events" : "clock");
+    json_number("us_per_picture", best / k->count * 1e6);
+    json_number("gb_per_second", bandwidth * 1e-9);
+    json_number("fraction_of_copy", k->copy_bandwidth > 0 ? bandwidth / k->copy_bandwidth : -1);
+    fputc('}', json);
+}
+
+/* Bytes a second of a copy within the device, read and written ones both counted. */
+static double copy_bandwidth(bzi_device *device, void *stream)
+{
+    uint64_t bytes = UINT64_C(512) << 20, from = 0, to = 0;
+    double best = 0;
+    bzna_error err = fresh_error();
+    if (!extra.copy || bzi_device_alloc(device, bytes, NULL, &from, &err) != BZNA_OK || bzi_device_alloc(device, bytes, NULL, &to, &err) != BZNA_OK)
+        return 0;
+    for (int round = 0; round < 5; round++) {
+        stopwatch s;
+        stopwatch_start(&s, device, stream);
+        for (int i = 0; i < 8; i++)
+            extra.copy(to, from, (size_t)bytes, stream);
+        best = fmax(best, 16 * (double)bytes / stopwatch_end(&s));
+    }
+    bzi_device_free(device, from, bytes, NULL);
+    bzi_device_free(device, to, bytes, NULL);
+    return best;
+}
+
+static void kernel_section(void)
+{
+    static const kernel_case cases[] = {
+        { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 1, 1 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 2, 1 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 1 },
+        { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 8, 1 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 4 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 14 },
+        { "crop and flip, float16", BZNA_DTYPE_FLOAT16, 0, 4, 1 }, { "crop and flip, float16", BZNA_DTYPE_FLOAT16, 0, 8, 1 },
+        { "crop, flip, rotation", BZNA_DTYPE_FLOAT32, 30, 4, 1 }, { "crop, flip, rotation", BZNA_DTYPE_FLOAT32, 30, 8, 1 },
+    };
+    bzna_context *context = context_open(0);
+    kernel_bench k = { .device = context->device, .count = rehearsal ? 16 : SURFACES };
+    uint8_t *noise = malloc(SURFACE_BYTES);
+    int registers = 0;
+    bzna_error err = fresh_error();
+    uint64_t surfaces = (uint64_t)k.count * SURFACE_BYTES, batch = (uint64_t)k.count * 3 * EDGE * EDGE * 4;
+    if (bzi_device_enter(k.device, &err) != BZNA_OK || bzi_device_alloc(k.device, surfaces, NULL, &k.surfaces, &err) != BZNA_OK ||
+        bzi_device_alloc(k.device, batch, NULL, &k.batch, &err) != BZNA_OK)
+        fail("kernel", &err);
+    for (int i = 0; i < 16; i++)
+        if (bzi_device_stream(k.device, &k.stream[i], &err) != BZNA_OK)
+            fail("stream", &err);
+    for (uint32_t i = 0; i < SURFACE_BYTES; i++)
+        noise[i] = (uint8_t)(i * 2654435761u >> 24);
+    for (uint32_t i = 0; i < k.count; i++)
+        if (bzi_device_upload(k.device, k.surfaces + (uint64_t)i * SURFACE_BYTES, noise, SURFACE_BYTES, k.stream[0], &err) != BZNA_OK)
+            fail("upload", &err);
+    k.device->cu.stream_sync(k.stream[0]);
+    k.copy_bandwidth = copy_bandwidth(k.device, k.stream[0]);
+    if (extra.attribute)
+        extra.attribute(&registers, 4, k.device->warp);     /* CU_FUNC_ATTRIBUTE_NUM_REGS */
+    printf("\n%sThe warp kernel alone: %u pictures of 500x375 to 224x224, in launches of so many slots, the best of some rounds; bytes of the crop and of the batch.\n", mark, k.count);
+    printf("%sA copy within the device moves %.0f GB/s, read and written. The kernel has %d registers a thread.\n", mark, k.copy_bandwidth * 1e-9, registers);
+    printf("%s%-26s %6s %8s %12s %12s %10s %10s\n", mark, "", "slots", "streams", "us/picture", "pictures/s", "GB/s", "of copy");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        kernel_case_run(&k, &cases[i]);
+    json_figure("other");
+    fprintf(json, "\"what\": \"copy within the device\"");
+    json_number("gb_per_second", k.copy_bandwidth > 0 ? k.copy_bandwidth * 1e-9 : -1);
+    json_number("kernel_registers", registers > 0 ? registers : -1);
+    fputc('}', json);
+    for (int i = 0; i < 16; i++)
+        bzi_device_stream_free(k.device, k.stream[i]);
+    bzi_device_free(k.device, k.surfaces, surfaces, NULL);
+    bzi_device_free(k.device, k.batch, batch, NULL);
+    bzi_device_leave(k.device);
+    bzna_context_close(context);
+    free(noise);
+}
+
+/* ---- Making decoders, and parsing ---- */
+
+static void other_figure(const char *what, const char *unit_name, double value, double count)
+{
+    printf("%s%-66s %10.3f %s (of %.0f)\n", mark, what, value, unit_name, count);
+    json_figure("other");
+    fprintf(json, "\"what\": \"%s\", \"unit\": \"%s\"", what, unit_name);
+    json_number("value", value);
+    json_number("count", count);
+    fputc('}', json);
+}
+
+/* One session that meets more sizes than it keeps decoders: the check's archives have six of H.265, 8 bits, 4:2:0. */
+static void decoders_section(void)
+{
+    static const struct { const char *file, *track; } files[] = { { "mixed.bzna", "bzna_input" }, { "odd265.mp4", NULL }, { "slices265.mp4", NULL }, { "wide265.mp4", NULL } };
+    bzna_context *context = context_open(0);
+    bzna_dataset *datasets[4] = { NULL };                   /* a plain mp4's parameter sets lie in the data set */
+    units u = { 0 };
+    watch w;
+    double ignored;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", data_dir, files[i].file);
+        if (bzna_dataset_open(context, path, NULL, &datasets[i], NULL) == BZNA_OK)
+            units_add(&u, context, datasets[i], files[i].track);
+    }
+    if (u.count) {
+        time_calls(context->device);
+        bare_measure(context, &u, 1, rehearsal ? 1 : 2, &w, &ignored);
+        other_figure("creating a decoder (sizes of up to 1920x1080)", "ms", timed_us(TIMED_decoder_create) * 1e-3, (double)timed[TIMED_decoder_create].calls);
+        other_figure("giving it another size", "ms", timed_us(TIMED_decoder_reconfigure) * 1e-3, (double)timed[TIMED_decoder_reconfigure].calls);
+        other_figure("destroying it", "ms", timed_us(TIMED_decoder_destroy) * 1e-3, (double)timed[TIMED_decoder_destroy].calls);
+        other_figure("making a parser", "ms", timed_us(TIMED_parser_create) * 1e-3, (double)timed[TIMED_parser_create].calls);
+    }
+    units_free(&u);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        bzna_dataset_close(datasets[i]);
+    bzna_context_close(context);
+}
+
+static int CUDAAPI parse_sequence(void *user, CUVIDEOFORMAT *format) { (void)user; (void)format; return 8; }
+
+static int CUDAAPI parse_picture(void *user, CUVIDPICPARAMS *parameters)
+{
+    (void)parameters;
+    ++*(uint64_t *)user;
+    return 1;
+}
+
+/* The parser with callbacks that do nothing, on one thread. */
+static void parser_section(archive *a)
+{
+    bzna_context *context = context_open(0);
+    bzi_device *device = context->device;
+    bzna_dataset *dataset = archive_open(context, a);
+    units u = { 0 };
+    uint64_t pictures = 0, packets = 0, copied_bytes = 0;
+    uint8_t *stream = malloc(1 << 22);
+    CUVIDPARSERPARAMS parameters;
+    CUvideoparser parser = NULL;
+    bzna_error err = fresh_error();
+    char what[96];
+    double start, parsing = 0, writing = 0;
+    units_add(&u, context, dataset, NULL);
+    memset(&parameters, 0, sizeof parameters);
+    parameters.CodecType = strstr(a->name, "h264") ? cudaVideoCodec_H264 : cudaVideoCodec_HEVC;
+    parameters.ulMaxNumDecodeSurfaces = 1;
+    parameters.pUserData = &pictures;
+    parameters.pfnSequenceCallback = parse_sequence;
+    parameters.pfnDecodePicture = parse_picture;
+    if (bzi_device_enter(device, &err) != BZNA_OK || bzi_device_check(device, device->cu.parser_create(&parser, &parameters), "cuvidCreateVideoParser", &err) != BZNA_OK)
+        fail("parser", &err);
+    for (double end = now() + (rehearsal ? 0.2 : 1); now() < end;)
+        for (uint64_t i = 0; i < u.count; i++) {
+            CUVIDSOURCEDATAPACKET packet;
+            size_t size = 0;
+            memset(&packet, 0, sizeof packet);
+            start = now();
+            if (bzna_image_annexb(&u.unit[i].image, stream, 1 << 22, &size, &err) != BZNA_OK)
+                fail("annexb", &err);
+            writing += now() - start;
+            packet.flags = CUVID_PKT_ENDOFPICTURE;
+            packet.payload = stream;
+            packet.payload_size = (tcu_ulong)size;
+            start = now();
+            if (bzi_device_check(device, device->cu.parse(parser, &packet), "cuvidParseVideoData", &err) != BZNA_OK)
+                fail("parse", &err);
+            parsing += now() - start;
+            packets++;
+            copied_bytes += size;
+        }
+    device->cu.parser_destroy(parser);
+    snprintf(what, sizeof what, "parsing a picture of %s, nothing decoded", a->name);
+    other_figure(what, "us", parsing / (double)packets * 1e6, (double)pictures);
+    snprintf(what, sizeof what, "writing its stream of %.0f bytes for the parser", (double)copied_bytes / (double)packets);
+    other_figure(what, "us", writing / (double)packets * 1e6, (double)packets);
+    bzi_device_leave(device);
+    units_free(&u);
+    free(stream);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
+/* ---- The whole ---- */
+
+static char *peer_text;
+
+static double peer_figure(const char *name)
+{
+    char key[64];
+    const char *at;
+    snprintf(key, sizeof key, "\"%s\":", name);
+    at = peer_text ? strstr(peer_text, key) : NULL;
+    return at ? strtod(at + strlen(key), NULL) : 0;
+}
+
+static void peer_load(const char *path)
+{
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (!file)
+        return;
+    peer_text = calloc(1, 1 << 16);
+    if (fread(peer_text, 1, (1 << 16) - 1, file) == 0) {
+        free(peer_text);
+        peer_text = NULL;
+    }
+    fclose(file);
+}
+
+static void peer_section(double best)
+{
+    static const struct { const char *key, *what; } rows[] = {
+        { "gpu_images_per_second", "torchvision: decode_jpeg on the GPU" }, { "workers_images_per_second", "torchvision: DataLoader with PIL workers" },
+    };
+    printf("\n%sThe same pictures as JPEG of quality 90, to the same batches, in the same call (tests/gpu_peer.py)\n", mark);
+    printf("%s%-44s %10.0f\n", mark, "this library, best of the above in float32", best);
+    for (int i = 0; i < 2; i++) {
+        double rate = peer_figure(rows[i].key);
+        if (rate > 0)
+            printf("%s%-44s %10.0f   this library: %.1f times that\n", mark, rows[i].what, rate, best / rate);
+        else
+            printf("%s%-44s not measured\n", mark, rows[i].what);
+    }
+    printf("%s%s", mark, peer_text ? peer_text : "no figures of a peer\n");
+}
+
+static uint32_t end_to_end(double *best)
+{
+    static const uint32_t all[] = { 1, 2, 4, 7, 14, 28 }, few[] = { 1, 7, 14 }, fewest[] = { 1, 3 };
+    const uint32_t *sessions = rehearsal ? fewest : quick ? few : all;
+    size_t count = rehearsal ? 2 : quick ? 3 : 6;
+    uint32_t best_sessions = 1;
+    printf("%s%-11s %4s %-8s %-6s %4s %10s %8s %8s %7s %6s %6s %5s  %s\n", mark, "archive", "ses.", "dtype", "output", "rdr.", "pictures/s", "cpu s/k", "NVDEC", "GPU", "vid",
+           "SM MHz", "W", "limited by");
+    for (int a = 0; a < ARCHIVES; a++)
+        for (size_t i = 0; i < count; i++) {
+            double rate = point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 2, 0);
+            if (a == 0 && rate > *best) {
+                *best = rate;
+                best_sessions = sessions[i];
+            }
+        }
+    for (uint32_t readers = 1; readers <= 8; readers *= 4)
+        point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, readers, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 2, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_HOST, 2, 0);
+    return best_sessions;
+}
+
+/* What is measured last, while there is time: the other float16 points. */
+static void remaining(uint32_t best_sessions)
+{
+    static const uint32_t sessions[] = { 14, 7, 28, 4, 2, 1 };
+    if (quick || rehearsal)
+        return;
+    printf("\n");
+    for (int a = 0; a < ARCHIVES; a++)
+        for (size_t i = 0; i < sizeof sessions / sizeof sessions[0]; i++)
+            if (a || sessions[i] != best_sessions)
+                point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 2, 0);
+}
+
+static void measure_all(void)
+{
+    double best = 0;
+    uint32_t sessions;
+    printf("%s%s, compute capability %u.%u, driver for CUDA %u.%u, %u NVDEC engines, %u processors%s\n", mark, about.name, about.compute_major, about.compute_minor,
+           about.driver / 1000, about.driver % 1000 / 10, about.engines, bzi_os_processors(), management.device ? "" : "; no NVML");
+    for (int a = 0; a < ARCHIVES; a++) {
+        bzna_context *context = context_open(0);
+        bzna_dataset *dataset = archive_open(context, &archives[a]);
+        units u = { 0 };
+        units_add(&u, context, dataset, NULL);
+        for (uint64_t i = 0; i < u.count; i++)
+            archives[a].picture_bytes += (double)u.unit[i].image.data_size / (double)u.count;
+        printf("%s%s: %llu pictures in frames of %ux%u, %.0f bytes each\n", mark, archives[a].name, (unsigned long long)u.count, u.unit[0].image.frame_width,
+               u.unit[0].image.frame_height, archives[a].picture_bytes);
+        units_free(&u);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+    }
+    fprintf(json, "{\"rehearsal\": %s, \"device\": {\"name\": \"%s\", \"compute\": \"%u.%u\", \"driver\": %u, \"engines\": %u, \"memory\": %llu}, \"processors\": %u,\n"
+            "\"archives\": {", rehearsal ? "true" : "false", about.name, about.compute_major, about.compute_minor, about.driver, about.engines,
+            (unsigned long long)about.memory_bytes, bzi_os_processors());
+    for (int a = 0; a < ARCHIVES; a++)
+        fprintf(json, "%s\"%s\": {\"pictures\": %llu, \"bytes_per_picture\": %.0f}", a ? ", " : "", archives[a].name, (unsigned long long)archives[a].count,
+                archives[a].picture_bytes);
+    fprintf(json, "},\n\"figures\": [");
+    printf("\n%sEnd to end\n", mark);
+    sessions = end_to_end(&best);
+    point_run(&archives[0], sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 2, 1);
+    calls_report((double)(timed[TIMED_map].calls ? timed[TIMED_map].calls : 1));
+    printf("\n%sBare sessions: decoding and mapping alone\n%s%-11s %4s %10s %8s %8s\n", mark, mark, "archive", "ses.", "pictures/s", "cpu s/k", "NVDEC");
+    for (int a = 0; a < ARCHIVES; a++) {
+        bare_point(&archives[a], 1);
+        if (about.engines > 1)
+            bare_point(&archives[a], about.engines);
+        if (!rehearsal)
+            bare_point(&archives[a], 2 * about.engines);
+    }
+    kernel_section();
+    printf("\n");
+    decoders_section();
+    parser_section(&archives[0]);
+    parser_section(&archives[2]);
+    remaining(sessions);
+    peer_section(best);
+    fprintf(json, "\n],\n\"best_images_per_second\": %.6g, \"best_sessions\": %u, \"elapsed_seconds\": %.1f,\n\"peer\": %s}\n", best, sessions, elapsed(),
+            peer_text ? peer_text : "null");
+}
+
+static int skip(const char *why)
+{
+    printf("SKIP gpu-bench: %s\n", why);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *out = "build/gpu/bench.json", *peer = NULL;
+    int probe = 0;
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_error err = fresh_error();
+    bzna_status status;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--data") && i + 1 < argc)         data_dir = argv[++i];
+        else if (!strcmp(argv[i], "--out") && i + 1 < argc)     out = argv[++i];
+        else if (!strcmp(argv[i], "--peer") && i + 1 < argc)    peer = argv[++i];
+        else if (!strcmp(argv[i], "--device") && i + 1 < argc)  device_number = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) point_seconds = strtod(argv[++i], NULL);
+        else if (!strcmp(argv[i], "--budget") && i + 1 < argc)  budget_seconds = strtod(argv[++i], NULL);
+        else if (!strcmp(argv[i], "--quick"))                   quick = 1, point_seconds = 2;
+        else if (!strcmp(argv[i], "--rehearsal"))               rehearsal = 1, point_seconds = 0.3, mark = "rehearsal: ";
+        else if (!strcmp(argv[i], "--probe"))                   probe = 1;
+        else { fprintf(stderr, "usage: gpu_bench [--data DIR] [--device N] [--out FILE] [--peer FILE] [--seconds S] [--budget S] [--quick] [--rehearsal] | --probe\n"); return 2; }
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    started_ns = bzi_os_now_ns();
+    bzna_context_config_init(&config, sizeof config);
+    config.device = (int32_t)device_number + 1;
+    about.struct_size = sizeof about;
+    status = bzna_context_open(&config, &context, &err);
+    if (status == BZNA_OK)
+        status = bzna_context_device(context, &about, sizeof about, &err);
+    if (status == BZNA_OK && about.video != BZNA_OK)
+        snprintf(err.message, sizeof err.message, "%s", about.message);
+    if (probe)
+        return printf("%s\n", status == BZNA_OK && about.video == BZNA_OK ? about.name : err.message), status == BZNA_OK && about.video == BZNA_OK ? 0 : UNMEASURABLE;
+    if (status != BZNA_OK || about.video != BZNA_OK)
+        return skip(err.message);
+    if (!strcmp(about.name, "Fake GPU") && !rehearsal)
+        return skip("the fake driver has nothing to measure (--rehearsal tries the program on it)");
+    for (int a = 0; a < ARCHIVES; a++)
+        if (!archive_load(&archives[a]))
+            return skip("the archives are not there: run make gpu-data where there is an encoder");
+    if (!(json = fopen(out, "w"))) {
+        printf("%s: %s\n", out, strerror(errno));
+        return 1;
+    }
+    load_extras(context->device);
+    peer_load(peer);
+    measure_all();
+    bzna_context_close(context);
+    if (fclose(json) != 0)
+        return 1;
+    printf("%s%s, %.0f s\n", mark, out, elapsed());
+    return 0;
+}
+#endif
