@@ -1858,13 +1858,14 @@ static void bzi_av1_colour(bzi_bits *b, uint32_t profile, bzi_sps *sps)
     uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), grey = profile != 1 && bzi_bits_1(b), place;
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = grey ? 0 : profile == 0 ? 1 : 3;
+    sps->colour.present = 1;                                /* for the range is always said */
+    sps->colour.primaries = sps->colour.transfer = sps->colour.matrix = 2;
     if (bzi_bits_1(b)) {
-        sps->colour.present = 1;
         sps->colour.primaries = (uint16_t)bzi_bits_u(b, 8);
         sps->colour.transfer = (uint16_t)bzi_bits_u(b, 8);
         sps->colour.matrix = (uint16_t)bzi_bits_u(b, 8);
     }
-    if (!grey && sps->colour.present && sps->colour.primaries == 1 && sps->colour.transfer == 13 && sps->colour.matrix == 0) {
+    if (!grey && sps->colour.primaries == 1 && sps->colour.transfer == 13 && sps->colour.matrix == 0) {
         sps->colour.full_range = 1;                         /* sRGB as it is, 4:4:4 */
         sps->chroma_format = 3;
         return;
@@ -5020,7 +5021,8 @@ typedef struct bzi_nvdec {
     bzi_format     format;
     uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
     uint32_t       max_width, max_height;
-    uint32_t       busy;              /* a bit a surface */
+    uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
+    uint32_t       lost;              /* of them, those that could not be mapped: they never come free, and the decoder takes no more pictures */
     uint64_t       used;              /* when, by session->clock */
     uint64_t       bytes;             /* by estimate */
 } bzi_nvdec;
@@ -5107,7 +5109,7 @@ static void bzi_nvdec_destroy(bzi_session *session, bzi_nvdec *decoder)
 static void bzi_session_evict(bzi_session *session)
 {
     for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
-        if (!session->decoders[i].busy)
+        if (session->decoders[i].busy == session->decoders[i].lost)
             bzi_nvdec_destroy(session, &session->decoders[i]);
 }
 
@@ -5126,7 +5128,9 @@ static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *wan
     for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++) {
         bzi_nvdec *d = &session->decoders[i];
         int worth;
-        if (d->handle && !memcmp(&d->format, want, sizeof *want))
+        if (d->lost && d->busy == d->lost)
+            bzi_nvdec_destroy(session, d);
+        if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
             return d;
         if (d->busy)
             continue;
@@ -5427,7 +5431,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
     parameters.output_stream = session->stream;
     status = bzi_device_check(device, device->cu.map(flight->decoder->handle, (int)flight->surface, &address, &pitch, &parameters), "cuvidMapVideoFrame64", err);
     if (status != BZNA_OK) {
-        flight->decoder->busy &= ~(1u << flight->surface);
+        flight->decoder->lost |= 1u << flight->surface;
         if (status == BZNA_E_DEVICE)
             err->status = status = BZNA_E_DECODE;
         return status;
