@@ -47,7 +47,7 @@ ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC),yesyes)
 PROGRAMS += $(BUILD)/bzna
 endif
 
-.PHONY: all deps demo test asan tsan fuzz bench gpu-check gpu-bench dist install uninstall clean what
+.PHONY: all deps demo test asan tsan fuzz bench gpu-check gpu-bench gpu-data dist install uninstall clean what
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -145,9 +145,21 @@ bench: all
 	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 1 --seconds 10
 	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 2 --seconds 10
 
-# This version has no CUDA path, so there is nothing to check or time on a GPU yet; saying so is all that these do.
+# What must hold on a real GPU, and how fast it is. Both run what lies in $(BUILD)/gpu, and need neither a compiler nor libavcodec there: it is built where
+# clang and NVIDIA's headers are, and gpu-data, where an encoder is, makes what they compare and measure with (PHOTOS=DIR: of pictures of yours).
+$(BUILD)/gpu/%: tests/%.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
+	@mkdir -p $(BUILD)/gpu
+	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_AVCODEC $(CUDA_CFLAGS) -o $@ $< -lm -lpthread -ldl
+$(BUILD)/gpu/gpu_record: tests/gpu_check.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
+	@mkdir -p $(BUILD)/gpu
+	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -o $@ $< $(LIBS)
+GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
+gpu-check: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check)
+gpu-bench: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_bench)
 gpu-check gpu-bench:
-	@echo "SKIP $@: this version has no NVDEC path"
+	@BUILD="$(BUILD)" sh tests/gpu.sh $(subst gpu-,,$@) $(GPU_OPTIONS)
+gpu-data: all $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench $(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_record))
+	@BUILD="$(BUILD)" sh tests/gpu.sh data $(PHOTOS)
 
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a tarball of the sources
 # that builds and tests itself.

@@ -108,7 +108,7 @@
  * 5. MEMORY
  *
  * Everything that the library itself allocates goes through the context's allocator, and everything is given back with its
- * size. (libavcodec allocates its own frames by its own means.) A loader allocates its batches, queues and threads when it is
+ * size. (libavcodec allocates its own frames by its own means, and pinned memory comes from NVIDIA's driver.) A loader allocates its batches, queues and threads when it is
  * opened; its read buffers grow to the largest sample met; after that it allocates nothing per batch. Batches are 64-byte aligned.
  * Opening an archive from a path maps its index; nothing is allocated per sample, and the file must not be shortened while it is
  * open. From a byte source, the index (12 bytes a sample and track) is read in one piece.
@@ -175,7 +175,8 @@
  *       synchronised with that stream, or has copied the batch on it;
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory is written again. Nothing else is
  *       needed: release right after enqueueing the work that reads;
- *     - to use a batch on another stream, call bzna_batch_move first.
+ *     - to use a batch on another stream, call bzna_batch_move first. CUDA's handles for the default streams, 1 (legacy) and 2 (per thread), are
+ *       streams like any other; of the latter, release on the thread that used it.
  *
  * With BZNA_OUTPUT_HOST, bzna_loader_next returns when the batch has arrived in (pinned) host memory, and no stream is involved.
  *
@@ -688,10 +689,10 @@ typedef struct bzna_loader_config {
     uint64_t    epochs;               /* how many to deliver, one after the other; default 1 */
     uint64_t    first_epoch;
     uint32_t    rank, world_size;     /* this process's share: chapter 9. world_size default 1 */
-    uint32_t    threads;              /* decoder threads; default: one a processor. At most 1024 */
-    uint32_t    reader_threads;       /* default 1. At most 256 */
+    uint32_t    threads;              /* software decoder threads; default: one a processor. At most 1024. With NVDEC, they take what it cannot decode */
+    uint32_t    reader_threads;       /* default 1; 2 with NVDEC. At most 256 */
     uint32_t    batches_in_flight;    /* being filled, ready or on loan; default 3. At most 64 */
-    uint32_t    read_ahead;           /* samples read before they are decoded; default 2 a decoder thread + 2. At most 65536 */
+    uint32_t    read_ahead;           /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most 65536 */
     uint32_t    decoder;              /* BZNA_DECODER_... */
     uint32_t    warp;                 /* BZNA_WARP_NONE: centred, one output pixel for one input pixel */
     const char *track;                /* default: "bzna_thumb" where a sample has it, else "bzna_input". Copied */
