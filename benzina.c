@@ -4533,14 +4533,25 @@ static void bzi_device_leave(bzi_device *device)
 
 /* --- Making and ending --- */
 
+static bzna_status bzi_device_fail_forked(bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; with BZNA_DEVICE_CPU it can do without");
+}
+
+/* The driver survives no fork, so what one process started must not be touched by its children: a stamp for the whole process. */
 static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 {
+    static _Atomic int64_t started;
+    int64_t by = atomic_load(&started);
     CUresult result;
-    bzna_status status = bzi_cuda_load(cu, err);
-    if (status != BZNA_OK)
+    bzna_status status;
+    if (by && by != bzi_os_process())
+        return bzi_device_fail_forked(err);
+    if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
         return status;
     if ((result = cu->init(0)) != CUDA_SUCCESS || (result = cu->device_count(count)) != CUDA_SUCCESS)
         return bzi_cuda_fail(cu, result, "cuInit", err);
+    atomic_store(&started, bzi_os_process());
     return *count > 0 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "the NVIDIA driver sees no device");
 }
 
@@ -4786,10 +4797,16 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
     device->cu.stream_destroy(stream);
 }
 
+/* The host waits. */
+static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
+{
+    return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
+}
+
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
 {
-    if (stream)
-        device->cu.stream_sync(stream);
+    bzna_error ignored;                                     /* what is lost says so at the next call */
+    bzi_device_drain(device, stream, &ignored);
 }
 
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
@@ -4895,11 +4912,13 @@ static bzna_status bzi_device_open(bzna_context *context, bzi_device **out, bzna
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err) { *count = 0; return bzi_device_none(err); }
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
+static bzna_status bzi_device_fail_forked(bzna_error *err) { return bzi_device_none(err); }
 static int  bzi_device_is_lost(bzi_device *device) { (void)device; return 0; }
 static int  bzi_device_is_foreign(const bzi_device *device) { (void)device; return 0; }
 static void bzi_device_leave(bzi_device *device) { (void)device; }
 static void bzi_device_counts(bzi_device *device, bzna_loader_stats *stats) { (void)device; (void)stats; }
 static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err) { (void)device; (void)info; return bzi_device_none(err); }
+static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err) { (void)device; (void)stream; return bzi_device_none(err); }
 static void bzi_device_stream_wait(bzi_device *device, void *stream) { (void)device; (void)stream; }
 static void bzi_device_close(bzi_device *device) { (void)device; }
 static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream) { (void)device; (void)ptr; (void)bytes; (void)stream; }
@@ -4985,7 +5004,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
         return err->status;
     }
     if (bzi_device_is_foreign(context->device))
-        return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork: a child process cannot use it");
+        return bzi_device_fail_forked(err);
     *out = context->device;
     return bzi_device_is_lost(context->device) ? bzi_device_fail_lost(context->device, err) : BZNA_OK;
 }
@@ -6033,8 +6052,10 @@ static void *bzi_reader_run(void *argument)
         stage->count++;
         stage->bytes += item->status == BZNA_OK ? item->size : 0;
         loader->stats.retries += reader->retries;
-        if (!loader->pool || bzi_loader_disturbed(loader) || !bzi_pool_submit(loader->pool, item))
-            bzi_loader_to_workers(loader, item);
+        if (loader->pool && !bzi_loader_disturbed(loader) && bzi_pool_submit(loader->pool, item))
+            continue;
+        loader->stats.fallbacks += loader->pool && !bzi_loader_disturbed(loader);
+        bzi_loader_to_workers(loader, item);
     }
     bzi_os_unlock(&loader->mutex);
     return NULL;
@@ -6673,9 +6694,9 @@ static void bzi_pool_close(bzi_pool *pool)
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
-    if (pool->has_cond)
+    if (pool->has_cond && !foreign)                         /* as the child sees it, threads wait there */
         bzi_os_cond_free(&pool->wake);
-    if (pool->has_mutex)
+    if (pool->has_mutex && !foreign)
         bzi_os_mutex_free(&pool->mutex);
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
@@ -7311,15 +7332,18 @@ static bzna_status bzi_batch_arrive(bzna_batch *batch, bzna_error *err)
     return status;
 }
 
-/* Records behind what the consumer has enqueued. If that fails, so does everything else on this device, which says so. */
-static void bzi_batch_depart(bzna_batch *batch)
+/* Records behind what the consumer has enqueued; where that fails, the host waits for it. */
+static bzna_status bzi_batch_depart(bzna_batch *batch, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
-    bzna_error ignored;
-    if (bzi_device_enter(device, &ignored) != BZNA_OK)
-        return;
-    batch->has_release = bzi_device_record(device, batch->released, batch->stream, &ignored) == BZNA_OK;
+    bzna_status status = bzi_device_enter(device, err);
+    if (status != BZNA_OK)
+        return status;
+    batch->has_release = bzi_device_record(device, batch->released, batch->stream, err) == BZNA_OK;
+    if (!batch->has_release)
+        status = bzi_device_drain(device, batch->stream, err);
     bzi_device_leave(device);
+    return status;
 }
 
 /* The last one that had the batch gives it back. Called with the lock held, returns without. */
@@ -7331,9 +7355,13 @@ static void bzi_batch_let_go(bzna_batch *batch)
         return;
     }
     if (loader->on_device) {
+        bzna_error err;
+        bzna_status status;
         bzi_os_unlock(&loader->mutex);                      /* nobody else has the batch */
-        bzi_batch_depart(batch);
+        status = bzi_batch_depart(batch, &err);
         bzi_os_lock(&loader->mutex);
+        if (status != BZNA_OK)
+            bzi_loader_break(loader, &err);                 /* nothing may be written where something is perhaps still read */
     }
     batch->state = BZI_BATCH_FREE;
     loader->on_loan--;
