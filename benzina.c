@@ -4267,13 +4267,14 @@ static bzna_status bzi_software_fail(int result, bzna_error *err)
     return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
 }
 
-/* The frame's planes; they belong to the decoder until its next call. */
-static bzna_status bzi_software_planes(const AVFrame *frame, bzna_picture *picture, bzna_error *err)
+/* The frame's planes; they belong to the decoder until its next call. H.264's grey comes as 4:2:0 with neutral chroma, which is left out. */
+static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture, bzna_error *err)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
-    int grey = format && format->nb_components == 1;
-    if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & AV_PIX_FMT_FLAG_BE) || (format->flags & AV_PIX_FMT_FLAG_RGB) || (!grey && !(format->flags & AV_PIX_FMT_FLAG_PLANAR)) ||
-        (!grey && (format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
+    int grey = chroma_format == 0;
+    if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & (AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_RGB)) ||
+        (!grey && (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) || format->log2_chroma_w != picture->chroma_shift_x ||
+                   format->log2_chroma_h != picture->chroma_shift_y)))
         return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height, picture->frame_width, picture->frame_height);
@@ -4309,7 +4310,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
         return bzi_software_fail(result, err);
     if ((software->frame->flags & AV_FRAME_FLAG_CORRUPT) || software->frame->decode_error_flags)
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
-    return bzi_software_planes(software->frame, picture, err);
+    return bzi_software_planes(software->frame, sps.chroma_format, picture, err);
 }
 
 #else
@@ -5138,12 +5139,12 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_format *want)
            decoder->max_width >= want->width && decoder->max_height >= want->height;
 }
 
-/* The decoder that is right, or may become it: free, then the least recently used that needs no more than another size, then the least
- * recently used. NULL: all have pictures under way. */
+/* The decoder that is right, or may become it: free, then the least recently used that needs no more than another size, then, if none that is
+ * busy will do either, the least recently used. NULL: wait for one that has pictures under way. */
 static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *want)
 {
     bzi_nvdec *found = NULL;
-    int best = 0;
+    int best = 0, soon = 0;
     for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++) {
         bzi_nvdec *d = &session->decoders[i];
         int worth;
@@ -5151,15 +5152,17 @@ static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *wan
             bzi_nvdec_destroy(session, d);
         if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
             return d;
-        if (d->busy)
+        if (d->busy) {
+            soon |= bzi_nvdec_fits(d, want);
             continue;
+        }
         worth = !d->handle ? 3 : bzi_nvdec_fits(d, want) ? 2 : 1;
         if (worth > best || (worth == best && d->used < found->used)) {
             best = worth;
             found = d;
         }
     }
-    return found;
+    return best == 1 && soon ? NULL : found;
 }
 
 static uint32_t bzi_session_room(uint32_t edge, uint32_t had, uint32_t limit)
@@ -6229,6 +6232,8 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, bzna_error *err)
     for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++)
         if (i + 1 == lane->count || lane->items[i + 1]->batch != lane->items[i]->batch)
             status = bzi_device_record(lane->device, lane->items[i]->batch->written[lane->number], lane->stream, err);
+    if (status != BZNA_OK)
+        bzi_device_stream_wait(lane->device, lane->stream);  /* what was enqueued has no event to wait for: memory may be freed after this */
     return status;
 }
 
