@@ -4351,7 +4351,7 @@ struct bzna_decoder {
 
 typedef struct bzi_device bzi_device;
 
-enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NOT_SUPPORTED = 801 };
+enum { BZI_CUDA_NO_MEMORY = 2 };
 
 #ifndef BENZINA_NO_CUDA
 
@@ -4407,9 +4407,22 @@ typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsi
     X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData)         \
     X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
 
+/* Those that a driver may lack. */
+typedef CUresult CUDAAPI bzi_cu_current(CUcontext *context);
+typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
+typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
+
+#define BZI_CUDA_OPTIONAL(X)                                    \
+    X(current,          "cuCtxGetCurrent",            bzi_cu_current)               \
+    X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState)  \
+    X(primary_flags,    "cuDevicePrimaryCtxSetFlags", tcuDevicePrimaryCtxSetFlags)  \
+    X(stream_priority,  "cuStreamCreateWithPriority", bzi_cu_stream_priority)       \
+    X(capture_mode,     "cuThreadExchangeStreamCaptureMode", bzi_cu_capture_mode)
+
 typedef struct bzi_cuda {
 #define BZI_CUDA_FIELD(field, name, type) type *field;
     BZI_CUDA_SYMBOLS(BZI_CUDA_FIELD)
+    BZI_CUDA_OPTIONAL(BZI_CUDA_FIELD)
     BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
@@ -4437,6 +4450,7 @@ struct bzi_device {
     bzi_mutex        mutex;
     bzi_caps         caps[BZI_CAPS_CODECS][4][BZI_CAPS_DEPTHS];      /* (D) */
     uint64_t         decoder_budget;  /* bytes that decoders may take, by estimate */
+    atomic_uint_fast64_t decoder_too_large;   /* of so many bytes, none could be made beside the others */
     atomic_uint_fast64_t decoder_bytes, decoders_made, decoders_reconfigured, sessions_lost;
     struct bzi_pool *pool;            /* room 17's, guarded by context->device_mutex */
 };
@@ -4459,12 +4473,17 @@ static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
 {
     void *library = bzi_os_library("libcuda.so.1");
     bzna_status status = BZNA_OK;
+    bzna_error ignored;
     if (!library)
         return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a container: start it with the GPU, --gpus all)");
 #define BZI_CUDA_LOAD(field, name, type) \
     if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, err);
     BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
 #undef BZI_CUDA_LOAD
+#define BZI_CUDA_TRY(field, name, type) \
+    if (bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
+    BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
+#undef BZI_CUDA_TRY
     return status;
 }
 
@@ -4485,7 +4504,7 @@ static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
 /* Errors after which nothing works any more in this process's CUDA context ("sticky" ones, and those of a context that is gone). */
 static int bzi_cuda_is_lost(int result)
 {
-    static const int lost[] = { 4, 46, 214, 220, 226, 700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719 };
+    static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721 };
     for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
         if (result == lost[i])
             return 1;
@@ -4575,6 +4594,25 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     return major >= 6 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "%s has compute capability %d.%d: 6.0 is needed", device->info.name, major, minor);
 }
 
+/* The device that the calling thread works with: in a process a GPU, which frameworks select first, that is the right one. Else the first. */
+static int bzi_cuda_current_device(const bzi_cuda *cu)
+{
+    CUcontext current = NULL;
+    CUdevice device = 0;
+    if (!cu->current || cu->current(&current) != CUDA_SUCCESS || !current || cu->context_device(&device) != CUDA_SUCCESS)
+        return 0;
+    return device;
+}
+
+/* Primary contexts spin by default when they wait, which a dozen sessions must not. Nobody else uses this one yet: else its flags are let be. */
+static void bzi_device_wait_quietly(bzi_device *device)
+{
+    unsigned flags = 0;
+    int active = 1;
+    if (device->cu.primary_state && device->cu.primary_flags && device->cu.primary_state(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
+        device->cu.primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
+}
+
 /* The device and its CUDA context: the user's, or the device's primary one. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
@@ -4599,10 +4637,13 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
         return BZNA_OK;
     }
     device->info.device = ordinal;
+    if (context->device_wanted == BZNA_DEVICE_AUTO)
+        device->info.device = ordinal = bzi_cuda_current_device(cu);
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
     if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuDeviceGet", err);
+    bzi_device_wait_quietly(device);
     if ((result = cu->primary_retain(&device->cuda, device->handle)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuDevicePrimaryCtxRetain", err);
     device->owns_primary = 1;
@@ -4707,6 +4748,7 @@ static bzna_status bzi_device_open(bzna_context *context, bzi_device **out, bzna
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     atomic_init(&device->lost, 0);
+    atomic_init(&device->decoder_too_large, UINT64_MAX);
     atomic_init(&device->decoder_bytes, 0);
     atomic_init(&device->decoders_made, 0);
     atomic_init(&device->decoders_reconfigured, 0);
@@ -4781,12 +4823,24 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 
 /* --- Streams and events: in the CUDA context --- */
 
-static bzna_status bzi_device_stream(bzi_device *device, void **out, bzna_error *err)
+/* urgent: before others' kernels. What is decoded waits in few surfaces, and the video engines stand still when those are full. */
+static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    bzna_status status = bzi_device_check(device, device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate", err);
+    CUresult result = urgent && device->cu.stream_priority ? device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100) :     /* it is clamped */
+                                                             device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING);
+    bzna_status status = bzi_device_check(device, result, "cuStreamCreate", err);
     *out = stream;
     return status;
+}
+
+/* For a thread of the library's: the program may be capturing a CUDA graph, which what we allocate meanwhile must not spoil. */
+static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
+{
+    int relaxed = 2;
+    if (device->cu.capture_mode)
+        device->cu.capture_mode(&relaxed);
+    return bzi_device_enter(device, err);
 }
 
 /* Lets what was enqueued finish first. */
@@ -4927,7 +4981,8 @@ static void bzi_device_unpin(bzi_device *device, void *host) { (void)device; (vo
 static void bzi_device_stream_free(bzi_device *device, void *stream) { (void)device; (void)stream; }
 static void bzi_device_event_free(bzi_device *device, void *event) { (void)device; (void)event; }
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err) { (void)device; (void)bytes; *out = NULL; return bzi_device_none(err); }
-static bzna_status bzi_device_stream(bzi_device *device, void **out, bzna_error *err) { (void)device; *out = NULL; return bzi_device_none(err); }
+static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
+static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err) { (void)device; (void)urgent; *out = NULL; return bzi_device_none(err); }
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err) { (void)device; *out = NULL; return bzi_device_none(err); }
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err) { (void)device; (void)event; return bzi_device_none(err); }
 
@@ -5027,6 +5082,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
 #define BZI_SESSION_MAPPED   4u       /* and mapped: one launch warps them together. At most BZI_KERNEL_SLOTS */
 #define BZI_SESSION_SURFACES (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
 #define BZI_SESSION_DECODERS 4u       /* making one takes 50 to 100 ms, giving one another size 5 ms: keep what alternates */
+#define BZI_ENGINE_PATIENCE  4u       /* samples in a row for which a session found no memory, before it ends */
 #define BZI_SESSION_GRAIN    512u     /* room for other sizes, in pixels, that a decoder is made with */
 
 #ifndef BENZINA_NO_CUDA
@@ -5077,6 +5133,8 @@ typedef struct bzi_session {
     bzi_flight    now;                /* being submitted */
     bzi_format    want;
     bzna_status   result;             /* of the callbacks */
+    uint32_t      no_memory;          /* for a decoder of wanted_bytes */
+    uint64_t      wanted_bytes;
     uint32_t      submitted;
     bzna_error   *err;
 } bzi_session;
@@ -5103,7 +5161,7 @@ static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, con
     CUVIDDECODECAPS caps;
     bzna_status status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status != BZNA_OK)
-        return status;
+        return err->status = status == BZNA_E_DEVICE_LOST ? status : BZNA_E_CODEC;          /* an old driver may not know the codec */
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
         !(caps.nOutputFormatMask >> bzi_session_surface_format(&format) & 1))
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", session->device->info.name, name, format.depth, chroma);
@@ -5186,8 +5244,10 @@ static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, ui
     info.CodecType = bzi_session_codec(want->codec);
     info.ChromaFormat = (cudaVideoChromaFormat)want->chroma;
     info.bitDepthMinus8 = want->depth - 8;
-    info.ulWidth = info.ulTargetWidth = session->parsed.coded_width;
-    info.ulHeight = info.ulTargetHeight = session->parsed.coded_height;
+    info.ulWidth = session->parsed.coded_width;
+    info.ulHeight = session->parsed.coded_height;
+    info.ulTargetWidth = (info.ulWidth + 1) & ~1ul;         /* of AV1, coded sizes may be odd */
+    info.ulTargetHeight = (info.ulHeight + 1) & ~1ul;
     info.ulMaxWidth = bzi_session_room(session->parsed.coded_width, had_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_session_room(session->parsed.coded_height, had_height, caps.nMaxHeight);
     info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
@@ -5200,11 +5260,13 @@ static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, ui
     info.display_area.bottom = (short)info.ulHeight;
     decoder->bytes = (uint64_t)(BZI_SESSION_SURFACES + BZI_SESSION_MAPPED) * info.ulMaxWidth * info.ulMaxHeight * (want->chroma == 3 ? 6 : 3) / 2 *
                      (want->depth > 8 ? 2 : 1);
+    session->wanted_bytes = decoder->bytes;
     if (atomic_fetch_add(&device->decoder_bytes, decoder->bytes) + decoder->bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY, "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
     else
         status = bzi_device_check(device, device->cu.decoder_create(&decoder->handle, &info), "cuvidCreateDecoder", err);
+    session->no_memory = status == BZNA_E_MEMORY;
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
         memset(decoder, 0, sizeof *decoder);
@@ -5223,8 +5285,10 @@ static int bzi_nvdec_reconfigure(bzi_session *session, bzi_nvdec *decoder)
     if (!bzi_nvdec_fits(decoder, &session->want) || session->parsed.coded_width > decoder->max_width || session->parsed.coded_height > decoder->max_height)
         return 0;
     memset(&info, 0, sizeof info);
-    info.ulWidth = info.ulTargetWidth = session->parsed.coded_width;
-    info.ulHeight = info.ulTargetHeight = session->parsed.coded_height;
+    info.ulWidth = session->parsed.coded_width;
+    info.ulHeight = session->parsed.coded_height;
+    info.ulTargetWidth = (info.ulWidth + 1) & ~1u;
+    info.ulTargetHeight = (info.ulHeight + 1) & ~1u;
     info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
     info.display_area.right = (short)info.ulWidth;
     info.display_area.bottom = (short)info.ulHeight;
@@ -5246,7 +5310,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
     if (parsed->codec != bzi_session_codec(want->codec) || (uint32_t)parsed->chroma_format != want->chroma ||
         parsed->bit_depth_luma_minus8 + 8u != want->depth || parsed->coded_width < want->width || parsed->coded_height < want->height ||
         parsed->coded_width > want->width + 63 || parsed->coded_height > want->height + 63)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u", parsed->coded_width,
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u", parsed->coded_width,
                         parsed->coded_height, parsed->bit_depth_luma_minus8 + 8u, (unsigned)parsed->chroma_format, want->width, want->height, want->depth,
                         want->chroma);
     if (!decoder->handle || !bzi_nvdec_reconfigure(session, decoder)) {
@@ -5269,7 +5333,9 @@ static int CUDAAPI bzi_session_on_sequence(void *user, CUVIDEOFORMAT *format)
     session->parsed = *format;
     if (session->result == BZNA_OK)
         session->result = bzi_session_prepare(session, session->err);      /* the only place where a decoder may be reconfigured */
-    return session->result == BZNA_OK ? (int)BZI_SESSION_SURFACES : 0;
+    if (session->result != BZNA_OK)
+        return 0;
+    return format->min_num_decode_surfaces > BZI_SESSION_SURFACES ? format->min_num_decode_surfaces : (int)BZI_SESSION_SURFACES;
 }
 
 /* The first picture of the access unit is the sample; what follows it is passed over, as the software decoder does. */
@@ -5287,6 +5353,8 @@ static int CUDAAPI bzi_session_on_picture(void *user, CUVIDPICPARAMS *parameters
     if (session->result != BZNA_OK)
         return 0;
     parameters->CurrPicIdx = (int)session->now.surface;
+    if (session->want.codec == BZNA_CODEC_AV1)
+        parameters->CodecSpecific.av1.decodePicIdx = (int)session->now.surface;
     session->result = bzi_device_check(session->device, session->device->cu.decode(session->now.decoder->handle, parameters), "cuvidDecodePicture",
                                        session->err);
     if (session->result == BZNA_E_DEVICE)
@@ -5345,13 +5413,13 @@ static bzna_status bzi_session_parse(bzi_session *session, uint64_t size, bzna_e
     session->submitted = 0;
     session->err = err;
     status = bzi_device_check(session->device, session->device->cu.parse(session->parser, &packet), "cuvidParseVideoData", err);
+    if (session->submitted)                                 /* the picture is on its way, whatever the parser makes of the rest */
+        return BZNA_OK;
     if (session->result != BZNA_OK)
         return session->result;
     if (status == BZNA_E_DEVICE)
-        err->status = status = BZNA_E_DECODE;
-    if (status == BZNA_OK && !session->submitted)
-        status = BZI_FAIL(err, BZNA_E_DECODE, "NVIDIA's parser finds no picture");
-    return status;
+        err->status = status = BZNA_E_CODEC;
+    return status != BZNA_OK ? status : BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
 }
 
 /* --- What the pipeline calls --- */
@@ -5372,6 +5440,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
     bzi_flight *now = &session->now;
     uint64_t size;
     bzna_status status;
+    session->no_memory = 0;
     memset(&session->want, 0, sizeof session->want);
     session->want.codec = image->codec;
     session->want.chroma = sps->chroma_format;
@@ -5459,16 +5528,14 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
         return status;
     }
     flight->address = address;
-    memset(&decoded, 0, sizeof decoded);
+    memset(&decoded, 0, sizeof decoded);                    /* of AV1, and of old drivers, there is no status to be had */
     result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
-    if (result != CUDA_SUCCESS && (int)result != BZI_CUDA_NOT_SUPPORTED)   /* which is what it says of AV1 */
+    if (result != CUDA_SUCCESS && bzi_cuda_is_lost((int)result))
         status = bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
     else if (result == CUDA_SUCCESS && (decoded.decodeStatus == cuvidDecodeStatus_Error || decoded.decodeStatus == cuvidDecodeStatus_Error_Concealed))
         status = bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded.decodeStatus, "NVDEC: the picture is damaged");
     if (status != BZNA_OK) {
         bzi_session_unmap(session, flight);
-        if (status == BZNA_E_DEVICE)
-            err->status = status = BZNA_E_DECODE;
         return status;
     }
     bzi_session_planes(flight, pitch);
@@ -5503,7 +5570,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
     memset(session, 0, sizeof *session);
     session->device = device;
     session->memory = memory;
-    return bzi_device_stream(device, &session->stream, err);
+    return bzi_device_stream(device, 1, &session->stream, err);
 }
 
 #endif
@@ -5542,6 +5609,7 @@ typedef struct bzi_item {
     uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
     uint32_t            by_nvdec;
     uint32_t            in_pool;      /* (L) with the pool or one of its engines */
+    uint32_t            poor;         /* engines that had no memory for its decoder */
 } bzi_item;
 
 /* A stream on which slots of batches are written, and the launch that is being gathered. All its items are of one loader. */
@@ -5838,7 +5906,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
-    item->decode_ns = item->warp_ns = item->by_nvdec = 0;
+    item->decode_ns = item->warp_ns = item->by_nvdec = item->poor = 0;
     item->archive = bzi_dataset_at(loader->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
@@ -6420,7 +6488,7 @@ static void *bzi_worker_run(void *argument)
     bzna_loader *loader = worker->loader;
     bzna_error err;
     bzi_item *item;
-    int entered = loader->on_device && bzi_device_enter(loader->device, &err) == BZNA_OK;
+    int entered = loader->on_device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
     bzi_os_lock(&loader->mutex);
     if (loader->on_device && !entered)
         bzi_loader_break(loader, &err);
@@ -6443,7 +6511,8 @@ typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
     uint32_t    started;
-    uint32_t    retired;              /* it found no memory for a decoder; others go on */
+    uint32_t    poor;                 /* samples in a row for which it found no memory */
+    uint32_t    retired;              /* that were too many; others go on */
     bzi_session session;
     bzi_lane    lane;
     bzi_movie   movie;
@@ -6536,11 +6605,9 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     loader->stats.fallbacks++;
     item->decode_ns = item->by_nvdec = 0;
     bzi_loader_to_workers(loader, item);
-    bzi_context_retain(engine->pool->context);              /* the loader may be gone from here on */
     bzi_os_unlock(&loader->mutex);
     if (i < 8)
-        bzi_log(engine->pool->context, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
-    bzi_context_drop(engine->pool->context);
+        bzi_log(engine->pool->context, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);     /* the loader may be gone */
 }
 
 /* Waits for the oldest picture and gathers it; launches when there is enough, or nothing to wait for. */
@@ -6573,32 +6640,21 @@ static void bzi_engine_advance(bzi_engine *engine)
 
 static int bzi_engine_busy(const bzi_engine *engine) { return engine->session.pending_count || engine->session.mapped_count || engine->lane.count; }
 
-/* No memory for another decoder, even after giving up what is not in use: this engine ends, the others go on with its item. The last one
- * hands everything to the loaders' workers. */
-static void bzi_engine_retire(bzi_engine *engine, bzi_item *item, const bzna_error *why)
+/* This engine ends, the others go on. The last one hands what is queued to the loaders' workers. */
+static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
-    bzi_item *rest = item;
+    bzi_item *rest = NULL;
     uint32_t left;
-    if (item)
-        item->next = NULL;
     engine->retired = 1;
     atomic_fetch_add(&pool->device->sessions_lost, 1);
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
-    if (left && item) {                                     /* in front, where it came from */
-        item->next = pool->first;
-        pool->first = item;
-        if (!pool->last)
-            pool->last = item;
-        bzi_os_wake_one(&pool->wake);
-    } else if (!left) {
-        for (bzi_item **end = item ? &item->next : &rest; (*end = bzi_pool_pop(pool)) != NULL; end = &(*end)->next)
-            ;
-    }
+    for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool)) != NULL; end = &(*end)->next)
+        ;
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->context, BZNA_LOG_WARNING, why->status, "a decode session ends, %u go on: %s", left, why->message);
-    while (!left && rest) {
+    while (rest) {
         bzi_item *next = rest->next;
         if (rest->status == BZNA_OK)
             rest->batch->errors[rest->slot] = *why;
@@ -6609,21 +6665,49 @@ static void bzi_engine_retire(bzi_engine *engine, bzi_item *item, const bzna_err
         bzi_engine_advance(engine);
 }
 
-/* Submits; waits for surfaces and memory to come free. */
+/* There is no memory for the item's decoder. Another engine may have a decoder that will do; if it has not either, libavcodec decodes. So a picture
+ * that is too large costs no session, and a session that can decode nothing does not last. */
+static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
+{
+    bzi_pool *pool = engine->pool;
+    bzna_error why = item->batch->errors[item->slot];
+    int returned;
+    bzi_os_lock(&pool->mutex);
+    returned = item->poor++ == 0 && pool->live > 1;
+    if (returned) {                                         /* in front, where it came from */
+        item->next = pool->first;
+        pool->first = item;
+        if (!pool->last)
+            pool->last = item;
+        bzi_os_wake_one(&pool->wake);
+    }
+    bzi_os_unlock(&pool->mutex);
+    if (!returned)
+        bzi_engine_refuse(engine, item, why.status);
+    if (++engine->poor == BZI_ENGINE_PATIENCE)
+        bzi_engine_retire(engine, &why);
+}
+
+/* Submits; waits for surfaces to come free. When there is no memory for a decoder, what is not in use makes room; a size for which that was not enough is
+ * remembered, and not tried in that way again. */
 static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps,
                                      bzna_error *err)
 {
-    bzna_status status = BZNA_AGAIN;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        while ((status = bzi_session_submit(&engine->session, image, picture, sps, item, err)) == BZNA_AGAIN)
+    bzi_session *session = &engine->session;
+    bzi_device *device = session->device;
+    for (int attempt = 0; ; attempt++) {
+        bzna_status status;
+        while ((status = bzi_session_submit(session, image, picture, sps, item, err)) == BZNA_AGAIN)
             bzi_engine_advance(engine);
-        if (status != BZNA_E_MEMORY || err->native_code != BZI_CUDA_NO_MEMORY)
+        if (!session->no_memory || attempt == 1 || session->wanted_bytes >= atomic_load(&device->decoder_too_large)) {
+            if (session->no_memory && session->wanted_bytes < atomic_load(&device->decoder_too_large))
+                atomic_store(&device->decoder_too_large, session->wanted_bytes);
             return status;
+        }
         while (bzi_engine_busy(engine))
             bzi_engine_advance(engine);
-        bzi_session_evict(&engine->session);
+        bzi_session_evict(session);
     }
-    return status;
 }
 
 /* A new item: parse, check, submit. */
@@ -6647,11 +6731,11 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
             bzi_engine_refuse(engine, item, status);
             return;
         }
-        if (status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY) {
-            bzna_error why = *err;
-            bzi_engine_retire(engine, item, &why);
+        if (status != BZNA_OK && engine->session.no_memory) {
+            bzi_engine_give_up(engine, item);
             return;
         }
+        engine->poor = 0;
     }
     item->decode_ns += bzi_os_now_ns() - start;
     if (status != BZNA_OK)
@@ -6663,12 +6747,12 @@ static void *bzi_engine_run(void *argument)
     bzi_engine *engine = argument;
     bzi_pool *pool = engine->pool;
     bzna_error err;
-    if (bzi_device_enter(pool->device, &err) != BZNA_OK) {
-        bzi_engine_retire(engine, NULL, &err);
+    if (bzi_device_enter_thread(pool->device, &err) != BZNA_OK) {
+        bzi_engine_retire(engine, &err);
         return NULL;
     }
     if (bzi_session_open(&engine->session, pool->device, &pool->context->memory, &err) != BZNA_OK)
-        bzi_engine_retire(engine, NULL, &err);
+        bzi_engine_retire(engine, &err);
     engine->lane.stream = engine->session.stream;
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
@@ -6819,6 +6903,9 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzn
         status = bzi_device_event(loader->device, &batch->released, err);
     for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++)
         status = bzi_device_event(loader->device, &batch->written[i], err);
+    if (status == BZNA_OK)                                  /* whoever had the memory may still use it on that stream */
+        status = bzi_device_record(loader->device, batch->released, loader->stream, err);
+    batch->has_release = status == BZNA_OK;
     return status;
 }
 
@@ -6959,7 +7046,7 @@ static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzn
     bzna_status status;
     lane->device = worker->loader->device;
     lane->number = number;
-    if ((status = bzi_device_stream(lane->device, &lane->stream, err)) != BZNA_OK)
+    if ((status = bzi_device_stream(lane->device, 1, &lane->stream, err)) != BZNA_OK)
         return status;
     return bzi_device_event(lane->device, &worker->uploaded, err);
 }
@@ -7178,7 +7265,7 @@ static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
     loader->stream = loader->config.stream;
     loader->owns_stream = !loader->stream;
-    return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, &loader->stream, err);
+    return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
 }
 
 /* What lies on the device, or goes there. */
@@ -8735,6 +8822,8 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
         BZI_API_FAIL(BZNA_E_STATE, "bzna_batch_move: not after fork");
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
+    if (!stream)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_move: stream is NULL; the default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD");
     BZI_API_END(bzi_batch_move(batch, stream, &e));
 }
 

@@ -175,8 +175,10 @@
  *       synchronised with that stream, or has copied the batch on it;
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory is written again. Nothing else is
  *       needed: release right after enqueueing the work that reads;
- *     - to use a batch on another stream, call bzna_batch_move first. CUDA's handles for the default streams, 1 (legacy) and 2 (per thread), are
- *       streams like any other; of the latter, release on the thread that used it.
+ *     - to use a batch on another stream, call bzna_batch_move first. The default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD,
+ *       never NULL; of the latter, release on the thread that used it. A stream must live until the last batch on it was released.
+ *
+ * A session holds up to 8 samples: with fewer slots in flight (batch_size * batches_in_flight) than 8 a session, some sessions wait.
  *
  * With BZNA_OUTPUT_HOST, bzna_loader_next returns when the batch has arrived in (pinned) host memory, and no stream is involved.
  *
@@ -316,7 +318,12 @@ typedef struct bzna_device_allocator {
 
 typedef struct bzna_context bzna_context;
 
+/* CUDA's handles of the default streams, for loader_config.stream and bzna_batch_move. Frameworks may call the legacy one 0. */
+#define BZNA_STREAM_LEGACY     ((void *)1)
+#define BZNA_STREAM_PER_THREAD ((void *)2)
+
 enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = -1 };          /* n > 0: CUDA device n - 1 */
+                                                              /* AUTO: the device current on the thread that needs it first, else 0 */
 
 typedef struct bzna_context_config {
     uint32_t       struct_size;
@@ -740,7 +747,8 @@ typedef struct bzna_loader_config {
                                          batch_size / slices samples, aligned to 4 bytes, valid until the loader is closed and its batches released. Device
                                          addresses if the output is the device; where the context has a GPU, output must then be named */
 
-    void       *stream;               /* the consumer's CUstream, for output on the device; NULL: the loader makes one: chapter 11 */
+    void       *stream;               /* the consumer's CUstream, for output on the device; NULL: the loader makes one (a non-blocking one, which the
+                                         default stream does not wait for): chapter 11 */
     uint32_t    output;               /* BZNA_OUTPUT_...: where batches lie */
     uint32_t    reserved0;
 } bzna_loader_config;

@@ -1175,7 +1175,7 @@ def _stream_number(stream):
         stream = getattr(stream, name, stream)
     if hasattr(stream, "__cuda_stream__"):
         stream = stream.__cuda_stream__()[1]
-    return None if stream is None else int(stream)
+    return None if stream is None else int(stream) or 1     # 0 is how frameworks name the legacy default stream, for which CUDA has a 1
 
 
 class Batch:
