@@ -149,10 +149,10 @@ bench: all
 # clang and NVIDIA's headers are, and gpu-data, where an encoder is, makes what they compare and measure with (PHOTOS=DIR: of pictures of yours).
 $(BUILD)/gpu/%: tests/%.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
-	$(CC) $(BASE_CFLAGS) -DBENZINA_NO_AVCODEC $(CUDA_CFLAGS) -o $@ $< -lm -lpthread -ldl
+	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC $(CUDA_CFLAGS) -o $@ $< -lm -lpthread -ldl
 $(BUILD)/gpu/gpu_record: tests/gpu_check.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
-	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -o $@ $< $(LIBS)
+	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) -o $@ $< $(LIBS)
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
 gpu-check: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check)
 gpu-bench: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_bench)

@@ -4184,8 +4184,8 @@ static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_
         return bzi_fail_memory(err, "a decoder");
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY | AV_CODEC_FLAG_UNALIGNED;
+    /* Concealment stays on: without it, H.264 pictures of several slices count as damaged. What was concealed is flagged, and refused. */
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
-    context->error_concealment = 0;
     context->get_buffer2 = bzi_software_get_buffer;
     context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
@@ -5039,6 +5039,8 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (!known) {
         bzi_error_init(&why);
         if (bzi_device_open(context, &made, &why) != BZNA_OK) {
+            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it is not to be had, no more */
+                why.status = BZNA_E_DEVICE;
             if (why.status == BZNA_E_MEMORY) {              /* which may be otherwise the next time */
                 *err = why;
                 return err->status;

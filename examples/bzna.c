@@ -655,14 +655,15 @@ static int run_list(const options *o)
 
 /* ---- 5. Extract --------------------------------------------------------------------------------------------------------- */
 
-typedef struct plane_size { uint32_t width, height; } plane_size;
+typedef struct plane_size { uint32_t width, height; } plane_size;      /* width in bytes */
 
 /* Of plane 0, 1 or 2 of the whole frame. */
 static plane_size picture_plane(const bzna_picture *p, int plane)
 {
-    if (!plane) return (plane_size){ p->frame_width, p->frame_height };
+    uint32_t each = p->depth > 8 ? 2 : 1;
+    if (!plane) return (plane_size){ p->frame_width * each, p->frame_height };
     if (!p->plane[plane]) return (plane_size){ 0, 0 };
-    return (plane_size){ (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x,
+    return (plane_size){ ((p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x) * each,
                          (p->frame_height + (1u << p->chroma_shift_y) - 1) >> p->chroma_shift_y };
 }
 
@@ -761,13 +762,13 @@ static extension extension_of(const char *path)
     return (extension){ NULL, EXTRACT_UNKNOWN, 0 };
 }
 
-static void extract_report(const options *o, uint64_t index, const bzna_picture *p)
+static void extract_report(const options *o, const char *track, uint64_t index, const bzna_picture *p)
 {
     char md5[33] = "";
     if (o->md5) picture_md5(p, md5);
     if (o->json) {
         printf("{\"index\":%" PRIu64 ",\"track\":", index);
-        json_string(o->track);
+        json_string(track);
         printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32 ",\"md5\":",
                p->width, p->height, p->frame_width, p->frame_height);
         json_string(o->md5 ? md5 : NULL);
@@ -777,6 +778,16 @@ static void extract_report(const options *o, uint64_t index, const bzna_picture 
     }
 }
 
+/* Without a wish, the full picture; of a plain mp4, whose video has a name of its own, that. */
+static const char *extract_track(const options *o, const archive *a, uint64_t index, bzna_sample *sample)
+{
+    bzna_error err = error_empty();
+    sample->struct_size = sizeof *sample;
+    if (o->track || bzna_dataset_sample(a->dataset, index, sample, &err) < 0 || sample->image_count != 1)
+        return o->track ? o->track : "bzna_input";
+    return sample->image_names[0];
+}
+
 static int extract_sample(const options *o, const archive *a, uint64_t index, const extension *as)
 {
     bzna_error err = error_empty();
@@ -784,8 +795,10 @@ static int extract_sample(const options *o, const archive *a, uint64_t index, co
     bzna_image image;
     bzna_picture picture = { .struct_size = sizeof picture };
     bzna_decoder *decoder = NULL;
+    bzna_sample sample;
+    const char *track = extract_track(o, a, index, &sample);
     int result = EXIT_OK;
-    if (sample_load(a, index, o->track, &buffer, &image, &err) < 0) {
+    if (sample_load(a, index, track, &buffer, &image, &err) < 0) {
         result = complain("%s", err.message);
     } else if (as->format == EXTRACT_STREAM && as->codec != image.codec) {
         result = complain("%s: sample %" PRIu64 " is coded as %s: not what %s asks for", o->operand[0], index,
@@ -798,7 +811,7 @@ static int extract_sample(const options *o, const archive *a, uint64_t index, co
             result = complain("%s: sample %" PRIu64 ": %s", o->operand[0], index, err.message);
         else if (as->format == EXTRACT_PPM) result = extract_ppm(&picture, o->out);
         else if (as->format == EXTRACT_YUV) result = extract_planes(&picture, o->out);
-        if (result == EXIT_OK) extract_report(o, index, &picture);
+        if (result == EXIT_OK) extract_report(o, track, index, &picture);
     }
     bzna_decoder_close(decoder);
     free(buffer.data);
@@ -2321,7 +2334,7 @@ static const option pack_options[] = {
 static const option json_options[] = { OPTION_JSON, OPTION_END };
 static const option extract_options[] = {
     { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL, "what to write; its ending says how" },
-    { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", "bzna_input", "which of the sample's pictures; the other is bzna_thumb" },
+    { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", NULL, "which of the sample's pictures, bzna_input or bzna_thumb (default bzna_input)" },
     { "md5", 0, KIND_FLAG, FIELD(md5), 0, 0, NULL, NULL, "print the MD5 of the decoded frame: planes Y, Cb, Cr, padding included" },
     OPTION_JSON, OPTION_END
 };

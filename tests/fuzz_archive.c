@@ -58,11 +58,14 @@ static int explore(bzna_context *context, const bytes *b, uint64_t at, bzna_deco
         bzna_dataset_target(dataset, i, &target, &err);
         if (bzna_dataset_sample(dataset, i, &sample, &err) != BZNA_OK)
             continue;
+        int named = 0;                /* a plain mp4 has neither of the first two */
         for (int t = 0; t < 3; t++) {
             bzna_image image = { .struct_size = sizeof image };
             bzna_picture picture = { .struct_size = sizeof picture };
-            if (bzna_dataset_image(dataset, i, tracks[t], buffer, (size_t)b->size, &image, &err) == BZNA_OK && t < 2 &&
-                (at == UINT64_MAX || (at >= sample.offset && at - sample.offset < sample.size)))
+            if (bzna_dataset_image(dataset, i, tracks[t], buffer, (size_t)b->size, &image, &err) != BZNA_OK || (t == 2 && named))
+                continue;
+            named = 1;
+            if (at == UINT64_MAX || (at >= sample.offset && at - sample.offset < sample.size))
                 pictures += bzna_decoder_decode(decoder, &image, &picture, &err) == BZNA_OK;
         }
     }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# gpu.sh - what make gpu-data, gpu-check and gpu-bench do, from the repository's root. BUILD: where products go.
+# gpu.sh - what make gpu-data, gpu-check and gpu-bench do, from the repository's root. BUILD: where products go. GPU_FEW=1: little data, for a test of it all.
 #
 #     sh tests/gpu.sh data [PHOTOS]     archives, JPEGs and expectations into $BUILD/gpu/data, with bzna, ffmpeg and gpu_record
 #     sh tests/gpu.sh check [...]       runs $BUILD/gpu/gpu_check
@@ -19,6 +19,7 @@ done
 
 # film NAME SIZE FRAMES CODEC PIXEL_FORMAT [PARAMETERS]: a short film whose frames all stand alone. keyint=2, as bzna pack has it: see there.
 film() {
+    case "${GPU_FEW:+$1}" in ''|small265|main10|odd264) ;; *) return ;; esac
     parameters=keyint=2:bframes=0:ref=1:rc-lookahead=0 tag=
     if [ "$4" = libx265 ]; then parameters=$parameters:log-level=none:info=0:pools=1:frame-threads=1 tag="-tag:v hvc1"; fi
     # shellcheck disable=SC2086  # tag is words
@@ -50,9 +51,13 @@ films() {
     film half265    320x240   3 libx265 yuv422p
     film full264    320x240   3 libx264 yuv444p
     film mbaff264   640x480   3 libx264 yuv420p interlaced=1
+    if [ -z "$GPU_FEW" ]; then
+        ffmpeg -v error -nostdin -y -f lavfi -i testsrc2=size=512x384:rate=5,format=yuv420p -frames:v 3 -c:v libaom-av1 -cpu-used 8 -crf 30 -g 1 \
+            -fflags +bitexact -flags +bitexact "$D/av1.mp4" || { echo "gpu-data: av1 is left out: this ffmpeg cannot make it"; rm -f "$D/av1.mp4"; }
+    fi
 }
 
-# The tables of the Independent JPEG Group for quality 90, which -q:v 8 leaves as they are.
+# The tables of the Independent JPEG Group for quality 90, which -q:v 8 leaves as they are, but for the first entries, which are 8.
 luma=3,2,2,3,5,8,10,12,2,2,3,4,5,12,12,11,3,3,3,5,8,11,14,11,3,3,4,6,10,17,16,12,4,4,7,11,14,22,21,15,5,7,11,13,16,21,23,18,10,13,16,17,21,24,24,20,14,18,19,20,22,20,21,20
 chroma=3,4,5,9,20,20,20,20,4,4,5,13,20,20,20,20,5,5,11,20,20,20,20,20,9,13,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20,20
 
@@ -76,15 +81,15 @@ data() {
     command -v ffmpeg >/dev/null || { echo "SKIP gpu-data: ffmpeg is not installed"; exit 0; }
     rm -rf "$D" && mkdir -p "$D/drawn"
     films
-    "$BUILD/draw_pictures" "$D/drawn" 18 && "$BUILD/bzna" pack "$D/drawn" -o "$D/mixed.bzna" >/dev/null || exit 1
-    rm -rf "$D/drawn"
+    "$BUILD/draw_pictures" "$D/drawn" $((GPU_FEW ? 9 : 18)) && "$BUILD/bzna" pack "$D/drawn" -o "$D/mixed.bzna" >/dev/null || exit 1
+    rm -rf "${D:?}/drawn"
     "$G/gpu_record" --record --data "$D" || exit 1
     if [ ! -d "$photos" ]; then "$BUILD/draw_pictures" "$photos" 96 || exit 1; fi
     pictures "$photos"
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf20.bzna" --crf 20 >/dev/null &&
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf28.bzna" --crf 28 >/dev/null &&
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h264_crf20.bzna" --crf 20 --codec h264 >/dev/null || exit 1
-    rm -rf "$D/ppm"
+    rm -rf "${D:?}/ppm"
     size=$(du -sk "$D" | cut -f1)
     echo "gpu-data: $D, $size kB, $(find "$D/jpeg" -name '*.jpg' | wc -l) pictures of $photos"
     if [ "$size" -gt 40960 ]; then echo "gpu-data: that is more than 40 MiB: take fewer pictures if it is to be carried far"; fi

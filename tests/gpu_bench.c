@@ -52,6 +52,15 @@ static bzna_error fresh_error(void)
     return err;
 }
 
+/* A stream of the user's. */
+static bzna_status stream_make(bzi_device *on, void **out, bzna_error *err)
+{
+    CUstream stream = NULL;
+    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate", err);
+    *out = stream;
+    return status;
+}
+
 /* ---- What the library's own table lacks ---- */
 
 typedef struct extras {
@@ -774,7 +783,7 @@ static void kernel_section(void)
         bzi_device_alloc(k.device, batch, NULL, &k.batch, &err) != BZNA_OK)
         fail("kernel", &err);
     for (int i = 0; i < 16; i++)
-        if (bzi_device_stream(k.device, &k.stream[i], &err) != BZNA_OK)
+        if (stream_make(k.device, &k.stream[i], &err) != BZNA_OK)
             fail("stream", &err);
     for (uint32_t i = 0; i < SURFACE_BYTES; i++)
         noise[i] = (uint8_t)(i * 2654435761u >> 24);
@@ -1036,12 +1045,6 @@ static void measure_all(void)
             peer_text ? peer_text : "null");
 }
 
-static int skip(const char *why)
-{
-    printf("SKIP gpu-bench: %s\n", why);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const char *out = "build/gpu/bench.json", *peer = NULL;
@@ -1072,15 +1075,21 @@ int main(int argc, char **argv)
         status = bzna_context_device(context, &about, sizeof about, &err);
     if (status == BZNA_OK && about.video != BZNA_OK)
         snprintf(err.message, sizeof err.message, "%s", about.message);
-    if (probe)
-        return printf("%s\n", status == BZNA_OK && about.video == BZNA_OK ? about.name : err.message), status == BZNA_OK && about.video == BZNA_OK ? 0 : UNMEASURABLE;
-    if (status != BZNA_OK || about.video != BZNA_OK)
-        return skip(err.message);
-    if (!strcmp(about.name, "Fake GPU") && !rehearsal)
-        return skip("the fake driver has nothing to measure (--rehearsal tries the program on it)");
-    for (int a = 0; a < ARCHIVES; a++)
-        if (!archive_load(&archives[a]))
-            return skip("the archives are not there: run make gpu-data where there is an encoder");
+    if (probe) {
+        printf("%s\n", err.message[0] ? err.message : about.name);
+    } else {
+        if (!err.message[0] && !strcmp(about.name, "Fake GPU") && !rehearsal)
+            snprintf(err.message, sizeof err.message, "the fake driver has nothing to measure (--rehearsal tries the program on it)");
+        for (int a = 0; a < ARCHIVES && !err.message[0]; a++)
+            if (!archive_load(&archives[a]))
+                snprintf(err.message, sizeof err.message, "%s has no archives: run make gpu-data where there is an encoder", data_dir);
+        if (err.message[0])
+            printf("SKIP gpu-bench: %s\n", err.message);
+    }
+    if (probe || err.message[0]) {
+        bzna_context_close(context);
+        return probe && err.message[0] ? UNMEASURABLE : 0;
+    }
     if (!(json = fopen(out, "w"))) {
         printf("%s: %s\n", out, strerror(errno));
         return 1;
@@ -1089,6 +1098,9 @@ int main(int argc, char **argv)
     peer_load(peer);
     measure_all();
     bzna_context_close(context);
+    for (int a = 0; a < ARCHIVES; a++)
+        free(archives[a].bytes);
+    free(peer_text);
     if (fclose(json) != 0)
         return 1;
     printf("%s%s, %.0f s\n", mark, out, elapsed());

@@ -107,6 +107,28 @@ TEST(emulation_prevention_bytes_are_skipped)
     free(p);
 }
 
+/* AV1 has none: every byte counts, and reading ends where the bytes do. */
+TEST(plain_bits_keep_what_looks_like_emulation_prevention)
+{
+    static const uint8_t bytes[] = { 0, 0, 3, 1, 0, 0, 0, 3 };
+    uint8_t *p = exact(bytes, sizeof bytes);
+    bzi_span s = { p, sizeof bytes };
+    bzi_bits b = bzi_bits_plain(s);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        CHECK_EQ(bzi_bits_u(&b, 8), bytes[i]);
+    CHECK(!b.overrun);
+    CHECK(bzi_bits_1(&b) == 0 && b.overrun);
+    b = bzi_bits_plain(s);
+    CHECK_EQ(bzi_bits_u(&b, 4), 0);
+    CHECK_EQ(bzi_bits_u(&b, 32), 0x00003010);
+    b = bits_of(p, sizeof bytes);                           /* the same bytes as a NAL unit's */
+    CHECK_EQ(bzi_bits_u(&b, 32), 0x00000100);
+    s.size = 0;
+    b = bzi_bits_plain(s);
+    CHECK(!b.overrun && bzi_bits_1(&b) == 0 && b.overrun);
+    free(p);
+}
+
 TEST(an_emulation_prevention_byte_at_the_very_end_is_an_overrun)
 {
     static const uint8_t bytes[] = { 0, 0, 3 };
@@ -210,6 +232,7 @@ TEST_MAIN(
     RUN(bits_come_from_the_top)
     RUN(thirty_two_bits_are_read_at_once)
     RUN(emulation_prevention_bytes_are_skipped)
+    RUN(plain_bits_keep_what_looks_like_emulation_prevention)
     RUN(an_emulation_prevention_byte_at_the_very_end_is_an_overrun)
     RUN(a_header_longer_than_the_unit_is_an_overrun)
     RUN(exp_golomb_numbers_are_read_to_their_limits)

@@ -1481,6 +1481,789 @@ TEST(annex_b_of_damaged_images_is_refused)
     CHECK_EQ(bzna_image_annexb(&image, dst, sizeof dst, &needed, &err), BZNA_E_STRUCT_SIZE);
 }
 
+/* ---- AV1: open bitstream units ---- */
+
+/* Units as "type:bytes" and how it ended. */
+static int obus_are(const char *bytes, size_t size, const char *expected, int end)
+{
+    uint8_t *exact = malloc(size ? size : 1);
+    bzi_span rest = { exact, size }, payload;
+    char text[256] = "";
+    size_t at = 0;
+    uint32_t type;
+    int got;
+    memcpy(exact, bytes, size);
+    while ((got = bzi_obu_next(&rest, &type, &payload)) > 0) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%u:", type);
+        for (uint64_t i = 0; i < payload.size && at + 4 < sizeof text; i++)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%x", payload.data[i]);
+        at += (size_t)snprintf(text + at, sizeof text - at, " ");
+    }
+    free(exact);
+    if (got == end && !strcmp(text, expected))
+        return 1;
+    printf("  %d \"%s\", not %d \"%s\"\n", got, text, end, expected);
+    return 0;
+}
+
+/* 5.3 and 4.10.5: header byte = forbidden 1, type 4, extension 1, has_size 1, reserved 1. */
+TEST(av1_units_are_found_and_wrong_sizes_noticed)
+{
+    CHECK(obus_are("", 0, "", 0));
+    CHECK(obus_are("\x12\0\x0a\2\x61\x62\x32\1\x63", 9, "2: 1:6162 6:63 ", 0));
+    CHECK(obus_are("\x32\0", 2, "6: ", 0));
+    CHECK(obus_are("\x30\x61\x62", 3, "6:6162 ", 0));                           /* without a size: all that is left */
+    CHECK(obus_are("\x30", 1, "6: ", 0));
+    CHECK(obus_are("\x36\x08\1\x61\x7a\0", 6, "6:61 15: ", 0));                 /* an extension's byte */
+    CHECK(obus_are("\x34\x08\x61", 3, "6:61 ", 0));
+    CHECK(obus_are("\x33\1\x61", 3, "6:61 ", 0));                               /* the reserved bit means nothing */
+    CHECK(obus_are("\x34", 1, "", -1));
+    CHECK(obus_are("\x36\x08", 2, "", -1));
+    CHECK(obus_are("\x32", 1, "", -1));
+    CHECK(obus_are("\x32\2\x61", 3, "", -1));                                   /* one byte more than there is */
+    CHECK(obus_are("\x12\0\x32\x7f\x61", 5, "2: ", -1));
+    CHECK(obus_are("\xb2\1\x61", 3, "", -1));                                   /* the forbidden bit */
+    CHECK(obus_are("\x32\x81\0\x61", 4, "6:61 ", 0));                           /* longer than it needs to be: legal, up to 8 bytes */
+    CHECK(obus_are("\x32\x81\x80\x80\x80\x80\x80\x80\0\x61", 10, "6:61 ", 0));
+    CHECK(obus_are("\x32\x81\x80\x80\x80\x80\x80\x80\x80\0\x61", 11, "", -1));  /* nine */
+    CHECK(obus_are("\x32\x81\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\0\x61", 14, "", -1));
+    CHECK(obus_are("\x32\x80", 2, "", -1));                                     /* a size that never ends */
+    CHECK(obus_are("\x32\xff\xff\xff\xff\xff\xff\xff\x7f\x61", 10, "", -1));    /* 2^56 - 1 */
+    CHECK(obus_are("\x32\xff\xff\xff\xff\x0f\x61", 7, "", -1));                 /* 2^32 - 1 */
+    CHECK(obus_are("\x32\x80\x80\x80\x80\x10\x61", 7, "", -1));                 /* 2^32: not 0 */
+}
+
+/* ---- AV1: sequence headers, written bit by bit from 5.5 ---- */
+
+typedef struct bit_writer { uint8_t bytes[512]; size_t bits; } bit_writer;
+
+static void put(bit_writer *w, uint32_t n, uint64_t value)
+{
+    while (n--) {
+        if (value >> n & 1)
+            w->bytes[w->bits / 8] |= (uint8_t)(128 >> w->bits % 8);
+        w->bits++;
+    }
+}
+
+static void put_uvlc(bit_writer *w, uint32_t value)      /* 4.10.3 */
+{
+    uint32_t zeros = 0;
+    while (((uint64_t)value + 1) >> (zeros + 1))
+        zeros++;
+    put(w, zeros, 0);
+    put(w, zeros + 1, (uint64_t)value + 1);
+}
+
+static uint64_t av1_state = 88172645463325252ull;
+
+static uint32_t roll(uint32_t n)                          /* 0 .. n - 1 */
+{
+    av1_state ^= av1_state << 13;
+    av1_state ^= av1_state >> 7;
+    av1_state ^= av1_state << 17;
+    return (uint32_t)((av1_state >> 32) % n);
+}
+
+enum { GREY, C420, C422, C444 };
+
+/* What is chosen of a header; everything else in it is rolled. */
+typedef struct av1_header {
+    uint32_t reduced, profile, depth, chroma, width, height;
+    uint32_t described, primaries, transfer, matrix, full, place;
+    uint32_t timing, model, display, points, frame_ids, order_hints, content;
+    int      legal;                   /* keep values that conforming streams do not have out of what is rolled */
+} av1_header;
+
+static int is_srgb(const av1_header *h) { return h->described && h->primaries == 1 && h->transfer == 13 && h->matrix == 0; }
+
+static void put_operating_points(bit_writer *w, const av1_header *h)
+{
+    uint32_t delay = roll(32) + 1;
+    put(w, 1, h->timing);                                 /* timing_info_present_flag */
+    if (h->timing) {
+        uint32_t equal = roll(2), model = h->model;
+        put(w, 32, 1 + roll(0xfffffff0));                 /* num_units_in_display_tick */
+        put(w, 32, 1 + roll(0xfffffff0));                 /* time_scale */
+        put(w, 1, equal);
+        if (equal)
+            put_uvlc(w, roll(2) ? roll(5) : roll(0xfffffff0));
+        put(w, 1, model);                                 /* decoder_model_info_present_flag */
+        if (model) {
+            put(w, 5, delay - 1);
+            put(w, 32, 1 + roll(1000));
+            put(w, 5, roll(32));
+            put(w, 5, roll(32));
+        }
+    }
+    put(w, 1, h->display);                                /* initial_display_delay_present_flag */
+    put(w, 5, h->points - 1);
+    for (uint32_t i = 0; i < h->points; i++) {
+        uint32_t level = roll(2) ? roll(8) : 8 + roll(16), present;
+        put(w, 12, h->points == 1 ? 0 : 0x100u | roll(0x100));       /* operating_point_idc */
+        put(w, 5, level);
+        if (level > 7)
+            put(w, 1, roll(2));
+        if (h->timing && h->model) {
+            put(w, 1, present = roll(2));
+            if (present) {
+                put(w, delay, ((uint64_t)roll(0xffffffff)) & ((1ull << delay) - 1));
+                put(w, delay, ((uint64_t)roll(0xffffffff)) & ((1ull << delay) - 1));
+                put(w, 1, roll(2));
+            }
+        }
+        if (h->display) {
+            put(w, 1, present = roll(2));
+            if (present)
+                put(w, 4, roll(h->legal ? 10 : 16));
+        }
+    }
+}
+
+static void put_tools(bit_writer *w, const av1_header *h)
+{
+    if (!h->reduced) {
+        put(w, 1, h->frame_ids);
+        if (h->frame_ids) {
+            put(w, 4, roll(h->legal ? 8 : 16));
+            put(w, 3, roll(h->legal ? 5 : 8));
+        }
+    }
+    put(w, 3, roll(8));                                   /* 128x128, filter intra, intra edge */
+    if (!h->reduced) {
+        put(w, 4, roll(16));                              /* interintra, masked, warped, dual filter */
+        put(w, 1, h->order_hints);
+        if (h->order_hints)
+            put(w, 2, roll(4));
+        put(w, 1, h->content == 2);                       /* seq_choose_screen_content_tools */
+        if (h->content != 2)
+            put(w, 1, h->content);
+        if (h->content) {
+            uint32_t choose = roll(2);
+            put(w, 1, choose);
+            if (!choose)
+                put(w, 1, roll(2));
+        }
+        if (h->order_hints)
+            put(w, 3, roll(8));
+    }
+    put(w, 3, roll(8));                                   /* superres, cdef, restoration */
+}
+
+/* 5.5.2. Returns how many bits there were when the colour was complete. */
+static size_t put_colour(bit_writer *w, const av1_header *h)
+{
+    size_t end;
+    put(w, 1, h->depth > 8);
+    if (h->profile == 2 && h->depth > 8)
+        put(w, 1, h->depth == 12);
+    if (h->profile != 1)
+        put(w, 1, h->chroma == GREY);
+    put(w, 1, h->described);
+    if (h->described) {
+        put(w, 8, h->primaries);
+        put(w, 8, h->transfer);
+        put(w, 8, h->matrix);
+    }
+    if (h->chroma == GREY) {
+        put(w, 1, h->full);
+        return w->bits;
+    }
+    if (!is_srgb(h)) {
+        put(w, 1, h->full);
+        if (h->profile == 2 && h->depth == 12) {
+            put(w, 1, h->chroma != C444);
+            if (h->chroma != C444)
+                put(w, 1, h->chroma == C420);
+        }
+        if (h->chroma == C420)
+            put(w, 2, h->place);
+    }
+    end = w->bits;
+    put(w, 1, roll(2));                                   /* separate_uv_delta_q */
+    return end;
+}
+
+/* 5.5.1 whole, with film grain's flag and trailing bits. */
+static size_t put_header(bit_writer *w, const av1_header *h)
+{
+    uint32_t width_bits = 1, height_bits = 1;
+    size_t end;
+    memset(w, 0, sizeof *w);
+    put(w, 3, h->profile);
+    put(w, 1, h->reduced || roll(2));                     /* still_picture */
+    put(w, 1, h->reduced);
+    if (h->reduced)
+        put(w, 5, roll(24));
+    else
+        put_operating_points(w, h);
+    while ((h->width - 1) >> width_bits)
+        width_bits++;
+    while ((h->height - 1) >> height_bits)
+        height_bits++;
+    width_bits += roll(17 - width_bits);
+    height_bits += roll(17 - height_bits);
+    put(w, 4, width_bits - 1);
+    put(w, 4, height_bits - 1);
+    put(w, width_bits, h->width - 1);
+    put(w, height_bits, h->height - 1);
+    put_tools(w, h);
+    end = put_colour(w, h);
+    put(w, 1, roll(2));
+    put(w, 1, 1);
+    while (w->bits % 8)
+        put(w, 1, 0);
+    return end;
+}
+
+static av1_header roll_header(int legal)
+{
+    static const uint8_t kinds[][3] = { { 0, 8, C420 }, { 0, 10, C420 }, { 0, 8, GREY }, { 0, 10, GREY }, { 1, 8, C444 }, { 1, 10, C444 }, { 2, 8, C422 },
+                                        { 2, 10, C422 }, { 2, 12, C420 }, { 2, 12, C422 }, { 2, 12, C444 }, { 2, 8, GREY }, { 2, 10, GREY }, { 2, 12, GREY } };
+    const uint8_t *kind = kinds[roll(sizeof kinds / sizeof *kinds)];
+    av1_header h;
+    memset(&h, 0, sizeof h);
+    h.legal = legal;
+    h.profile = kind[0];
+    h.depth = kind[1];
+    h.chroma = kind[2];
+    h.reduced = roll(3) == 0;
+    h.width = 1 + roll(legal ? 8192 : 1u << (1 + roll(16)));
+    h.height = 1 + roll(legal ? 8192 : 1u << (1 + roll(16)));
+    h.described = roll(2);
+    h.primaries = h.transfer = h.matrix = 2;
+    if (h.described) {
+        static const uint8_t primaries[] = { 1, 2, 4, 5, 6, 7, 9, 12 }, transfers[] = { 1, 4, 6, 8, 13, 14, 16, 18 }, matrices[] = { 1, 2, 4, 5, 6, 7, 9, 10 };
+        h.primaries = primaries[roll(8)];
+        h.transfer = transfers[roll(8)];
+        h.matrix = matrices[roll(8)];
+        if (h.chroma == C444 && roll(2)) {                /* identity: sRGB, or with another transfer */
+            h.primaries = 1;
+            h.transfer = roll(4) ? 13 : 1;
+            h.matrix = 0;
+        }
+    }
+    h.full = roll(2);
+    h.place = roll(legal ? 3 : 4);
+    h.timing = roll(2);
+    h.model = roll(2);
+    h.display = roll(2);
+    h.points = roll(2) ? 1 : 1 + roll(8);
+    h.frame_ids = roll(2);
+    h.order_hints = roll(2);
+    h.content = roll(3);
+    return h;
+}
+
+static int read_exact(const uint8_t *bytes, size_t size, bzi_sps *sps, uint32_t *reduced)
+{
+    uint8_t *exact = malloc(size ? size : 1);
+    bzi_span unit = { exact, size };
+    int result;
+    memcpy(exact, bytes, size);
+    result = bzi_av1_read(unit, sps, reduced);
+    free(exact);
+    return result;
+}
+
+static void check_header(const av1_header *h, const bit_writer *w, size_t end)
+{
+    bzi_sps sps;
+    uint32_t reduced = 9;
+    int before = test_failures;
+    CHECK(read_exact(w->bytes, w->bits / 8, &sps, &reduced));
+    CHECK_EQ(reduced, h->reduced);
+    CHECK_EQ(sps.width, h->width);
+    CHECK_EQ(sps.height, h->height);
+    CHECK(!sps.window[0] && !sps.window[1] && !sps.window[2] && !sps.window[3]);
+    CHECK_EQ(sps.depth_luma, h->depth);
+    CHECK_EQ(sps.depth_chroma, h->depth);
+    CHECK_EQ(sps.chroma_format, h->chroma);
+    CHECK_EQ(sps.colour.present, 1);                      /* the range is always said */
+    CHECK_EQ(sps.colour.primaries, h->primaries);
+    CHECK_EQ(sps.colour.transfer, h->transfer);
+    CHECK_EQ(sps.colour.matrix, h->matrix);
+    CHECK_EQ(sps.colour.full_range, h->full || (h->chroma != GREY && is_srgb(h)));
+    if (h->chroma == C420 && (h->place == 1 || h->place == 2)) {            /* H.273: 0 is left, 2 is top left */
+        CHECK_EQ(sps.has_chroma_location, 1);
+        CHECK_EQ(sps.chroma_location, h->place == 1 ? 0 : 2);
+    } else if (h->chroma != C420 || h->place == 0) {
+        CHECK_EQ(sps.has_chroma_location, 0);
+    }
+    for (size_t n = 0; n < w->bits / 8; n++)              /* cut: refused as long as anything of the above is missing */
+        CHECK_EQ(read_exact(w->bytes, n, &sps, &reduced), n * 8 >= end);
+    if (test_failures != before)
+        printf("  in profile %u, %u bits, chroma %u, %ux%u, reduced %u, timing %u, model %u, display %u, points %u, ids %u, hints %u, content %u, described %u\n",
+               h->profile, h->depth, h->chroma, h->width, h->height, h->reduced, h->timing, h->model, h->display, h->points, h->frame_ids, h->order_hints,
+               h->content, h->described);
+}
+
+TEST(av1_sequence_headers_are_understood_with_every_option)
+{
+    int seen[3][13][4] = { 0 }, srgb = 0;
+    for (int i = 0; i < 6000 && test_failures < 20; i++) {
+        av1_header h = roll_header(i % 2);
+        bit_writer w;
+        if (i < 128) {                                    /* every combination of what changes the layout, once; the rest is rolled */
+            h.reduced = 0;
+            h.timing = i & 1;
+            h.model = i >> 1 & 1;
+            h.display = i >> 2 & 1;
+            h.frame_ids = i >> 3 & 1;
+            h.order_hints = i >> 4 & 1;
+            h.points = i >> 5 & 1 ? 32 : 1;
+            h.content = (uint32_t)(i >> 6 & 1) + 1;
+        }
+        size_t end = put_header(&w, &h);
+        check_header(&h, &w, end);
+        seen[h.profile][h.depth][h.chroma]++;
+        srgb += h.chroma == C444 && is_srgb(&h);
+    }
+    CHECK(seen[0][8][C420] && seen[0][10][C420] && seen[0][8][GREY] && seen[1][8][C444] && seen[1][10][C444] && seen[2][8][C422] && seen[2][10][C422] &&
+          seen[2][12][C420] && seen[2][12][C422] && seen[2][12][C444] && seen[2][12][GREY] && srgb);
+}
+
+/* A header by hand, so that the writer above is not the only witness. */
+TEST(av1_sequence_headers_written_by_hand_are_understood)
+{
+    bzi_sps sps;
+    uint32_t reduced;
+    /* 000 profile 0 | 1 still | 1 reduced | 00101 level | 0110 7 bits | 0101 6 bits | 1000001 66 | 110010 51 | 000 000 tools | 0 8 bits | 0 not grey |
+     * 1 described | 00000001 00001101 00000110 | 1 full | 10 top left | 0 one delta q | 0 no grain | 1 and zeros to the byte's end */
+    static const uint8_t by_hand[] = { 0x19, 0x59, 0x60, 0xe4, 0x01, 0x01, 0x0d, 0x06, 0xc4 };
+    CHECK(read_exact(by_hand, sizeof by_hand, &sps, &reduced));
+    CHECK(reduced && sps.width == 66 && sps.height == 51 && sps.depth_luma == 8 && sps.chroma_format == C420);
+    CHECK(sps.colour.present && sps.colour.primaries == 1 && sps.colour.transfer == 13 && sps.colour.matrix == 6 && sps.colour.full_range == 1);
+    CHECK(sps.has_chroma_location && sps.chroma_location == 2);
+    for (uint32_t profile = 3; profile < 8; profile++) {  /* reserved */
+        uint8_t bytes[sizeof by_hand];
+        memcpy(bytes, by_hand, sizeof by_hand);
+        bytes[0] = (uint8_t)((bytes[0] & 0x1f) | profile << 5);
+        CHECK(!read_exact(bytes, sizeof bytes, &sps, &reduced));
+    }
+    {                                                     /* 00 00 03 are three bytes: there is no emulation prevention in AV1 */
+        bit_writer w;
+        memset(&w, 0, sizeof w);
+        put(&w, 5, 3);                                    /* profile 0, still, reduced */
+        put(&w, 5, 0);
+        put(&w, 8, 0xff);                                 /* 16 bits each */
+        put(&w, 16, 1024);
+        put(&w, 16, 13);
+        put(&w, 6, 0);
+        put(&w, 3, 0);                                    /* 8 bits, not grey, not described */
+        put(&w, 1, 0);
+        put(&w, 2, 1);
+        put(&w, 3, 1);
+        CHECK(!memcmp(w.bytes + 3, "\0\0\3", 3));
+        CHECK(read_exact(w.bytes, (w.bits + 7) / 8, &sps, &reduced));
+        CHECK(sps.width == 1025 && sps.height == 14 && sps.chroma_format == C420 && sps.depth_luma == 8);
+        CHECK(sps.colour.present && sps.colour.matrix == 2 && !sps.colour.full_range && sps.has_chroma_location && sps.chroma_location == 0);
+    }
+}
+
+#ifdef BENZINA_NO_AVCODEC
+TEST(libavcodec_reads_the_same_from_av1_sequence_headers) { SKIP("built without libavcodec"); }
+TEST(headers_of_av1_encoders_say_what_their_decoders_see) { SKIP("built without libavcodec"); }
+TEST(damaged_av1_pictures_give_a_status) { SKIP("built without libavcodec"); }
+TEST(an_av1_image_becomes_the_stream_that_its_decoder_takes) { SKIP("built without libavcodec"); }
+#else
+#include <libavcodec/bsf.h>
+#include <libavutil/dict.h>
+#include <libavutil/pixdesc.h>
+
+static uint32_t chroma_of(const AVPixFmtDescriptor *d) { return d->nb_components == 1 ? GREY : !d->log2_chroma_w ? C444 : !d->log2_chroma_h ? C422 : C420; }
+
+/* What libavcodec says of an image: of a sequence header its AV1 parser and hardware decoder read as much as they need, without a picture. */
+TEST(libavcodec_reads_the_same_from_av1_sequence_headers)
+{
+    const AVCodec *codec = avcodec_find_decoder_by_name("av1");
+    AVCodecParserContext *probe = av_parser_init(AV_CODEC_ID_AV1);
+    int formats = 0, wholes = 0;
+    if (!codec || !probe)
+        SKIP("libavcodec has no AV1 parser or no av1 decoder here");
+    av_parser_close(probe);
+    for (int i = 0; i < 600 && test_failures < 20; i++) {
+        av1_header h = roll_header(1);
+        bit_writer w;
+        uint8_t obu[300 + AV_INPUT_BUFFER_PADDING_SIZE] = { 0x0a }, *out = NULL;
+        AVCodecContext *c = avcodec_alloc_context3(codec), *c2 = avcodec_alloc_context3(codec);
+        AVCodecParserContext *parser = av_parser_init(AV_CODEC_ID_AV1);
+        bzi_sps sps;
+        uint32_t reduced;
+        int size, out_size = 0, before = test_failures;
+        put_header(&w, &h);
+        CHECK(read_exact(w.bytes, w.bits / 8, &sps, &reduced));
+        size = (int)(w.bits / 8) + 2;
+        REQUIRE(size < 130 && c && c2 && parser);
+        obu[1] = (uint8_t)(size - 2);
+        memcpy(obu + 2, w.bytes, w.bits / 8);
+        parser->flags |= PARSER_FLAG_COMPLETE_FRAMES;
+        c2->log_level_offset = c->log_level_offset = 64;
+        av_parser_parse2(parser, c2, &out, &out_size, obu, size, AV_NOPTS_VALUE, AV_NOPTS_VALUE, 0);
+        if (parser->format >= 0) {
+            const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(parser->format);
+            CHECK_EQ(sps.depth_luma, d->comp[0].depth);
+            CHECK_EQ(sps.chroma_format, chroma_of(d));
+            formats++;
+        }
+        c->extradata = av_mallocz((size_t)size + AV_INPUT_BUFFER_PADDING_SIZE);
+        memcpy(c->extradata, obu, (size_t)size);
+        c->extradata_size = size;
+        if (avcodec_open2(c, codec, NULL) >= 0 && c->width > 0) {
+            int place = (int)c->chroma_sample_location;
+            CHECK_EQ(sps.width, c->width);
+            CHECK_EQ(sps.height, c->height);
+            CHECK_EQ(sps.colour.full_range, c->color_range == AVCOL_RANGE_JPEG);
+            CHECK_EQ(sps.colour.primaries, c->color_primaries);
+            CHECK_EQ(sps.colour.transfer, c->color_trc);
+            CHECK_EQ(sps.colour.matrix, c->colorspace);
+            CHECK_EQ(h.profile, c->profile);
+            CHECK_EQ(sps.has_chroma_location, place == AVCHROMA_LOC_LEFT || place == AVCHROMA_LOC_TOPLEFT);
+            if (sps.has_chroma_location)
+                CHECK_EQ(sps.chroma_location, place - 1);
+            wholes++;
+        }
+        if (test_failures != before)
+            printf("  in header %d: profile %u, %u bits, chroma %u, %ux%u, reduced %u, place %u\n", i, h.profile, h.depth, h.chroma, h.width, h.height, h.reduced, h.place);
+        av_parser_close(parser);
+        avcodec_free_context(&c);
+        avcodec_free_context(&c2);
+    }
+    printf("AV1: libavcodec's parser read %d of 600 headers, its decoder %d\n", formats, wholes);
+    if (!formats && !wholes)
+        SKIP("this libavcodec tells nothing of a sequence header alone");
+}
+
+/* One key frame by an encoder of others; NULL, with *why: not here. filter: a bitstream filter of libavcodec, or NULL. */
+static AVPacket *av1_encode(const char *encoder, enum AVPixelFormat format, int width, int height, const char *options, int range, const char *filter, const char **why)
+{
+    const AVCodec *codec = avcodec_find_encoder_by_name(encoder);
+    AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
+    AVPacket *packet = av_packet_alloc();
+    AVFrame *f = av_frame_alloc();
+    AVDictionary *dict = NULL;
+    AVBSFContext *bsf = NULL;
+    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(format);
+    int got = -1;
+    *why = "libavcodec has no AV1 encoder here";
+    f->format = format;
+    f->width = width;
+    f->height = height;
+    f->pts = 0;
+    if (av_frame_get_buffer(f, 0) < 0)
+        abort();
+    for (int p = 0; p < d->nb_components; p++) {
+        int h = p ? AV_CEIL_RSHIFT(height, d->log2_chroma_h) : height, n = f->linesize[p];
+        for (int y = 0; y < h; y++)
+            for (int x = 0; x < n; x++)
+                f->data[p][y * n + x] = (uint8_t)(d->comp[0].depth > 8 && x % 2 ? x / 70 & 1 : (x * 3 + y * 5 + p * 40) & 255);
+    }
+    if (c) {
+        c->width = width;
+        c->height = height;
+        c->pix_fmt = format;
+        c->time_base = (AVRational){ 1, 25 };
+        c->gop_size = 1;
+        c->color_range = (enum AVColorRange)range;
+        c->log_level_offset = 64;
+        av_dict_parse_string(&dict, options, "=", ",", 0);
+        *why = "the encoder does not take this";
+        if (avcodec_open2(c, codec, &dict) >= 0 && avcodec_send_frame(c, f) >= 0 && avcodec_send_frame(c, NULL) >= 0)
+            got = avcodec_receive_packet(c, packet);
+        if (got >= 0 && filter) {
+            if ((got = av_bsf_list_parse_str(filter, &bsf)) >= 0 && (got = avcodec_parameters_from_context(bsf->par_in, c)) >= 0 &&
+                (got = av_bsf_init(bsf)) >= 0 && (got = av_bsf_send_packet(bsf, packet)) >= 0)
+                got = av_bsf_receive_packet(bsf, packet);
+            av_bsf_free(&bsf);
+        }
+    }
+    av_dict_free(&dict);
+    avcodec_free_context(&c);
+    av_frame_free(&f);
+    if (got < 0)
+        av_packet_free(&packet);
+    return packet;
+}
+
+static AVFrame *av1_decode(const uint8_t *data, int size)
+{
+    static const char *const names[] = { "libdav1d", "libaom-av1" };
+    for (int i = 0; i < 2; i++) {
+        const AVCodec *codec = avcodec_find_decoder_by_name(names[i]);
+        AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
+        AVPacket *packet = av_packet_alloc();
+        AVFrame *f = av_frame_alloc();
+        int got = -1;
+        if (c && av_new_packet(packet, size) >= 0) {
+            memcpy(packet->data, data, (size_t)size);
+            c->log_level_offset = 64;
+            if (avcodec_open2(c, codec, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 && avcodec_send_packet(c, NULL) >= 0)
+                got = avcodec_receive_frame(c, f);
+        }
+        avcodec_free_context(&c);
+        av_packet_free(&packet);
+        if (got >= 0)
+            return f;
+        av_frame_free(&f);
+    }
+    return NULL;
+}
+
+/* The sequence header's unit, found by the size bytes alone. */
+static bzi_span header_of(const uint8_t *data, size_t size)
+{
+    bzi_span none = { NULL, 0 }, s;
+    for (size_t at = 0; at + 2 <= size;) {
+        size_t length = 0, n = 1;
+        for (int i = 0; i < 8 && at + n < size; i++) {
+            length |= (size_t)(data[at + n] & 127) << 7 * i;
+            if (!(data[at + n++] & 128))
+                break;
+        }
+        s.data = data + at;
+        s.size = n + length;
+        if (s.size > size - at)
+            return none;
+        if ((data[at] >> 3 & 15) == 1)
+            return s;
+        at += n + length;
+    }
+    return none;
+}
+
+TEST(headers_of_av1_encoders_say_what_their_decoders_see)
+{
+    static const struct { const char *encoder; enum AVPixelFormat format; int width, height; const char *options; int range; const char *filter; } work[] = {
+        { "libaom-av1", AV_PIX_FMT_YUV420P,   70, 54,  "cpu-used=8", 0, NULL },
+        { "libaom-av1", AV_PIX_FMT_YUV420P,   71, 53,  "cpu-used=8,still-picture=1", AVCOL_RANGE_JPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_YUV420P10, 66, 130, "cpu-used=8,aom-params=enable-order-hint=0", AVCOL_RANGE_MPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_YUV420P12, 66, 130, "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_YUV422P,   66, 50,  "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_YUV422P12, 66, 50,  "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_YUV444P,   65, 49,  "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_YUV444P12, 65, 49,  "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_GRAY8,     65, 49,  "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_GRAY10,    65, 49,  "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_GRAY12,    65, 49,  "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+        { "libaom-av1", AV_PIX_FMT_GBRP,      65, 49,  "cpu-used=8", 0, NULL },
+        { "libaom-av1", AV_PIX_FMT_YUV420P,   64, 64,  "cpu-used=8", 0, "av1_metadata=chroma_sample_position=vertical:color_range=pc" },
+        { "libaom-av1", AV_PIX_FMT_YUV420P,   64, 64,  "cpu-used=8", 0, "av1_metadata=chroma_sample_position=colocated:color_primaries=9:transfer_characteristics=16:matrix_coefficients=9" },
+        { "libaom-av1", AV_PIX_FMT_YUV420P10, 64, 64,  "cpu-used=8,still-picture=1", 0, "av1_metadata=chroma_sample_position=colocated:color_range=tv" },
+        { "libaom-av1", AV_PIX_FMT_YUV420P,   64, 64,  "cpu-used=8", 0, "av1_metadata=tick_rate=30000/1001:num_ticks_per_picture=70000" },
+        { "librav1e",   AV_PIX_FMT_YUV420P,   72, 56,  "speed=10,qp=100", AVCOL_RANGE_MPEG, NULL },
+        { "librav1e",   AV_PIX_FMT_YUV420P10, 72, 56,  "speed=10,qp=100", AVCOL_RANGE_JPEG, NULL },
+        { "librav1e",   AV_PIX_FMT_YUV444P,   72, 56,  "speed=10,qp=100", AVCOL_RANGE_JPEG, NULL },
+        { "librav1e",   AV_PIX_FMT_YUV422P10, 72, 56,  "speed=10,qp=100", AVCOL_RANGE_MPEG, NULL },
+        { "libsvtav1",  AV_PIX_FMT_YUV420P,   72, 64,  "preset=10", AVCOL_RANGE_MPEG, NULL },
+        { "libsvtav1",  AV_PIX_FMT_YUV420P10, 72, 64,  "preset=10", AVCOL_RANGE_JPEG, NULL } };
+    const char *why = NULL;
+    int tried = 0;
+    setenv("SVT_LOG", "0", 1);                            /* the encoder's own way to be quiet */
+    for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
+        AVPacket *packet = av1_encode(work[i].encoder, work[i].format, work[i].width, work[i].height, work[i].options, work[i].range, work[i].filter, &why);
+        AVFrame *f;
+        const AVPixFmtDescriptor *d;
+        bzi_span header, payload;
+        bzi_sps sps;
+        bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_AV1 };
+        bzna_error err = fresh_error();
+        uint32_t type, reduced;
+        int before = test_failures;
+        if (!packet) {
+            printf("%s %s: %s\n", work[i].encoder, av_get_pix_fmt_name(work[i].format), why);
+            continue;
+        }
+        if (!(f = av1_decode(packet->data, packet->size))) {
+            av_packet_free(&packet);
+            SKIP("libavcodec has no AV1 decoder here");
+        }
+        d = av_pix_fmt_desc_get(f->format);
+        header = header_of(packet->data, (size_t)packet->size);
+        REQUIRE(header.data != NULL);
+        CHECK(bzi_obu_next(&header, &type, &payload) == 1 && type == 1);
+        CHECK(read_exact(payload.data, (size_t)payload.size, &sps, &reduced));
+        CHECK_EQ(sps.width, f->width);
+        CHECK_EQ(sps.height, f->height);
+        CHECK_EQ(sps.depth_luma, d->comp[0].depth);
+        CHECK_EQ(sps.chroma_format, chroma_of(d));
+        CHECK_EQ(sps.colour.full_range, f->color_range == AVCOL_RANGE_JPEG);
+        CHECK_EQ(sps.colour.matrix, f->colorspace);
+        CHECK_EQ(sps.colour.primaries, f->color_primaries);
+        CHECK_EQ(sps.colour.transfer, f->color_trc);
+        CHECK_EQ(sps.has_chroma_location, f->chroma_location == AVCHROMA_LOC_LEFT || f->chroma_location == AVCHROMA_LOC_TOPLEFT);
+        if (sps.has_chroma_location)
+            CHECK_EQ(sps.chroma_location, f->chroma_location - 1);
+        image.data = packet->data;                        /* and the whole picture is one that can stand alone */
+        image.data_size = (uint64_t)packet->size;
+        CHECK_EQ(bzi_image_av1(&image, &sps, &err), BZNA_OK);
+        CHECK_EQ(sps.width, f->width);
+        if (test_failures != before)
+            printf("  in %s %s %s\n", work[i].encoder, av_get_pix_fmt_name(work[i].format), work[i].filter ? work[i].filter : "");
+        tried++;
+        av_frame_free(&f);
+        av_packet_free(&packet);
+    }
+    printf("AV1: headers of %d of %d pictures agree with their decoder\n", tried, (int)(sizeof work / sizeof *work));
+    if (!tried)
+        SKIP(why);
+}
+
+/* A picture as a track holds it: av1C of 4 bytes and the header, the packet as the sample. In memory of exactly its size. */
+static int av1_image(bzna_image *image, const char **why)
+{
+    AVPacket *packet = av1_encode("libaom-av1", AV_PIX_FMT_YUV420P10, 70, 54, "cpu-used=8", AVCOL_RANGE_MPEG, "av1_metadata=td=remove", why);
+    bzi_span header;
+    uint8_t *config, *data;
+    memset(image, 0, sizeof *image);
+    if (!packet)
+        return 0;
+    header = header_of(packet->data, (size_t)packet->size);
+    config = malloc((size_t)header.size + 4);
+    data = malloc((size_t)packet->size);
+    memcpy(config, "\x81\0\0\0", 4);
+    memcpy(config + 4, header.data, (size_t)header.size);
+    memcpy(data, packet->data, (size_t)packet->size);
+    image->struct_size = sizeof *image;
+    image->codec = BZNA_CODEC_AV1;
+    image->width = image->frame_width = 70;
+    image->height = image->frame_height = 54;
+    image->config = config;
+    image->config_size = header.size + 4;
+    image->data = data;
+    image->data_size = (uint64_t)packet->size;
+    av_packet_free(&packet);
+    return 1;
+}
+
+/* Everything that looks at a coded picture, on copies of exact size. Returns the status of its description. */
+static bzna_status explore_av1(const uint8_t *config, size_t config_size, const uint8_t *data, size_t data_size, uint64_t *key_size)
+{
+    uint8_t *c = malloc(config_size ? config_size : 1), *d = malloc(data_size ? data_size : 1), *key, *stream;
+    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_AV1, .frame_width = 70, .frame_height = 54, .width = 70, .height = 54 };
+    bzna_error err = fresh_error();
+    bzna_status status, again;
+    bzi_sps sps;
+    size_t needed = 0;
+    if (config_size)
+        memcpy(c, config, config_size);
+    if (data_size)
+        memcpy(d, data, data_size);
+    image.config = c;
+    image.config_size = config_size;
+    image.data = d;
+    image.data_size = data_size;
+    status = bzi_image_av1(&image, &sps, &err);
+    CHECK(status == BZNA_OK || ((status == BZNA_E_DECODE || status == BZNA_E_BOX) && err.status == status && err.message[0]));
+    CHECK(status != BZNA_OK || (sps.width >= 1 && sps.height >= 1 && sps.chroma_format <= 3 && (sps.depth_luma == 8 || sps.depth_luma == 10 || sps.depth_luma == 12)));
+    *key_size = bzi_image_key(&image, NULL, 0);
+    key = malloc((size_t)*key_size);
+    CHECK_EQ(bzi_image_key(&image, key, *key_size), *key_size);
+    CHECK_EQ(bzi_image_key(&image, key, *key_size - 1), *key_size);
+    again = bzna_image_annexb(&image, NULL, 0, &needed, NULL);
+    CHECK_EQ(again, data_size ? BZNA_E_BUFFER : BZNA_E_ARGUMENT);
+    if (data_size) {
+        CHECK_EQ(needed, data_size + (config_size > 4 ? config_size - 4 : 0));
+        stream = malloc(needed);
+        CHECK_EQ(bzna_image_annexb(&image, stream, needed, &needed, NULL), BZNA_OK);
+        free(stream);
+    }
+    free(key);
+    free(c);
+    free(d);
+    return status;
+}
+
+TEST(damaged_av1_pictures_give_a_status)
+{
+    bzna_image image;
+    const char *why;
+    uint8_t *config, *data;
+    uint64_t key, whole_key;
+    size_t config_size, data_size;
+    int fine = 0, tried = 0;
+    if (!av1_image(&image, &why))
+        SKIP(why);
+    config = (uint8_t *)(uintptr_t)image.config;
+    data = (uint8_t *)(uintptr_t)image.data;
+    config_size = (size_t)image.config_size;
+    data_size = (size_t)image.data_size;
+    CHECK_EQ(explore_av1(config, config_size, data, data_size, &whole_key), BZNA_OK);
+    for (size_t n = 0; n < data_size; n++)
+        CHECK(explore_av1(config, config_size, data, n, &key) < 0);         /* no cut leaves a picture */
+    for (size_t n = 0; n < config_size; n++) {
+        bzna_status status = explore_av1(config, n, data, data_size, &key);
+        CHECK_EQ(status, n <= 4 ? BZNA_OK : BZNA_E_BOX);                    /* nothing of it: the sample has the header, too */
+    }
+    for (int part = 0; part < 2; part++)
+        for (size_t at = 0; at < (part ? data_size : config_size); at++) {
+            uint8_t *byte = (part ? data : config) + at, was = *byte;
+            for (int how = 0; how < 11; how++) {
+                *byte = (uint8_t)(how < 8 ? was ^ 1 << how : how == 8 ? 0 : how == 9 ? 0xff : ~was);
+                fine += explore_av1(config, config_size, data, data_size, &key) == BZNA_OK;
+                tried++;
+            }
+            *byte = was;
+        }
+    CHECK(fine > 0 && fine < tried);
+    CHECK_EQ(explore_av1(config, config_size, data, data_size, &key), BZNA_OK);
+    CHECK_EQ(key, whole_key);
+    printf("AV1: %d of %d damaged pictures can be described\n", fine, tried);
+    free(config);
+    free(data);
+}
+
+TEST(an_av1_image_becomes_the_stream_that_its_decoder_takes)
+{
+    bzna_image image;
+    const char *why;
+    bzna_error err = fresh_error();
+    size_t exact = 0, needed = 0, sent;
+    uint8_t *stream, one[64], key[3][256];
+    AVFrame *f;
+    if (!av1_image(&image, &why))
+        SKIP(why);
+    sent = (size_t)(image.config_size - 4 + image.data_size);
+    CHECK_EQ(bzna_image_annexb(&image, NULL, 0, &exact, &err), BZNA_E_BUFFER);
+    CHECK_EQ(exact, sent);
+    stream = malloc(sent + 1);
+    memset(stream, 0xa5, sent + 1);
+    CHECK_EQ(bzna_image_annexb(&image, stream, sent - 1, &needed, &err), BZNA_E_BUFFER);
+    CHECK(needed == sent && stream[0] == 0xa5 && stream[sent - 1] == 0xa5);
+    CHECK_EQ(bzna_image_annexb(&image, NULL, sent, &needed, &err), BZNA_E_BUFFER);
+    CHECK_EQ(needed, sent);
+    CHECK_EQ(bzna_image_annexb(&image, stream, sent, NULL, &err), BZNA_OK);
+    CHECK(stream[sent] == 0xa5);
+    CHECK(!memcmp(stream, (const uint8_t *)image.config + 4, (size_t)image.config_size - 4));
+    CHECK(!memcmp(stream + image.config_size - 4, image.data, (size_t)image.data_size));
+    if ((f = av1_decode(stream, (int)sent)) != NULL)
+        CHECK(f->width == 70 && f->height == 54 && f->format == AV_PIX_FMT_YUV420P10);
+    av_frame_free(&f);
+
+    /* The key: what the header is, wherever it stands; nothing of the picture. */
+    memset(key, 0, sizeof key);
+    CHECK(bzi_image_key(&image, key[0], sizeof key[0]) <= sizeof key[0]);
+    ((uint8_t *)(uintptr_t)image.data)[image.data_size - 1] ^= 0x55;
+    bzi_image_key(&image, key[1], sizeof key[1]);
+    CHECK(!memcmp(key[0], key[1], sizeof key[0]));
+    ((uint8_t *)(uintptr_t)image.config)[9] ^= 0x01;
+    bzi_image_key(&image, key[2], sizeof key[2]);
+    CHECK(memcmp(key[0], key[2], sizeof key[0]));
+
+    for (uint64_t size = 0; size < 5; size++) {           /* a configuration without units */
+        bzna_image bare = image;
+        bare.config_size = size;
+        CHECK_EQ(bzna_image_annexb(&bare, one, sizeof one, &needed, &err), bare.data_size > sizeof one ? BZNA_E_BUFFER : BZNA_OK);
+        CHECK_EQ(needed, image.data_size);
+    }
+    image.data_size = 0;
+    CHECK_EQ(bzna_image_annexb(&image, one, sizeof one, &needed, &err), BZNA_E_ARGUMENT);
+    CHECK_EQ(needed, 0);
+    free((void *)(uintptr_t)image.config);
+    free((void *)(uintptr_t)image.data);
+    free(stream);
+}
+#endif
+
 int main(void)
 {
     facts_load();
@@ -1516,6 +2299,13 @@ int main(void)
     RUN(parameter_sets_and_configurations_of_the_archives_agree)
     RUN(an_image_becomes_annex_b_without_the_encoders_banner)
     RUN(annex_b_of_damaged_images_is_refused)
+    RUN(av1_units_are_found_and_wrong_sizes_noticed)
+    RUN(av1_sequence_headers_are_understood_with_every_option)
+    RUN(av1_sequence_headers_written_by_hand_are_understood)
+    RUN(libavcodec_reads_the_same_from_av1_sequence_headers)
+    RUN(headers_of_av1_encoders_say_what_their_decoders_see)
+    RUN(damaged_av1_pictures_give_a_status)
+    RUN(an_av1_image_becomes_the_stream_that_its_decoder_takes)
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
     return test_failed != 0;
 }

@@ -8,7 +8,10 @@
 TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(pictures_are_decoded))
 #else
+#include <libavcodec/bsf.h>
+#include <libavutil/dict.h>
 #include <libavutil/md5.h>
+#include <libavutil/pixdesc.h>
 
 /* ---- Coded pictures ----------------------------------------------------------------------------------------------------- */
 
@@ -95,6 +98,7 @@ static uint64_t picture_pixels(const bzna_picture *p, uint8_t *out)
     for (int i = 0; i < 3 && p->plane[i]; i++) {
         uint32_t w = i ? (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x : p->frame_width;
         uint32_t h = i ? (p->frame_height + (1u << p->chroma_shift_y) - 1) >> p->chroma_shift_y : p->frame_height;
+        w *= p->depth > 8 ? 2 : 1;
         for (uint32_t y = 0; y < h; y++, at += w)
             if (out)
                 memcpy(out + at, (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i], w);
@@ -512,8 +516,8 @@ TEST(what_is_missing_or_contradicts_is_named)
         u.image.config = NULL;
         check_fails(decoder, &u, BZNA_E_DECODE, "no sequence parameter set");
         u.image = image;
-        u.image.codec = BZNA_CODEC_AV1;
-        check_fails(decoder, &u, BZNA_E_CODEC, "codec 3");
+        u.image.codec = 4;
+        check_fails(decoder, &u, BZNA_E_CODEC, "codec 4: only H.264, H.265 and AV1");
         u.image = image;
         u.image.codec = 77;
         check_fails(decoder, &u, BZNA_E_CODEC, "codec 77");
@@ -741,7 +745,851 @@ TEST(decoders_of_one_context_work_side_by_side)
     unit_free(&units[1]);
 }
 
+/* ---- Every kind of picture, coded here ---------------------------------------------------------------------------------- */
+
+/* Single key frames by encoders that are not ours, decoded by libavcodec's own calls: what must come out. */
+typedef struct kind {
+    const char *encoder, *format, *options;
+    int         width, height, lossless;
+    int         range, matrix, location;      /* what the encoder is told of colour; 0: nothing (matrix 2) */
+    const char *filter;                       /* libavcodec's bitstream filter, which says what the encoder cannot */
+} kind;
+
+#define X265 "x265-params=log-level=none:pools=none:frame-threads=1:aud=0"
+#define X265_LOSSLESS X265 ":lossless=1"
+#define AOM  "cpu-used=8,lag-in-frames=0"
+#define AOM_LOSSLESS AOM ",aom-params=lossless=1"
+
+static const kind kinds[] = {
+    { "libx265", "yuv420p10le", X265,                     70,  54, 0, AVCOL_RANGE_MPEG, 9, 0, NULL },
+    { "libx265", "yuv420p10le", X265_LOSSLESS ":chromaloc=2", 70, 54, 1, AVCOL_RANGE_JPEG, 1, 0, NULL },
+    { "libx265", "yuv420p12le", X265_LOSSLESS,            72,  66, 1, 0, 2, 0, NULL },
+    { "libx265", "yuv422p",     X265_LOSSLESS,            70,  55, 1, AVCOL_RANGE_MPEG, 1, 0, NULL },
+    { "libx265", "yuv422p10le", X265,                     66,  67, 0, AVCOL_RANGE_JPEG, 2, 0, NULL },
+    { "libx265", "yuv444p",     X265_LOSSLESS,            71,  55, 1, AVCOL_RANGE_JPEG, 5, 0, NULL },
+    { "libx265", "yuv444p10le", X265_LOSSLESS,            71,  53, 1, AVCOL_RANGE_MPEG, 9, 0, NULL },
+    { "libx265", "gray",        X265_LOSSLESS,            67,  67, 1, AVCOL_RANGE_JPEG, 2, 0, NULL },
+    { "libx265", "gray10le",    X265_LOSSLESS,            67,  65, 1, AVCOL_RANGE_MPEG, 2, 0, NULL },
+    { "libx264", "yuv420p10le", "preset=fast",            70,  54, 0, AVCOL_RANGE_MPEG, 9, AVCHROMA_LOC_LEFT, NULL },
+    { "libx264", "yuv420p10le", "preset=fast,qp=0",       70,  54, 1, AVCOL_RANGE_JPEG, 5, AVCHROMA_LOC_TOPLEFT, NULL },
+    { "libx264", "yuv422p10le", "preset=fast,qp=0",       70,  53, 1, 0, 2, 0, NULL },
+    { "libx264", "yuv444p",     "preset=fast,qp=0",       71,  53, 1, AVCOL_RANGE_JPEG, 5, 0, NULL },
+    { "libx264", "yuv444p10le", "preset=fast,qp=0",       69,  53, 1, AVCOL_RANGE_MPEG, 1, 0, NULL },
+    { "libx264", "gray",        "preset=fast,qp=0",       66,  50, 1, AVCOL_RANGE_JPEG, 2, 0, NULL },
+    { "libx264", "gray10le",    "preset=fast,qp=0",       66,  50, 1, AVCOL_RANGE_MPEG, 2, 0, NULL },
+    { "libaom-av1", "yuv420p",     AOM,                   70,  54, 0, AVCOL_RANGE_MPEG, 1, 0, NULL },
+    { "libaom-av1", "yuv420p",     AOM_LOSSLESS,          71,  53, 1, AVCOL_RANGE_JPEG, 5, 0, NULL },
+    { "libaom-av1", "yuv420p",     AOM_LOSSLESS,          33,  97, 1, AVCOL_RANGE_MPEG, 2, 0, NULL },       /* no colour description, but a range */
+    { "libaom-av1", "yuv420p10le", AOM_LOSSLESS,          71,  53, 1, AVCOL_RANGE_JPEG, 9, 0, "av1_metadata=chroma_sample_position=colocated" },
+    { "libaom-av1", "yuv420p10le", AOM ",still-picture=1", 65, 65, 0, AVCOL_RANGE_JPEG, 9, 0, "av1_metadata=chroma_sample_position=vertical" },
+    { "libaom-av1", "yuv420p12le", AOM_LOSSLESS,          70,  53, 1, AVCOL_RANGE_JPEG, 2, 0, NULL },
+    { "libaom-av1", "yuv422p",     AOM_LOSSLESS,          71,  53, 1, AVCOL_RANGE_MPEG, 1, 0, NULL },
+    { "libaom-av1", "yuv422p10le", AOM,                   69,  51, 0, AVCOL_RANGE_JPEG, 1, 0, NULL },
+    { "libaom-av1", "yuv444p",     AOM_LOSSLESS,          71,  53, 1, AVCOL_RANGE_JPEG, 1, 0, NULL },
+    { "libaom-av1", "yuv444p10le", AOM_LOSSLESS ",still-picture=1", 71, 53, 1, AVCOL_RANGE_MPEG, 9, 0, NULL },
+    { "libaom-av1", "yuv444p12le", AOM_LOSSLESS,          40,  81, 1, AVCOL_RANGE_JPEG, 2, 0, NULL },
+    { "libaom-av1", "gray",        AOM_LOSSLESS,          71,  53, 1, AVCOL_RANGE_JPEG, 2, 0, NULL },
+    { "libaom-av1", "gray10le",    AOM_LOSSLESS,          67,  51, 1, AVCOL_RANGE_MPEG, 5, 0, NULL } };
+
+static uint32_t codec_of(const char *encoder) { return !strcmp(encoder, "libx264") ? BZNA_CODEC_H264 : !strcmp(encoder, "libx265") ? BZNA_CODEC_H265 : BZNA_CODEC_AV1; }
+
+static int plane_width(const AVFrame *f, const AVPixFmtDescriptor *d, int p)  { return p ? AV_CEIL_RSHIFT(f->width, d->log2_chroma_w) : f->width; }
+static int plane_height(const AVFrame *f, const AVPixFmtDescriptor *d, int p) { return p ? AV_CEIL_RSHIFT(f->height, d->log2_chroma_h) : f->height; }
+
+static unsigned frame_sample(const AVFrame *f, const AVPixFmtDescriptor *d, int p, int x, int y)
+{
+    const uint8_t *row = f->data[p] + (ptrdiff_t)y * f->linesize[p];
+    return d->comp[0].depth > 8 ? row[2 * x] + 256u * row[2 * x + 1] : row[x];
+}
+
+/* Slopes with a grain, another in every plane and picture, all values from darkest to brightest. */
+static AVFrame *frame_draw(const kind *k, unsigned seed)
+{
+    AVFrame *f = av_frame_alloc();
+    const AVPixFmtDescriptor *d;
+    f->format = av_get_pix_fmt(k->format);
+    f->width = k->width;
+    f->height = k->height;
+    f->color_range = (enum AVColorRange)k->range;
+    f->colorspace = (enum AVColorSpace)k->matrix;
+    f->chroma_location = (enum AVChromaLocation)k->location;
+    d = av_pix_fmt_desc_get(f->format);
+    if (!d || av_frame_get_buffer(f, 0) < 0)
+        abort();
+    for (int p = 0; p < d->nb_components; p++)
+        for (int y = 0; y < plane_height(f, d, p); y++)
+            for (int x = 0; x < plane_width(f, d, p); x++) {
+                unsigned top = (1u << d->comp[0].depth) - 1, w = (unsigned)plane_width(f, d, p), h = (unsigned)plane_height(f, d, p);
+                unsigned a = (unsigned)x * 37u + seed, b = (unsigned)y * (p == 1 ? 11u : 23u) + seed / 7;
+                unsigned value = (top * (p == 2 ? w - 1 - (unsigned)x : (unsigned)x) / w + top * (unsigned)y / h) / 2 + (a * b % 97) * (top / 255) / 4;
+                uint8_t *row = f->data[p] + (ptrdiff_t)y * f->linesize[p];
+                value = value > top ? top : value;
+                if (d->comp[0].depth > 8) {
+                    row[2 * x] = (uint8_t)value;
+                    row[2 * x + 1] = (uint8_t)(value >> 8);
+                } else {
+                    row[x] = (uint8_t)value;
+                }
+            }
+    return f;
+}
+
+static int filter(const char *how, const AVCodecContext *c, AVPacket *packet)
+{
+    AVBSFContext *f = NULL;
+    int result = av_bsf_list_parse_str(how, &f);
+    if (result >= 0 && (result = avcodec_parameters_from_context(f->par_in, c)) >= 0 && (result = av_bsf_init(f)) >= 0 &&
+        (result = av_bsf_send_packet(f, packet)) >= 0)
+        result = av_bsf_receive_packet(f, packet);
+    av_bsf_free(&f);
+    return result;
+}
+
+/* Encodes drawn frames until the encoder gives a packet number `which`. NULL, with *why: this machine cannot. */
+static AVPacket *encode(const kind *k, unsigned seed, int which, const char **why)
+{
+    const AVCodec *codec = avcodec_find_encoder_by_name(k->encoder);
+    AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
+    AVPacket *packet = av_packet_alloc();
+    AVDictionary *options = NULL;
+    int got = -1;
+    *why = "libavcodec has no such encoder here";
+    if (c) {
+        c->width = k->width;
+        c->height = k->height;
+        c->pix_fmt = av_get_pix_fmt(k->format);
+        c->time_base = (AVRational){ 1, 25 };
+        c->gop_size = which ? 100 : 1;
+        c->thread_count = 1;
+        c->color_range = (enum AVColorRange)k->range;
+        c->colorspace = (enum AVColorSpace)k->matrix;
+        c->chroma_sample_location = (enum AVChromaLocation)k->location;
+        c->log_level_offset = 64;
+        av_dict_parse_string(&options, k->options, "=", ",", 0);
+        *why = "the encoder cannot be opened for this format";
+        if (avcodec_open2(c, codec, &options) >= 0) {
+            *why = "the encoder gives no packet";
+            for (int i = 0; i <= which; i++) {
+                AVFrame *f = frame_draw(k, seed + (unsigned)i);
+                f->pts = i;
+                avcodec_send_frame(c, f);
+                av_frame_free(&f);
+            }
+            avcodec_send_frame(c, NULL);
+            for (int i = 0; i <= which && (got = avcodec_receive_packet(c, packet)) >= 0; i++)
+                if (i < which)
+                    av_packet_unref(packet);
+            if (got >= 0 && k->filter)
+                got = filter(k->filter, c, packet);
+        }
+    }
+    av_dict_free(&options);
+    avcodec_free_context(&c);
+    if (got < 0)
+        av_packet_free(&packet);
+    return packet;
+}
+
+/* libavcodec as its manual says, with nothing of ours in between. */
+static AVFrame *decode_by(const char *decoder, const uint8_t *data, int size)
+{
+    const AVCodec *codec = avcodec_find_decoder_by_name(decoder);
+    AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
+    AVPacket *packet = av_packet_alloc();
+    AVFrame *f = av_frame_alloc();
+    int got = -1;
+    if (c && av_new_packet(packet, size) >= 0) {
+        memcpy(packet->data, data, (size_t)size);
+        c->thread_count = 1;
+        c->log_level_offset = 64;
+        if (avcodec_open2(c, codec, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 && avcodec_send_packet(c, NULL) >= 0)
+            got = avcodec_receive_frame(c, f);
+    }
+    avcodec_free_context(&c);
+    av_packet_free(&packet);
+    if (got < 0)
+        av_frame_free(&f);
+    return f;
+}
+
+static unit unit_of(const kind *k, const AVPacket *packet)
+{
+    bzna_image image = { .struct_size = sizeof image };
+    image.codec = codec_of(k->encoder);
+    image.width = image.frame_width = (uint32_t)k->width;
+    image.height = image.frame_height = (uint32_t)k->height;
+    image.data = packet->data;
+    image.data_size = (uint64_t)packet->size;
+    return unit_copy(&image);
+}
+
+/* How many samples differ; -1: the frames are not of one kind. */
+static long frames_differ(const AVFrame *a, const AVFrame *b)
+{
+    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(a->format), *e = av_pix_fmt_desc_get(b->format);
+    long n = 0;
+    if (a->width != b->width || a->height != b->height || d->comp[0].depth != e->comp[0].depth || d->nb_components > e->nb_components ||
+        (d->nb_components > 1 && (d->log2_chroma_w != e->log2_chroma_w || d->log2_chroma_h != e->log2_chroma_h)))
+        return -1;
+    for (int p = 0; p < d->nb_components; p++)
+        for (int y = 0; y < plane_height(a, d, p); y++)
+            for (int x = 0; x < plane_width(a, d, p); x++)
+                n += frame_sample(a, d, p, x, y) != frame_sample(b, e, p, x, y);
+    return n;
+}
+
+static unsigned picture_sample(const bzna_picture *picture, int p, int x, int y)
+{
+    const uint8_t *row = (const uint8_t *)picture->plane[p] + (ptrdiff_t)y * picture->pitch[p];
+    return picture->depth > 8 ? row[2 * x] + 256u * row[2 * x + 1] : row[x];
+}
+
+/* The picture is libavcodec's frame: every sample, and all that is said of them. */
+static void check_picture(const kind *k, const bzna_picture *picture, const AVFrame *f)
+{
+    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(f->format), *wanted = av_pix_fmt_desc_get(av_get_pix_fmt(k->format));
+    int grey = wanted->nb_components == 1, full, before = test_failures;
+    long wrong = 0;
+    CHECK_EQ(picture->depth, wanted->comp[0].depth);
+    CHECK(picture->frame_width == (uint32_t)k->width && picture->frame_height == (uint32_t)k->height);
+    CHECK(picture->width == (uint32_t)k->width && picture->height == (uint32_t)k->height && !picture->crop_x && !picture->crop_y);
+    CHECK(picture->plane[0] != NULL);
+    CHECK_EQ(picture->plane[1] == NULL, grey);
+    CHECK_EQ(picture->plane[2] == NULL, grey);
+    if (!grey) {
+        CHECK_EQ(picture->chroma_shift_x, wanted->log2_chroma_w);
+        CHECK_EQ(picture->chroma_shift_y, wanted->log2_chroma_h);
+    }
+    for (int p = 0; p < wanted->nb_components && test_failures == before; p++)
+        for (int y = 0; y < plane_height(f, d, p); y++)
+            for (int x = 0; x < plane_width(f, d, p); x++)
+                wrong += picture_sample(picture, p, x, y) != frame_sample(f, d, p, x, y);
+    CHECK_EQ(wrong, 0);
+    CHECK(picture->colour.present);
+    /* H.26x without a word on colour: full-range BT.601. AV1 always says its range. */
+    full = f->color_range == AVCOL_RANGE_UNSPECIFIED || f->color_range == AVCOL_RANGE_JPEG;
+    CHECK_EQ(picture->colour.full_range, full);
+    if (f->color_range == AVCOL_RANGE_UNSPECIFIED)
+        CHECK_EQ(picture->colour.matrix, 5);
+    else
+        CHECK(picture->colour.matrix == (int)f->colorspace && picture->colour.primaries == (int)f->color_primaries && picture->colour.transfer == (int)f->color_trc);
+    if (wanted->log2_chroma_w && wanted->log2_chroma_h && !grey) {
+        int at = (int)f->chroma_location;
+        CHECK_EQ(picture->chroma_left, at == AVCHROMA_LOC_UNSPECIFIED ? !full : at == AVCHROMA_LOC_LEFT || at == AVCHROMA_LOC_TOPLEFT || at == AVCHROMA_LOC_BOTTOMLEFT);
+        CHECK_EQ(picture->chroma_top, at == AVCHROMA_LOC_TOPLEFT || at == AVCHROMA_LOC_TOP);
+    }
+    if (test_failures != before)
+        printf("  in %s %s %dx%d\n", k->encoder, k->format, k->width, k->height);
+}
+
+static const char *decoder_name_of(uint32_t codec) { return codec == BZNA_CODEC_H264 ? "h264" : codec == BZNA_CODEC_H265 ? "hevc" : "libdav1d"; }
+
+/* All kinds of one codec. Skips if this machine can code none of them. */
+static void check_kinds(uint32_t codec)
+{
+    bzna_decoder *decoder = decoder_new();
+    int all = 0, tried = 0, locations = 0;
+    const char *why = NULL;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        const kind *k = &kinds[i];
+        AVPacket *packet;
+        AVFrame *expected, *drawn;
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzna_error e = { .struct_size = sizeof e };
+        unit u;
+        if (codec_of(k->encoder) != codec)
+            continue;
+        all++;
+        if (!(packet = encode(k, (unsigned)i, 0, &why))) {
+            printf("%s %s: %s\n", k->encoder, k->format, why);
+            continue;
+        }
+        expected = decode_by(decoder_name_of(codec), packet->data, packet->size);
+        if (!expected && codec == BZNA_CODEC_AV1) {
+            av_packet_free(&packet);
+            bzna_decoder_close(decoder);
+            SKIP("libavcodec has no libdav1d here");
+        }
+        REQUIRE(expected != NULL);
+        tried++;
+        drawn = frame_draw(k, (unsigned)i);
+        if (k->lossless)                                    /* the encoder's word for it: then the drawing itself is what must come out */
+            CHECK_EQ(frames_differ(drawn, expected), 0);
+        if (codec == BZNA_CODEC_AV1) {                      /* a second decoder, by others */
+            AVFrame *other = decode_by("libaom-av1", packet->data, packet->size);
+            if (other)
+                CHECK_EQ(frames_differ(expected, other), 0);
+            av_frame_free(&other);
+        }
+        u = unit_of(k, packet);
+        CHECK_EQ(bzna_decoder_decode(decoder, &u.image, &picture, &e), BZNA_OK);
+        if (picture.plane[0])
+            check_picture(k, &picture, expected);
+        else
+            printf("  in %s %s: %s\n", k->encoder, k->format, e.message);
+        locations |= 1 << expected->chroma_location;
+        unit_free(&u);
+        av_frame_free(&drawn);
+        av_frame_free(&expected);
+        av_packet_free(&packet);
+    }
+    bzna_decoder_close(decoder);
+    if (!tried)
+        SKIP(why ? why : "no encoder");
+    if (tried == all)
+        CHECK((locations & 1 << AVCHROMA_LOC_LEFT) && (locations & 1 << AVCHROMA_LOC_TOPLEFT));
+    printf("codec %u: %d of %d kinds of pictures\n", codec, tried, all);
+}
+
+TEST(h264_pictures_of_every_depth_and_chroma_format_are_libavcodecs) { check_kinds(BZNA_CODEC_H264); }
+TEST(h265_pictures_of_every_depth_and_chroma_format_are_libavcodecs) { check_kinds(BZNA_CODEC_H265); }
+TEST(av1_pictures_of_every_depth_and_chroma_format_are_libavcodecs)  { check_kinds(BZNA_CODEC_AV1); }
+
+/* Kinds that this machine can code, as units. Returns how many. */
+static int units_make(unit *units, const kind **of)
+{
+    const char *why;
+    int n = 0;
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        AVPacket *packet = encode(&kinds[i], 1000 + (unsigned)i, 0, &why);
+        if (!packet)
+            continue;
+        of[n] = &kinds[i];
+        units[n++] = unit_of(&kinds[i], packet);
+        av_packet_free(&packet);
+    }
+    return n;
+}
+
+/* Two sequence parameter sets, and the picture uses the one that is not last: what was read of the last must not be believed of its planes. */
+TEST(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
+{
+    static const char *const formats[] = { "yuv420p", "yuv420p10le", "yuv422p", "yuv444p", "yuv444p10le", "gray", "gray10le" };
+    const char *why = NULL;
+    bzna_decoder *decoder = decoder_new();
+    int tried = 0, coded = 0;
+    for (size_t a = 0; a < COUNT(formats); a++)
+        for (size_t b = 0; b < COUNT(formats); b++) {
+            kind of = { "libx264", formats[a], "preset=fast,qp=1", 66, 50, 0, 0, 2, 0, NULL }, last = { "libx264", formats[b], "preset=fast,qp=1,x264-params=sps-id=5", 66, 50, 0, 0, 2, 0, NULL };
+            AVPacket *packet = a == b ? NULL : encode(&of, 3, 0, &why), *other = packet ? encode(&last, 4, 0, &why) : NULL;
+            uint8_t *data;
+            size_t n = 0, depth_a = strstr(formats[a], "10") ? 10 : 8, depth_b = strstr(formats[b], "10") ? 10 : 8;
+            bzna_picture picture = { .struct_size = sizeof picture };
+            bzna_status status;
+            if (packet && other) {
+                bzi_span all = { other->data, (uint64_t)other->size }, nal;
+                bzi_nals nals = bzi_nals_of_unit(all, 0);
+                unit u = unit_of(&of, packet);
+                data = malloc((size_t)packet->size + (size_t)other->size + 64);
+                for (int part = 0; part < 2; part++) {      /* the sets of the picture, the other's, the slices */
+                    bzi_span own = { packet->data, (uint64_t)packet->size };
+                    bzi_nals these = bzi_nals_of_unit(own, 0);
+                    while (bzi_nals_next(part ? &nals : &these, &nal) > 0)
+                        if ((nal.data[0] & 31) == 7 || (!part && (nal.data[0] & 31) == 8)) {
+                            memcpy(data + n, "\0\0\0\1", 4);
+                            memcpy(data + n + 4, nal.data, (size_t)nal.size);
+                            n += 4 + (size_t)nal.size;
+                        }
+                    if (part)
+                        for (these = bzi_nals_of_unit(own, 0); bzi_nals_next(&these, &nal) > 0;)
+                            if ((nal.data[0] & 31) == 5) {
+                                memcpy(data + n, "\0\0\0\1", 4);
+                                memcpy(data + n + 4, nal.data, (size_t)nal.size);
+                                n += 4 + (size_t)nal.size;
+                            }
+                }
+                free(u.data);
+                u.image.data = u.data = copy_of(data, n);
+                u.image.data_size = n;
+                status = bzna_decoder_decode(decoder, &u.image, &picture, NULL);
+                coded++;
+                if (status == BZNA_OK) {                    /* believed to be grey, its luma alone is handed out; libavcodec's grey is 4:2:0 with neutral chroma */
+                    CHECK(depth_a == depth_b && picture.depth == depth_a);
+                    CHECK(!strncmp(formats[b], "gray", 4) ? !picture.plane[1] : !strncmp(formats[a], "gray", 4) && !strncmp(formats[b], "yuv420p", 7));
+                } else {
+                    CHECK(status == BZNA_E_CODEC || status == BZNA_E_DECODE || status == BZNA_E_MISMATCH);
+                }
+                tried += status == BZNA_E_CODEC;
+                unit_free(&u);
+                free(data);
+            }
+            av_packet_free(&packet);
+            av_packet_free(&other);
+        }
+    bzna_decoder_close(decoder);
+    if (!coded)
+        SKIP(why);
+    CHECK(tried >= coded / 2);                              /* libavcodec itself has no objection to most */
+    printf("H.264: %d pictures were not what the last parameter set said\n", tried);
+}
+
+/* More kinds than a decoder keeps contexts for, in disorder, some of them damaged. */
+TEST(kinds_of_pictures_that_alternate_are_as_alone)
+{
+    unit units[COUNT(kinds)];
+    const kind *of[COUNT(kinds)];
+    outcome alone[COUNT(kinds)];
+    bzna_decoder *decoder = decoder_new();
+    int n = units_make(units, of), fine = 0;
+    for (int i = 0; i < n; i++) {
+        alone[i] = decode_fresh(&units[i].image);
+        fine += alone[i].status == BZNA_OK;
+    }
+    random_state = 77;
+    for (int round = 0; round < 400 && n; round++) {
+        int i = (int)(random_u32() % (unsigned)n);
+        outcome o;
+        if (round % 5 == 4) {
+            unit damaged = unit_copy(&units[i].image);
+            damaged.data[random_u32() % damaged.image.data_size] ^= (uint8_t)(1u << random_u32() % 8);
+            pass(decoder, &damaged.image);
+            unit_free(&damaged);
+        }
+        o = decode(decoder, &units[i].image);
+        if (!same(&o, &alone[i]))
+            report_difference(of[i]->format, &o, &alone[i]);
+        outcome_free(&o);
+    }
+    for (int i = 0; i < n; i++) {
+        outcome_free(&alone[i]);
+        unit_free(&units[i]);
+    }
+    bzna_decoder_close(decoder);
+    if (!n)
+        SKIP("libavcodec has no encoders here");
+    CHECK(fine > 0);
+}
+
+/* A step over one open bitstream unit, by 5.3 of the specification: its type, its size in all. 0: there is none. */
+static size_t obu_size(const uint8_t *p, size_t left, int *type)
+{
+    size_t at = 1, size = 0;
+    if (left < 2)
+        return 0;
+    *type = p[0] >> 3 & 15;
+    at += p[0] >> 2 & 1;
+    for (int i = 0; i < 8 && at < left; i++) {
+        size |= (size_t)(p[at] & 127) << 7 * i;
+        if (!(p[at++] & 128))
+            break;
+    }
+    return at + size <= left ? at + size : 0;
+}
+
+/* An AV1 picture as a track holds it: av1C with the sequence header, a sample without; and the same in one piece. */
+static int unit_split(const unit *u, unit *split)
+{
+    uint8_t config[256] = { 0x81, 0, 0, 0 };
+    size_t at = 0, size, config_size = 4, kept = 0;
+    uint8_t *data = malloc((size_t)u->image.data_size);
+    int type = 0;
+    bzna_image image = u->image;
+    while ((size = obu_size(u->data + at, (size_t)u->image.data_size - at, &type)) > 0) {
+        if (type == 1 && config_size + size <= sizeof config) {
+            memcpy(config + config_size, u->data + at, size);
+            config_size += size;
+        } else if (type != 2) {
+            memcpy(data + kept, u->data + at, size);
+            kept += size;
+        }
+        at += size;
+    }
+    image.config = config;
+    image.config_size = config_size;
+    image.data = data;
+    image.data_size = kept;
+    *split = unit_copy(&image);
+    free(data);
+    return config_size > 4 && kept > 0 && at == u->image.data_size;
+}
+
+static const kind av1_kind = { "libaom-av1", "yuv420p10le", AOM, 70, 54, 0, AVCOL_RANGE_MPEG, 9, 0, NULL };
+
+/* Alone, after its undamaged self and after other damage: always the same, and the next picture is whole. */
+static void check_damaged_av1(bzna_decoder *past, bzna_decoder *damage, const unit *good, const outcome *alone, const unit *bad, const char *what, uint64_t at,
+                              int *fine)
+{
+    outcome fresh = decode_fresh(&bad->image), o;
+    char text[96];
+    snprintf(text, sizeof text, "AV1, byte %llu of %s", (unsigned long long)at, what);
+    *fine += fresh.status == BZNA_OK;
+    CHECK(fresh.status == BZNA_OK || (fresh.status < 0 && fresh.error.message[0]));
+    for (int i = 0; i < 2; i++) {
+        o = decode(i ? damage : past, &bad->image);
+        if (!same(&o, &fresh))
+            report_difference(text, &o, &fresh);
+        outcome_free(&o);
+    }
+    o = decode(past, &good->image);
+    if (!same(&o, alone))
+        report_difference("the undamaged picture after it", &o, alone);
+    outcome_free(&o);
+    outcome_free(&fresh);
+}
+
+TEST(a_damaged_av1_picture_fails_or_not_alike_and_spoils_nothing)
+{
+    const char *why;
+    AVPacket *packet = encode(&av1_kind, 5, 0, &why);
+    bzna_decoder *past, *damage;
+    unit whole, good;
+    outcome alone;
+    int fine = 0, tried = 0;
+    if (!packet)
+        SKIP(why);
+    whole = unit_of(&av1_kind, packet);
+    av_packet_free(&packet);
+    REQUIRE(unit_split(&whole, &good));
+    alone = decode_fresh(&whole.image);
+    if (alone.status == BZNA_E_CODEC)
+        SKIP("libavcodec has no libdav1d here");
+    CHECK_EQ(alone.status, BZNA_OK);
+    outcome_free(&alone);
+    alone = decode_fresh(&good.image);
+    CHECK_EQ(alone.status, BZNA_OK);
+    past = decoder_new();
+    damage = decoder_new();
+    for (int part = 0; part < 2; part++) {
+        uint64_t size = part ? good.image.data_size : good.image.config_size, step = part ? 1 + size / 300 : 1;
+        for (uint64_t at = 0; at < size; at += at < 40 ? 1 : step) {
+            unit bad = unit_copy(&good.image);
+            (part ? bad.data : bad.config)[at] ^= (uint8_t)(1u << (at * 5 + 3) % 8);
+            check_damaged_av1(past, damage, &good, &alone, &bad, part ? "the sample" : "av1C", at, &fine);
+            tried++;
+            unit_free(&bad);
+        }
+    }
+    printf("AV1: %d of %d damaged pictures were decoded all the same\n", fine, tried);
+    for (uint64_t size = 1; size < good.image.data_size; size += size < 30 ? 1 : 1 + good.image.data_size / 100) {
+        unit bad = unit_copy(&good.image);
+        int before = fine;
+        unit_cut(&bad, size);
+        check_damaged_av1(past, damage, &good, &alone, &bad, "a sample cut", size, &fine);
+        CHECK_EQ(fine, before);                             /* no cut goes unnoticed */
+        unit_free(&bad);
+    }
+    {                                                       /* and one that admits to be shorter: tile data ends early */
+        size_t header = 0, unit_bytes;
+        int type = 0;
+        while ((unit_bytes = obu_size(good.data + header, (size_t)good.image.data_size - header, &type)) > 0 && header + unit_bytes < good.image.data_size)
+            header += unit_bytes;
+        for (uint64_t left = 1; left + header < good.image.data_size; left += 1 + good.image.data_size / 60) {
+            unit bad = unit_copy(&good.image);
+            uint64_t size = header + 3 + left;
+            if (size > bad.image.data_size)
+                size = bad.image.data_size;
+            unit_cut(&bad, size);
+            bad.data[header + 1] = (uint8_t)(0x80 | ((size - header - 3) & 127));      /* two bytes of size, the second without more to come */
+            bad.data[header + 2] = (uint8_t)((size - header - 3) >> 7 & 127);
+            check_damaged_av1(past, damage, &good, &alone, &bad, "a shortened unit", left, &fine);
+            unit_free(&bad);
+        }
+    }
+    bzna_decoder_close(past);
+    bzna_decoder_close(damage);
+    outcome_free(&alone);
+    unit_free(&good);
+    unit_free(&whole);
+}
+
+/* What the specification and its binding to mp4 allow: headers in either place or both, units of other kinds, a last unit without a size. */
+TEST(an_av1_picture_may_be_laid_out_in_several_ways)
+{
+    static const kind other_kind = { "libaom-av1", "yuv444p", AOM, 70, 54, 0, AVCOL_RANGE_JPEG, 1, 0, NULL };
+    const char *why;
+    AVPacket *packet = encode(&av1_kind, 9, 0, &why), *other_packet = packet ? encode(&other_kind, 9, 0, &why) : NULL;
+    unit whole, split, other, u;
+    outcome alone, o;
+    bzna_decoder *decoder;
+    size_t at = 0, size;
+    int type = 0;
+    if (!packet || !other_packet)
+        SKIP(why);
+    whole = unit_of(&av1_kind, packet);
+    other = unit_of(&other_kind, other_packet);
+    av_packet_free(&packet);
+    av_packet_free(&other_packet);
+    REQUIRE(unit_split(&whole, &split));
+    alone = decode_fresh(&whole.image);
+    if (alone.status == BZNA_E_CODEC)
+        SKIP("libavcodec has no libdav1d here");
+    CHECK_EQ(alone.status, BZNA_OK);
+    decoder = decoder_new();
+    for (int way = 0; way < 5; way++) {
+        static const uint8_t between[] = { 0x12, 0x00, 0x7a, 0x03, 1, 2, 0x80, 0x2a, 0x02, 0x1e, 0x80 };    /* delimiter, padding, a metadata unit of an unknown type */
+        bzna_image image = split.image;
+        uint8_t *data = malloc((size_t)whole.image.data_size + sizeof between);
+        size_t n = 0;
+        if (way == 1) {                                     /* both say it */
+            image.data = whole.data;
+            image.data_size = whole.image.data_size;
+        } else if (way == 2) {                              /* what the configuration says of another picture, the sample's own header revokes */
+            image = other.image;
+            image.config = split.config;
+            image.config_size = split.image.config_size;
+        } else if (way == 3) {
+            memcpy(data, between, sizeof between);
+            memcpy(data + sizeof between, split.data, (size_t)split.image.data_size);
+            image.data = data;
+            image.data_size += sizeof between;
+        } else if (way == 4) {                              /* the last unit, without its size */
+            for (at = 0; (size = obu_size(split.data + at, (size_t)split.image.data_size - at, &type)) > 0 && at + size < split.image.data_size; at += size)
+                ;
+            for (n = 1; split.data[at + n] & 128; n++)
+                ;
+            memcpy(data, split.data, at);
+            data[at] = split.data[at] & 0xfd;
+            memcpy(data + at + 1, split.data + at + n + 1, (size_t)split.image.data_size - at - n - 1);
+            image.data = data;
+            image.data_size -= n;
+        }
+        u = unit_copy(&image);
+        o = decode(decoder, &u.image);
+        if (way == 2) {
+            outcome expected = decode_fresh(&other.image);
+            CHECK_EQ(expected.status, BZNA_OK);
+            CHECK(expected.picture.depth == 8 && !expected.picture.chroma_shift_x);
+            if (!same(&o, &expected))
+                report_difference("way 2", &o, &expected);
+            outcome_free(&expected);
+        } else if (!same(&o, &alone)) {
+            printf("  way %d: ", way);
+            report_difference("laid out otherwise", &o, &alone);
+        }
+        outcome_free(&o);
+        unit_free(&u);
+        free(data);
+    }
+    bzna_decoder_close(decoder);
+    outcome_free(&alone);
+    unit_free(&whole);
+    unit_free(&split);
+    unit_free(&other);
+}
+
+TEST(what_an_av1_picture_lacks_or_contradicts_is_named)
+{
+    const char *why;
+    AVPacket *packet = encode(&av1_kind, 6, 0, &why);
+    bzna_decoder *decoder = decoder_new();
+    unit whole, u;
+    bzna_image image;
+    kind inter = av1_kind;
+    if (!packet)
+        SKIP(why);
+    whole = unit_of(&av1_kind, packet);
+    av_packet_free(&packet);
+    REQUIRE(unit_split(&whole, &u));
+    image = u.image;
+    if (pass(decoder, &u.image) == BZNA_E_CODEC)
+        SKIP("libavcodec has no libdav1d here");
+    CHECK_EQ(pass(decoder, &u.image), BZNA_OK);
+    u.image.config = NULL;                                  /* the header of the picture before does not serve */
+    check_fails(decoder, &u, BZNA_E_DECODE, "no sequence header");
+    u.image = image;
+    CHECK_EQ(pass(decoder, &u.image), BZNA_OK);
+    u.image.config_size = 4;
+    check_fails(decoder, &u, BZNA_E_DECODE, "no sequence header");
+    u.image = image;
+    u.image.config_size = 3;
+    check_fails(decoder, &u, BZNA_E_DECODE, "no sequence header");
+    u.image = image;
+    u.image.config_size = image.config_size - 1;
+    check_fails(decoder, &u, BZNA_E_BOX, "av1C: an AV1 unit is longer");
+    u.image = image;
+    u.image.data_size = image.data_size - 1;
+    check_fails(decoder, &u, BZNA_E_BOX, "the access unit: an AV1 unit is longer");
+    u.image = image;
+    u.image.data = image.config ? (const uint8_t *)image.config + 4 : NULL;            /* the header alone */
+    u.image.data_size = image.config_size - 4;
+    check_fails(decoder, &u, BZNA_E_DECODE, "no picture");
+    u.image = image;
+    u.image.frame_width = 71;
+    check_fails(decoder, &u, BZNA_E_MISMATCH, "70x54, its container says 71x54");
+    u.image = image;
+    u.image.frame_height = 53;
+    u.image.height = 53;
+    check_fails(decoder, &u, BZNA_E_MISMATCH, "70x54, its container says 70x53");
+    u.image = image;
+    if ((packet = encode(&inter, 6, 1, &why)) != NULL) {       /* the second of two: predicted from the first */
+        unit second;
+        bzna_image with = image;
+        with.data = packet->data;
+        with.data_size = (uint64_t)packet->size;
+        second = unit_copy(&with);
+        check_fails(decoder, &second, BZNA_E_DECODE, "needs other pictures");
+        unit_free(&second);
+        av_packet_free(&packet);
+    }
+    CHECK_EQ(pass(decoder, &u.image), BZNA_OK);
+    bzna_decoder_close(decoder);
+    unit_free(&u);
+    unit_free(&whole);
+}
+
+/* ---- Rendering them ----------------------------------------------------------------------------------------------------- */
+
+/* Chapter 7 of the manual in double precision: output pixel (x, y) of a picture, in 0..255. 0: too near to the edge to tell. */
+static double plane_at(const bzna_picture *picture, int p, double x, double y)
+{
+    int sx = p ? (int)picture->chroma_shift_x : 0, sy = p ? (int)picture->chroma_shift_y : 0;
+    int left = (int)picture->crop_x >> sx, right = (int)(picture->crop_x + picture->width - 1) >> sx;
+    int top = (int)picture->crop_y >> sy, bottom = (int)(picture->crop_y + picture->height - 1) >> sy, ix, iy, jx, jy;
+    double fx, fy;
+    x = fmin(fmax(x, 0), picture->width - 1.0) + picture->crop_x;
+    y = fmin(fmax(y, 0), picture->height - 1.0) + picture->crop_y;
+    x = sx ? picture->chroma_left ? x / 2 : (x + 0.5) / 2 - 0.5 : x;
+    y = sy ? picture->chroma_top  ? y / 2 : (y + 0.5) / 2 - 0.5 : y;
+    x = fmin(fmax(x, left), right);
+    y = fmin(fmax(y, top), bottom);
+    ix = (int)floor(x);
+    iy = (int)floor(y);
+    jx = ix < right ? ix + 1 : ix;
+    jy = iy < bottom ? iy + 1 : iy;
+    fx = x - ix;
+    fy = y - iy;
+    return (1 - fy) * ((1 - fx) * picture_sample(picture, p, ix, iy) + fx * picture_sample(picture, p, jx, iy)) +
+           fy * ((1 - fx) * picture_sample(picture, p, ix, jy) + fx * picture_sample(picture, p, jx, jy));
+}
+
+static void reference_pixel(const bzna_picture *picture, const bzna_transform *t, int x, int y, double rgb[3])
+{
+    const double *h = t->homography;
+    double w = h[6] * x + h[7] * y + h[8], u = (h[0] * x + h[1] * y + h[2]) / w, v = (h[3] * x + h[4] * y + h[5]) / w;
+    double kr = picture->colour.matrix == 1 ? 0.2126 : picture->colour.matrix == 9 ? 0.2627 : 0.299;
+    double kb = picture->colour.matrix == 1 ? 0.0722 : picture->colour.matrix == 9 ? 0.0593 : 0.114;
+    double step = ldexp(1, (int)picture->depth - 8), top = ldexp(1, (int)picture->depth) - 1, luma, cb = 0, cr = 0;
+    if (u < -0.5 || v < -0.5 || u > picture->width - 0.5 || v > picture->height - 0.5) {
+        for (int c = 0; c < 3; c++)
+            rgb[c] = ((double)t->fill[c] - (double)t->bias[c]) * (double)t->scale[c];
+        return;
+    }
+    luma = plane_at(picture, 0, u, v);
+    luma = picture->colour.full_range ? luma / top : (luma - 16 * step) / (219 * step);
+    if (picture->plane[1]) {
+        cb = plane_at(picture, 1, u, v) - 128 * step;
+        cr = plane_at(picture, 2, u, v) - 128 * step;
+        cb /= picture->colour.full_range ? top : 224 * step;
+        cr /= picture->colour.full_range ? top : 224 * step;
+    }
+    rgb[0] = luma + 2 * (1 - kr) * cr;
+    rgb[2] = luma + 2 * (1 - kb) * cb;
+    rgb[1] = (luma - kr * rgb[0] - kb * rgb[2]) / (1 - kr - kb);
+    for (int c = 0; c < 3; c++)
+        rgb[c] = (fmin(fmax(rgb[c] * 255, 0), 255) - (double)t->bias[c]) * (double)t->scale[c];
+}
+
+/* The bits of the half nearest to a float, ties to even, by arithmetic: the C library's rounding on a power of two. */
+static uint16_t half_of(float value)
+{
+    double x = fabs((double)value), q;
+    int e = x > 0 ? ilogb(x) : -14;
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    e = e < -14 ? -14 : e;
+    q = nearbyint(ldexp(x, 10 - e));                        /* 0 .. 2048 */
+    if (q >= 2048) {
+        q /= 2;
+        e++;
+    }
+    if (e > 15)
+        return sign | 0x7c00;
+    return (uint16_t)(sign | (q >= 1024 ? (uint16_t)((e + 15) << 10) + (uint16_t)(q - 1024) : (uint16_t)q));
+}
+
+#if defined(__FLT16_MANT_DIG__) && defined(__GNUC__) && !defined(__clang__)
+__extension__ typedef _Float16 half_float;                  /* and by the compiler */
+static uint16_t half_by_compiler(float value)
+{
+    half_float h = (half_float)value;
+    uint16_t bits;
+    memcpy(&bits, &h, sizeof bits);
+    return bits;
+}
+#else
+static uint16_t half_by_compiler(float value) { return half_of(value); }
+#endif
+
+enum { OUT = 24 };
+
+TEST(pictures_of_every_kind_are_rendered_as_the_manual_says_in_floats_and_halves)
+{
+    unit units[COUNT(kinds)];
+    const kind *of[COUNT(kinds)];
+    bzna_decoder *decoder = decoder_new();
+    int n = units_make(units, of), compared = 0, deep = 0;
+    double worst = 0;
+    for (int i = 0; i < n; i++) {
+        static float floats[3 * OUT * OUT];
+        static uint16_t halves[3 * OUT * OUT + 1];
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzna_transform t;
+        bzna_output out = { .struct_size = sizeof out, .width = OUT, .height = OUT, .dtype = BZNA_DTYPE_FLOAT32 };
+        int wrong = 0;
+        units[i].image.crop_x = 5;                          /* a clean aperture that starts on odd samples */
+        units[i].image.crop_y = 3;
+        units[i].image.width -= 5 + 2;
+        units[i].image.height -= 3 + 5;
+        if (bzna_decoder_decode(decoder, &units[i].image, &picture, NULL) != BZNA_OK)
+            continue;                                       /* another test's matter */
+        bzna_transform_init(&t, sizeof t);
+        t.homography[0] = picture.width / (double)OUT * (i % 3 ? 0.83 : 1.1);
+        t.homography[4] = picture.height / (double)OUT * 1.05;
+        t.homography[2] = i % 3 ? 3.21 : -1.7;
+        t.homography[5] = 0.13;
+        t.homography[1] = i % 2 ? 0.21 : 0;
+        t.homography[3] = i % 2 ? -0.17 : 0;
+        t.homography[6] = i % 5 == 4 ? 0.002 : 0;
+        for (int c = 0; c < 3; c++) {
+            t.bias[c] = 120.5f + 3.0f * (float)c;
+            t.scale[c] = i % 4 == 3 ? 1e-6f : 1 / (57.0f + (float)c);      /* some of it in subnormal halves */
+            t.fill[c] = 11.0f * (float)c;
+        }
+        CHECK_EQ(bzna_picture_render(&picture, &t, &out, floats, sizeof floats, NULL), BZNA_OK);
+        for (int y = 0; y < OUT; y++)
+            for (int x = 0; x < OUT; x++) {
+                double rgb[3], w = t.homography[6] * x + t.homography[8];
+                double u = (t.homography[0] * x + t.homography[1] * y + t.homography[2]) / w, v = (t.homography[3] * x + t.homography[4] * y + t.homography[5]) / w;
+                if (fmin(fmin(fabs(u + 0.5), fabs(u - picture.width + 0.5)), fmin(fabs(v + 0.5), fabs(v - picture.height + 0.5))) < 1e-3)
+                    continue;                               /* rounding decides whether it is outside */
+                reference_pixel(&picture, &t, x, y, rgb);
+                for (int c = 0; c < 3; c++) {
+                    double off = fabs((double)floats[(c * OUT + y) * OUT + x] - rgb[c]) / (double)t.scale[c];
+                    worst = fmax(worst, off);
+                    compared++;
+                    wrong += off > 0.02;                    /* of 255 */
+                }
+            }
+        CHECK_EQ(wrong, 0);
+        deep += picture.depth > 8;
+        out.dtype = BZNA_DTYPE_FLOAT16;
+        memset(halves, 0xa5, sizeof halves);
+        CHECK_EQ(bzna_picture_render(&picture, &t, &out, halves, sizeof halves - 2, NULL), BZNA_OK);
+        CHECK_EQ(halves[3 * OUT * OUT], 0xa5a5);            /* and not a byte more */
+        CHECK_EQ(bzna_picture_render(&picture, &t, &out, halves, sizeof halves - 3, NULL), BZNA_E_BUFFER);
+        wrong = 0;
+        for (int k = 0; k < 3 * OUT * OUT; k++)
+            wrong += halves[k] != half_of(floats[k]) || halves[k] != half_by_compiler(floats[k]);
+        CHECK_EQ(wrong, 0);
+        if (test_failures && i < 40)
+            printf("  up to %s %s\n", of[i]->encoder, of[i]->format);
+    }
+    for (int i = 0; i < n; i++)
+        unit_free(&units[i]);
+    bzna_decoder_close(decoder);
+    if (!n)
+        SKIP("libavcodec has no encoders here");
+    CHECK(compared > 1000 && deep > 0);
+    printf("rendered: %d values, at most %.5f of 255 off\n", compared, worst);
+}
+
 /* ---- Without libavcodec ------------------------------------------------------------------------------------------------- */
+
+/* As this test itself was built: the GPU's kernel beside it, or no GPU path. */
+#ifdef BENZINA_NO_CUDA
+#  define TEST_CUDA "-DBENZINA_NO_CUDA"
+#else
+#  define TEST_CUDA "-I" TEST_BUILD
+#endif
 
 static int shell(const char *command, char *output, size_t size)
 {
@@ -773,8 +1621,8 @@ TEST(without_libavcodec_it_compiles_without_warnings_and_says_so)
     REQUIRE(file != NULL);
     fputs(program, file);
     fclose(file);
-    result = shell("cc -std=c11 -O0 -ffp-contract=off -I. -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -DBENZINA_NO_AVCODEC -o " TEST_BUILD
-                   "/tests/no_avcodec " TEST_BUILD "/tests/no_avcodec.c benzina.c -lm -lpthread 2>&1", output, sizeof output);
+    result = shell("cc -std=c11 -O0 -ffp-contract=off -I. -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -DBENZINA_NO_AVCODEC " TEST_CUDA " -o " TEST_BUILD
+                   "/tests/no_avcodec " TEST_BUILD "/tests/no_avcodec.c benzina.c -lm -lpthread -ldl 2>&1", output, sizeof output);
     CHECK_EQ(result, 0);
     CHECK_STR(output, "");
     result = shell(TEST_BUILD "/tests/no_avcodec 2>&1", output, sizeof output);
@@ -799,6 +1647,15 @@ static void everything(void)
     RUN(missing_arguments_are_refused)
     RUN(a_decoder_keeps_its_context_and_gives_all_memory_back)
     RUN(decoders_of_one_context_work_side_by_side)
+    RUN(h264_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
+    RUN(h265_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
+    RUN(av1_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
+    RUN(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
+    RUN(kinds_of_pictures_that_alternate_are_as_alone)
+    RUN(a_damaged_av1_picture_fails_or_not_alike_and_spoils_nothing)
+    RUN(an_av1_picture_may_be_laid_out_in_several_ways)
+    RUN(what_an_av1_picture_lacks_or_contradicts_is_named)
+    RUN(pictures_of_every_kind_are_rendered_as_the_manual_says_in_floats_and_halves)
     RUN(without_libavcodec_it_compiles_without_warnings_and_says_so)
 }
 

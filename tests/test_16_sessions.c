@@ -87,10 +87,23 @@ static void begin(const char *name)
 }
 #define BEGIN begin(__func__ + 5)
 
+/* A pop that was made to fail leaves its context current on this thread. */
+static void clear_stack(void)
+{
+    CUresult (*current)(CUcontext *context), (*pop)(CUcontext *context);
+    CUcontext context = NULL;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
+    memcpy(&current, &symbols[0], sizeof current);
+    memcpy(&pop, &symbols[1], sizeof pop);
+    while (current(&context) == CUDA_SUCCESS && context)
+        pop(&context);
+}
+
 /* Each test's last line, when its contexts are closed. */
 static void finish(void)
 {
     const char *leaks = fake->leaks();
+    clear_stack();
     if (control->violations)
         printf("  the first violation: %s\n", fake->violation());
     CHECK_EQ(control->violations, 0);
@@ -133,7 +146,7 @@ static void draw(AVFrame *frame, int number)
                 double v = 0.5 + 0.3 * sin(0.05 * (number + 2) * x + p) + 0.2 * cos(0.07 * (number % 5 + 1) * y + number);
                 int value;
                 noise = noise * 1664525u + 1013904223u;
-                value = (int)(v * top) + ((x / 16 + y / 16 + number) % 3 - 1) * (top >> 4) + (int)(noise >> 24) * top / 4096;
+                value = (int)(v * top) + ((x / 16 + y / 16 + number) % 3 - 1) * (top >> 4) + (int)(noise >> 24) * top / 32768;
                 value = value < 0 ? 0 : value > top ? top : value;
                 if (depth > 8)
                     ((uint16_t *)(void *)(frame->data[p] + (ptrdiff_t)y * frame->linesize[p]))[x] = (uint16_t)value;
@@ -160,7 +173,7 @@ static AVPacket *encode(const char *name, enum AVPixelFormat format, int width, 
         encoder->thread_count = 1;
         encoder->log_level_offset = 64;
         av_opt_set(encoder->priv_data, "preset", "ultrafast", 0);
-        av_opt_set_double(encoder->priv_data, "crf", 30, 0);
+        av_opt_set_double(encoder->priv_data, "crf", 36, 0);
         av_opt_set(encoder->priv_data, "x265-params", "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0", 0);
         av_opt_set(encoder->priv_data, "x264-params", "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1", 0);
         if (av_frame_get_buffer(frame, 0) >= 0) {
@@ -372,21 +385,21 @@ static bzna_status archive_decode(bzna_dataset *dataset, bzna_decoder *decoder, 
     return status == BZNA_OK ? bzna_decoder_decode(decoder, &image, picture, NULL) : status;
 }
 
-/* Decodes the whole catalogue into memory of its own. */
-static void catalogue_decode(void)
+/* Decodes the catalogue from this number on into memory of its own. */
+static void catalogue_decode(int first)
 {
-    int all[CODED];
+    int all[CODED] = { 0 }, count = catalogued - first;
     bzna_context *context = cpu_context();
     bzna_decoder *decoder = NULL;
     bzna_dataset *dataset;
     archive *a;
-    for (int i = 0; i < catalogued; i++)
-        all[i] = i;
-    a = archive_make((uint64_t)catalogued, all, catalogued);
+    for (int i = 0; i < count; i++)
+        all[i] = first + i;
+    a = archive_make((uint64_t)count, all, count);
     dataset = archive_open(context, a);
     require(bzna_decoder_open(context, &decoder, NULL), "a decoder");
-    for (int i = 0; i < catalogued; i++) {
-        bzna_picture *p = &catalogue[i].picture;
+    for (int i = 0; i < count; i++) {
+        bzna_picture *p = &catalogue[first + i].picture;
         require(archive_decode(dataset, decoder, (uint64_t)i, p), "a picture");
         for (int k = 0; k < 3 && p->plane[k]; k++) {
             size_t w = (k ? (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x : p->frame_width) * (p->depth > 8 ? 2u : 1u);
@@ -602,6 +615,85 @@ static void see(run *r, const bzna_batch *batch, bzna_batch_info *info, seen *s)
     r->batches++;
 }
 
+/* ---- The driver, as a user of the library has it ------------------------------------------------------------------------- */
+
+typedef CUresult host_alloc_fn(void **host, size_t bytes, unsigned flags);
+typedef CUresult host_free_fn(void *host);
+
+static struct {
+    tcuInit                   *init;
+    tcuDevicePrimaryCtxRetain *retain;
+    tcuDevicePrimaryCtxRelease *release;
+    tcuCtxCreate_v2           *create;
+    tcuCtxDestroy_v2          *destroy;
+    tcuCtxPushCurrent_v2      *push;
+    tcuCtxPopCurrent_v2       *pop;
+    tcuMemAlloc_v2            *alloc;
+    tcuMemFree_v2             *free;
+    host_alloc_fn             *host_alloc;
+    host_free_fn              *host_free;
+    tcuMemcpyDtoHAsync_v2     *download;
+    tcuStreamCreate           *stream;
+    tcuStreamDestroy_v2       *stream_free;
+    tcuStreamSynchronize      *stream_sync;
+    tcuEventCreate            *event;
+    tcuEventDestroy_v2        *event_free;
+    tcuEventRecord            *record;
+    tcuEventSynchronize       *event_sync;
+} driver;
+
+static void driver_load(void)
+{
+    const struct { const char *name; void *field; } symbols[] = {
+        { "cuInit", &driver.init }, { "cuDevicePrimaryCtxRetain", &driver.retain }, { "cuDevicePrimaryCtxRelease", &driver.release },
+        { "cuCtxCreate_v2", &driver.create }, { "cuCtxDestroy_v2", &driver.destroy }, { "cuCtxPushCurrent_v2", &driver.push },
+        { "cuCtxPopCurrent_v2", &driver.pop }, { "cuMemAlloc_v2", &driver.alloc }, { "cuMemFree_v2", &driver.free },
+        { "cuMemHostAlloc", &driver.host_alloc }, { "cuMemFreeHost", &driver.host_free }, { "cuMemcpyDtoHAsync_v2", &driver.download },
+        { "cuStreamCreate", &driver.stream }, { "cuStreamDestroy_v2", &driver.stream_free }, { "cuStreamSynchronize", &driver.stream_sync },
+        { "cuEventCreate", &driver.event }, { "cuEventDestroy_v2", &driver.event_free }, { "cuEventRecord", &driver.record },
+        { "cuEventSynchronize", &driver.event_sync } };
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < COUNT(symbols); i++) {
+        void *symbol = library ? dlsym(library, symbols[i].name) : NULL;
+        if (!symbol)
+            abort();
+        memcpy(symbols[i].field, &symbol, sizeof symbol);
+    }
+}
+
+static CUcontext users_context;       /* what contexts of the library were given; NULL: they use the primary one */
+
+/* Makes the context current in which the library works on a device; 0: the device is lost. */
+static int enter(int device)
+{
+    CUcontext context = users_context;
+    if (!context && (driver.init(0) != CUDA_SUCCESS || driver.retain(&context, device) != CUDA_SUCCESS))
+        return 0;
+    if (driver.push(context) == CUDA_SUCCESS)
+        return 1;
+    if (!users_context)
+        driver.release(device);
+    return 0;
+}
+
+static void leave(int device)
+{
+    CUcontext popped;
+    driver.pop(&popped);
+    if (!users_context)
+        driver.release(device);
+}
+
+static CUresult wait_for(int device, void *stream)
+{
+    CUresult result = (CUresult)1;
+    if (enter(device)) {
+        result = driver.stream_sync(stream);
+        leave(device);
+    }
+    return result;
+}
+
 /* ---- Consumers ---------------------------------------------------------------------------------------------------------- */
 
 /* How batches are read. HOST: where they lie. SYNCED: on the device, once its stream is done. QUEUED: copied to the host on their own stream
@@ -610,67 +702,48 @@ enum { HOST, SYNCED, QUEUED, GIVEN, MOVED, CONSUMERS };
 enum { KEPT = 5 };
 
 typedef struct kept {
-    seen  s;
-    void *pinned, *copied;            /* event */
-    int   used;
+    seen    s;
+    void   *pinned;
+    CUevent copied;
+    int     used;
 } kept;
 
 typedef struct consumer {
-    int         kind;
-    bzi_device *device;
-    void       *stream;               /* of ours */
-    kept        kept[KEPT];
-    uint32_t    next;
+    int      kind;
+    CUstream stream;                  /* of ours */
+    kept     kept[KEPT];
+    uint32_t next;
 } consumer;
 
-static bzi_device *device_of(bzna_context *context)
-{
-    bzi_device *device = NULL;
-    bzna_error e;
-    if (bzi_context_gpu(context, &device, &e) != BZNA_OK) {
-        printf("cannot prepare: a device: %s\n", e.message);
-        exit(1);
-    }
-    return device;
-}
-
-static void enter(bzi_device *device)
-{
-    bzna_error e;
-    require(bzi_device_enter(device, &e), "the device's context");
-}
-
 /* Before the loader, whose config gets our stream. */
-static void consumer_open(consumer *u, int kind, bzna_context *context, bzna_loader_config *c)
+static void consumer_open(consumer *u, int kind, bzna_loader_config *c)
 {
     size_t bytes = c->batch_size * (size_t)3 * c->width * c->height * 4;
-    bzna_error e;
     memset(u, 0, sizeof *u);
     u->kind = kind;
     if (kind < QUEUED)
         return;
-    u->device = device_of(context);
-    enter(u->device);
+    CHECK(enter(0));
     if (kind != QUEUED)
-        require(bzi_device_stream(u->device, &u->stream, &e), "a stream");
+        CHECK_EQ(driver.stream(&u->stream, CU_STREAM_NON_BLOCKING), 0);
     if (kind == GIVEN)
         c->stream = u->stream;
     for (int i = 0; i < KEPT; i++) {
-        require(bzi_device_pin(u->device, bytes, &u->kept[i].pinned, &e), "pinned memory");
-        require(bzi_device_event(u->device, &u->kept[i].copied, &e), "an event");
+        CHECK_EQ(driver.host_alloc(&u->kept[i].pinned, bytes, 0), 0);
+        CHECK_EQ(driver.event(&u->kept[i].copied, CU_EVENT_DISABLE_TIMING), 0);
     }
-    bzi_device_leave(u->device);
+    driver.pop(NULL);                 /* and keep the reference: what we made lives in it */
 }
 
 static void consumer_read(consumer *u, run *r, kept *k)
 {
-    bzna_error e;
+    (void)u;
     if (!k->used)
         return;
     k->used = 0;
-    enter(u->device);
-    CHECK_EQ(bzi_device_await(u->device, k->copied, &e), BZNA_OK);
-    bzi_device_leave(u->device);
+    CHECK(enter(0));
+    CHECK_EQ(driver.event_sync(k->copied), 0);
+    leave(0);
     check_slots(r, &k->s, k->pinned);
 }
 
@@ -684,11 +757,8 @@ static void consumer_take(consumer *u, run *r, bzna_batch *batch)
     if (u->kind >= QUEUED)
         consumer_read(u, r, k);
     see(r, batch, &info, &k->s);
-    if (u->kind == SYNCED) {
-        enter(batch->loader->device);
-        bzi_device_stream_wait(batch->loader->device, info.stream);
-        bzi_device_leave(batch->loader->device);
-    }
+    if (u->kind == SYNCED)
+        CHECK_EQ(wait_for(info.device, info.stream), 0);
     if (u->kind < QUEUED) {
         CHECK((info.stream != NULL) == (u->kind == SYNCED));
         check_slots(r, &k->s, info.data);
@@ -703,10 +773,10 @@ static void consumer_take(consumer *u, run *r, bzna_batch *batch)
         CHECK(info.stream == u->stream);
         stream = u->stream;
     }
-    enter(u->device);
-    CHECK_EQ(bzi_device_download(u->device, k->pinned, (uint64_t)(uintptr_t)info.data, info.data_bytes, stream, &e), BZNA_OK);
-    CHECK_EQ(bzi_device_record(u->device, k->copied, stream, &e), BZNA_OK);
-    bzi_device_leave(u->device);
+    CHECK(enter(0));
+    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, stream), 0);
+    CHECK_EQ(driver.record(k->copied, stream), 0);
+    leave(0);
     k->used = 1;
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
 }
@@ -723,13 +793,18 @@ static void consumer_close(consumer *u, run *r)
     if (u->kind < QUEUED)
         return;
     consumer_read_all(u, r);
-    enter(u->device);
+    CHECK(enter(0));
     for (int i = 0; i < KEPT; i++) {
-        bzi_device_unpin(u->device, u->kept[i].pinned);
-        bzi_device_event_free(u->device, u->kept[i].copied);
+        driver.host_free(u->kept[i].pinned);
+        driver.event_free(u->kept[i].copied);
     }
-    bzi_device_stream_free(u->device, u->stream);
-    bzi_device_leave(u->device);
+    if (u->stream) {
+        driver.stream_sync(u->stream);
+        driver.stream_free(u->stream);
+    }
+    leave(0);
+    if (!users_context)
+        driver.release(0);
 }
 
 /* ---- Contexts and walks ------------------------------------------------------------------------------------------------- */
@@ -783,7 +858,7 @@ static run walk(bzna_context *context, archive *a, const bzna_loader_config *con
     consumer u;
     run r;
     c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
-    consumer_open(&u, kind, context, &c);
+    consumer_open(&u, kind, &c);
     loader = loader_open(context, dataset, &c);
     r = run_of(a, &c);
     walk_some(loader, &u, &r, UINT64_MAX);
@@ -866,7 +941,7 @@ TEST(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixel
         for (int round = 0; round < 3; round++) {
             bzna_loader_config c = config_of(4, 0, round == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
             bzna_context *context = gpu_context(round == 2 ? 2 : 7);
-            c.epochs = 8;
+            c.epochs = (uint64_t[]){ 8, 6, 3 }[round];
             c.batches_in_flight = (uint32_t[]){ 1, 3, 2 }[round];
             control->seed = 100 + round;
             delays(round == 2 ? 0 : 200, (long long[]){ 150, 400, 900 }[round], round == 1 ? 40 : 0);
@@ -969,7 +1044,7 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     dataset = archive_open(context, a);
     c.epochs = 3;
     c.batches_in_flight = 2;
-    consumer_open(&u, GIVEN, context, &c);
+    consumer_open(&u, GIVEN, &c);
     stream = (long long)(intptr_t)u.stream;
     loader = loader_open(context, dataset, &c);
     r = run_of(a, &c);
@@ -993,7 +1068,7 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
         }
     }
     CHECK(arrivals >= (long long)r.batches);
-    CHECK_EQ(departures, 2 * r.batches);                    /* ours behind the copy, and the release's */
+    CHECK(departures >= 2 * (long long)r.batches);          /* ours behind the copy, and the release's */
     CHECK(waits >= (long long)r.batches - c.batches_in_flight);
     bzna_loader_close(loader);
     consumer_close(&u, &r);
@@ -1093,7 +1168,7 @@ TEST(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
         delays(400, 300, 0);
         c.order = BZNA_ORDER_SEQUENTIAL;
         c.on_error = BZNA_ON_ERROR_STOP;
-        consumer_open(&u, kind, context, &c);
+        consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
         walk_some(loader, &u, &r, 5);
@@ -1134,7 +1209,7 @@ TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
         c.on_error = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
         dataset = archive_open(context, a);
-        consumer_open(&u, kind, context, &c);
+        consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
         r.may_fail = 1;
@@ -1189,14 +1264,8 @@ static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *da
             break;
         see(&r, batch, &info, &s);
         o->batches++;
-        if (info.stream) {
-            bzna_error ignored;
-            synced = (CUresult)1;
-            if (bzi_device_enter(loader->device, &ignored) == BZNA_OK) {
-                synced = loader->device->cu.stream_sync(info.stream);
-                bzi_device_leave(loader->device);
-            }
-        }
+        if (info.stream)
+            synced = wait_for(0, info.stream);
         if (synced == CUDA_SUCCESS && !control->lost)
             check_slots(&r, &s, info.data);
         bzna_batch_release(batch);
@@ -1215,7 +1284,7 @@ static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *da
 static ordeal ordeal_make(archive *a, const char *function, long long k, int code, int later, int kind, uint32_t sessions)
 {
     ordeal o = { 0, 0, 0, 0, 0, 0, 0 };
-    bzna_loader_config c = config_of(6, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+    bzna_loader_config c = config_of(3, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
     bzna_context *context = gpu_context(sessions);
     bzna_dataset *dataset = archive_open(context, a);
     uint64_t start;
@@ -1251,28 +1320,28 @@ static archive *ordeal_archive(void)
 {
     int list[6] = { plain[0], plain[1], plain[2], plain[0], plain[1], plain[plain_count - 1] };
     if (size_count)
-        list[3] = sizes[1];
+        list[3] = sizes[0];
     if (software_count)
-        list[4] = software[0];
-    return archive_make(36, list, 6);
+        list[4] = software[3];
+    return archive_make(24, list, 6);
 }
 
 /* How often a run that meets no trouble calls each function. */
 static void calls_of(archive *a, int kind, long long calls[FAKE_FUNCTION_COUNT])
 {
     ordeal o = ordeal_make(a, NULL, 0, 0, 0, kind, 3);
-    CHECK(o.opened == BZNA_OK && o.ended == BZNA_END && o.later == BZNA_END && o.batches == 12 && o.failed == 0);
+    CHECK(o.opened == BZNA_OK && o.ended == BZNA_END && o.later == BZNA_END && o.batches == 16 && o.failed == 0);
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         calls[f] = control->calls[f];
     finish();
 }
 
-/* Calls to fail: the first ones, one in the middle, and late ones. */
-static int interesting(long long calls, long long ks[6])
+/* Calls to fail: the first, the second, others for each kind of output, and one in the middle of the second loader's life. */
+static int interesting(long long calls, int kind, long long ks[4])
 {
-    long long all[6] = { 1, 2, 3, calls / 4, calls / 2, calls * 3 / 4 };
+    long long all[4] = { 1, kind == HOST ? 2 : 3, calls / (kind == HOST ? 4 : 3), kind == HOST ? calls / 2 : calls * 3 / 4 };
     int n = 0;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 4; i++)
         if (all[i] > (n ? ks[n - 1] : 0) && all[i] <= calls)
             ks[n++] = all[i];
     return n;
@@ -1294,10 +1363,10 @@ TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
     BEGIN;
     a = ordeal_archive();
     for (int kind = HOST; kind <= SYNCED; kind++) {
-        long long calls[FAKE_FUNCTION_COUNT], ks[6];
+        long long calls[FAKE_FUNCTION_COUNT], ks[4];
         calls_of(a, kind, calls);
         for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
-            int n = interesting(calls[f], ks);
+            int n = interesting(calls[f], kind, ks);
             for (int i = 0; i < n; i += 1 + SANITIZED) {
                 const char *name = fake->name(f);
                 ordeal o;
@@ -1328,10 +1397,10 @@ TEST(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and
     BEGIN;
     a = ordeal_archive();
     for (int kind = HOST; kind <= SYNCED; kind++) {
-        long long calls[FAKE_FUNCTION_COUNT], ks[6];
+        long long calls[FAKE_FUNCTION_COUNT], ks[4];
         calls_of(a, kind, calls);
         for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
-            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], ks);      /* in a stream, every error is sticky */
+            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], kind, ks);      /* in a stream, every error is sticky */
             for (int i = 0; i < n; i += 1 + SANITIZED) {
                 const char *name = fake->name(f);
                 int code = codes[(f + i) % 3];
@@ -1381,17 +1450,17 @@ TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_o
         r = walk(context, a, &c, kind, &stats);
         CHECK_EQ(r.failed, 0);
         CHECK_EQ(stats.samples_nvdec + stats.samples_software, 96);
-        CHECK_EQ(stats.samples_software, stats.fallbacks);
+        CHECK(stats.fallbacks <= stats.samples_software && !stats.fallbacks == !stats.samples_software);
         CHECK_EQ(control->creates, (long long)stats.decoders_made);
-        if (way == 0)
-            CHECK_EQ(stats.sessions_lost, 0);
-        if (way > 0) {
-            CHECK(stats.sessions_lost >= (uint64_t)(4 - kind) || stats.decoders_made < (uint64_t)kind);
-            CHECK(stats.sessions_lost <= 4);
-            if (kind)
-                CHECK_EQ(stats.samples_software, 0);
-            else
-                CHECK_EQ(stats.samples_nvdec, 0);
+        if (way > 0 && kind == 0) {
+            CHECK_EQ(stats.sessions_lost, 4);
+            CHECK_EQ(stats.samples_nvdec, 0);
+        } else if (way > 0) {                               /* kind sessions have a decoder; the others give up after a few tries */
+            CHECK(stats.sessions_lost <= (uint64_t)(4 - kind));
+            CHECK(stats.samples_software <= 4 * (uint64_t)(4 - kind));
+            CHECK(stats.decoders_made <= (uint64_t)kind && stats.decoders_made > 0);
+        } else {
+            CHECK_EQ(stats.sessions_lost + stats.samples_software, 0);
         }
         bzna_context_close(context);
         CHECK(control->max_mapped <= 4);
@@ -1499,9 +1568,7 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
             memset(&info, 0, sizeof info);
             bzna_batch_describe(batch, &info, sizeof info);
             if (info.stream) {
-                enter(batch->loader->device);
-                bzi_device_stream_wait(batch->loader->device, info.stream);
-                bzi_device_leave(batch->loader->device);
+                CHECK_EQ(wait_for(info.device, info.stream), 0);
             }
             r.epoch = info.epoch;
             r.position = info.position;
@@ -1556,11 +1623,11 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
         waiter w = { NULL, BZNA_OK, 0, 0 };
         uint64_t start;
         int way = round / 2;
-        control->engine_us = 150000;
+        control->engine_us = 60000;
         c.epochs = BZNA_EPOCHS_ENDLESS;
         w.loader = loader = loader_open(context, dataset, &c);
         REQUIRE(pthread_create(&thread, NULL, wait_in_next, &w) == 0);
-        sleep_us(50000);
+        sleep_us(30000);
         start = bzi_os_now_ns();
         if (way == 0)
             CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
@@ -1591,15 +1658,15 @@ TEST(memory_is_not_freed_below_kernels_when_an_event_could_not_be_recorded)
     archive *a;
     BEGIN;
     a = plain_archive(24);
-    for (int round = 0; round < 6; round++) {
+    for (int round = 0; round < 4; round++) {
         bzna_loader_config c = config_of(6, round % 2 ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
         bzna_batch *batch = NULL;
-        control->stream_us = 30000;
-        fake->fail("cuEventRecord", 1 + round / 2, 1, 0);
+        control->stream_us = 6000;
         loader = loader_open(context, dataset, &c);
+        fake->fail("cuEventRecord", 1 + round / 2, 1, 1);
         while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK)
             bzna_batch_release(batch);
         CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
@@ -1624,28 +1691,27 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
         bzna_status status = BZNA_OK;
         consumer u;
         run r;
-        control->stream_us = 3000;
+        control->stream_us = 1500;
         c.batches_in_flight = 2;
         c.epochs = 2;
-        consumer_open(&u, QUEUED, context, &c);
+        consumer_open(&u, QUEUED, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
         for (int i = 0; status == BZNA_OK; i++) {
             bzna_batch *batch;
             kept *k = &u.kept[u.next % KEPT];
             bzna_batch_info info;
-            bzna_error e;
             status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL);
             if (status != BZNA_OK)
                 break;
             u.next++;
             consumer_read(&u, &r, k);
             see(&r, batch, &info, &k->s);
-            enter(u.device);
+            CHECK(enter(0));
             for (int n = 0; n < 6; n++)                     /* a slow reader */
-                bzi_device_download(u.device, k->pinned, (uint64_t)(uintptr_t)info.data, info.data_bytes, info.stream, &e);
-            bzi_device_record(u.device, k->copied, info.stream, &e);
-            bzi_device_leave(u.device);
+                driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, info.stream);
+            driver.record(k->copied, info.stream);
+            leave(0);
             k->used = 1;
             if (i == 2 + round)
                 fake->fail("cuEventRecord", 1, 1, 0);       /* ours or a lane's, if it is faster */
@@ -1684,6 +1750,7 @@ typedef struct family {
     bzna_loader  *loader;
     bzna_batch   *batch;
     bzna_loader_config c;
+    archive      *a;
 } family;
 
 static int child_uses_all(void *argument)
@@ -1741,7 +1808,7 @@ static int child_forks_itself_software(void *argument)
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     bzna_context *context = cpu_context();
-    bzna_dataset *dataset = archive_open(context, f->dataset->source.callbacks.user);
+    bzna_dataset *dataset = archive_open(context, f->a);
     bzna_loader_config c = f->c;
     int wrong;
     c.decoder = BZNA_DECODER_SOFTWARE;
@@ -1757,12 +1824,12 @@ TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
     a = plain_archive(40);
     for (int kind = HOST; kind <= SYNCED; kind++) {
         bzna_context *context = gpu_context(5);
-        family f = { context, archive_open(context, a), NULL, NULL, config_of(4, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0) };
+        family f = { context, archive_open(context, a), NULL, NULL, config_of(4, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0), a };
         consumer u;
         run r = run_of(a, &f.c);
         int wrong;
         delays(300, 300, 0);
-        consumer_open(&u, kind, context, &f.c);
+        consumer_open(&u, kind, &f.c);
         f.loader = loader_open(context, f.dataset, &f.c);
         walk_some(f.loader, &u, &r, 2);
         CHECK_EQ(bzna_loader_next(f.loader, BZNA_WAIT_FOREVER, &f.batch, NULL), BZNA_OK);
@@ -1795,6 +1862,1049 @@ TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
     archive_free(a);
 }
 
+/* ---- 18. Steady state --------------------------------------------------------------------------------------------------- */
+
+/* Counts everything; releases must give the right size back. */
+typedef struct ledger {
+    _Atomic int64_t bytes, blocks, calls, mistakes;
+} ledger;
+
+static void *ledger_alloc(void *user, size_t size, size_t align)
+{
+    ledger *l = user;
+    uint64_t *p = NULL;
+    if (posix_memalign((void **)&p, 64, size + 64))
+        return NULL;
+    l->calls++;
+    l->bytes += (int64_t)size;
+    l->blocks++;
+    l->mistakes += align > 64 || !align || (align & (align - 1));
+    p[0] = size;
+    return p + 8;
+}
+
+static void ledger_release(void *user, void *ptr, size_t size)
+{
+    ledger *l = user;
+    uint64_t *p = (uint64_t *)ptr - 8;
+    l->mistakes += p[0] != size;
+    l->bytes -= (int64_t)size;
+    l->blocks--;
+    free(p);
+}
+
+typedef struct tally { long long values[20]; } tally;
+
+/* What must stand still. */
+static tally tally_of(ledger *l)
+{
+    tally t = { { l->calls, control->mem_allocs, control->mem_frees, control->host_allocs, control->host_frees, control->creates, control->destroys,
+                  control->reconfigures, control->parser_creates, control->streams_created, control->streams_destroyed, control->events_created,
+                  control->events_destroyed, control->event_syncs, control->stream_syncs, control->pageable_copies, control->calls[FAKE_cuvidGetDecoderCaps],
+                  control->calls[FAKE_cuModuleLoadData], control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2],
+                  control->calls[FAKE_cuDevicePrimaryCtxRetain] } };
+    return t;
+}
+
+TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
+{
+    static const char *const names[20] = { "host allocations", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "decoders created", "destroyed",
+                                           "reconfigured", "parsers", "streams", "streams ended", "events", "events ended", "event syncs", "stream syncs",
+                                           "pageable copies", "caps asked", "modules", "contexts pushed and not popped", "contexts retained" };
+    archive *a;
+    BEGIN;
+    a = archive_make(64, plain, 1);                         /* one set of parameters */
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        ledger l;
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_dataset *dataset;
+        bzna_loader_config c = config_of(16, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader *loader;
+        bzna_batch *batch;
+        tally before, after;
+        long long syncs;
+        memset(&l, 0, sizeof l);
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 5;
+        config.allocator = (bzna_allocator){ &l, ledger_alloc, ledger_release };
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        dataset = archive_open(context, a);
+        c.epochs = BZNA_EPOCHS_ENDLESS;
+        loader = loader_open(context, dataset, &c);
+        control->engine_us = 1500;                          /* every session and every item comes to its turn */
+        for (int i = 0; i < 40 || control->creates < 5; i++) {
+            REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+            bzna_batch_release(batch);
+        }
+        control->engine_us = 300;
+        before = tally_of(&l);
+        for (int i = 0; i < 60; i++) {
+            REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+            bzna_batch_release(batch);
+        }
+        after = tally_of(&l);
+        syncs = after.values[13] - before.values[13];
+        for (int i = 0; i < 20; i++) {
+            if (i == 18 || (i == 13 && kind == HOST))       /* threads come and go between push and pop; the host waits for host output */
+                continue;
+            if (after.values[i] != before.values[i]) {
+                test_failures++;
+                printf("  %s: %lld\n", names[i], after.values[i] - before.values[i]);
+            }
+        }
+        CHECK(kind != HOST || syncs <= 60 * 5);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK_EQ(l.bytes, 0);
+        CHECK_EQ(l.blocks, 0);
+        CHECK_EQ(l.mistakes, 0);
+        CHECK_EQ(control->busy_streams_destroyed, 0);
+        CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2], control->calls[FAKE_cuCtxPopCurrent_v2]);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(frames_of_many_sizes_share_a_bounded_number_of_decoders)
+{
+    archive *a;
+    bzna_loader_stats before, after;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    a = archive_make(60, sizes, 6);                         /* six frame sizes of one format, four places a session */
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_loader_config c = config_of(12, 0, 0);
+        bzna_context *context = gpu_context(3);
+        delays(100, 200, 0);
+        c.epochs = 2;
+        CHECK_EQ(walk(context, a, &c, kind, &before).failed, 0);
+        c.seed = 5;
+        CHECK_EQ(walk(context, a, &c, kind, &after).failed, 0);
+        CHECK(after.decoders_made <= 3 * 4);
+        CHECK(after.decoders_reconfigured > before.decoders_reconfigured);
+        CHECK_EQ(after.decoders_made, control->creates);
+        CHECK_EQ(after.decoders_reconfigured, control->reconfigures);
+        CHECK_EQ(after.sessions_lost, 0);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* The archives in tests/data: frames of 512x512, 1024x512 and 1536x1024, in one batch. */
+TEST(large_and_small_frames_mix_in_a_batch)
+{
+    int list[16], n = 0;
+    archive *a;
+    BEGIN;
+    for (uint32_t codec = BZNA_CODEC_H264; codec <= BZNA_CODEC_H265; codec++)
+        for (uint64_t i = 2; i < 6; i++)
+            listed(list, &n, catalogue_load(codec, i, "bzna_input"), 0);
+    catalogue_decode(catalogued - n);
+    a = archive_make(24, list, n);
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        bzna_loader_config c = config_of(8, 0, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_loader_stats stats;
+        c.track = "bzna_input";
+        delays(100, 100, 0);
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK_EQ(stats.samples_nvdec, 24);
+        c.epochs = 6;
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK(stats.decoders_made <= 2 * 4 * 3);            /* two sessions, four places, which grow to serve all three sizes */
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* ---- Several loaders and contexts --------------------------------------------------------------------------------------- */
+
+typedef struct walker {
+    bzna_context *context;
+    archive      *a;
+    bzna_loader_config c;
+    int           kind;
+    run           r;
+} walker;
+
+static void *walk_alone(void *argument)
+{
+    walker *w = argument;
+    w->r = walk(w->context, w->a, &w->c, w->kind, NULL);
+    return NULL;
+}
+
+TEST(loaders_of_different_sizes_types_and_outputs_share_sessions_and_device)
+{
+    archive *a, *b;
+    BEGIN;
+    a = plain_archive(60);
+    b = mixed_archive(60);
+    archive_damage(b, 7, 2);
+    for (int round = 0; round < 4; round++) {
+        walker walkers[4];
+        pthread_t threads[4];
+        bzna_context *contexts[2] = { gpu_context(4), round % 2 ? gpu_context(3) : NULL };
+        control->seed = round + 1;
+        delays(400, 300, round == 3 ? 50 : 0);
+        for (int i = 0; i < 4; i++) {
+            walker *w = &walkers[i];
+            w->context = contexts[1] ? contexts[i % 2] : contexts[0];
+            w->a = i % 2 ? a : b;
+            w->c = config_of((uint32_t[]){ 4, 9, 16, 5 }[i], 0, i / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+            w->c.width = (uint32_t[]){ 24, 17, 33, 20 }[i];
+            w->c.height = (uint32_t[]){ 16, 19, 8, 20 }[i];
+            w->c.seed = (uint64_t)(1000 * round + i);
+            w->c.epochs = 2;
+            w->c.on_error = i == 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+            w->kind = (i + round) % CONSUMERS;
+            REQUIRE(pthread_create(&threads[i], NULL, walk_alone, w) == 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(threads[i], NULL);
+            CHECK_EQ(walkers[i].r.failed, walkers[i].a == b && i != 2 ? 2 : 0);
+        }
+        bzna_context_close(contexts[0]);
+        bzna_context_close(contexts[1]);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+    archive_free(b);
+}
+
+/* The library's calls on this thread must leave this thread's context as it was. */
+TEST(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
+{
+    CUcontext mine = NULL, other = NULL, now = NULL;
+    archive *a;
+    BEGIN;
+    a = mixed_archive(40);
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_loader_config c = config_of(6, 0, 0);
+        CHECK_EQ(driver.init(0), 0);
+        CHECK_EQ(driver.create(&mine, 0, 0), 0);
+        CHECK_EQ(driver.pop(&now), 0);
+        CHECK_EQ(driver.create(&other, 0, 0), 0);           /* stays current on this thread */
+        users_context = mine;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 3;
+        config.cuda_context = mine;
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        CHECK_EQ(control->calls[FAKE_cuDevicePrimaryCtxRetain], 0);
+        delays(100, 200, 0);
+        CHECK_EQ(walk(context, a, &c, kind, NULL).failed, 0);
+        bzna_context_close(context);
+        now = NULL;
+        CHECK_EQ(driver.pop(&now), 0);
+        CHECK(now == other);
+        CHECK_EQ(driver.push(other), 0);
+        CHECK_EQ(driver.destroy(other), 0);
+        users_context = NULL;
+        CHECK_EQ(driver.destroy(mine), 0);                         /* a violation if anything of the library's is left in it */
+        finish();
+    }
+    archive_free(a);
+}
+
+/* Device memory as a framework would give it. */
+typedef struct device_ledger {
+    _Atomic int64_t blocks, bytes, calls, mistakes;
+    int off, refuse_from;             /* addresses are so many bytes too high; from this call on there is none. 0: never */
+    pthread_mutex_t lock;
+    struct { uint64_t ptr; size_t size; } block[256];
+} device_ledger;
+
+static uint64_t device_ledger_alloc(void *user, size_t size, void *stream)
+{
+    device_ledger *l = user;
+    CUdeviceptr ptr = 0;
+    int64_t call = ++l->calls;
+    l->mistakes += !stream;
+    if ((l->refuse_from && call >= l->refuse_from) || driver.alloc(&ptr, size + 256) != CUDA_SUCCESS)
+        return 0;
+    l->blocks++;
+    l->bytes += (int64_t)size;
+    pthread_mutex_lock(&l->lock);
+    for (int i = 0; i < 256; i++)
+        if (!l->block[i].ptr) {
+            l->block[i].ptr = ptr + (CUdeviceptr)l->off;
+            l->block[i].size = size;
+            break;
+        }
+    pthread_mutex_unlock(&l->lock);
+    return ptr + (CUdeviceptr)l->off;
+}
+
+static void device_ledger_release(void *user, uint64_t ptr, size_t size, void *stream)
+{
+    device_ledger *l = user;
+    int found = 0;
+    l->mistakes += !stream;
+    pthread_mutex_lock(&l->lock);
+    for (int i = 0; i < 256 && !found; i++)
+        if (l->block[i].ptr == ptr) {
+            found = 1;
+            l->mistakes += l->block[i].size != size;
+            l->block[i].ptr = 0;
+        }
+    pthread_mutex_unlock(&l->lock);
+    l->mistakes += !found;
+    l->blocks--;
+    l->bytes -= (int64_t)size;
+    memset((void *)(uintptr_t)ptr, 0x77, size);             /* nobody uses it any more: TSan would see who does */
+    l->mistakes += driver.free(ptr - (CUdeviceptr)l->off) != CUDA_SUCCESS;
+}
+
+static bzna_context *ledger_context(device_ledger *l, uint32_t sessions)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_context_config_init(&config, sizeof config);
+    config.sessions = sessions;
+    config.device_allocator = (bzna_device_allocator){ l, device_ledger_alloc, device_ledger_release };
+    require(bzna_context_open(&config, &context, NULL), "a context");
+    return context;
+}
+
+TEST(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
+{
+    static device_ledger l;
+    archive *a;
+    int list[CODED], n = 0;
+    BEGIN;
+    pthread_mutex_init(&l.lock, NULL);
+    for (int i = 0; i < plain_count; i++)
+        list[n++] = plain[i];
+    for (int i = 0; i < software_count; i++)
+        list[n++] = software[i];
+    a = archive_make(50, list, n);
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_loader_config c = config_of(6, 0, 0);
+        bzna_context *context = ledger_context(&l, 3);
+        delays(200, 300, 0);
+        c.epochs = 2;
+        CHECK_EQ(walk(context, a, &c, kind, NULL).failed, 0);
+        bzna_context_close(context);
+        CHECK(l.calls >= 3);
+        CHECK_EQ(control->mem_allocs, l.calls);             /* nothing by itself */
+        CHECK_EQ(l.blocks, 0);
+        CHECK_EQ(l.bytes, 0);
+        CHECK_EQ(l.mistakes, 0);
+        l.calls = 0;
+        finish();
+    }
+    pthread_mutex_destroy(&l.lock);
+    archive_free(a);
+}
+
+TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
+{
+    static device_ledger l;
+    archive *a;
+    BEGIN;
+    pthread_mutex_init(&l.lock, NULL);
+    a = software_count ? archive_make(20, software, software_count) : plain_archive(20);
+    for (int way = 0; way < 6; way++) {
+        bzna_loader_config c = config_of(6, way % 2 ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, 0);
+        bzna_context *context = ledger_context(&l, 2);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        l.off = way < 2 ? 64 : 0;
+        l.refuse_from = way < 2 ? 0 : way < 4 ? 1 : 2;
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), way < 2 ? BZNA_E_CALLBACK : BZNA_E_MEMORY);
+        CHECK(!loader);
+        CHECK_CONTAINS(e.message, "device_allocator.alloc");
+        l.off = l.refuse_from = 0;
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK_EQ(l.blocks, 0);
+        CHECK_EQ(l.mistakes, 0);
+        l.calls = 0;
+        finish();
+    }
+    if (software_count)                                     /* what goes up from libavcodec finds none: its samples fail, and tell */
+        for (int way = 0; way < 2; way++) {
+            bzna_loader_config c = config_of(5, BZNA_OUTPUT_DEVICE, 0);
+            bzna_context *context = ledger_context(&l, 2);
+            bzna_dataset *dataset = archive_open(context, a);
+            bzna_loader *loader;
+            consumer u;
+            run r;
+            c.batches_in_flight = 3;
+            if (way)
+                l.refuse_from = 4;
+            consumer_open(&u, SYNCED, &c);
+            loader = loader_open(context, dataset, &c);
+            r = run_of(a, &c);
+            r.may_fail = way;
+            walk_some(loader, &u, &r, UINT64_MAX);
+            CHECK_EQ(r.batches, 4);
+            CHECK_EQ(r.failed, way ? 20 : 0);
+            l.refuse_from = 0;
+            bzna_loader_close(loader);
+            bzna_dataset_close(dataset);
+            bzna_context_close(context);
+            CHECK_EQ(l.blocks, 0);
+            CHECK_EQ(l.mistakes, 0);
+            l.calls = 0;
+            finish();
+        }
+    pthread_mutex_destroy(&l.lock);
+    archive_free(a);
+}
+
+TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
+{
+    enum { IN_FLIGHT = 3, SLICES = 2, EACH = 3 };
+    archive *a;
+    BEGIN;
+    a = plain_archive(60);
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_loader_config c = config_of(SLICES * EACH, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_context *context = gpu_context(3);
+        bzna_dataset *dataset = archive_open(context, a);
+        void *buffers[IN_FLIGHT * SLICES];
+        const size_t bytes = EACH * SLOT * sizeof(float);
+        bzna_loader *loader;
+        bzna_batch *batch;
+        consumer u;
+        run r;
+        delays(300, 300, 0);
+        CHECK(enter(0));
+        for (int i = 0; i < IN_FLIGHT * SLICES; i++) {
+            CUdeviceptr ptr = 0;
+            CHECK_EQ(driver.alloc(&ptr, bytes), 0);
+            buffers[i] = kind == HOST ? take_memory(bytes) : (void *)(uintptr_t)ptr;
+            if (kind == HOST)
+                driver.free(ptr);
+        }
+        driver.pop(NULL);             /* and keep the reference */
+        c.batches_in_flight = IN_FLIGHT;
+        c.buffers = buffers;
+        c.buffer_count = IN_FLIGHT * SLICES;
+        c.slices = SLICES;
+        c.epochs = 2;
+        consumer_open(&u, kind == HOST ? HOST : GIVEN, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            bzna_batch_info info;
+            seen s, part;
+            see(&r, batch, &info, &s);
+            CHECK_EQ(info.slices, SLICES);
+            if (info.stream)
+                CHECK_EQ(wait_for(0, info.stream), 0);
+            for (uint32_t k = 0; k < SLICES; k++) {
+                void *data = NULL;
+                uint32_t count = 0;
+                int ours = 0;
+                CHECK_EQ(bzna_batch_slice(batch, k, &data, &count), BZNA_OK);
+                for (int i = 0; i < IN_FLIGHT; i++)
+                    ours |= data == buffers[i * SLICES + (int)k];
+                CHECK(ours);
+                part = s;
+                part.position += k * EACH;
+                part.count = count;
+                memmove(part.indices, part.indices + k * EACH, EACH * sizeof part.indices[0]);
+                memmove(part.targets, part.targets + k * EACH, EACH * sizeof part.targets[0]);
+                memmove(part.status, part.status + k * EACH, EACH * sizeof part.status[0]);
+                check_slots(&r, &part, data);
+            }
+            bzna_batch_release(batch);
+        }
+        CHECK_EQ(r.batches, 20);
+        bzna_loader_close(loader);
+        consumer_close(&u, &r);
+        CHECK(enter(0));
+        for (int i = 0; i < IN_FLIGHT * SLICES; i++)
+            if (kind == HOST)
+                free(buffers[i]);
+            else
+                CHECK_EQ(driver.free((CUdeviceptr)(uintptr_t)buffers[i]), 0);
+        leave(0);
+        driver.release(0);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
+{
+    archive *a;
+    bzna_context *context = NULL;
+    int cycles = SANITIZED ? 200 : 1000;
+    BEGIN;
+    a = plain_archive(24);
+    archive_damage(a, 5, 2);
+    delays(60, 60, 0);
+    for (int i = 0; i < cycles; i++) {
+        bzna_loader_config c = config_of(3, roll(2) ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_dataset *dataset;
+        bzna_loader *loader;
+        bzna_batch *held[2];
+        int n = 0;
+        if (!context)
+            context = gpu_context(1 + roll(3));
+        dataset = archive_open(context, a);
+        c.threads = 1;
+        c.batches_in_flight = 2;
+        c.on_error = roll(2);
+        loader = loader_open(context, dataset, &c);
+        for (uint32_t want = roll(5); want; want--) {
+            bzna_batch *batch = NULL;
+            if (bzna_loader_next(loader, roll(2) ? BZNA_WAIT_FOREVER : 100000, &batch, NULL) != BZNA_OK)
+                continue;
+            if (n < 1 && roll(4) == 0)
+                held[n++] = batch;
+            else
+                bzna_batch_release(batch);
+        }
+        if (roll(6) == 0)
+            CHECK_EQ(bzna_loader_reset(loader, roll(4), NULL), BZNA_OK);
+        bzna_dataset_close(dataset);
+        if (roll(8) == 0) {
+            bzna_context_close(context);
+            context = NULL;
+        }
+        CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        while (n)
+            bzna_batch_release(held[--n]);
+    }
+    bzna_context_close(context);
+    CHECK_EQ(control->maps, control->unmaps);
+    finish();
+    archive_free(a);
+}
+
+/* ---- States, callbacks, tensors, restarts ------------------------------------------------------------------------------- */
+
+static bzna_context *any_context(int on_gpu) { return on_gpu ? gpu_context(4) : cpu_context(); }
+
+TEST(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_and_pixels)
+{
+    archive *a;
+    BEGIN;
+    a = mixed_archive(50);
+    for (int way = 0; way < 4; way++) {
+        bzna_loader_state state;
+        uint64_t epoch = 0, position = 0, batches = 0;
+        memset(&state, 0, sizeof state);
+        for (int leg = 0; leg < 3; leg++) {
+            int on_gpu = (way + leg) % 2, kind = !on_gpu ? HOST : way / 2 ? QUEUED : HOST;
+            bzna_context *context = any_context(on_gpu);
+            bzna_dataset *dataset = archive_open(context, a);
+            bzna_loader_config c = config_of((uint32_t[]){ 5, 8, 6 }[leg], kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+            bzna_loader *loader;
+            consumer u;
+            run r;
+            delays(200, 200, 0);
+            c.decoder = on_gpu ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+            c.epochs = 2;
+            consumer_open(&u, kind, &c);
+            loader = loader_open(context, dataset, &c);
+            r = run_of(a, &c);
+            if (leg) {
+                CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
+                r.epoch = epoch;
+                r.position = position;
+            }
+            walk_some(loader, &u, &r, leg == 2 ? UINT64_MAX : 4);
+            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+            epoch = r.epoch;
+            position = r.position;
+            batches += r.batches;
+            bzna_loader_close(loader);
+            consumer_close(&u, &r);
+            bzna_dataset_close(dataset);
+            bzna_context_close(context);
+            finish();
+        }
+        CHECK(epoch == 1 && position == 50 && batches > 8);
+    }
+    archive_free(a);
+}
+
+/* Changes much, by the callback's own random numbers. */
+static bzna_status change(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    (void)user;
+    t->homography[2] += bzna_random_uniform(random, -9, 9);
+    t->homography[5] += bzna_random_uniform(random, -9, 9);
+    t->homography[1] += bzna_random_uniform(random, -0.1, 0.1);
+    t->fill[1] = (float)bzna_random_uniform(random, 0, 3);
+    t->colour[0] = 0.5f;
+    t->colour[3] = (float)(sample->index % 5);
+    t->bias[2] += (float)sample->target / 1e6f;
+    t->matrix = sample->index % 2 ? BZNA_MATRIX_BT709 : BZNA_MATRIX_AUTO;
+    return sample->epoch == 1 && sample->index == 9 ? BZNA_E_CALLBACK : BZNA_OK;
+}
+
+TEST(the_transform_callback_has_the_same_say_on_the_device)
+{
+    archive *a;
+    BEGIN;
+    a = mixed_archive(44);
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_context *context = gpu_context(5);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader_config c = config_of(7, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader *loader;
+        consumer u;
+        run r;
+        delays(300, 300, 0);
+        c.transform = change;
+        c.epochs = 2;
+        c.on_error = kind == SYNCED ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        consumer_open(&u, kind, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        walk_some(loader, &u, &r, 7);
+        r.may_fail = 1;
+        walk_some(loader, &u, &r, UINT64_MAX);
+        bzna_loader_close(loader);
+        consumer_close(&u, &r);
+        CHECK_EQ(r.batches, 14);
+        CHECK_EQ(r.failed, kind == SYNCED ? 0 : 1);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(a_tensor_of_the_device_says_so_and_keeps_the_batch)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(24);
+    for (int on_device = 0; on_device < 2; on_device++)
+        for (int half = 0; half < 2; half++) {
+            bzna_context *context;
+            bzna_dataset *dataset;
+            bzna_loader_config c = config_of(4, on_device ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+            bzna_context_config config;
+            bzna_loader *loader;
+            bzna_batch *batch = NULL;
+            bzna_batch_info info;
+            bzna_field field = { .struct_size = sizeof field };
+            void *tensor = NULL, *other = NULL;
+            bzi_dl_managed *m;
+            seen s;
+            run r = run_of(a, &c);
+            control->devices = 3;
+            bzna_context_config_init(&config, sizeof config);
+            config.sessions = 2;
+            config.device = 2;                              /* CUDA's device 1 */
+            require(bzna_context_open(&config, &context, NULL), "a context");
+            dataset = archive_open(context, a);
+            loader = loader_open(context, dataset, &c);
+            REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+            memset(&info, 0, sizeof info);
+            bzna_batch_describe(batch, &info, sizeof info);
+            CHECK_EQ(info.device, on_device ? 1 : -1);
+            CHECK_EQ(bzna_loader_field(loader, 0, &field), BZNA_OK);
+            CHECK_EQ(field.device, on_device ? 1 : -1);
+            CHECK_EQ(bzna_loader_field(loader, 1, &field), BZNA_OK);
+            CHECK_EQ(field.device, -1);
+            CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, NULL), BZNA_OK);
+            CHECK_EQ(bzna_batch_to_dlpack(batch, 2, &other, NULL), BZNA_OK);
+            m = tensor;
+            CHECK_EQ(m->tensor.device_type, on_device ? 2 : 1);
+            CHECK_EQ(m->tensor.device_id, on_device ? 1 : 0);
+            CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 && m->tensor.data == info.data);
+            m = other;
+            CHECK_EQ(m->tensor.device_type, 1);
+            CHECK_EQ(m->tensor.device_id, 0);
+            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+            bzna_loader_close(loader);
+            bzna_dataset_close(dataset);
+            bzna_context_close(context);
+            if (on_device)                                  /* it can still be read */
+                CHECK_EQ(wait_for(1, info.stream), 0);
+            s.epoch = s.position = 0;
+            s.count = info.count;
+            for (uint32_t i = 0; i < info.count; i++) {
+                s.indices[i] = info.indices[i];
+                s.targets[i] = info.targets[i];
+                s.status[i] = info.status[i];
+            }
+            check_slots(&r, &s, info.data);
+            m->deleter(m);
+            m = tensor;
+            m->deleter(m);
+            finish();
+        }
+    archive_free(a);
+}
+
+TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(60);
+    archive_damage(a, 31, 2);
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_context *context = gpu_context(kind == QUEUED ? 14 : 4);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader_config c = config_of(6, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, kind == GIVEN ? BZNA_DTYPE_FLOAT16 : 0);
+        bzna_loader *loader;
+        bzna_loader_state state;
+        bzna_batch *batch = NULL;
+        uint64_t epoch = 0, position = 0;
+        consumer u;
+        run r;
+        delays(400, 400, kind == SYNCED ? 50 : 0);
+        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.on_error = kind % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        consumer_open(&u, kind, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+        for (int i = 0; i < 40; i++) {
+            switch (roll(4)) {
+            case 0:
+                r.epoch = roll(9);
+                r.position = 0;
+                CHECK_EQ(bzna_loader_reset(loader, r.epoch, NULL), BZNA_OK);
+                break;
+            case 1:
+                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_E_STOPPED);
+                r.epoch = 2;
+                r.position = 0;
+                CHECK_EQ(bzna_loader_reset(loader, 2, NULL), BZNA_OK);
+                break;
+            case 2:
+                CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
+                r.epoch = epoch;
+                r.position = position;
+                break;
+            default:
+                CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+                epoch = r.epoch;
+                position = r.position;
+            }
+            walk_some(loader, &u, &r, roll(5));
+        }
+        bzna_loader_close(loader);
+        consumer_close(&u, &r);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* ---- 4, 5, 9, 10. Surfaces, queues, engines ----------------------------------------------------------------------------- */
+
+/* A violation otherwise: a surface that is in flight or mapped is submitted again. */
+TEST(surfaces_are_not_used_again_before_they_are_unmapped_whatever_index_the_parser_names)
+{
+    archive *a;
+    BEGIN;
+    a = damaged_archive(60);
+    for (int index = FAKE_INDEX_CYCLE; index <= FAKE_INDEX_RANDOM; index++)
+        for (int kind = HOST; kind <= SYNCED; kind++) {
+            bzna_loader_config c = config_of(12, 0, 0);
+            bzna_context *context = gpu_context(2);
+            control->parser_index = index;
+            control->min_surfaces = index == FAKE_INDEX_RANDOM ? 1 : 4;
+            control->seed = 5 + index;
+            delays(400, 600, 50);
+            walk(context, a, &c, kind, NULL);
+            bzna_context_close(context);
+            CHECK(control->max_mapped >= 2 && control->max_mapped <= 4);
+            CHECK_EQ(control->maps, control->unmaps);
+            finish();
+        }
+    archive_free(a);
+}
+
+TEST(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(256);
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        bzna_loader_config c = config_of(64, 0, 0);
+        bzna_context *context = gpu_context(3);
+        long long deep = 0, all = 0;
+        control->engine_us = 1500;
+        c.reader_threads = 2;
+        walk(context, a, &c, kind, NULL);
+        for (int i = 0; i < 33; i++) {
+            all += control->map_depth[i];
+            deep += i >= 2 ? control->map_depth[i] : 0;
+        }
+        CHECK_EQ(all, 256);
+        CHECK(deep >= all * 6 / 10);
+        if (deep < all * 6 / 10)
+            printf("  of %lld maps, %lld with 2 pictures or more under way\n", all, deep);
+        CHECK(control->max_queued >= 2 && control->max_queued <= 4);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for)
+{
+    static const struct { int engines; uint32_t wanted, sessions; } ways[] = { { 7, 0, 14 }, { 1, 0, 2 }, { 7, 9, 9 }, { 2, 1, 1 }, { 3, 0, 6 } };
+    archive *a;
+    BEGIN;
+    a = plain_archive(150);
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        bzna_context *context = gpu_context(ways[i].wanted);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader_config c = config_of(50, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader *loader;
+        bzna_loader_info info;
+        bzna_device_info device;
+        consumer u;
+        run r;
+        control->engines = ways[i].engines;
+        control->engine_us = 3000;
+        memset(&info, 0, sizeof info);
+        memset(&device, 0, sizeof device);
+        CHECK_EQ(bzna_context_device(context, &device, sizeof device, NULL), BZNA_OK);
+        CHECK_EQ(device.sessions, 0);
+        CHECK_EQ(device.engines, ways[i].engines);
+        consumer_open(&u, SYNCED, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+        CHECK_EQ(info.sessions, ways[i].sessions);
+        CHECK_EQ(info.decoder, BZNA_DECODER_NVDEC);
+        CHECK_CONTAINS(info.decoder_name, "Fake GPU");
+        CHECK_EQ(bzna_context_device(context, &device, sizeof device, NULL), BZNA_OK);
+        CHECK_EQ(device.sessions, ways[i].sessions);
+        walk_some(loader, &u, &r, UINT64_MAX);
+        CHECK(control->max_busy_decoders >= (long long)bzi_min(ways[i].sessions, (uint64_t)ways[i].engines));
+        CHECK(control->max_busy_decoders <= (long long)ways[i].sessions);
+        CHECK(control->max_busy_engines >= (long long)bzi_min(ways[i].sessions, (uint64_t)ways[i].engines) - 1);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
+{
+    archive *a;
+    BEGIN;
+    a = mixed_archive(40);
+    for (int lies = 0; lies < 2; lies++)
+        for (int kind = HOST; kind < CONSUMERS; kind++) {
+            bzna_loader_config c = config_of(6, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+            bzna_context *context = gpu_context(0);
+            bzna_dataset *dataset = archive_open(context, a);
+            bzna_loader *loader = NULL;
+            bzna_device_info info;
+            bzna_error e = { .struct_size = sizeof e };
+            bzna_loader_stats stats;
+            control->engines = 0;
+            control->caps_without_engines = lies;
+            memset(&info, 0, sizeof info);
+            CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_DEVICE);
+            CHECK(!loader);
+            CHECK_CONTAINS(e.message, "loader_config.decoder");
+            CHECK_CONTAINS(e.message, "NVDEC engine");
+            CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(info.video, BZNA_E_DEVICE);
+            CHECK_EQ(info.engines, 0);
+            CHECK_CONTAINS(info.message, "NVDEC engine");
+            bzna_dataset_close(dataset);
+            c.decoder = BZNA_DECODER_AUTO;
+            CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+            CHECK_EQ(stats.samples_software, 40);
+            CHECK_EQ(stats.fallbacks, 0);
+            CHECK_EQ(control->creates, 0);
+            CHECK_EQ(control->launches > 0, kind != HOST);
+            bzna_context_close(context);
+            finish();
+        }
+    archive_free(a);
+}
+
+/* ---- 11, 12. Formats ---------------------------------------------------------------------------------------------------- */
+
+/* Identity warps of whole frames, so that every pixel of the picture is seen, at its edges too. */
+static bzna_status straight(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    static const double identity[9] = { 1, 0, -2, 0, 1, -2, 0, 0, 1 };      /* and two pixels of what is outside */
+    (void)user;
+    (void)sample;
+    (void)random;
+    memcpy(t->homography, identity, sizeof identity);
+    return BZNA_OK;
+}
+
+static void check_formats(const int *list, int count, uint64_t software_each)
+{
+    archive *a = archive_make((uint64_t)count * 3, list, count);
+    for (int round = 0; round < 8; round++) {
+        int kind = round % CONSUMERS;
+        bzna_loader_config c = config_of(5, 0, round % 3 == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_context *context = gpu_context(1 + (uint32_t)round % 3);
+        bzna_loader_stats stats;
+        control->pitch_step = (long long[]){ 0, 64, 256, 512 }[round % 4];
+        control->parser_index = round % 3;
+        delays(100, 200, 0);
+        if (round > 4) {
+            c.transform = straight;
+            c.width = c.height = 180;
+        }
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK_EQ(stats.fallbacks, software_each * 3);
+        CHECK_EQ(stats.samples_software, software_each * 3);
+        CHECK_EQ(stats.samples_nvdec, a->count - software_each * 3);
+        bzna_context_close(context);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
+TEST(frames_of_one_size_with_different_crops_show_each_its_own_part)
+{
+    BEGIN;
+    check_formats(plain, plain_count, 0);
+}
+
+TEST(all_formats_that_nvdec_decodes_have_the_pixels_of_the_cpu_path)
+{
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    CHECK_EQ(format_count, 11);
+    check_formats(formats, format_count, 0);
+}
+
+TEST(what_nvdec_does_not_decode_comes_from_libavcodec_and_is_counted)
+{
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    CHECK_EQ(software_count, 7);
+    check_formats(software, software_count, (uint64_t)software_count);
+}
+
+/* Runs the CPU path and the GPU path and compares all that they deliver, byte by byte. */
+TEST(a_batch_is_the_same_from_the_cpu_and_from_the_gpu)
+{
+    archive *a;
+    int list[CODED], n = 0;
+    BEGIN;
+    for (int i = 0; i < format_count; i++)
+        list[n++] = formats[i];
+    for (int i = 0; i < software_count; i++)
+        list[n++] = software[i];
+    for (int i = 0; i < plain_count; i++)
+        list[n++] = plain[i];
+    a = archive_make((uint64_t)n, list, n);
+    archive_damage(a, (uint64_t)n - 1, 2);
+    for (int half = 0; half < 2; half++) {
+        bzna_context *contexts[2] = { cpu_context(), gpu_context(3) };
+        bzna_dataset *datasets[2] = { archive_open(contexts[0], a), archive_open(contexts[1], a) };
+        bzna_loader_config c = config_of((uint32_t)n, BZNA_OUTPUT_HOST, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader *loaders[2];
+        bzna_batch *batches[2] = { NULL, NULL };
+        bzna_batch_info infos[2];
+        c.width = 97;
+        c.height = 61;
+        c.decoder = BZNA_DECODER_AUTO;
+        for (int i = 0; i < 2; i++) {
+            loaders[i] = loader_open(contexts[i], datasets[i], &c);
+            CHECK_EQ(bzna_loader_next(loaders[i], BZNA_WAIT_FOREVER, &batches[i], NULL), BZNA_OK);
+            memset(&infos[i], 0, sizeof infos[i]);
+            bzna_batch_describe(batches[i], &infos[i], sizeof infos[i]);
+        }
+        CHECK(control->decodes > 0);
+        CHECK_EQ(infos[0].data_bytes, infos[1].data_bytes);
+        CHECK(!memcmp(infos[0].data, infos[1].data, infos[0].data_bytes));
+        CHECK(!memcmp(infos[0].indices, infos[1].indices, infos[0].count * sizeof infos[0].indices[0]));
+        CHECK_EQ(infos[0].failed, 1);
+        CHECK_EQ(infos[1].failed, 1);
+        for (int i = 0; i < 2; i++) {
+            bzna_batch_release(batches[i]);
+            bzna_loader_close(loaders[i]);
+            bzna_dataset_close(datasets[i]);
+            bzna_context_close(contexts[i]);
+        }
+        finish();
+    }
+    archive_free(a);
+}
+
+typedef struct messages {
+    int      count;
+    char     text[16][256];
+} messages;
+
+static void take_message(void *user, int32_t level, bzna_status code, const char *message)
+{
+    messages *m = user;
+    (void)level;
+    (void)code;
+    if (m->count < 16)
+        snprintf(m->text[m->count], sizeof m->text[0], "%s", message);
+    m->count++;
+}
+
+TEST(a_device_that_lacks_a_codec_decodes_the_other_and_says_once_why)
+{
+    archive *a;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    a = archive_make(64, sizes, size_count);                /* six of H.265, two of H.264 */
+    for (int lacks = FAKE_H264; lacks <= FAKE_HEVC; lacks++)
+        for (int kind = HOST; kind <= SYNCED; kind++) {
+            bzna_loader_config c = config_of(6, 0, 0);
+            bzna_context_config config;
+            bzna_context *context = NULL;
+            bzna_loader_stats stats;
+            bzna_codec_info info;
+            messages m;
+            memset(&m, 0, sizeof m);
+            bzna_context_config_init(&config, sizeof config);
+            config.sessions = 3;
+            config.log = take_message;
+            config.log_user = &m;
+            require(bzna_context_open(&config, &context, NULL), "a context");
+            control->caps[lacks].chroma_mask = 0;
+            CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+            CHECK_EQ(stats.fallbacks, lacks == FAKE_HEVC ? 48 : 16);
+            CHECK_EQ(stats.samples_nvdec, lacks == FAKE_HEVC ? 16 : 48);
+            memset(&info, 0xff, sizeof info);
+            CHECK_EQ(bzna_context_codec(context, lacks == FAKE_HEVC ? BZNA_CODEC_H265 : BZNA_CODEC_H264, 1, 8, &info, sizeof info, NULL), BZNA_OK);
+            CHECK(!info.supported && !info.engines && !info.max_width && !info.max_macroblocks);
+            CHECK_EQ(bzna_context_codec(context, lacks == FAKE_HEVC ? BZNA_CODEC_H264 : BZNA_CODEC_H265, 1, 8, &info, sizeof info, NULL), BZNA_OK);
+            CHECK(info.supported == 1 && info.engines == 7);
+            bzna_context_close(context);
+            CHECK_EQ(m.count, 1);
+            CHECK_CONTAINS(m.text[0], "decoding in software");
+            CHECK_CONTAINS(m.text[0], lacks == FAKE_HEVC ? "H.265" : "H.264");
+            finish();
+        }
+    archive_free(a);
+}
+
 static void setup(void)
 {
     struct sigaction action;
@@ -1804,8 +2914,9 @@ static void setup(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     fake = fake_load();
     control = fake->control;
+    driver_load();
     catalogue_make();
-    catalogue_decode();
+    catalogue_decode(0);
     if (getenv("COUNTS")) printf("%d %d %d %d\n", plain_count, size_count, format_count, software_count);
 }
 
@@ -1828,5 +2939,27 @@ TEST_MAIN(setup();
     RUN(memory_is_not_freed_below_kernels_when_an_event_could_not_be_recorded)
     RUN(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
     RUN(a_forked_child_gets_e_state_and_the_parent_goes_on)
+    RUN(in_steady_state_nothing_is_allocated_created_or_waited_for)
+    RUN(frames_of_many_sizes_share_a_bounded_number_of_decoders)
+    RUN(large_and_small_frames_mix_in_a_batch)
+    RUN(loaders_of_different_sizes_types_and_outputs_share_sessions_and_device)
+    RUN(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
+    RUN(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
+    RUN(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
+    RUN(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
+    RUN(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
+    RUN(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_and_pixels)
+    RUN(the_transform_callback_has_the_same_say_on_the_device)
+    RUN(a_tensor_of_the_device_says_so_and_keeps_the_batch)
+    RUN(stops_resets_and_restores_amid_work_give_what_comes_next)
+    RUN(surfaces_are_not_used_again_before_they_are_unmapped_whatever_index_the_parser_names)
+    RUN(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
+    RUN(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for)
+    RUN(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
+    RUN(frames_of_one_size_with_different_crops_show_each_its_own_part)
+    RUN(all_formats_that_nvdec_decodes_have_the_pixels_of_the_cpu_path)
+    RUN(what_nvdec_does_not_decode_comes_from_libavcodec_and_is_counted)
+    RUN(a_batch_is_the_same_from_the_cpu_and_from_the_gpu)
+    RUN(a_device_that_lacks_a_codec_decodes_the_other_and_says_once_why)
 )
 #endif

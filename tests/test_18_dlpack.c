@@ -209,6 +209,83 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
     check_settled(&r);
 }
 
+/* The value of a half's bits. */
+static double half_value(uint16_t bits)
+{
+    int e = bits >> 10 & 31, m = bits & 1023;
+    double value = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    return bits & 0x8000 ? -value : value;
+}
+
+/* Batches of halves say so everywhere, and hold the floats of the same batches rounded: no half is nearer. */
+TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
+{
+    static const struct { uint8_t code, bits; } expected[] = { { kDLFloat, 16 }, { kDLInt, 64 }, { kDLUInt, 64 }, { kDLInt, 32 } };
+    for (int way = 0; way < 2; way++) {                     /* axis-aligned, and turned: two loops */
+        bzna_loader_config c = config_of(3);
+        bzna_loader_info about;
+        bzna_field field = { .struct_size = sizeof field };
+        bzna_batch *batch, *plain;
+        uint32_t batches = 0;
+        int64_t wrong = 0, different = 0;
+        rig r, floats;
+        c.seed = 11;
+        c.warp = way ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
+        c.warp_degrees[0] = way ? -30.0f : 0;
+        c.warp_degrees[1] = way ? 30.0f : 0;
+        for (int i = 0; i < 3; i++) {
+            c.mean[i] = 110.0f + (float)i;
+            c.std[i] = 60.0f - (float)i;
+        }
+        rig_open(&floats, &c);
+        c.dtype = BZNA_DTYPE_FLOAT16;
+        rig_open(&r, &c);
+        CHECK_EQ(bzna_loader_field(r.loader, 0, &field), BZNA_OK);
+        CHECK(field.dtype == BZNA_DTYPE_FLOAT16 && field.dimensions == 4 && field.shape[0] == 3 && field.shape[2] == HEIGHT && !strcmp(field.name, "data"));
+        CHECK(bzna_loader_describe(r.loader, &about, sizeof about) == BZNA_OK && about.dtype == BZNA_DTYPE_FLOAT16);
+        while ((batch = next_batch(&r)) != NULL) {
+            bzna_batch_info info = info_of(batch), other;
+            const void *data[] = { info.data, info.targets, info.indices, info.status };
+            DLManagedTensor *tensors[4];
+            REQUIRE((plain = next_batch(&floats)) != NULL);
+            other = info_of(plain);
+            CHECK_EQ(info.dtype, BZNA_DTYPE_FLOAT16);
+            CHECK_EQ(other.dtype, BZNA_DTYPE_FLOAT32);
+            CHECK_EQ(info.data_bytes, (uint64_t)info.shape[0] * 3 * HEIGHT * WIDTH * 2);
+            CHECK_EQ(other.data_bytes, 2 * info.data_bytes);
+            for (uint32_t f = 0; f < 4; f++) {
+                DLTensor *t;
+                REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
+                t = &tensors[f]->dl_tensor;
+                CHECK(t->data == data[f] && t->byte_offset == 0 && t->device.device_type == kDLCPU);
+                CHECK(t->dtype.code == expected[f].code && t->dtype.bits == expected[f].bits && t->dtype.lanes == 1);
+                CHECK(t->ndim == (f ? 1 : 4) && t->shape[0] == info.shape[0]);
+                CHECK_EQ(t->strides[0], f ? 1 : 3 * HEIGHT * WIDTH);       /* in elements, whatever their size */
+            }
+            for (int64_t k = 0; k < info.shape[0] * 3 * HEIGHT * WIDTH; k++) {
+                uint16_t half = ((const uint16_t *)tensors[0]->dl_tensor.data)[k];
+                double value = (double)((const float *)other.data)[k], off = fabs(half_value(half) - value);
+                wrong += !(off <= fabs(half_value((uint16_t)(half + 1)) - value)) || !(off <= fabs(half_value(half & 0x7fff ? (uint16_t)(half - 1) : half ^ 0x8000) - value));
+                different += half_value(half) < value || half_value(half) > value;
+            }
+            for (int64_t i = 0; i < info.shape[0]; i++)
+                CHECK(info.indices[i] == other.indices[i] && info.status[i] == BZNA_OK);
+            for (uint32_t f = 0; f < 4; f++)
+                tensors[f]->deleter(tensors[f]);
+            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+            CHECK_EQ(bzna_batch_release(plain), BZNA_OK);
+            batches++;
+        }
+        CHECK_EQ(batches, 3);
+        CHECK_EQ(wrong, 0);
+        CHECK(different > 0);                               /* there was something to round */
+        rig_close_all(&r);
+        rig_close_all(&floats);
+        check_settled(&r);
+        check_settled(&floats);
+    }
+}
+
 TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
 {
     bzna_loader_config c = config_of(2);
@@ -478,6 +555,7 @@ TEST(tensors_of_the_callers_buffers_point_there)
 
 TEST_MAIN(RUN(the_structs_are_those_of_dlpack)
           RUN(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
+          RUN(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
           RUN(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
           RUN(the_same_field_can_be_exported_several_times)
           RUN(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_thread)

@@ -1,12 +1,12 @@
 #!/bin/sh
 # A sample of the 20,000 fixed single-byte corruptions (make fuzz does them all): every 4th, under a sanitizer every 50th. Also every file
-# that ever went wrong, from tests/data/crashers.
+# that ever went wrong, from tests/data/crashers. Plain mp4 files of AV1 and of 10 bits, coded here where ffmpeg can, are treated likewise.
 BUILD=${2:-build}
-passed=0; failed=0
+passed=0; failed=0; skipped=0
 step=4; [ -z "$SANITIZE" ] || step=50
 mkdir -p "$BUILD/tests"
 # shellcheck disable=SC2086
-${CC:-cc} -std=c11 -O2 -g -I. ${SANITIZE:-} $(pkg-config --cflags libavcodec libavutil) -o "$BUILD/tests/fuzz_archive" tests/fuzz_archive.c \
+${CC:-cc} -std=c11 -O2 -g -I. -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec libavutil) -o "$BUILD/tests/fuzz_archive" tests/fuzz_archive.c \
     $(pkg-config --libs libavcodec libavutil) -lm -lpthread || { echo "tests/test_fuzz.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 run() { # name, arguments...
     name=$1; shift
@@ -17,5 +17,19 @@ run corruptions_of_h265_do_no_harm corrupt tests/data/mini_h265.bzna 0 10000 $st
 if run corruptions_of_h264_do_no_harm corrupt tests/data/mini_h264.bzna 0 10000 $step; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 if wait $first; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 if run files_that_once_went_wrong replay tests/data/*.bzna $(ls tests/data/crashers/* 2>/dev/null); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-echo "tests/test_fuzz.sh: $passed passed, $failed failed, 0 skipped"
+plain() { # name, encoder and its options...
+    name=$1; shift
+    file="$BUILD/tests/fuzz_$name.mp4"
+    if ! ffmpeg -v quiet -y -f lavfi -i testsrc=size=94x62:rate=25 -frames:v 4 -g 1 -c:v "$@" "$file" < /dev/null; then
+        echo "SKIP corruptions_of_${name}_do_no_harm: no ffmpeg, or one that cannot code it"; skipped=$((skipped + 1)); return
+    fi
+    if [ "$("$BUILD/tests/fuzz_archive" replay "$file" 2>&1)" != "$file: 4 pictures" ]; then
+        echo "FAIL $name: $("$BUILD/tests/fuzz_archive" replay "$file" 2>&1 | tail -n 3)"; failed=$((failed + 1)); return
+    fi
+    if run "corruptions_of_${name}_do_no_harm" corrupt "$file" 0 4000 "$step"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+plain av1_10_bits libaom-av1 -cpu-used 8 -pix_fmt yuv420p10le
+plain av1_444 libaom-av1 -cpu-used 8 -pix_fmt yuv444p
+plain h265_10_bits libx265 -x265-params log-level=none -pix_fmt yuv422p10le
+echo "tests/test_fuzz.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -468,8 +468,27 @@ example_tests() {
     same "decode_batch without arguments" "$status" 2
 }
 
+# Plain mp4s of every codec, depth and chroma format that this ffmpeg can write: the frames are ffmpeg's, bit for bit.
+format_tests() {
+    for kind in "libx264 yuv420p -x264-params slices=4" "libx264 yuv444p" "libx264 yuv420p10le" "libx264 gray" "libx265 yuv420p" "libx265 yuv420p10le" \
+                "libx265 yuv422p" "libx265 yuv444p10le" "libx265 gray" "libaom-av1 yuv420p" "libaom-av1 yuv420p10le" "libaom-av1 yuv444p" "libaom-av1 gray"; do
+        set -- $kind
+        name="frames of $1 $2"; codec=$1 format=$2
+        shift 2
+        if [ "$codec" = libx265 ]; then set -- -x265-params log-level=none:keyint=1; fi
+        rm -f "$t/plain.mp4"
+        if ! ffmpeg -v error -f lavfi -i testsrc2=s=210x162:r=5:d=0.4 -c:v "$codec" -g 1 "$@" -pix_fmt "$format" -y "$t/plain.mp4" 2>/dev/null; then
+            skip "$name" "this ffmpeg cannot write them"; continue
+        fi
+        ffmpeg -v error -i "$t/plain.mp4" -f framemd5 - | sed '/^#/d; s/.*, *//' > "$t/expected"
+        { "$bzna" extract "$t/plain.mp4" 0 --md5; "$bzna" extract "$t/plain.mp4" 1 --md5; } > "$t/actual" 2>&1
+        if [ -s "$t/expected" ] && cmp -s "$t/expected" "$t/actual"; then pass; else fail "$name" "$(cat "$t/actual")"; fi
+    done
+}
+
 usage_tests
 bad_file_tests
+format_tests
 original_tests
 damage_tests
 pack_tests

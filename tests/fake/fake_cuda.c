@@ -51,6 +51,11 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
 CUresult cuMemHostAlloc(void **pp, size_t size, unsigned flags);
 CUresult cuMemFreeHost(void *p);
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
+tcuDevicePrimaryCtxGetState cuDevicePrimaryCtxGetState;
+tcuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags;
+CUresult cuCtxGetCurrent(CUcontext *pctx);
+CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int priority);
+CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 
 
 /* ---- Control ---------------------------------------------------------------------------------------------------------------- */
@@ -419,6 +424,26 @@ CUresult cuCtxGetDevice(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
+/* What a driver may lack: neither scripted nor counted. */
+CUresult cuCtxGetCurrent(CUcontext *pctx)
+{
+    *pctx = fake_current();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
+{
+    *flags = 0;
+    *active = is_device(dev) && FAKE_GET(contexts[dev].retained) > 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags)
+{
+    (void)flags;
+    return (CUresult)(is_device(dev) ? 0 : FAKE_E_DEVICE);
+}
+
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
 {
     ENTER(cuCtxCreate_v2, 0, NULL, flags);
@@ -600,6 +625,19 @@ CUresult cuStreamCreate(CUstream *phStream, unsigned flags)
             return CUDA_SUCCESS;
         }
     return (CUresult)FAKE_E_MEMORY;
+}
+
+/* What a driver may lack: neither scripted nor counted. */
+CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int priority)
+{
+    (void)priority;
+    return cuStreamCreate(phStream, flags);
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    *mode = 0;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuStreamDestroy_v2(CUstream hStream)

@@ -263,7 +263,6 @@ static AVCodecContext *software_open(int codec)
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY;
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
-    context->error_concealment = 0;
     context->apply_cropping = 0;        /* surfaces hold coded frames */
     context->log_level_offset = 64;     /* below every level */
     if (avcodec_open2(context, NULL, NULL) < 0)

@@ -1,0 +1,834 @@
+/* test_15_table.c - the driver as it is found: all there, in part, or not at all; and what can be asked of it. On tests/fake's driver. */
+#ifndef _GNU_SOURCE
+#  define _GNU_SOURCE
+#endif
+#ifndef _FILE_OFFSET_BITS
+#  define _FILE_OFFSET_BITS 64
+#endif
+#include <dlfcn.h>
+#include <string.h>
+
+/* Libraries and symbols that the library under test does not find. */
+static const char *missing_library[2], *missing_symbol;
+
+__attribute__((unused)) static void *find_library(const char *name, int flags)
+{
+    for (int i = 0; i < 2; i++)
+        if (missing_library[i] && !strcmp(name, missing_library[i]))
+            return NULL;
+    return dlopen(name, flags);
+}
+
+__attribute__((unused)) static void *find_symbol(void *library, const char *name)
+{
+    return missing_symbol && !strcmp(name, missing_symbol) ? NULL : dlsym(library, name);
+}
+
+#define dlopen(name, flags) find_library(name, flags)
+#define dlsym(library, name) find_symbol(library, name)
+#include "../benzina.c"
+#undef dlopen
+#undef dlsym
+#include "test.h"
+
+#if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
+TEST(the_driver_is_found_on_the_fake) { SKIP("built without nv-codec-headers, clang or libavcodec"); }
+TEST_MAIN(RUN(the_driver_is_found_on_the_fake))
+#else
+
+#include "fake/fake.h"
+#include <sys/wait.h>
+
+#define COUNT(array) (sizeof (array) / sizeof *(array))
+#define NAME_OF(field, name, type) name,
+
+static const char *const cuda_names[] = { BZI_CUDA_SYMBOLS(NAME_OF) }, *const nvcuvid_names[] = { BZI_NVCUVID_SYMBOLS(NAME_OF) };
+static const fake_interface *fake;
+static fake_control *control;
+static const char *test_now = "";
+
+static void on_alarm(int number)
+{
+    (void)number;
+    if (write(1, "FAIL hangs: ", 12) + write(1, test_now, strlen(test_now)) + write(1, "\n", 1) < 0)
+        _exit(3);
+    _exit(2);
+}
+
+/* Each test's first line. */
+static void begin(const char *name)
+{
+    test_now = name;
+    alarm(120);
+}
+#define BEGIN begin(__func__ + 5)
+
+/* A pop that was made to fail leaves its context current on this thread. */
+static void clear_stack(void)
+{
+    CUresult (*current)(CUcontext *context), (*pop)(CUcontext *context);
+    CUcontext context = NULL;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
+    memcpy(&current, &symbols[0], sizeof current);
+    memcpy(&pop, &symbols[1], sizeof pop);
+    while (current(&context) == CUDA_SUCCESS && context)
+        pop(&context);
+}
+
+/* Each test's last line, when its contexts are closed. */
+static void finish(void)
+{
+    const char *leaks = fake->leaks();
+    clear_stack();
+    missing_library[0] = missing_library[1] = missing_symbol = NULL;
+    if (control->violations)
+        printf("  the first violation: %s\n", fake->violation());
+    CHECK_EQ(control->violations, 0);
+    CHECK_EQ(control->fork_calls, 0);
+    if (leaks) {
+        printf("FAIL %s: still alive: %s\n", test_now, leaks);
+        exit(1);
+    }
+    fake->reset();
+    alarm(0);
+}
+
+static void require(bzna_status status, const char *what)
+{
+    if (status != BZNA_OK) {
+        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
+        exit(1);
+    }
+}
+
+static bzna_context *context_of(int32_t device)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_context_config_init(&config, sizeof config);
+    config.device = device;
+    config.sessions = 3;
+    require(bzna_context_open(&config, &context, NULL), "a context");
+    return context;
+}
+
+static bzna_error no_error(void)
+{
+    bzna_error e;
+    memset(&e, 0, sizeof e);
+    e.struct_size = sizeof e;
+    return e;
+}
+
+/* ---- Loaders ------------------------------------------------------------------------------------------------------------ */
+
+enum { WIDTH = 40, HEIGHT = 24, BATCH = 8, FLOATS = BATCH * 3 * WIDTH * HEIGHT };
+
+static bzna_loader_config config_of(uint32_t decoder, uint32_t output)
+{
+    bzna_loader_config c;
+    bzna_loader_config_init(&c, sizeof c);
+    c.batch_size = BATCH;
+    c.width = WIDTH;
+    c.height = HEIGHT;
+    c.threads = 2;
+    c.seed = 5;
+    c.order = BZNA_ORDER_SHUFFLE;
+    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.decoder = decoder;
+    c.output = output;
+    return c;
+}
+
+/* The fake's device memory is the host's, so that a test can read it once its stream is done. */
+static void wait_for(bzna_loader *loader, void *stream)
+{
+    bzna_error e;
+    if (!stream || bzi_device_enter(loader->device, &e) != BZNA_OK)
+        return;
+    loader->device->cu.stream_sync(stream);
+    bzi_device_leave(loader->device);
+}
+
+/* What a loader delivers, how it describes itself, and where its batches lie. BZNA_OK, or why it cannot be opened. */
+static bzna_status one_batch(bzna_context *context, uint32_t decoder, uint32_t output, float *out, bzna_loader_info *loader_info, int32_t *device, bzna_error *e)
+{
+    bzna_loader_config c = config_of(decoder, output);
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_status status;
+    require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "tests/data/mini_h265.bzna");
+    status = bzna_loader_open(context, dataset, &c, &loader, e);
+    if (status == BZNA_OK) {
+        bzna_batch_info info;
+        memset(&info, 0, sizeof info);
+        memset(loader_info, 0, sizeof *loader_info);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+        bzna_batch_describe(batch, &info, sizeof info);
+        bzna_loader_describe(loader, loader_info, sizeof *loader_info);
+        wait_for(loader, info.stream);
+        CHECK_EQ(info.data_bytes, FLOATS * sizeof(float));
+        CHECK_EQ(info.failed, 0);
+        memcpy(out, info.data, FLOATS * sizeof(float));
+        *device = info.device;
+        bzna_batch_release(batch);
+    }
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    return status;
+}
+
+/* The same pixels as the CPU's, wherever they were decoded and lie. */
+static void check_works(bzna_context *context, uint32_t decoder, uint32_t output, uint32_t decodes, int32_t lies, const char *reason)
+{
+    static float expected[FLOATS], got[FLOATS];
+    bzna_context *cpu = context_of(BZNA_DEVICE_CPU);
+    bzna_error e = no_error();
+    bzna_loader_info info;
+    int32_t device = -9;
+    CHECK_EQ(one_batch(cpu, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, expected, &info, &device, &e), BZNA_OK);
+    CHECK_EQ(device, -1);
+    CHECK_EQ(info.decoder, BZNA_DECODER_SOFTWARE);
+    bzna_context_close(cpu);
+    device = -9;
+    if (one_batch(context, decoder, output, got, &info, &device, &e) != BZNA_OK) {
+        test_failures++;
+        printf("  open: %s\n", e.message);
+        return;
+    }
+    CHECK(!memcmp(expected, got, sizeof got));
+    CHECK_EQ(device, lies);
+    CHECK_EQ(info.decoder, decodes);
+    CHECK_EQ(info.device, lies);
+    if (reason)
+        CHECK_CONTAINS(info.decoder_reason, reason);
+}
+
+static void check_refused(bzna_context *context, uint32_t decoder, uint32_t output, bzna_status status, const char *why)
+{
+    static float got[FLOATS];
+    bzna_error e = no_error();
+    bzna_loader_info info;
+    int32_t device;
+    CHECK_EQ(one_batch(context, decoder, output, got, &info, &device, &e), status);
+    CHECK_CONTAINS(e.message, decoder == BZNA_DECODER_NVDEC ? "loader_config.decoder" : "loader_config.output");
+    CHECK_CONTAINS(e.message, why);
+}
+
+/* ---- 1. Symbols --------------------------------------------------------------------------------------------------------- */
+
+/* In a child, before the fake is loaded here: a copy of a library that truly has not the symbol. */
+static int child_lacks(const char *library, const char *symbol)
+{
+    char from[256], to[256];
+    bzna_device_info info;
+    bzna_error e = no_error();
+    bzna_context *context;
+    int is_cuda = !strcmp(library, "libcuda.so.1"), wrong = 0;
+    memset(&info, 0, sizeof info);
+    snprintf(from, sizeof from, TEST_BUILD "/tests/fake/%s", library);
+    snprintf(to, sizeof to, TEST_BUILD "/tests/fake/lacks.%d.%s", (int)getpid(), library);
+    if (!fake_without(from, to, symbol))
+        return 1;
+    if (!dlopen(to, RTLD_NOW | RTLD_LOCAL))
+        wrong = 2;
+    remove(to);
+    context = context_of(BZNA_DEVICE_AUTO);
+    if (is_cuda) {
+        wrong |= bzna_context_device(context, &info, sizeof info, &e) == BZNA_E_DEVICE && strstr(e.message, library) && strstr(e.message, symbol) ? 0 : 4;
+    } else {
+        wrong |= bzna_context_device(context, &info, sizeof info, &e) == BZNA_OK && info.video == BZNA_E_DEVICE && strstr(info.message, library) &&
+                 strstr(info.message, symbol) ? 0 : 8;
+    }
+    bzna_context_close(context);
+    return wrong;
+}
+
+TEST(a_library_that_truly_lacks_a_symbol_is_named_with_it)
+{
+    static const char *const lacks[][2] = { { "libcuda.so.1", "cuLaunchKernel" }, { "libnvcuvid.so.1", "cuvidMapVideoFrame64" } };
+    for (size_t i = 0; i < COUNT(lacks); i++) {
+        int result = -1;
+        pid_t child;
+        fflush(stdout);
+        child = fork();
+        if (child == 0) {
+            alarm(60);
+            _exit(child_lacks(lacks[i][0], lacks[i][1]));
+        }
+        CHECK_EQ(waitpid(child, &result, 0), child);
+        CHECK(WIFEXITED(result));
+        CHECK_EQ(WEXITSTATUS(result), 0);
+    }
+}
+
+TEST(each_symbol_of_libcuda_that_is_missing_is_named)
+{
+    BEGIN;
+    CHECK(COUNT(cuda_names) >= 31);
+    for (size_t i = 0; i < COUNT(cuda_names); i++) {
+        bzna_context *context = context_of(BZNA_DEVICE_AUTO), *other = NULL;
+        bzna_context_config config;
+        bzna_device_info info;
+        bzna_error e = no_error();
+        uint32_t count = 9;
+        missing_symbol = cuda_names[i];
+        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_CONTAINS(e.message, cuda_names[i]);
+        CHECK_CONTAINS(e.message, "libcuda.so.1");
+        e = no_error();
+        CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
+        CHECK_EQ(count, 0);
+        CHECK_CONTAINS(e.message, cuda_names[i]);
+        bzna_context_config_init(&config, sizeof config);
+        config.device = 1;
+        e = no_error();
+        CHECK_EQ(bzna_context_open(&config, &other, &e), BZNA_E_DEVICE);
+        CHECK(!other);
+        CHECK_CONTAINS(e.message, "context_config.device");
+        CHECK_CONTAINS(e.message, cuda_names[i]);
+        if (i % 10 == 0) {
+            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, cuda_names[i]);
+            check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, cuda_names[i]);
+            check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, cuda_names[i]);
+        }
+        bzna_context_close(context);
+        finish();
+    }
+}
+
+TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
+{
+    BEGIN;
+    CHECK(COUNT(nvcuvid_names) >= 11);
+    for (size_t i = 0; i < COUNT(nvcuvid_names); i++) {
+        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        bzna_device_info info;
+        bzna_codec_info codec;
+        bzna_error e = no_error();
+        memset(&info, 0, sizeof info);
+        missing_symbol = nvcuvid_names[i];
+        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(info.video, BZNA_E_DEVICE);
+        CHECK_EQ(info.engines, 0);
+        CHECK_CONTAINS(info.message, nvcuvid_names[i]);
+        CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
+        CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+        CHECK_CONTAINS(e.message, nvcuvid_names[i]);
+        check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, nvcuvid_names[i]);
+        if (i % 4 == 0) {
+            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, 0, nvcuvid_names[i]);
+            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, nvcuvid_names[i]);
+        }
+        bzna_context_close(context);
+        finish();
+    }
+}
+
+TEST(symbols_that_drivers_may_lack_are_not_missed)
+{
+    static const char *const names[] = { "cuCtxGetCurrent", "cuDevicePrimaryCtxGetState", "cuDevicePrimaryCtxSetFlags", "cuStreamCreateWithPriority",
+                                         "cuThreadExchangeStreamCaptureMode", NULL };
+    BEGIN;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        missing_symbol = names[i];
+        check_works(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_DEVICE, BZNA_DECODER_NVDEC, 0, NULL);
+        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_NVDEC, -1, NULL);
+        bzna_context_close(context);
+        finish();
+    }
+}
+
+/* ---- 2. Libraries ------------------------------------------------------------------------------------------------------- */
+
+typedef struct messages {
+    int  count;
+    char text[8][256];
+} messages;
+
+static void take_message(void *user, int32_t level, bzna_status code, const char *message)
+{
+    messages *m = user;
+    (void)level;
+    (void)code;
+    if (m->count < 8)
+        snprintf(m->text[m->count], sizeof m->text[0], "%s", message);
+    m->count++;
+}
+
+TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL, *other = NULL;
+    bzna_device_info info;
+    bzna_codec_info codec;
+    bzna_error e = no_error();
+    messages m;
+    uint32_t count = 9;
+    BEGIN;
+    memset(&m, 0, sizeof m);
+    missing_library[0] = "libcuda.so.1";
+    missing_library[1] = "libnvcuvid.so.1";
+    bzna_context_config_init(&config, sizeof config);
+    config.log = take_message;
+    config.log_user = &m;
+    config.log_level = BZNA_LOG_INFO;
+    CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, "libcuda.so.1");
+    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, NULL);
+    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST, BZNA_E_DEVICE, "libcuda.so.1");
+    check_refused(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "libcuda.so.1");
+    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_CONTAINS(e.message, "libcuda.so.1");
+    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
+    CHECK_EQ(count, 0);
+    CHECK_EQ(m.count, 1);                                   /* once, not for every loader */
+    CHECK_CONTAINS(m.text[0], "no GPU");
+    config.device = 1;
+    CHECK_EQ(bzna_context_open(&config, &other, &e), BZNA_E_DEVICE);
+    CHECK(!other);
+    CHECK_CONTAINS(e.message, "context_config.device");
+    CHECK_CONTAINS(e.message, "libcuda.so.1");
+    bzna_context_close(context);
+    for (int i = 0; i < FAKE_FUNCTION_COUNT; i++)
+        CHECK_EQ(control->calls[i], 0);
+    finish();
+}
+
+TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_containers_need)
+{
+    bzna_context *context;
+    bzna_device_info info;
+    bzna_codec_info codec;
+    bzna_error e = no_error();
+    BEGIN;
+    memset(&info, 0, sizeof info);
+    missing_library[0] = "libnvcuvid.so.1";
+    context = context_of(1);
+    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(info.video, BZNA_E_DEVICE);
+    CHECK_EQ(info.engines, 0);
+    CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
+    CHECK_CONTAINS(info.message, "NVIDIA_DRIVER_CAPABILITIES");
+    CHECK_CONTAINS(info.message, "video");
+    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+    CHECK_CONTAINS(e.message, "NVIDIA_DRIVER_CAPABILITIES");
+    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
+    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST, BZNA_E_DEVICE, "video");
+    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, 0, "libnvcuvid.so.1");
+    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_DEVICE, BZNA_DECODER_SOFTWARE, 0, NULL);
+    CHECK(control->launches > 0);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, "libnvcuvid.so.1");
+    bzna_context_close(context);
+    finish();
+}
+
+TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
+{
+    static const struct { const char *function; int code; } ways[] = { { "cuInit", 34 }, { "cuInit", 100 }, { "cuInit", 803 }, { "cuInit", 999 }, { "cuDeviceGetCount", 999 },
+                                                                       { "cuDevicePrimaryCtxRetain", 46 }, { "cuDevicePrimaryCtxRetain", 101 }, { "cuModuleLoadData", 222 } };
+    BEGIN;
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        bzna_context *context = context_of(BZNA_DEVICE_AUTO), *other = NULL;
+        bzna_context_config config;
+        bzna_error e = no_error();
+        char number[16];
+        snprintf(number, sizeof number, "(%d)", ways[i].code);
+        fake->fail(ways[i].function, 1, ways[i].code, 1);
+        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, number);
+        check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, number);
+        bzna_context_config_init(&config, sizeof config);
+        config.device = 1;
+        CHECK_EQ(bzna_context_open(&config, &other, &e), BZNA_E_DEVICE);
+        CHECK_EQ(e.native_code, ways[i].code);
+        bzna_context_close(context);
+        finish();
+    }
+    {
+        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        bzna_device_info info;
+        bzna_error e = no_error();
+        uint32_t count = 9;
+        control->devices = 0;
+        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
+        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
+        bzna_context_close(context);
+        finish();
+    }
+    {
+        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        bzna_device_info info;
+        bzna_error e = no_error();
+        control->capability_major = 5;
+        control->capability_minor = 2;
+        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_CONTAINS(e.message, "5.2");
+        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, "5.2");
+        bzna_context_close(context);
+        finish();
+    }
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------------ */
+
+TEST(nothing_of_the_driver_is_touched_before_it_is_needed)
+{
+    bzna_context *context;
+    bzna_context_config config;
+    BEGIN;
+    context = context_of(BZNA_DEVICE_AUTO);
+    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, NULL);
+    bzna_context_close(context);
+    context = context_of(BZNA_DEVICE_CPU);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
+    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
+    check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
+    bzna_context_close(context);
+    CHECK_EQ(control->calls[FAKE_cuInit], 0);
+    context = context_of(1);                                /* by number: at once */
+    CHECK(control->calls[FAKE_cuInit] > 0);
+    CHECK_EQ(control->calls[FAKE_cuModuleLoadData], 1);
+    bzna_context_close(context);
+    bzna_context_config_init(&config, sizeof config);
+    config.device = -2;
+    CHECK_EQ(bzna_context_open(&config, &context, NULL), BZNA_E_ARGUMENT);
+    config.device = 0;
+    config.sessions = 257;
+    CHECK_EQ(bzna_context_open(&config, &context, NULL), BZNA_E_ARGUMENT);
+    finish();
+}
+
+/* Each call of opening fails in turn: an error, and nothing left; and memory is asked for again the next time. */
+TEST(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
+{
+    static const int codes[] = { 1, 2, 719, 999 };
+    BEGIN;
+    for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
+        for (int i = 0; i < 4; i++)
+            for (long long k = 1; k <= 3; k++) {
+                bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+                bzna_device_info info;
+                bzna_error e = no_error();
+                bzna_status status;
+                long long came;
+                memset(&info, 0, sizeof info);
+                fake->fail(fake->name(f), k, codes[i], 0);
+                status = bzna_context_device(context, &info, sizeof info, &e);
+                came = control->calls[f] >= k;
+                fake->fail(fake->name(f), 0, 0, 0);
+                CHECK(status == BZNA_OK || e.message[0]);
+                CHECK(status == BZNA_OK || status == BZNA_E_DEVICE || (status == BZNA_E_MEMORY && codes[i] == 2) || (status == BZNA_E_DEVICE_LOST && codes[i] == 719));
+                CHECK(came || status == BZNA_OK);
+                if (status == BZNA_E_MEMORY)
+                    CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), BZNA_OK);
+                else if (status != BZNA_OK)
+                    CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), status);
+                bzna_context_close(context);
+                if (!control->lost)
+                    CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2], f == FAKE_cuCtxPushCurrent_v2 && came ? 1 : 0);
+                finish();
+                if (!came)
+                    break;
+            }
+}
+
+/* Fails one allocation. */
+typedef struct miser {
+    int64_t fail_at, blocks;
+} miser;
+
+static void *miser_alloc(void *user, size_t size, size_t align)
+{
+    miser *m = user;
+    void *p = NULL;
+    if (m->fail_at && --m->fail_at == 0)
+        return NULL;
+    m->blocks++;
+    return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
+}
+
+static void miser_release(void *user, void *ptr, size_t size)
+{
+    miser *m = user;
+    (void)size;
+    m->blocks--;
+    free(ptr);
+}
+
+TEST(without_host_memory_the_device_is_not_opened_and_may_be_later)
+{
+    BEGIN;
+    for (int64_t at = 1; at < 5; at++) {
+        miser m = { 0, 0 };
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_device_info info;
+        bzna_error e = no_error();
+        bzna_status status;
+        bzna_context_config_init(&config, sizeof config);
+        config.allocator = (bzna_allocator){ &m, miser_alloc, miser_release };
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        m.fail_at = at;
+        status = bzna_context_device(context, &info, sizeof info, &e);
+        CHECK(status == (m.fail_at ? BZNA_OK : BZNA_E_MEMORY));
+        CHECK(at > 1 || status == BZNA_E_MEMORY);
+        m.fail_at = 0;
+        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+        bzna_context_close(context);
+        CHECK_EQ(m.blocks, 0);
+        finish();
+    }
+}
+
+typedef struct asker {
+    bzna_context *context;
+    pthread_t     thread;
+    int           wrong;
+} asker;
+
+static void *ask(void *argument)
+{
+    asker *a = argument;
+    bzna_device_info info;
+    bzna_codec_info codec;
+    for (int i = 0; i < 20; i++) {
+        memset(&info, 0, sizeof info);
+        a->wrong += bzna_context_device(a->context, &info, sizeof info, NULL) != BZNA_OK || info.engines != 7;
+        a->wrong += bzna_context_codec(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4, 8 + 2 * ((uint32_t)i % 3), &codec, sizeof codec, NULL) != BZNA_OK;
+    }
+    return NULL;
+}
+
+TEST(many_threads_may_ask_a_context_first_and_make_one_device)
+{
+    BEGIN;
+    for (int round = 0; round < 5; round++) {
+        asker askers[8];
+        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        control->seed = round + 1;
+        control->call_delay_us = 200;
+        for (int i = 0; i < 8; i++) {
+            askers[i].context = context;
+            askers[i].wrong = 0;
+            REQUIRE(pthread_create(&askers[i].thread, NULL, ask, &askers[i]) == 0);
+        }
+        for (int i = 0; i < 8; i++) {
+            pthread_join(askers[i].thread, NULL);
+            CHECK_EQ(askers[i].wrong, 0);
+        }
+        bzna_context_close(context);
+        finish();
+    }
+}
+
+/* ---- Devices ------------------------------------------------------------------------------------------------------------ */
+
+TEST(a_device_is_described_as_the_driver_has_it)
+{
+    bzna_context *context;
+    bzna_device_info info, part;
+    bzna_error e = no_error();
+    uint32_t count = 9;
+    BEGIN;
+    control->devices = 3;
+    control->memory_total = 141ll << 30;
+    control->capability_major = 10;
+    control->capability_minor = 3;
+    control->driver_version = 13010;
+    control->engines = 5;
+    CHECK_EQ(bzna_device_count(&count, &e), BZNA_OK);
+    CHECK_EQ(count, 3);
+    CHECK_EQ(bzna_device_count(NULL, &e), BZNA_E_ARGUMENT);
+    context = context_of(3);
+    memset(&info, 0xee, sizeof info);
+    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(info.struct_size, sizeof info);
+    CHECK_EQ(info.device, 2);
+    CHECK_EQ(info.memory_bytes, 141ull << 30);
+    CHECK(info.compute_major == 10 && info.compute_minor == 3);
+    CHECK_EQ(info.driver, 13010);
+    CHECK_EQ(info.engines, 5);
+    CHECK_EQ(info.sessions, 0);
+    CHECK_EQ(info.video, BZNA_OK);
+    CHECK_STR(info.name, "Fake GPU");
+    CHECK_STR(info.message, "");
+    memset(&part, 0xee, sizeof part);                       /* a caller of an older version */
+    CHECK_EQ(bzna_context_device(context, &part, offsetof(bzna_device_info, driver), &e), BZNA_OK);
+    CHECK_EQ(part.memory_bytes, info.memory_bytes);
+    CHECK_EQ(part.driver, 0xeeeeeeee);
+    CHECK_EQ(bzna_context_device(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_device(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 2, NULL);
+    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(info.sessions, 3);
+    bzna_context_close(context);
+    finish();
+}
+
+TEST(a_device_that_is_not_there_is_refused_with_the_number_that_there_are)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_error e = no_error();
+    BEGIN;
+    control->devices = 2;
+    bzna_context_config_init(&config, sizeof config);
+    config.device = 3;
+    CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_DEVICE);
+    CHECK(!context);
+    CHECK_CONTAINS(e.message, "context_config.device");
+    CHECK_CONTAINS(e.message, "sees 2");
+    config.device = INT32_MAX;
+    CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_DEVICE);
+    finish();
+}
+
+TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_must_be_of_the_device)
+{
+    tcuInit *init;
+    tcuCtxCreate_v2 *create;
+    tcuCtxDestroy_v2 *destroy;
+    tcuCtxPopCurrent_v2 *pop;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *symbols[4] = { dlsym(library, "cuInit"), dlsym(library, "cuCtxCreate_v2"), dlsym(library, "cuCtxDestroy_v2"), dlsym(library, "cuCtxPopCurrent_v2") };
+    CUcontext mine = NULL, popped = NULL;
+    bzna_context *context = NULL;
+    bzna_context_config config;
+    bzna_device_info info;
+    bzna_error e = no_error();
+    BEGIN;
+    memcpy(&init, &symbols[0], sizeof init);
+    memcpy(&create, &symbols[1], sizeof create);
+    memcpy(&destroy, &symbols[2], sizeof destroy);
+    memcpy(&pop, &symbols[3], sizeof pop);
+    control->devices = 3;
+    CHECK_EQ(init(0), 0);
+    CHECK_EQ(create(&mine, 0, 1), 0);                       /* current here */
+    context = context_of(BZNA_DEVICE_AUTO);
+    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(info.device, 1);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
+    bzna_context_close(context);
+    context = context_of(3);                                /* by number, what is current does not matter */
+    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(info.device, 2);
+    bzna_context_close(context);
+    CHECK_EQ(pop(&popped), 0);
+    CHECK(popped == mine);                                  /* and is as it was */
+    context = context_of(BZNA_DEVICE_AUTO);
+    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(info.device, 0);
+    bzna_context_close(context);
+    bzna_context_config_init(&config, sizeof config);
+    config.cuda_context = mine;
+    config.sessions = 2;
+    CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(info.device, 1);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
+    bzna_context_close(context);
+    config.device = 2;
+    CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
+    bzna_context_close(context);
+    config.device = 3;
+    CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "context_config.cuda_context");
+    config.device = BZNA_DEVICE_CPU;
+    CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(destroy(mine), 0);
+    finish();
+}
+
+/* ---- Codecs ------------------------------------------------------------------------------------------------------------- */
+
+TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
+{
+    bzna_context *context;
+    bzna_error e = no_error();
+    BEGIN;
+    context = context_of(1);
+    for (int round = 0; round < 3; round++)
+        for (uint32_t codec = BZNA_CODEC_H264; codec <= BZNA_CODEC_AV1; codec++)
+            for (uint32_t chroma = 0; chroma < 4; chroma++)
+                for (uint32_t depth = 8; depth <= 12; depth += 2) {
+                    const fake_caps *caps = &control->caps[codec - 1];
+                    bzna_codec_info info;
+                    uint32_t supported = (caps->chroma_mask >> chroma & 1) && (caps->depth_mask >> depth & 1);
+                    memset(&info, 0xee, sizeof info);
+                    CHECK_EQ(bzna_context_codec(context, codec, chroma, depth, &info, sizeof info, &e), BZNA_OK);
+                    CHECK(info.struct_size == sizeof info && info.codec == codec && info.chroma_format == chroma && info.depth == depth && info.reserved0 == 0);
+                    CHECK_EQ(info.supported, supported);
+                    CHECK_EQ(info.engines, supported ? 7 : 0);
+                    CHECK_EQ(info.min_width, supported ? caps->min_width : 0);
+                    CHECK_EQ(info.min_height, supported ? caps->min_height : 0);
+                    CHECK_EQ(info.max_width, supported ? caps->max_width : 0);
+                    CHECK_EQ(info.max_height, supported ? caps->max_height : 0);
+                    CHECK_EQ(info.max_macroblocks, supported ? caps->max_macroblocks : 0);
+                }
+    CHECK_EQ(control->calls[FAKE_cuvidGetDecoderCaps], 3 * 4 * 3);
+    for (int i = 0; i < 6; i++) {
+        static const uint32_t wrong[6][3] = { { 0, 1, 8 }, { 4, 1, 8 }, { 2, 4, 8 }, { 2, 1, 9 }, { 2, 1, 0 }, { 2, 1, 14 } };
+        bzna_codec_info info;
+        CHECK_EQ(bzna_context_codec(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e), BZNA_E_ARGUMENT);
+    }
+    CHECK_EQ(bzna_context_codec(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_codec(context, 2, 1, 8, NULL, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
+    bzna_context_close(context);
+    finish();
+}
+
+TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
+{
+    bzna_context *context;
+    bzna_codec_info info;
+    bzna_error e = no_error();
+    BEGIN;
+    context = context_of(1);
+    fake->fail("cuvidGetDecoderCaps", 1, 999, 0);
+    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_EQ(e.native_code, 999);
+    CHECK_CONTAINS(e.message, "cuvidGetDecoderCaps");
+    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(info.supported, 1);
+    fake->fail("cuvidGetDecoderCaps", 1, 719, 0);           /* and this one ends everything */
+    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_device(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e), BZNA_E_DEVICE_LOST);
+    check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE_LOST, "lost");
+    bzna_context_close(context);
+    finish();
+}
+
+static void setup(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    fake = fake_load();
+    control = fake->control;
+}
+
+TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) setup();
+    RUN(each_symbol_of_libcuda_that_is_missing_is_named)
+    RUN(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
+    RUN(symbols_that_drivers_may_lack_are_not_missed)
+    RUN(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
+    RUN(without_libnvcuvid_the_device_is_usable_and_says_which_capability_containers_need)
+    RUN(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
+    RUN(nothing_of_the_driver_is_touched_before_it_is_needed)
+    RUN(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
+    RUN(without_host_memory_the_device_is_not_opened_and_may_be_later)
+    RUN(many_threads_may_ask_a_context_first_and_make_one_device)
+    RUN(a_device_is_described_as_the_driver_has_it)
+    RUN(a_device_that_is_not_there_is_refused_with_the_number_that_there_are)
+    RUN(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_must_be_of_the_device)
+    RUN(codecs_are_what_the_caps_say_and_are_asked_for_once)
+    RUN(a_query_of_caps_that_fails_is_told_and_tried_again)
+)
+#endif
