@@ -480,7 +480,8 @@ format_tests() {
         if ! ffmpeg -v error -f lavfi -i testsrc2=s=210x162:r=5:d=0.4 -c:v "$codec" -g 1 "$@" -pix_fmt "$format" -y "$t/plain.mp4" 2>/dev/null; then
             skip "$name" "this ffmpeg cannot write them"; continue
         fi
-        ffmpeg -v error -i "$t/plain.mp4" -f framemd5 - | sed '/^#/d; s/.*, *//' > "$t/expected"
+        planes=null; if [ "$format" = gray ]; then planes=extractplanes=y; fi     # H.264's comes with neutral chroma
+        ffmpeg -v error -i "$t/plain.mp4" -vf $planes -f framemd5 - | sed '/^#/d; s/.*, *//' > "$t/expected"
         { "$bzna" extract "$t/plain.mp4" 0 --md5; "$bzna" extract "$t/plain.mp4" 1 --md5; } > "$t/actual" 2>&1
         if [ -s "$t/expected" ] && cmp -s "$t/expected" "$t/actual"; then pass; else fail "$name" "$(cat "$t/actual")"; fi
     done
