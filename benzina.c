@@ -7102,17 +7102,25 @@ static bzna_status bzi_loader_start(bzna_loader *loader, const bzna_loader_confi
     return BZNA_OK;
 }
 
+/* Waits until no lane writes to the batch. In the CUDA context. */
+static void bzi_batch_settle(bzna_batch *batch)
+{
+    bzna_error ignored;
+    for (uint32_t i = 0; batch->touched && i < batch->loader->lanes; i++)
+        if (batch->touched[i]) {
+            bzi_device_await(batch->loader->device, batch->written[i], &ignored);
+            batch->touched[i] = 0;
+        }
+}
+
 /* Waits until nothing on the device writes to batches that were not delivered, or reads those that came back. In the CUDA context. */
 static void bzi_loader_settle(bzna_loader *loader, int released)
 {
     bzna_error ignored;
     for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
-        for (uint32_t k = 0; batch->touched && batch->state != BZI_BATCH_ON_LOAN && k < loader->lanes; k++)
-            if (batch->touched[k]) {
-                bzi_device_await(loader->device, batch->written[k], &ignored);
-                batch->touched[k] = 0;
-            }
+        if (batch->loader && batch->state != BZI_BATCH_ON_LOAN)
+            bzi_batch_settle(batch);
         if (released && batch->has_release)
             bzi_device_await(loader->device, batch->released, &ignored);
     }
@@ -7422,6 +7430,8 @@ static bzna_status bzi_batch_arrive(bzna_batch *batch, bzna_error *err)
         status = loader->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) : bzi_device_await(device, batch->written[i], err);
         batch->touched[i] = status != BZNA_OK;
     }
+    if (status != BZNA_OK)                                  /* nobody gets the batch: it is free when nothing writes to it any more */
+        bzi_batch_settle(batch);
     bzi_device_leave(device);
     return status;
 }

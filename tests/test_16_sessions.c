@@ -12,6 +12,7 @@ TEST_MAIN(RUN(sessions_decode_on_the_fake_driver))
 #else
 
 #include "fake/fake.h"
+#include <libavcodec/bsf.h>
 #include <libavutil/opt.h>
 #include <sys/wait.h>
 
@@ -131,6 +132,7 @@ static int catalogued;
 /* Numbers in the catalogue. plain: one frame size and format, different crops. fragile: H.264. sizes: other frame sizes. formats: whatever NVDEC decodes.
  * software: what it does not. */
 static int plain[8], fragile[4], sizes[16], formats[24], software[12];
+static int window_left, window_top;   /* of what is coded next, in its parameter sets */
 static int plain_count, fragile_count, size_count, format_count, software_count, has_encoders;
 
 /* A picture like no other, of any format: waves, blocks and a little noise. */
@@ -190,6 +192,21 @@ static AVPacket *encode(const char *name, enum AVPixelFormat format, int width, 
     return packet;
 }
 
+/* Moves the window of a stream's parameter sets: so many luma samples are cut off left and top. */
+static void set_window(AVPacket *packet, int h265, int left, int top)
+{
+    const AVBitStreamFilter *filter = av_bsf_get_by_name(h265 ? "hevc_metadata" : "h264_metadata");
+    AVBSFContext *context = NULL;
+    if (!filter || av_bsf_alloc(filter, &context) < 0)
+        abort();
+    context->par_in->codec_id = h265 ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264;
+    av_opt_set_int(context->priv_data, "crop_left", left, 0);
+    av_opt_set_int(context->priv_data, "crop_top", top, 0);
+    if (av_bsf_init(context) < 0 || av_bsf_send_packet(context, packet) < 0 || av_bsf_receive_packet(context, packet) < 0)
+        abort();
+    av_bsf_free(&context);
+}
+
 /* Codes a picture into the catalogue; its number, or -1. crop: left, top, width, height; NULL: all of the frame. */
 static int catalogue_add(const char *encoder, enum AVPixelFormat format, int width, int height, const uint32_t *crop)
 {
@@ -198,6 +215,11 @@ static int catalogue_add(const char *encoder, enum AVPixelFormat format, int wid
     uint8_t *data;
     if (!packet)
         return -1;
+    if (window_left || window_top) {
+        set_window(packet, !strcmp(encoder, "libx265"), window_left, window_top);
+        width -= window_left;
+        height -= window_top;
+    }
     memset(c, 0, sizeof *c);
     c->image.struct_size = sizeof c->image;
     c->image.codec = strcmp(encoder, "libx265") ? BZNA_CODEC_H264 : BZNA_CODEC_H265;
@@ -271,6 +293,15 @@ static void catalogue_make(void)
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P12, 160, 144, (const uint32_t[]){ 0, 1, 97, 95 }), 0);
         listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 66, 50, NULL), 0);
         listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 130, 98, (const uint32_t[]){ 9, 3, 51, 61 }), 0);
+        window_left = 8;
+        window_top = 6;
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 152, NULL), 0);
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 5, 3, 101, 77 }), 0);
+        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 98, 82, NULL), 0);
+        window_left = 3;
+        window_top = 5;
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 160, 152, NULL), 0);
+        window_left = window_top = 0;
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P, 160, 144, NULL), 1);
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P10, 176, 144, (const uint32_t[]){ 5, 3, 91, 99 }), 1);
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_GRAY8, 160, 144, NULL), 1);
@@ -482,9 +513,11 @@ typedef struct run {
     uint64_t           failed, batches;
 } run;
 
+static int samples_may_fail;          /* of runs that begin now */
+
 static run run_of(const archive *a, const bzna_loader_config *c)
 {
-    run r = { a, *c, c->first_epoch, 0, 0, 0, 0 };
+    run r = { a, *c, c->first_epoch, 0, samples_may_fail, 0, 0 };
     return r;
 }
 
@@ -1379,7 +1412,7 @@ TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
                 }
                 if (!releases_something(name)) {            /* these may come last */
                     CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
-                    CHECK(o.later == BZNA_E_DEVICE_LOST || (o.ended == BZNA_END && o.opened == BZNA_OK));
+                    CHECK(o.later == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.ended == BZNA_END && o.opened == BZNA_OK));
                 }
                 if (o.later != BZNA_E_DEVICE_LOST)
                     printf("  note: %s at %lld: opened %d, ended %d, later %d\n", name, ks[i], (int)o.opened, (int)o.ended, (int)o.later);
@@ -2780,6 +2813,34 @@ static void check_formats(const int *list, int count, uint64_t software_each)
     archive_free(a);
 }
 
+/* A parser has a memory, which no picture may see. */
+TEST(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failure)
+{
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    for (int way = 0; way < 3; way++) {
+        const int two[2] = { sizes[0], sizes[2] };          /* their parameter sets are of one length */
+        archive *a = archive_make(20, two, way == 0 ? 2 : 1);
+        bzna_context *context = gpu_context(1);
+        bzna_loader_config c = config_of(5, 0, 0);
+        uint64_t failed;
+        c.order = BZNA_ORDER_SEQUENTIAL;
+        c.reader_threads = 1;
+        samples_may_fail = way == 2;
+        if (way == 2)
+            fake->fail("cuvidDecodePicture", 6, 1, 0);
+        failed = walk(context, a, &c, SYNCED, NULL).failed;
+        samples_may_fail = 0;
+        CHECK_EQ(failed, way == 2);
+        CHECK_EQ(control->parser_creates, way == 0 ? 20 : way == 1 ? 1 : 2);
+        bzna_context_close(context);
+        CHECK_EQ(control->parser_creates, control->parser_destroys);
+        finish();
+        archive_free(a);
+    }
+}
+
 TEST(frames_of_one_size_with_different_crops_show_each_its_own_part)
 {
     BEGIN;
@@ -2791,7 +2852,7 @@ TEST(all_formats_that_nvdec_decodes_have_the_pixels_of_the_cpu_path)
     BEGIN;
     if (!has_encoders)
         SKIP("this libavcodec has no libx264 and libx265");
-    CHECK_EQ(format_count, 11);
+    CHECK_EQ(format_count, 15);
     check_formats(formats, format_count, 0);
 }
 
@@ -2956,6 +3017,7 @@ TEST_MAIN(setup();
     RUN(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
     RUN(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for)
     RUN(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
+    RUN(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failure)
     RUN(frames_of_one_size_with_different_crops_show_each_its_own_part)
     RUN(all_formats_that_nvdec_decodes_have_the_pixels_of_the_cpu_path)
     RUN(what_nvdec_does_not_decode_comes_from_libavcodec_and_is_counted)

@@ -54,6 +54,9 @@ pub const BZNA_NO_OFFSET: u64 = u64::MAX;
 pub const BZNA_TARGET_NONE: i64 = -1;
 pub const BZNA_NAME_MAX: usize = 32;
 pub const BZNA_IMAGES_MAX: usize = 4;
+/// CUDA's handles of the default streams, which in C are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD.
+pub const STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
+pub const STREAM_PER_THREAD: *mut c_void = 2 as *mut c_void;
 pub const BZNA_WAIT_FOREVER: i64 = -1;
 pub const BZNA_EPOCHS_ENDLESS: u64 = u64::MAX;
 

@@ -153,6 +153,7 @@ fn no_constant_is_missing() {
             names.insert(name.to_owned());
         }
     }
+    names.retain(|name| !name.starts_with("STREAM_")); // pointers: raw::STREAM_LEGACY, raw::STREAM_PER_THREAD
     assert!(names.len() > 80, "only {} constants were found in the header", names.len());
     let missing: Vec<&String> = names.iter().filter(|name| !constants.contains_key(name.as_str())).collect();
     assert!(missing.is_empty(), "raw.rs has no {missing:?}");
