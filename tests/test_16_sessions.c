@@ -1414,8 +1414,6 @@ TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
                     CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
                     CHECK(o.later == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.ended == BZNA_END && o.opened == BZNA_OK));
                 }
-                if (o.later != BZNA_E_DEVICE_LOST)
-                    printf("  note: %s at %lld: opened %d, ended %d, later %d\n", name, ks[i], (int)o.opened, (int)o.ended, (int)o.later);
                 finish();
             }
         }
