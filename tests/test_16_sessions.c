@@ -1579,6 +1579,77 @@ TEST(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
     archive_free(a);
 }
 
+TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_be_made)
+{
+    const int two[2] = { plain[0], format_count ? formats[4] : plain[0] };       /* 4:2:0 and 4:4:4 */
+    const uint64_t one = 12ull * 512 * 512 * 3 / 2;
+    archive *a;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    a = archive_make(20, two, 2);
+    for (int way = 0; way < 4; way++) {
+        bzna_context_config config;
+        bzna_context *context;
+        bzna_loader_config c = config_of(5, 0, 0);
+        bzna_loader_stats stats;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 1;
+        config.decode_memory_bytes = 2 * one + one / 2;     /* the larger one, and not both */
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        c.order = BZNA_ORDER_SEQUENTIAL;
+        c.reader_threads = 1;
+        samples_may_fail = way > 1;
+        if (way > 1)
+            fake->fail("cuvidCreateDecoder", way, 999, 0);
+        CHECK_EQ(walk(context, a, &c, way % 2 ? SYNCED : HOST, &stats).failed, way > 1);
+        samples_may_fail = 0;
+        CHECK_EQ(stats.samples_software, 0);
+        CHECK_EQ(stats.samples_nvdec + stats.samples_failed, 20);
+        CHECK_EQ(stats.sessions_lost, 0);
+        CHECK(stats.decoders_made >= 18);
+        bzna_context_close(context);
+        CHECK_EQ(control->creates, control->destroys);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* A decoder that never fits costs the session in the end, which first finishes what it has under way. */
+TEST(a_session_that_ends_finishes_what_it_has_under_way)
+{
+    static const char pattern[] = "aaaabbaaaabbbbaaaaaaaabb";     /* 4:2:0; 4:4:4, which are twice as large */
+    int list[24];
+    archive *a;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    for (int i = 0; i < 24; i++)
+        list[i] = pattern[i] == 'a' ? plain[0] : formats[4];
+    a = archive_make(48, list, 24);
+    for (int kind = HOST; kind <= QUEUED; kind++) {
+        bzna_context_config config;
+        bzna_context *context;
+        bzna_loader_config c = config_of(48, 0, 0);
+        bzna_loader_stats stats;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 1;
+        config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        control->engine_us = 3000;
+        c.order = BZNA_ORDER_SEQUENTIAL;
+        c.reader_threads = 1;
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK_EQ(stats.samples_nvdec + stats.samples_software, 48);
+        CHECK(stats.samples_nvdec >= 4);
+        CHECK_EQ(stats.sessions_lost, 1);
+        bzna_context_close(context);
+        CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
 /* ---- 17. Closing -------------------------------------------------------------------------------------------------------- */
 
 TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
@@ -1704,6 +1775,38 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
         bzna_context_close(context);
         CHECK(seconds_since(start) < 8);
         CHECK_EQ(control->maps, control->unmaps);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* Each picture takes an engine 30 ms: what is queued would take more than a second. */
+TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(60);
+    for (int way = 0; way < 4; way++) {
+        bzna_loader_config c = config_of(60, way % 2 ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, 0);
+        bzna_context *context = gpu_context(1);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        uint64_t start;
+        control->engine_us = 30000;
+        c.read_ahead = 60;
+        loader = loader_open(context, dataset, &c);
+        sleep_us(60000);
+        start = bzi_os_now_ns();
+        if (way < 2)
+            CHECK_EQ(bzna_loader_reset(loader, 1, NULL), BZNA_OK);
+        else
+            CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        CHECK(seconds_since(start) < 0.9);
+        control->engine_us = 0;
+        if (way < 2)
+            CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
         finish();
     }
     archive_free(a);
@@ -2316,6 +2419,85 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
             finish();
         }
     pthread_mutex_destroy(&l.lock);
+    archive_free(a);
+}
+
+/* Memory on which somebody still works, in the stream that he then gives to the loader, as caching allocators allow. */
+static struct { CUdeviceptr block; size_t size; int given; } cache;
+
+static uint64_t cache_alloc(void *user, size_t size, void *stream)
+{
+    CUdeviceptr ptr = 0;
+    (void)user;
+    (void)stream;
+    if (!cache.given && size <= cache.size) {
+        cache.given = 1;
+        return cache.block;
+    }
+    return driver.alloc(&ptr, size) == CUDA_SUCCESS ? ptr : 0;
+}
+
+static void cache_release(void *user, uint64_t ptr, size_t size, void *stream)
+{
+    (void)user;
+    (void)size;
+    (void)stream;
+    if (ptr != cache.block)
+        driver.free(ptr);
+}
+
+TEST(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memory)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(24);
+    for (int round = 0; round < 2; round++) {
+        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_dataset *dataset;
+        bzna_loader *loader;
+        consumer u;
+        run r;
+        const size_t bytes = 6 * SLOT * sizeof(float);
+        void *pinned = NULL;
+        int whole = 1;
+        consumer_open(&u, GIVEN, &c);
+        CHECK(enter(0));
+        CHECK_EQ(driver.alloc(&cache.block, bytes), 0);
+        CHECK_EQ(driver.host_alloc(&pinned, bytes, 0), 0);
+        cache.size = bytes;
+        cache.given = 0;
+        memset((void *)(uintptr_t)cache.block, 0x3c, bytes);
+        control->stream_us = 4000;
+        for (int i = 0; i < 8; i++)
+            CHECK_EQ(driver.download(pinned, cache.block, bytes, u.stream), 0);
+        leave(0);
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 2;
+        config.device_allocator = (bzna_device_allocator){ NULL, cache_alloc, cache_release };
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        dataset = archive_open(context, a);
+        loader = loader_open(context, dataset, &c);
+        CHECK(cache.given);
+        r = run_of(a, &c);
+        control->stream_us = 0;
+        walk_some(loader, &u, &r, UINT64_MAX);
+        CHECK_EQ(r.batches, 4);
+        CHECK_EQ(wait_for(0, u.stream), 0);
+        for (size_t i = 0; i < bytes; i++)
+            whole &= ((const uint8_t *)pinned)[i] == 0x3c;
+        CHECK(whole);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK(enter(0));
+        driver.free(cache.block);
+        driver.host_free(pinned);
+        leave(0);
+        consumer_close(&u, &r);
+        finish();
+    }
     archive_free(a);
 }
 
@@ -3020,8 +3202,11 @@ TEST_MAIN(setup();
     RUN(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_on)
     RUN(when_all_sessions_are_lost_later_loaders_decode_in_software)
     RUN(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
+    RUN(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_be_made)
+    RUN(a_session_that_ends_finishes_what_it_has_under_way)
     RUN(closing_in_any_phase_and_order_leaves_nothing_behind)
     RUN(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
+    RUN(closing_and_resetting_do_not_wait_for_what_is_queued)
     RUN(memory_is_not_freed_below_kernels_when_an_event_could_not_be_recorded)
     RUN(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
     RUN(a_forked_child_gets_e_state_and_the_parent_goes_on)
@@ -3032,6 +3217,7 @@ TEST_MAIN(setup();
     RUN(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
     RUN(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
     RUN(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
+    RUN(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memory)
     RUN(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
     RUN(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
     RUN(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_and_pixels)

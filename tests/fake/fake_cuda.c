@@ -912,6 +912,23 @@ static int free_block(uint64_t base, int kind, const char *function)
     return 1;
 }
 
+/* The real ones wait for the device before they free. These do so only where callers are kept from waiting themselves, the device being lost or some
+ * function failing from now on; else those who forget to wait would not be found. */
+static void rest_before_free(void)
+{
+    int kept = lost() != 0;
+    for (int i = 0; i < FAKE_FUNCTION_COUNT; i++)
+        kept |= FAKE_GET(control->fail_later[i]) != 0;
+    for (size_t i = 0; kept && i < sizeof streams / sizeof streams[0]; i++) {
+        struct CUstream_st *s = &streams[i];
+        long long target = FAKE_GET(s->pushed);
+        while (is_alive(&s->state) && atomic_load_explicit(&s->done, memory_order_acquire) < target) {
+            struct timespec t = { 0, 200000 };
+            nanosleep(&t, NULL);
+        }
+    }
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
     void *block;
@@ -930,6 +947,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
     ENTER_RELEASE(after, cuMemFree_v2, FAKE_CONTEXT, NULL, dptr);
+    rest_before_free();
     if (!free_block(dptr, FAKE_DEVICE_MEMORY, "cuMemFree"))
         return (CUresult)FAKE_E_VALUE;
     FAKE_ADD(control->mem_frees, 1);
@@ -950,6 +968,7 @@ CUresult cuMemHostAlloc(void **pp, size_t size, unsigned flags)
 CUresult cuMemFreeHost(void *p)
 {
     ENTER_RELEASE(after, cuMemFreeHost, FAKE_CONTEXT, NULL, (intptr_t)p);
+    rest_before_free();
     if (!free_block((uint64_t)(uintptr_t)p, FAKE_PINNED, "cuMemFreeHost"))
         return (CUresult)FAKE_E_VALUE;
     FAKE_ADD(control->host_frees, 1);
