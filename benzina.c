@@ -5877,6 +5877,8 @@ static int bzi_plan_batch(bzna_loader *loader)
 {
     const bzi_shard *shard = &loader->shard;
     bzna_batch *batch;
+    if (loader->poison.status != BZNA_OK)                   /* nobody will get it */
+        return 0;
     if (!bzi_plan_has_batch(loader) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
     batch = bzi_plan_free_batch(loader);
