@@ -656,10 +656,13 @@ static void bzi_log(bzna_context *context, int32_t level, bzna_status code, cons
         return;
     }
     bzi_os_lock(&context->log_mutex);
-    if (context->log_count < BZI_LOG_QUEUE)
+    if (context->log_count < BZI_LOG_QUEUE) {
         context->log_queue[context->log_count++] = entry;
-    else
+    } else {
+        if (level < context->log_queue[BZI_LOG_QUEUE - 1].level)           /* an error among many warnings */
+            context->log_queue[BZI_LOG_QUEUE - 1] = entry;
         context->log_lost++;
+    }
     bzi_os_unlock(&context->log_mutex);
 }
 
@@ -4521,14 +4524,19 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
     return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
 }
 
+static void bzi_device_lose(bzi_device *device, CUresult result)
+{
+    int none = 0;
+    atomic_compare_exchange_strong(&device->lost, &none, (int)result);
+}
+
 /* What every call of the driver's goes through. */
 static bzna_status bzi_device_check(bzi_device *device, CUresult result, const char *call, bzna_error *err)
 {
-    int none = 0;
     if (result == CUDA_SUCCESS)
         return BZNA_OK;
     if (bzi_cuda_is_lost((int)result))
-        atomic_compare_exchange_strong(&device->lost, &none, (int)result);
+        bzi_device_lose(device, result);
     return bzi_cuda_fail(&device->cu, result, call, err);
 }
 
@@ -4540,9 +4548,15 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
     return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)", (int)device->info.device, code);
 }
 
+/* A context that cannot be entered is lost, whatever the reason. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
-    return bzi_device_check(device, device->cu.push(device->cuda), "cuCtxPushCurrent", err);
+    CUresult result = device->cu.push(device->cuda);
+    if (result == CUDA_SUCCESS)
+        return BZNA_OK;
+    bzi_device_lose(device, result);
+    bzi_cuda_fail(&device->cu, result, "cuCtxPushCurrent", err);
+    return err->status = BZNA_E_DEVICE_LOST;
 }
 
 static void bzi_device_leave(bzi_device *device)
@@ -4726,10 +4740,11 @@ static void bzi_device_close(bzi_device *device)
     const bzi_memory memory = device->context->memory;
     bzna_error ignored;
     if (device->process == bzi_os_process()) {
-        if (device->module && bzi_device_enter(device, &ignored) == BZNA_OK) {
-            device->cu.module_unload(device->module);
+        int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
+        if (device->module)
+            device->cu.module_unload(device->module);       /* on a lost device, without a context, as all else */
+        if (entered)
             bzi_device_leave(device);
-        }
         if (device->owns_primary)
             device->cu.primary_release(device->handle);
     }
@@ -5076,15 +5091,19 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
  *
  * A surface of a decoder is in use from its submission until it is unmapped. We choose it, not the parser: every picture stands alone, so the
  * index is only where it goes. What a picture becomes must not depend on the ones before it. So a parser only ever sees one content of
- * parameter sets, and is made anew after a failure; decoders have no memory when every picture is intra.
+ * parameter sets, and is made anew after a failure; decoders have no memory when every picture is intra. Of both, a session keeps several, because a
+ * batch may mix frames of different sizes.
  *
  * The parser calls back inside submit. It does not tell its caller what a callback returned: session->result does. */
 
 #define BZI_SESSION_DEPTH    4u       /* pictures submitted and not mapped: cuvidDecodePicture queues as many before it blocks */
 #define BZI_SESSION_MAPPED   4u       /* and mapped: one launch warps them together. At most BZI_KERNEL_SLOTS */
 #define BZI_SESSION_SURFACES (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
-#define BZI_SESSION_DECODERS 4u       /* making one takes 50 to 100 ms, giving one another size 5 ms: keep what alternates */
+#define BZI_SESSION_DECODERS 8u       /* making one takes 50 to 100 ms, giving one another size 5 ms: keep what alternates */
+#define BZI_SESSION_PARSERS  8u       /* likewise */
+#define BZI_SESSION_HOPE     1024u    /* pictures after which a session that had no memory tries again to have one decoder more */
 #define BZI_ENGINE_PATIENCE  4u       /* samples in a row for which a session found no memory, before it ends */
+#define BZI_ENGINE_FAILURES  32u      /* calls of the driver's in a row that failed, likewise */
 #define BZI_SESSION_GRAIN    512u     /* room for other sizes, in pixels, that a decoder is made with */
 
 #ifndef BENZINA_NO_CUDA
@@ -5105,6 +5124,14 @@ typedef struct bzi_nvdec {
     uint64_t       bytes;             /* by estimate */
 } bzi_nvdec;
 
+typedef struct bzi_parser {
+    CUvideoparser handle;             /* NULL: free */
+    bzi_buffer    key;                /* its parameter sets */
+    uint64_t      key_size;
+    CUVIDEOFORMAT parsed;             /* what it made of them */
+    uint64_t      used;               /* when, by session->clock */
+} bzi_parser;
+
 /* One picture under way. */
 typedef struct bzi_flight {
     void        *tag;                 /* the caller's */
@@ -5121,12 +5148,13 @@ typedef struct bzi_session {
     const bzi_memory *memory;
     void         *stream;
     bzi_buffer    bytes;              /* Annex B of the picture being submitted */
-    bzi_buffer    key, next_key;      /* the parser's parameter sets, and the picture's */
-    uint64_t      key_size;
-    CUvideoparser parser;
-    CUVIDEOFORMAT parsed;             /* what the parser made of them */
+    bzi_buffer    key;                /* its parameter sets */
+    bzi_parser    parsers[BZI_SESSION_PARSERS];
+    bzi_parser   *parser;             /* at work */
     bzi_nvdec     decoders[BZI_SESSION_DECODERS];
-    uint64_t      clock;
+    uint32_t      places;             /* of decoders, that there is memory for */
+    uint32_t      failures;           /* calls in a row that failed and lost nothing */
+    uint64_t      clock;              /* pictures submitted */
     bzi_flight    pending[BZI_SESSION_DEPTH];
     uint32_t      pending_first, pending_count;
     bzi_flight    mapped[BZI_SESSION_MAPPED];
@@ -5185,12 +5213,21 @@ static void bzi_nvdec_destroy(bzi_session *session, bzi_nvdec *decoder)
     memset(decoder, 0, sizeof *decoder);
 }
 
-/* Those that have nothing under way. */
-static void bzi_session_evict(bzi_session *session)
+static uint32_t bzi_session_live(const bzi_session *session)
 {
+    uint32_t live = 0;
     for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
-        if (session->decoders[i].busy == session->decoders[i].lost)
-            bzi_nvdec_destroy(session, &session->decoders[i]);
+        live += session->decoders[i].handle != NULL;
+    return live;
+}
+
+/* There was no memory for a decoder: do with those that there are, one of which then becomes the one that is wanted. 0: there is none. */
+static int bzi_session_economise(bzi_session *session)
+{
+    uint32_t live = bzi_session_live(session);
+    if (live)
+        session->places = live;
+    return live > 0;
 }
 
 static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_format *want)
@@ -5199,12 +5236,12 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_format *want)
            decoder->max_width >= want->width && decoder->max_height >= want->height;
 }
 
-/* The decoder that is right, or may become it: free, then the least recently used that needs no more than another size, then, if none that is
- * busy will do either, the least recently used. NULL: wait for one that has pictures under way. */
+/* The decoder that is right, or may become it: a free place, then the least recently used that needs no more than another size, then, if none that
+ * is busy will do either, the least recently used. NULL: wait for one that has pictures under way. */
 static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *want)
 {
     bzi_nvdec *found = NULL;
-    int best = 0, soon = 0;
+    int best = 0, soon = 0, another = bzi_session_live(session) < session->places;
     for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++) {
         bzi_nvdec *d = &session->decoders[i];
         int worth;
@@ -5216,13 +5253,19 @@ static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *wan
             soon |= bzi_nvdec_fits(d, want);
             continue;
         }
-        worth = !d->handle ? 3 : bzi_nvdec_fits(d, want) ? 2 : 1;
-        if (worth > best || (worth == best && d->used < found->used)) {
+        worth = !d->handle ? 3 * another : bzi_nvdec_fits(d, want) ? 2 : 1;
+        if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
             found = d;
         }
     }
     return best == 1 && soon ? NULL : found;
+}
+
+/* What a decoder takes, by estimate. */
+static uint64_t bzi_nvdec_bytes(const bzi_format *want, uint64_t width, uint64_t height)
+{
+    return (BZI_SESSION_SURFACES + BZI_SESSION_MAPPED) * width * height * (want->chroma == 3 ? 6 : 3) / 2 * (want->depth > 8 ? 2 : 1);
 }
 
 static uint32_t bzi_session_room(uint32_t edge, uint32_t had, uint32_t limit)
@@ -5246,12 +5289,12 @@ static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, ui
     info.CodecType = bzi_session_codec(want->codec);
     info.ChromaFormat = (cudaVideoChromaFormat)want->chroma;
     info.bitDepthMinus8 = want->depth - 8;
-    info.ulWidth = session->parsed.coded_width;
-    info.ulHeight = session->parsed.coded_height;
+    info.ulWidth = session->parser->parsed.coded_width;
+    info.ulHeight = session->parser->parsed.coded_height;
     info.ulTargetWidth = (info.ulWidth + 1) & ~1ul;         /* of AV1, coded sizes may be odd */
     info.ulTargetHeight = (info.ulHeight + 1) & ~1ul;
-    info.ulMaxWidth = bzi_session_room(session->parsed.coded_width, had_width, caps.nMaxWidth);
-    info.ulMaxHeight = bzi_session_room(session->parsed.coded_height, had_height, caps.nMaxHeight);
+    info.ulMaxWidth = bzi_session_room(session->parser->parsed.coded_width, had_width, caps.nMaxWidth);
+    info.ulMaxHeight = bzi_session_room(session->parser->parsed.coded_height, had_height, caps.nMaxHeight);
     info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
     info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
     info.ulIntraDecodeOnly = want->codec != BZNA_CODEC_AV1;
@@ -5260,9 +5303,7 @@ static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, ui
     info.OutputFormat = bzi_session_surface_format(want);
     info.display_area.right = (short)info.ulWidth;          /* at most 16384: E_LIMIT and the device's maximum came before */
     info.display_area.bottom = (short)info.ulHeight;
-    decoder->bytes = (uint64_t)(BZI_SESSION_SURFACES + BZI_SESSION_MAPPED) * info.ulMaxWidth * info.ulMaxHeight * (want->chroma == 3 ? 6 : 3) / 2 *
-                     (want->depth > 8 ? 2 : 1);
-    session->wanted_bytes = decoder->bytes;
+    session->wanted_bytes = decoder->bytes = bzi_nvdec_bytes(want, info.ulMaxWidth, info.ulMaxHeight);
     if (atomic_fetch_add(&device->decoder_bytes, decoder->bytes) + decoder->bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY, "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
@@ -5284,11 +5325,11 @@ static int bzi_nvdec_reconfigure(bzi_session *session, bzi_nvdec *decoder)
 {
     CUVIDRECONFIGUREDECODERINFO info;
     bzna_error ignored;
-    if (!bzi_nvdec_fits(decoder, &session->want) || session->parsed.coded_width > decoder->max_width || session->parsed.coded_height > decoder->max_height)
+    if (!bzi_nvdec_fits(decoder, &session->want) || session->parser->parsed.coded_width > decoder->max_width || session->parser->parsed.coded_height > decoder->max_height)
         return 0;
     memset(&info, 0, sizeof info);
-    info.ulWidth = session->parsed.coded_width;
-    info.ulHeight = session->parsed.coded_height;
+    info.ulWidth = session->parser->parsed.coded_width;
+    info.ulHeight = session->parser->parsed.coded_height;
     info.ulTargetWidth = (info.ulWidth + 1) & ~1u;
     info.ulTargetHeight = (info.ulHeight + 1) & ~1u;
     info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
@@ -5305,7 +5346,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
 {
     bzi_nvdec *decoder = session->now.decoder;
     const bzi_format *want = &session->want;
-    const CUVIDEOFORMAT *parsed = &session->parsed;
+    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
     bzna_status status;
     if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want))
         return BZNA_OK;
@@ -5317,6 +5358,11 @@ static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
                         want->chroma);
     if (!decoder->handle || !bzi_nvdec_reconfigure(session, decoder)) {
         uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
+        if (decoder->handle && bzi_nvdec_bytes(want, parsed->coded_width, parsed->coded_height) >= atomic_load(&session->device->decoder_too_large)) {
+            session->no_memory = 1;
+            session->wanted_bytes = UINT64_MAX;
+            return bzi_fail_memory(err, "a decoder for frames so large");
+        }
         bzi_nvdec_destroy(session, decoder);
         if ((status = bzi_nvdec_create(session, decoder, had_width, had_height, err)) != BZNA_OK)
             return status;
@@ -5332,7 +5378,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
 static int CUDAAPI bzi_session_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_session *session = user;
-    session->parsed = *format;
+    session->parser->parsed = *format;
     if (session->result == BZNA_OK)
         session->result = bzi_session_prepare(session, session->err);      /* the only place where a decoder may be reconfigured */
     if (session->result != BZNA_OK)
@@ -5359,47 +5405,66 @@ static int CUDAAPI bzi_session_on_picture(void *user, CUVIDPICPARAMS *parameters
         parameters->CodecSpecific.av1.decodePicIdx = (int)session->now.surface;
     session->result = bzi_device_check(session->device, session->device->cu.decode(session->now.decoder->handle, parameters), "cuvidDecodePicture",
                                        session->err);
-    if (session->result == BZNA_E_DEVICE)
-        session->err->status = session->result = BZNA_E_DECODE;            /* the picture's fault: the device is well */
+    if (session->result == BZNA_E_DEVICE) {                 /* the picture's fault, or a passing one: the device is well */
+        session->failures++;
+        session->err->status = session->result = BZNA_E_CODEC;
+    }
     session->submitted = session->result == BZNA_OK;
     return session->result == BZNA_OK;
 }
 
-static void bzi_session_drop_parser(bzi_session *session)
+static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
 {
-    if (session->parser)
-        session->device->cu.parser_destroy(session->parser);
-    session->parser = NULL;
-    session->key_size = 0;
+    if (parser->handle)
+        session->device->cu.parser_destroy(parser->handle);
+    parser->handle = NULL;
+    parser->key_size = 0;
 }
 
-/* A parser that has seen these parameter sets and no others. */
+/* The one that knows the parameter sets in session->key, else a free place, else the least recently used. */
+static bzi_parser *bzi_session_find_parser(bzi_session *session, uint64_t size)
+{
+    bzi_parser *found = &session->parsers[0];
+    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++) {
+        bzi_parser *p = &session->parsers[i];
+        if (p->handle && p->key_size == size && !memcmp(p->key.data, session->key.data, (size_t)size))
+            return p;
+        if (found->handle && (!p->handle || p->used < found->used))
+            found = p;
+    }
+    bzi_session_drop_parser(session, found);
+    return found;
+}
+
+/* Makes session->parser one that has seen the image's parameter sets and no others. */
 static bzna_status bzi_session_parser(bzi_session *session, const bzna_image *image, bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
+    bzi_parser *parser;
     CUVIDPARSERPARAMS parameters;
     bzi_buffer swap;
     bzna_status status;
-    if (!bzi_buffer_reserve(session->memory, &session->next_key, size, 0))
+    if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
-    bzi_image_key(image, session->next_key.data, size);
-    if (session->parser && session->key_size == size && !memcmp(session->key.data, session->next_key.data, (size_t)size))
+    bzi_image_key(image, session->key.data, size);
+    session->parser = parser = bzi_session_find_parser(session, size);
+    parser->used = session->clock;
+    if (parser->handle)
         return BZNA_OK;
-    bzi_session_drop_parser(session);
     memset(&parameters, 0, sizeof parameters);
     parameters.CodecType = bzi_session_codec(image->codec);
     parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
     parameters.pUserData = session;
     parameters.pfnSequenceCallback = bzi_session_on_sequence;
     parameters.pfnDecodePicture = bzi_session_on_picture;
-    if ((status = bzi_device_check(session->device, session->device->cu.parser_create(&session->parser, &parameters), "cuvidCreateVideoParser", err)) != BZNA_OK) {
-        session->parser = NULL;
+    if ((status = bzi_device_check(session->device, session->device->cu.parser_create(&parser->handle, &parameters), "cuvidCreateVideoParser", err)) != BZNA_OK) {
+        parser->handle = NULL;
         return status;
     }
-    swap = session->key;
-    session->key = session->next_key;
-    session->next_key = swap;
-    session->key_size = size;
+    swap = parser->key;
+    parser->key = session->key;
+    parser->key_size = size;
+    session->key = swap;
     return BZNA_OK;
 }
 
@@ -5414,7 +5479,7 @@ static bzna_status bzi_session_parse(bzi_session *session, uint64_t size, bzna_e
     session->result = BZNA_OK;
     session->submitted = 0;
     session->err = err;
-    status = bzi_device_check(session->device, session->device->cu.parse(session->parser, &packet), "cuvidParseVideoData", err);
+    status = bzi_device_check(session->device, session->device->cu.parse(session->parser->handle, &packet), "cuvidParseVideoData", err);
     if (session->submitted)                                 /* the picture is on its way, whatever the parser makes of the rest */
         return BZNA_OK;
     if (session->result != BZNA_OK)
@@ -5469,11 +5534,14 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
         (status = bzi_session_parser(session, image, err)) == BZNA_OK)
         status = bzi_session_parse(session, size, err);
     if (status != BZNA_OK) {
-        bzi_session_drop_parser(session);
+        if (session->parser)
+            bzi_session_drop_parser(session, session->parser);
         return status;
     }
     now->decoder->busy |= 1u << now->surface;
     now->decoder->used = ++session->clock;
+    if (session->clock % BZI_SESSION_HOPE == 0 && session->places < BZI_SESSION_DECODERS)
+        session->places++;
     session->pending[(session->pending_first + session->pending_count++) % BZI_SESSION_DEPTH] = *now;
     return BZNA_OK;
 }
@@ -5503,8 +5571,8 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* Waits for the oldest picture and maps it; *out is valid until the next call but one of bzi_session_unmap_all. Its tag is set in every case. Pre:
- * pending_count > 0, mapped_count < BZI_SESSION_MAPPED. */
+/* Waits for the oldest picture and maps it; *out is valid until the next call but one of bzi_session_unmap_all. Its tag is set in every case. E_CODEC:
+ * another decoder may have it. Pre: pending_count > 0, mapped_count < BZI_SESSION_MAPPED. */
 static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
     bzi_device *device = session->device;
@@ -5525,10 +5593,13 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
     status = bzi_device_check(device, device->cu.map(flight->decoder->handle, (int)flight->surface, &address, &pitch, &parameters), "cuvidMapVideoFrame64", err);
     if (status != BZNA_OK) {
         flight->decoder->lost |= 1u << flight->surface;
-        if (status == BZNA_E_DEVICE)
-            err->status = status = BZNA_E_DECODE;
+        if (status == BZNA_E_DEVICE) {
+            session->failures++;
+            err->status = status = BZNA_E_CODEC;
+        }
         return status;
     }
+    session->failures = 0;
     flight->address = address;
     memset(&decoded, 0, sizeof decoded);                    /* of AV1, and of old drivers, there is no status to be had */
     result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
@@ -5557,14 +5628,16 @@ static void bzi_session_unmap_all(bzi_session *session)
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_unmap_all(session);
-    bzi_session_drop_parser(session);
+    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++) {
+        bzi_session_drop_parser(session, &session->parsers[i]);
+        bzi_buffer_free(session->memory, &session->parsers[i].key);
+    }
     for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
         bzi_nvdec_destroy(session, &session->decoders[i]);
     bzi_device_stream_free(session->device, session->stream);
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
     bzi_buffer_free(session->memory, &session->key);
-    bzi_buffer_free(session->memory, &session->next_key);
 }
 
 static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, const bzi_memory *memory, bzna_error *err)
@@ -5572,6 +5645,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
     memset(session, 0, sizeof *session);
     session->device = device;
     session->memory = memory;
+    session->places = BZI_SESSION_DECODERS;
     return bzi_device_stream(device, 1, &session->stream, err);
 }
 
@@ -6634,6 +6708,8 @@ static void bzi_engine_advance(bzi_engine *engine)
             (status = bzi_slot_make(&slot, &flight.picture, &transform, err)) == BZNA_OK) {
             bzi_slot_on_surface(&slot, flight.semi_planar);
             bzi_lane_add(&engine->lane, item, BZNA_OK, &slot);
+        } else if (status == BZNA_E_CODEC) {
+            bzi_engine_refuse(engine, item, status);
         } else {
             bzi_engine_fail(engine, item, status);
         }
@@ -6692,25 +6768,23 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         bzi_engine_retire(engine, &why);
 }
 
-/* Submits; waits for surfaces to come free. When there is no memory for a decoder, what is not in use makes room; a size for which that was not enough is
- * remembered, and not tried in that way again. */
+/* Submits; waits for surfaces to come free. When there is no memory for a decoder, those that this session has make room one by one, and a size for
+ * which that was not enough is remembered, and not tried in that way again. */
 static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps,
                                      bzna_error *err)
 {
     bzi_session *session = &engine->session;
-    bzi_device *device = session->device;
-    for (int attempt = 0; ; attempt++) {
+    atomic_uint_fast64_t *too_large = &session->device->decoder_too_large;
+    for (;;) {
         bzna_status status;
         while ((status = bzi_session_submit(session, image, picture, sps, item, err)) == BZNA_AGAIN)
             bzi_engine_advance(engine);
-        if (!session->no_memory || attempt == 1 || session->wanted_bytes >= atomic_load(&device->decoder_too_large)) {
-            if (session->no_memory && session->wanted_bytes < atomic_load(&device->decoder_too_large))
-                atomic_store(&device->decoder_too_large, session->wanted_bytes);
+        if (!session->no_memory || session->wanted_bytes >= atomic_load(too_large))
+            return status;
+        if (!bzi_session_economise(session)) {
+            atomic_store(too_large, session->wanted_bytes);
             return status;
         }
-        while (bzi_engine_busy(engine))
-            bzi_engine_advance(engine);
-        bzi_session_evict(session);
     }
 }
 
@@ -6767,6 +6841,10 @@ static void *bzi_engine_run(void *argument)
             bzi_engine_advance(engine);
         else
             break;                                          /* the pool closes */
+        if (engine->session.failures >= BZI_ENGINE_FAILURES && !engine->retired) {
+            BZI_FAIL(&err, BZNA_E_DEVICE, "%u calls of the driver in a row failed", engine->session.failures);
+            bzi_engine_retire(engine, &err);
+        }
     }
     bzi_session_close(&engine->session);
     bzi_device_leave(pool->device);
@@ -7520,6 +7598,9 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     bzi_os_unlock(&loader->mutex);
     if (batch && loader->device && (status = bzi_batch_arrive(batch, err)) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
+    if (batch && batch->real && batch->failed == batch->real)
+        bzi_log(loader->context, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed", batch->real,
+                (unsigned long long)batch->number, (unsigned long long)batch->epoch);
     *out = batch;
     return status;
 }

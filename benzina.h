@@ -163,9 +163,9 @@
  * by the first loader or query. A context without a usable GPU works on the CPU (BZNA_DEVICE_AUTO) or is refused (a device by number);
  * bzna_context_device says why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
  *
- * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA stream, a parser, and decoders for the frame sizes it met
- * last. A picture that NVDEC cannot decode here (codec, depth, chroma format, size) is decoded by libavcodec on the loader's own threads
- * and uploaded; bzna_loader_stats counts them. The pixels are the same either way, bit for bit. What may differ is whether a damaged picture
+ * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA stream, and decoders for the eight frame sizes that it met
+ * last; more that alternate in one data set cost time. A picture that NVDEC cannot decode here (codec, depth, chroma format, size), or that a call of
+ * the driver's refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats counts them. The pixels are the same either way, bit for bit. What may differ is whether a damaged picture
  * is noticed: each decoder finds errors of its own.
  *
  * Batches lie in device memory, unless loader_config.output is BZNA_OUTPUT_HOST. bzna_loader_next does not wait for the GPU: it makes the
@@ -281,6 +281,8 @@ typedef struct bzna_allocator {
     void  (*release)(void *user, void *ptr, size_t size);
 } bzna_allocator;
 
+/* ERROR: a batch of which no sample is left. WARNING: a sample that failed, what is decoded in software although there is NVDEC, a decode session that
+ * ended. INFO: why there is no GPU. Calls that fail say so in their bzna_error alone. */
 enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
 
 /* Called on the caller's thread inside bzna_* calls, unless the context was given log_any_thread. */
@@ -338,8 +340,8 @@ typedef struct bzna_context_config {
     uint32_t       sessions;          /* NVDEC decode sessions; default 2 for each engine of the device. At most 256 */
     bzna_device_allocator device_allocator;   /* for batches and uploads */
     void          *cuda_context;      /* CUcontext to work in, on its device; NULL: the device's primary context */
-    uint64_t       decode_memory_bytes;       /* device memory that decoders may take together, by estimate; a session that finds no room ends.
-                                         Default: an eighth of the device's */
+    uint64_t       decode_memory_bytes;       /* device memory that decoders may take together, by estimate: where it is little, a session's decoders are
+                                         fewer and change frame sizes; one that can have none ends. Default: an eighth of the device's */
 } bzna_context_config;
 
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
@@ -836,7 +838,7 @@ typedef struct bzna_loader_stats {
     uint64_t fallbacks;               /* of them, what NVDEC was to decode and could not: the first reason of each kind is logged */
     uint64_t decoders_made;           /* by the context's sessions: decoders created, */
     uint64_t decoders_reconfigured;   /* and given another frame size. Both stand still in steady state */
-    uint64_t sessions_lost;           /* sessions that ended for want of memory */
+    uint64_t sessions_lost;           /* sessions that ended: no memory for any decoder, or 32 calls of the driver's in a row that failed */
 } bzna_loader_stats;
 
 /* Where a run stands: 64 bytes, to be kept beside a model's checkpoint. Plain little-endian data without pointers. */

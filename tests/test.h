@@ -1,4 +1,5 @@
 /* test.h - the smallest test frame: each test is a function; a binary prints one line a failure and "N passed, N failed, N skipped" last.
+ * Given arguments, it runs the tests that are named so, or begin so.
  *
  *     TEST(a_sentence_that_it_proves) { CHECK(1 + 1 == 2); CHECK_EQ(f(x), 3); CHECK_STR(name, "a"); if (!gpu) SKIP("no GPU"); }
  *     TEST_MAIN(RUN(a_sentence_that_it_proves) RUN(...))
@@ -13,6 +14,7 @@
 
 static int test_failures, test_passed, test_failed, test_skipped;
 static const char *test_skip_reason;
+static char **test_wanted;                    /* NULL: all */
 
 #define TEST(name) static void test_##name(void)
 #define CHECK(condition) do { if (!(condition)) { test_failures++; printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); } } while (0)
@@ -27,8 +29,18 @@ static const char *test_skip_reason;
 #define REQUIRE(condition) do { if (!(condition)) { test_failures++; printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); return; } } while (0)
 #define SKIP(reason) do { test_skip_reason = (reason); return; } while (0)
 
+static int test_is_wanted(const char *name)
+{
+    for (char **wanted = test_wanted; wanted && *wanted; wanted++)
+        if (!strncmp(name, *wanted, strlen(*wanted)))
+            return 1;
+    return !test_wanted;
+}
+
 static void test_run(const char *name, void (*function)(void))
 {
+    if (!test_is_wanted(name))
+        return;
     test_failures = 0;
     test_skip_reason = NULL;
     function();
@@ -38,6 +50,6 @@ static void test_run(const char *name, void (*function)(void))
     fflush(stdout);
 }
 #define RUN(name) test_run(#name, test_##name);
-#define TEST_MAIN(runs) int main(int argc, char **argv) { (void)argc; (void)argv; runs \
+#define TEST_MAIN(runs) int main(int argc, char **argv) { test_wanted = argc > 1 ? argv + 1 : NULL; runs \
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped); return test_failed != 0; }
 #endif

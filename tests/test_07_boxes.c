@@ -2264,8 +2264,7 @@ TEST(an_av1_image_becomes_the_stream_that_its_decoder_takes)
 }
 #endif
 
-int main(void)
-{
+TEST_MAIN(
     facts_load();
     RUN(the_tree_writes_what_it_read)
     RUN(boxes_of_the_archive_are_found_by_type)
@@ -2306,6 +2305,4 @@ int main(void)
     RUN(headers_of_av1_encoders_say_what_their_decoders_see)
     RUN(damaged_av1_pictures_give_a_status)
     RUN(an_av1_image_becomes_the_stream_that_its_decoder_takes)
-    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
-    return test_failed != 0;
-}
+)

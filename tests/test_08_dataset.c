@@ -1341,8 +1341,7 @@ TEST(configs_of_other_versions_are_taken_or_refused)
     close_all(&o);
 }
 
-int main(void)
-{
+TEST_MAIN(
     facts_load();
     RUN(mini_archives_open_by_path_as_their_facts_say)
     RUN(mini_archives_open_the_same_from_a_source_of_short_reads)
@@ -1385,6 +1384,4 @@ int main(void)
     RUN(every_allocation_that_fails_gives_e_memory_and_no_leak)
     RUN(answers_are_never_longer_than_the_callers_struct)
     RUN(configs_of_other_versions_are_taken_or_refused)
-    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
-    return test_failed != 0;
-}
+)

@@ -1345,8 +1345,7 @@ TEST(ffprobe_counts_a_frame_a_sample)
     }
 }
 
-int main(void)
-{
+TEST_MAIN(
     facts_load();
     RUN(archives_packed_again_hold_the_same_by_sink_and_by_path)
     RUN(annex_b_input_gives_the_same_bytes)
@@ -1374,6 +1373,4 @@ int main(void)
     RUN(offsets_are_64_bits_wide_only_when_the_last_needs_it)
     RUN(archives_larger_than_4_gib_are_written_and_read)
     RUN(ffprobe_counts_a_frame_a_sample)
-    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
-    return test_failed != 0;
-}
+)

@@ -97,6 +97,7 @@ static void clear_stack(void)
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
     memcpy(&current, &symbols[0], sizeof current);
     memcpy(&pop, &symbols[1], sizeof pop);
+    control->lost_push = 0;
     while (current(&context) == CUDA_SUCCESS && context)
         pop(&context);
 }
@@ -134,7 +135,7 @@ static int catalogued;
  * software: what it does not. */
 static int plain[8], fragile[4], sizes[16], formats[24], software[12];
 static int window_left, window_top;   /* of what is coded next, in its parameter sets */
-static int plain_count, fragile_count, size_count, format_count, software_count, has_encoders;
+static int more[2], more_count, plain_count, fragile_count, size_count, format_count, software_count, has_encoders;
 
 /* A picture like no other, of any format: waves, blocks and a little noise. */
 static void draw(AVFrame *frame, int number)
@@ -281,6 +282,8 @@ static void catalogue_make(void)
         static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 }, { 152, 248 }, { 320, 200 }, { 264, 264 } };
         for (size_t i = 0; i < COUNT(other); i++)
             listed(sizes, &size_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, other[i][0], other[i][1], NULL), 0);
+        listed(more, &more_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 192, 144, NULL), 0);
+        listed(more, &more_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 208, 176, NULL), 0);
         listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 64, 48, NULL), 0);
         listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 208, 112, NULL), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 146, 150, NULL), 0);
@@ -1406,6 +1409,7 @@ TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
                 ordeal o;
                 control->seed = f + i;
                 delays(100, 100, 0);
+                control->lost_push = (f + i) % 2;
                 o = ordeal_make(a, name, ks[i], i % 2 ? 700 : 719, 0, kind, 3);
                 if (!control->lost) {                       /* the call did not come */
                     finish();
@@ -1440,7 +1444,7 @@ TEST(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and
                 control->seed = f + i;
                 delays(100, 200, 0);
                 o = ordeal_make(a, name, ks[i], code, 0, kind, 3);
-                if (o.opened == BZNA_OK && o.later != BZNA_END) {
+                if (f == FAKE_cuCtxPushCurrent_v2 ? o.later >= 0 && o.later != BZNA_END : o.opened == BZNA_OK && o.later != BZNA_END) {
                     test_failures++;
                     printf("  %s, call %lld returns %d (%d): a later loader gets %d\n", name, ks[i], code, kind, (int)o.later);
                 }
@@ -1460,12 +1464,17 @@ TEST(a_call_that_fails_from_some_time_on_never_hangs_anything)
         long long calls[FAKE_FUNCTION_COUNT], ks[4];
         calls_of(a, kind, calls);
         for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
-            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel || f == FAKE_cuCtxPushCurrent_v2 ? 0 : interesting(calls[f], kind, ks);
+            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], kind, ks);
             for (int i = (f + kind) % 2 + 2 * SANITIZED * kind; i < n; i += ROUNDS(2, 4)) {
                 ordeal o;
                 control->seed = f + i;
                 delays(100, 200, 0);
                 o = ordeal_make(a, fake->name(f), ks[i], f % 2 ? 1 : 999, 1, kind, 3);
+                if (f == FAKE_cuCtxPushCurrent_v2) {        /* what cannot be entered any more is lost */
+                    CHECK(o.later == BZNA_E_DEVICE_LOST || (o.opened == BZNA_E_DEVICE && o.later == BZNA_E_DEVICE));
+                    finish();
+                    continue;
+                }
                 CHECK(o.opened != BZNA_OK || o.later == BZNA_END);
                 if (o.opened == BZNA_OK && o.later != BZNA_END)
                     printf("  %s from call %lld on (%d): a later loader gets %d\n", fake->name(f), ks[i], kind, (int)o.later);
@@ -1473,6 +1482,35 @@ TEST(a_call_that_fails_from_some_time_on_never_hangs_anything)
             }
         }
     }
+    archive_free(a);
+}
+
+/* A picture that a call of the driver's refuses is libavcodec's; a session whose calls all fail ends, and when all have, libavcodec goes on alone. */
+TEST(what_a_failing_call_costs_nvdec_libavcodec_decodes)
+{
+    static const char *const names[] = { "cuvidDecodePicture", "cuvidMapVideoFrame64", "cuvidParseVideoData", "cuvidCreateVideoParser" };
+    archive *a;
+    BEGIN;
+    a = plain_archive(120);
+    for (size_t f = 0; f < COUNT(names); f++)
+        for (int later = 0; later < 2; later++) {
+            bzna_loader_config c = config_of(8, 0, 0);
+            bzna_context *context = gpu_context(2);
+            bzna_loader_stats stats;
+            run r;
+            samples_may_fail = f == 3;
+            fake->fail(names[f], later ? 1 : 5, 999, later);
+            r = walk(context, a, &c, (int)f, &stats);
+            samples_may_fail = 0;
+            CHECK_EQ(r.failed, f < 3 ? 0 : later ? 120 : 0);
+            CHECK_EQ(stats.samples_nvdec + stats.samples_software + stats.samples_failed, 120);
+            if (f < 3 && later)
+                CHECK(stats.samples_software == 120 && stats.sessions_lost == (f < 2 ? 2u : 0u));
+            if (f < 3 && !later)
+                CHECK(stats.fallbacks == 1 && stats.samples_software == 1 && stats.sessions_lost == 0);
+            bzna_context_close(context);
+            finish();
+        }
     archive_free(a);
 }
 
@@ -2127,23 +2165,58 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
     archive_free(a);
 }
 
+/* Eight places a session, for decoders and for parsers. */
+TEST(up_to_eight_alternating_frame_sizes_cost_nothing_once_each_session_has_met_them)
+{
+    const int eight[8] = { sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], more[0], more[1] };
+    archive *a;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    a = archive_make(64, eight, 8);
+    for (int kind = HOST; kind < CONSUMERS; kind += ROUNDS(1, 2)) {
+        bzna_loader_config c = config_of(16, 0, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_loader_stats stats;
+        long long parsers;
+        control->engine_us = 300;                           /* both sessions get work */
+        c.epochs = 4;
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK(stats.decoders_made <= 16 && stats.decoders_reconfigured == 0);
+        parsers = control->parser_creates;
+        CHECK(parsers <= 16);
+        c.seed = 5;
+        c.epochs = 1;
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK(stats.decoders_made <= 16 && stats.decoders_reconfigured == 0);
+        CHECK(control->parser_creates <= 16);
+        bzna_context_close(context);
+        CHECK_EQ(control->parser_creates, control->parser_destroys);
+        finish();
+    }
+    archive_free(a);
+}
+
 TEST(frames_of_many_sizes_share_a_bounded_number_of_decoders)
 {
+    int ten[10];
     archive *a;
     bzna_loader_stats before, after;
     BEGIN;
     if (!has_encoders)
         SKIP("this libavcodec has no libx264 and libx265");
-    a = archive_make(60, sizes, 6);                         /* six frame sizes of one format, four places a session */
+    for (int i = 0; i < 10; i++)                            /* ten frame sizes of one format, eight places a session */
+        ten[i] = i < 6 ? sizes[i] : i < 8 ? more[i - 6] : i < 9 ? plain[0] : formats[0];
+    a = archive_make(60, ten, 10);
     for (int kind = HOST; kind < CONSUMERS; kind += ROUNDS(1, 2)) {
         bzna_loader_config c = config_of(12, 0, 0);
         bzna_context *context = gpu_context(3);
         delays(100, 200, 0);
-        c.epochs = 2;
+        c.epochs = 4;
         CHECK_EQ(walk(context, a, &c, kind, &before).failed, 0);
         c.seed = 5;
         CHECK_EQ(walk(context, a, &c, kind, &after).failed, 0);
-        CHECK(after.decoders_made <= 3 * 4);
+        CHECK(after.decoders_made <= 3 * 8);
         CHECK(after.decoders_reconfigured > before.decoders_reconfigured);
         CHECK_EQ(after.decoders_made, control->creates);
         CHECK_EQ(after.decoders_reconfigured, control->reconfigures);
@@ -3025,21 +3098,20 @@ TEST(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failu
     BEGIN;
     if (!has_encoders)
         SKIP("this libavcodec has no libx264 and libx265");
-    for (int way = 0; way < 3; way++) {
-        const int two[2] = { sizes[0], sizes[2] };          /* their parameter sets are of one length */
-        archive *a = archive_make(20, two, way == 0 ? 2 : 1);
+    for (int way = 0; way < 4; way++) {
+        /* The parameter sets of the first two are of one length. */
+        const int list[9] = { sizes[0], sizes[2], sizes[1], sizes[3], sizes[4], sizes[5], plain[0], more[0], more[1] };
+        archive *a = archive_make(20, list, (int[]){ 2, 1, 1, 9 }[way]);
         bzna_context *context = gpu_context(1);
         bzna_loader_config c = config_of(5, 0, 0);
-        uint64_t failed;
+        bzna_loader_stats stats;
         c.order = BZNA_ORDER_SEQUENTIAL;
         c.reader_threads = 1;
-        samples_may_fail = way == 2;
         if (way == 2)
             fake->fail("cuvidDecodePicture", 6, 1, 0);
-        failed = walk(context, a, &c, SYNCED, NULL).failed;
-        samples_may_fail = 0;
-        CHECK_EQ(failed, way == 2);
-        CHECK_EQ(control->parser_creates, way == 0 ? 20 : way == 1 ? 1 : 2);
+        CHECK_EQ(walk(context, a, &c, SYNCED, &stats).failed, 0);
+        CHECK_EQ(stats.fallbacks, way == 2);
+        CHECK_EQ(control->parser_creates, ((long long[]){ 2, 1, 2, 20 })[way]);      /* a ninth one in turn is always the one that was let go */
         bzna_context_close(context);
         CHECK_EQ(control->parser_creates, control->parser_destroys);
         finish();
@@ -3199,6 +3271,7 @@ TEST_MAIN(setup();
     RUN(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
     RUN(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and_never_a_later_one)
     RUN(a_call_that_fails_from_some_time_on_never_hangs_anything)
+    RUN(what_a_failing_call_costs_nvdec_libavcodec_decodes)
     RUN(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_on)
     RUN(when_all_sessions_are_lost_later_loaders_decode_in_software)
     RUN(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
@@ -3211,6 +3284,7 @@ TEST_MAIN(setup();
     RUN(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
     RUN(a_forked_child_gets_e_state_and_the_parent_goes_on)
     RUN(in_steady_state_nothing_is_allocated_created_or_waited_for)
+    RUN(up_to_eight_alternating_frame_sizes_cost_nothing_once_each_session_has_met_them)
     RUN(frames_of_many_sizes_share_a_bounded_number_of_decoders)
     RUN(large_and_small_frames_mix_in_a_batch)
     RUN(loaders_of_different_sizes_types_and_outputs_share_sessions_and_device)

@@ -284,8 +284,8 @@ int fake_enter(int function, unsigned flags, const void *stream, const void *dec
         fake_violate("%s before cuInit", names[function]);
         return FAKE_E_NOT_INITIALIZED;
     }
-    if (fake_is_sticky(code = scripted(function, k)))
-        fake_lose(code);
+    if (fake_is_sticky(code = scripted(function, k)) || (code && function == FAKE_cuCtxPushCurrent_v2 && FAKE_GET(control->fail_later[function])))
+        fake_lose(code);                                    /* a context that can be entered no more is as good as gone */
     if (!code && (!(flags & FAKE_HOST) || FAKE_GET(control->lost_push)))
         code = lost();
     if ((flags & FAKE_CONTEXT) && !lost() && !has_context(function))
