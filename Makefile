@@ -140,6 +140,13 @@ bench: all
 	@$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -o $(BUILD)/bench/open tests/bench_open.c $(LIBS)
 	$(BUILD)/bench/open $(BUILD)/bench/large.bzna
 	@rm -f $(BUILD)/bench/large.bzna
+ifeq ($(HAVE_CUDA),yes)
+	@for l in cuda nvcuvid; do $(CC) -std=c11 -O2 -fPIC -shared $(CUDA_CFLAGS) -Wl,-soname,lib$$l.so.1 -o $(BUILD)/bench/lib$$l.so.1 tests/null_driver.c || exit 1; done
+	@$(CC) $(BASE_CFLAGS) -o $(BUILD)/bench/sessions tests/bench_sessions.c $(BUILD)/libbenzina.a $(LIBS)
+	LD_LIBRARY_PATH=$(BUILD)/bench $(BUILD)/bench/sessions tests/data/mini_h265.bzna
+else
+	@echo "SKIP the host's part of the GPU path: clang or libffmpeg-nvenc-dev is missing"
+endif
 	@[ -d $(PHOTOS) ] || $(BUILD)/draw_pictures $(PHOTOS) 96
 	@$(BUILD)/bzna pack $(PHOTOS) -o $(BUILD)/bench/pictures.bzna
 	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 1 --seconds 10

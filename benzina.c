@@ -4064,11 +4064,23 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     return BZNA_OK;
 }
 
-static bzi_kernel_output bzi_output_nchw(uint32_t width, uint32_t height, uint32_t dtype)
+/* Strides of a slot that is densely packed. */
+static bzi_kernel_output bzi_output_make(uint32_t width, uint32_t height, uint32_t dtype, uint32_t layout)
 {
-    bzi_kernel_output out = { .width = (int32_t)width, .height = (int32_t)height, .stride_c = (int64_t)width * height, .stride_y = width, .stride_x = 1,
-                              .half = dtype == BZNA_DTYPE_FLOAT16 };
+    bzi_kernel_output out = { .width = (int32_t)width, .height = (int32_t)height, .half = dtype == BZNA_DTYPE_FLOAT16 };
+    out.stride_c = layout == BZNA_LAYOUT_NHWC ? 1 : (int64_t)width * height;
+    out.stride_x = layout == BZNA_LAYOUT_NHWC ? 3 : 1;
+    out.stride_y = (int64_t)width * out.stride_x;
     return out;
+}
+
+/* Of so many slots, slowest first. */
+static void bzi_output_shape(uint32_t count, uint32_t width, uint32_t height, uint32_t layout, int64_t shape[4])
+{
+    shape[0] = count;
+    shape[1] = layout == BZNA_LAYOUT_NHWC ? height : 3;
+    shape[2] = layout == BZNA_LAYOUT_NHWC ? width : height;
+    shape[3] = layout == BZNA_LAYOUT_NHWC ? 3 : width;
 }
 
 static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4; }
@@ -5858,7 +5870,13 @@ static uint8_t *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
 
 static bzi_kernel_output bzi_loader_output(const bzna_loader *loader)
 {
-    return bzi_output_nchw(loader->config.width, loader->config.height, loader->config.dtype);
+    const bzna_loader_config *config = &loader->config;
+    return bzi_output_make(config->width, config->height, config->dtype, config->layout);
+}
+
+static void bzi_loader_shape(const bzna_loader *loader, uint32_t count, int64_t shape[4])
+{
+    bzi_output_shape(count, loader->config.width, loader->config.height, loader->config.layout, shape);
 }
 
 /* Somebody wants quiet, or the end: do not wait with an item in hand. */
@@ -7631,10 +7649,7 @@ static void bzi_batch_tensors(bzna_batch *batch)
     static const struct { uint8_t code, bits; } types[BZI_FIELDS] = { { 2, 32 }, { 0, 64 }, { 1, 64 }, { 0, 32 } };     /* kDLFloat, kDLInt, kDLUInt */
     const bzna_loader *loader = batch->loader;
     void *const data[BZI_FIELDS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
-    batch->shape[0] = batch->slots;
-    batch->shape[1] = 3;
-    batch->shape[2] = batch->loader->config.height;
-    batch->shape[3] = batch->loader->config.width;
+    bzi_loader_shape(loader, batch->slots, batch->shape);
     batch->strides[3] = 1;
     for (int i = 2; i >= 0; i--)
         batch->strides[i] = batch->strides[i + 1] * batch->shape[i + 1];
@@ -8436,8 +8451,8 @@ static bzna_status bzi_api_output_check(const char *what, uint32_t width, uint32
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, height, BZI_LIMIT_EDGE);
     if (dtype > BZNA_DTYPE_FLOAT16)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32 and float16 so far", what, dtype);
-    if (layout != BZNA_LAYOUT_NCHW)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW so far", what, layout);
+    if (layout > BZNA_LAYOUT_NHWC)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, layout);
     return BZNA_OK;
 }
 
@@ -8475,7 +8490,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     if ((status = bzi_api_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
         BZI_API_END(status);
-    out = bzi_output_nchw(o.width, o.height, o.dtype);
+    out = bzi_output_make(o.width, o.height, o.dtype, o.layout);
     if (dst_bytes < 3 * bzi_dtype_bytes(o.dtype) * o.width * (uint64_t)o.height)
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for 3 x %u x %u elements of %u bytes", (unsigned long long)dst_bytes, o.height, o.width,
                      bzi_dtype_bytes(o.dtype));
@@ -8779,10 +8794,7 @@ BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info 
     memset(&all, 0, sizeof all);
     all.decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
     all.sessions = loader->pool ? loader->pool->count : 0;
-    all.shape[0] = c->batch_size;
-    all.shape[1] = 3;
-    all.shape[2] = c->height;
-    all.shape[3] = c->width;
+    bzi_loader_shape(loader, c->batch_size, all.shape);
     all.dtype = c->dtype;
     all.layout = c->layout;
     all.device = loader->on_device ? loader->device->info.device : -1;
@@ -8826,10 +8838,10 @@ BZNA_API bzna_status bzna_loader_field(bzna_loader *loader, uint32_t number, bzn
     all.dtype = number ? fields[number].dtype : loader->config.dtype;
     all.dimensions = number ? 1 : 4;
     all.device = !number && loader->on_device ? loader->device->info.device : -1;
-    all.shape[0] = loader->config.batch_size;
-    all.shape[1] = number ? 0 : 3;
-    all.shape[2] = number ? 0 : loader->config.height;
-    all.shape[3] = number ? 0 : loader->config.width;
+    if (number)
+        all.shape[0] = loader->config.batch_size;
+    else
+        bzi_loader_shape(loader, loader->config.batch_size, all.shape);
     bzi_struct_out(field, field->struct_size, &all, sizeof all);
     return BZNA_OK;
 }
@@ -8845,10 +8857,7 @@ BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_inf
     all.device = batch->loader->on_device ? batch->loader->device->info.device : -1;
     all.stream = batch->loader->on_device ? batch->stream : NULL;
     all.data = batch->slices[0];
-    all.shape[0] = batch->slots;
-    all.shape[1] = 3;
-    all.shape[2] = batch->loader->config.height;
-    all.shape[3] = batch->loader->config.width;
+    bzi_loader_shape(batch->loader, batch->slots, all.shape);
     all.data_bytes = batch->slots * batch->loader->slot_bytes;
     all.dtype = batch->loader->config.dtype;
     all.layout = batch->loader->config.layout;

@@ -576,7 +576,7 @@ BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, ui
 enum { BZNA_FILTER_LINEAR = 0 };                                          /* room for: nearest, cubic, lanczos, area */
 enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1,                    /* IEEE binary16, rounded to nearest even. Room for: bfloat16, uint8 */
        BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };      /* of targets, indices and status */
-enum { BZNA_LAYOUT_NCHW = 0 };                                            /* room for: NHWC */
+enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };                       /* planes of R, G and B, or pixels of R, G and B ("channels last") */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2, BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4,
        BZNA_MATRIX_BT709_FULL = 5, BZNA_MATRIX_BT2020_FULL = 6 };         /* without FULL: limited range */
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
@@ -762,7 +762,7 @@ typedef struct bzna_batch_info {
     void              *data;          /* shape[0] x shape[1] x shape[2] x shape[3] elements of dtype, densely packed; a device address when
                                          device >= 0. void * as in DLPack: host code reads it without a cast */
     uint64_t           data_bytes;
-    int64_t            shape[4];      /* NCHW: {batch, 3, height, width} */
+    int64_t            shape[4];      /* NCHW: {batch, 3, height, width}; NHWC: {batch, height, width, 3} */
     uint32_t           dtype, layout;
     uint32_t           count;         /* real samples: the first count slots */
     uint32_t           failed;        /* of them, how many have a status < 0 */

@@ -706,7 +706,7 @@ static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t 
 
 static double kernel_launches(const kernel_bench *k, const kernel_case *c, bzi_kernel_slots *slots, uint32_t launches)
 {
-    bzi_kernel_output out = bzi_output_nchw(EDGE, EDGE, c->dtype);
+    bzi_kernel_output out = bzi_output_make(EDGE, EDGE, c->dtype, BZNA_LAYOUT_NCHW);
     stopwatch s;
     bzna_error err = fresh_error();
     double start = now();

@@ -860,13 +860,8 @@ static void dice_slot(bzi_kernel_slot *slot, uint64_t base, uint8_t *arena, uint
 
 static bzi_kernel_output dice_output(void)
 {
-    bzi_kernel_output out = bzi_output_nchw(1 + dice(180), 1 + dice(180), dice(2) ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
-    if (dice(3) == 0) {                                     /* NHWC */
-        out.stride_c = 1;
-        out.stride_x = 3;
-        out.stride_y = 3 * (int64_t)out.width;
-    }
-    return out;
+    uint32_t width = 1 + dice(180), height = 1 + dice(180);
+    return bzi_output_make(width, height, dice(2) ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32, dice(3) ? BZNA_LAYOUT_NCHW : BZNA_LAYOUT_NHWC);
 }
 
 /* One launch of several slots, each with its planes and its output in arenas. Returns how many elements differ. */

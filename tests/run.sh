@@ -5,7 +5,7 @@ passed=0; failed=0; skipped=0
 mkdir -p "$BUILD/tests"
 log="$BUILD/tests/log.txt"; : > "$log"
 
-export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0" TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp:print_suppressions=0"
 # A python3 with numpy, if there is one.
 if [ -z "$PYTHON" ]; then
     for PYTHON in python3 /usr/bin/python3; do "$PYTHON" -c 'import numpy' 2>/dev/null && break; PYTHON=python3; done
@@ -27,6 +27,9 @@ count() { # output, exit status, name: adds up its closing line
 
 # The suites are of the CPU, but for those that bring a driver of their own, which does not look at this.
 export CUDA_VISIBLE_DEVICES=
+
+# All at once; what does not build is said below, one by one.
+make --no-print-directory -s -k -j "$(getconf _NPROCESSORS_ONLN)" $(for source in tests/test_*.c; do echo "$BUILD/tests/$(basename "$source" .c)"; done) > "$log" 2>&1
 
 for source in tests/test_*.c; do
     name=$(basename "$source" .c)

@@ -3157,15 +3157,16 @@ TEST(a_batch_is_the_same_from_the_cpu_and_from_the_gpu)
         list[n++] = plain[i];
     a = archive_make((uint64_t)n, list, n);
     archive_damage(a, (uint64_t)n - 1, 2);
-    for (int half = 0; half < 2; half++) {
+    for (uint32_t way = 0; way < 4; way++) {
         bzna_context *contexts[2] = { cpu_context(), gpu_context(3) };
         bzna_dataset *datasets[2] = { archive_open(contexts[0], a), archive_open(contexts[1], a) };
-        bzna_loader_config c = config_of((uint32_t)n, BZNA_OUTPUT_HOST, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of((uint32_t)n, BZNA_OUTPUT_HOST, way % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
         bzna_loader *loaders[2];
         bzna_batch *batches[2] = { NULL, NULL };
         bzna_batch_info infos[2];
         c.width = 97;
         c.height = 61;
+        c.layout = way / 2 ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
         c.decoder = BZNA_DECODER_AUTO;
         for (int i = 0; i < 2; i++) {
             loaders[i] = loader_open(contexts[i], datasets[i], &c);

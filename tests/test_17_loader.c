@@ -2111,7 +2111,7 @@ TEST(configs_without_meaning_are_refused_by_field)
     const struct { void *field; double value; int is_float; uint32_t warp; bzna_status status; const char *name; } bad[] = {
         { &c.batch_size, 0, 0, 0, BZNA_E_ARGUMENT, "batch_size" }, { &c.batch_size, 65537, 0, 0, BZNA_E_ARGUMENT, "batch_size" },
         { &c.width, 0, 0, 0, BZNA_E_ARGUMENT, "width" }, { &c.height, 20000, 0, 0, BZNA_E_ARGUMENT, "height" }, { &c.height, 0, 0, 0, BZNA_E_ARGUMENT, "height" },
-        { &c.dtype, 9, 0, 0, BZNA_E_UNSUPPORTED, "dtype" }, { &c.layout, 1, 0, 0, BZNA_E_UNSUPPORTED, "layout" },
+        { &c.dtype, 9, 0, 0, BZNA_E_UNSUPPORTED, "dtype" }, { &c.layout, 2, 0, 0, BZNA_E_UNSUPPORTED, "layout" },
         { &c.order, 2, 0, 0, BZNA_E_ARGUMENT, "order" }, { &c.last_batch, 3, 0, 0, BZNA_E_ARGUMENT, "last_batch" },
         { &c.rank, 1, 0, 0, BZNA_E_ARGUMENT, "rank" }, { &c.threads, 1025, 0, 0, BZNA_E_ARGUMENT, "threads" },
         { &c.reader_threads, 257, 0, 0, BZNA_E_ARGUMENT, "reader_threads" }, { &c.batches_in_flight, 65, 0, 0, BZNA_E_ARGUMENT, "batches_in_flight" },

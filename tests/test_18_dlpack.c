@@ -286,6 +286,53 @@ TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
     }
 }
 
+/* Separable and general warps, both element types: pixel by pixel what is plane by plane otherwise, to the bit. */
+TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
+{
+    for (int way = 0; way < 4; way++) {
+        bzna_loader_config c = config_of(3);
+        bzna_loader_info about;
+        bzna_field field = { .struct_size = sizeof field };
+        bzna_batch *batch, *plain;
+        uint32_t batches = 0, wrong = 0;
+        size_t bytes = way / 2 ? 2 : 4;
+        rig last, first;
+        c.seed = 12;
+        c.dtype = way / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
+        c.warp = way % 2 ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
+        c.warp_degrees[0] = c.warp_degrees[1] = way % 2 ? 20.0f : 0;
+        rig_open(&first, &c);
+        c.layout = BZNA_LAYOUT_NHWC;
+        rig_open(&last, &c);
+        CHECK(bzna_loader_field(last.loader, 0, &field) == BZNA_OK && field.shape[0] == 3 && field.shape[1] == HEIGHT && field.shape[2] == WIDTH && field.shape[3] == 3);
+        CHECK(bzna_loader_describe(last.loader, &about, sizeof about) == BZNA_OK && about.layout == BZNA_LAYOUT_NHWC && !memcmp(about.shape, field.shape, sizeof field.shape));
+        while ((batch = next_batch(&last)) != NULL) {
+            bzna_batch_info info = info_of(batch), other;
+            DLManagedTensor *tensor = tensor_of(batch, 0);
+            const DLTensor *t;
+            REQUIRE(tensor != NULL && (plain = next_batch(&first)) != NULL);
+            t = &tensor->dl_tensor;
+            other = info_of(plain);
+            CHECK(info.layout == BZNA_LAYOUT_NHWC && info.shape[1] == HEIGHT && info.shape[2] == WIDTH && info.shape[3] == 3 && info.data_bytes == other.data_bytes);
+            CHECK(t->shape[1] == HEIGHT && t->shape[2] == WIDTH && t->shape[3] == 3);
+            CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == 3 * WIDTH && t->strides[2] == 3 && t->strides[3] == 1);
+            for (size_t n = 0; n < (size_t)info.shape[0]; n++)
+                for (size_t k = 0; k < 3 * HEIGHT * WIDTH; k++)
+                    wrong += memcmp((const uint8_t *)info.data + (n * 3 * HEIGHT * WIDTH + k) * bytes,
+                                    (const uint8_t *)other.data + ((n * 3 + k % 3) * HEIGHT * WIDTH + k / 3) * bytes, bytes) != 0;
+            tensor->deleter(tensor);
+            bzna_batch_release(batch);
+            bzna_batch_release(plain);
+            batches++;
+        }
+        CHECK(batches > 1 && wrong == 0);
+        rig_close_all(&last);
+        rig_close_all(&first);
+        check_settled(&last);
+        check_settled(&first);
+    }
+}
+
 TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
 {
     bzna_loader_config c = config_of(2);
@@ -556,7 +603,8 @@ TEST(tensors_of_the_callers_buffers_point_there)
 TEST_MAIN(RUN(the_structs_are_those_of_dlpack)
           RUN(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
           RUN(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
-          RUN(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
+          RUN(channels_last_is_the_same_batch_with_its_axes_in_another_order)
+    RUN(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
           RUN(the_same_field_can_be_exported_several_times)
           RUN(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_thread)
           RUN(a_tensor_may_be_read_while_others_of_the_batch_come_and_go)

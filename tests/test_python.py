@@ -558,6 +558,14 @@ class Pixels(unittest.TestCase):
         self.assertEqual((tensor.managed.tensor.code, tensor.managed.tensor.bits, tensor.bytes()), (2, 16, pixels(halves)))
         tensor.delete()
 
+    def test_channels_last(self):
+        first, last = (next(loader_of(layout=layout).batches()).images for layout in ("nchw", "nhwc"))
+        self.assertEqual((first.shape, last.shape), ((3, 3, 24, 24), (3, 24, 24, 3)))
+        planes, values = floats(first), floats(last)
+        self.assertEqual(list(values), [planes[(i // 1728 * 3 + i % 3) * 576 + i // 3 % 576] for i in range(len(planes))])
+        with self.assertRaises(ValueError):
+            loader_of(layout="chwn")
+
     def test_affine_matrix(self):
         self.assertEqual(benzina.compute_affine_matrix((100, 80), (10, 8), resize=True), (10, 0, 4.5, 0, 10, 4.5, 0, 0, 1))
         with self.assertRaises(Error):

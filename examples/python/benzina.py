@@ -98,6 +98,7 @@ EPOCHS_ENDLESS = 2**64 - 1
 WAIT_FOREVER = -1
 
 DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 0, 1, 16, 17, 18
+LAYOUT_NCHW, LAYOUT_NHWC = 0, 1
 CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1 = 0, 1, 2, 3
 DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
 OUTPUT_AUTO, OUTPUT_HOST, OUTPUT_DEVICE = 0, 1, 2
@@ -1273,6 +1274,7 @@ _CHOICES = {
     "weighting": {None: WEIGHTING_NONE, "replace": WEIGHTING_REPLACE, "once": WEIGHTING_ONCE},
     "warp_law": {"benzina": 0, "torchvision": 1},
     "dtype": {"float32": DTYPE_FLOAT32, "float16": DTYPE_FLOAT16},
+    "layout": {"nchw": LAYOUT_NCHW, "nhwc": LAYOUT_NHWC},
     "decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
     "memory": {"host": OUTPUT_HOST, "device": OUTPUT_DEVICE},
 }
@@ -1332,6 +1334,7 @@ class DataLoader:
     device           of a dataset that is made here: see Context
     decoder          "auto": NVDEC where the device has it, and libavcodec for what that cannot; "software", "nvdec"
     dtype            "float32", "float16"
+    layout           "nchw", "nhwc" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in torch.channels_last)
     memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU, else the host
     stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's object; None: one of the
                      loader's own. What takes a batch by DLPack names its own stream all the same

@@ -66,6 +66,17 @@ pub enum Dtype {
     F16 = raw::BZNA_DTYPE_FLOAT16 as isize,
 }
 
+/// How the values of a picture follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layout {
+    /// The red plane, the green, the blue, each row by row.
+    #[default]
+    Nchw = raw::BZNA_LAYOUT_NCHW as isize,
+    /// Red, green and blue of each pixel, row by row: channels last.
+    Nhwc = raw::BZNA_LAYOUT_NHWC as isize,
+}
+
 /// How weights draw samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weighting {
@@ -276,6 +287,11 @@ impl<'a> LoaderBuilder<'a> {
 
     pub fn dtype(mut self, dtype: Dtype) -> Self {
         self.config.dtype = dtype as u32;
+        self
+    }
+
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.config.layout = layout as u32;
         self
     }
 
@@ -671,7 +687,7 @@ impl Batch {
         self.shape().iter().product()
     }
 
-    /// All pixels: picture by picture, of each the red plane, then green, then blue, row by row. Panics where the batch lies on a device, or
+    /// All pixels, picture by picture, each as the loader's [`Layout`] says. Panics where the batch lies on a device, or
     /// is not of [`Dtype::F32`].
     pub fn data(&self) -> &[f32] {
         let count = self.elements(Dtype::F32);

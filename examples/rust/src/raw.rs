@@ -85,6 +85,7 @@ pub const BZNA_DTYPE_INT32: u32 = 16;
 pub const BZNA_DTYPE_INT64: u32 = 17;
 pub const BZNA_DTYPE_UINT64: u32 = 18;
 pub const BZNA_LAYOUT_NCHW: u32 = 0;
+pub const BZNA_LAYOUT_NHWC: u32 = 1;
 pub const BZNA_MATRIX_AUTO: u32 = 0;
 pub const BZNA_MATRIX_BT601_FULL: u32 = 1;
 pub const BZNA_MATRIX_BT601: u32 = 2;

@@ -3,8 +3,8 @@
 mod common;
 
 use benzina::{
-    Batch, Codec, Context, ContextConfig, Dataset, DecodeWith, Decoder, Dtype, Image, LastBatch, Loader, Next, Output, Random, State,
-    Status, Transform, Writer,
+    Batch, Codec, Context, ContextConfig, Dataset, DecodeWith, Decoder, Dtype, Image, LastBatch, Layout, Loader, Next, Output, Random,
+    State, Status, Transform, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::time::Duration;
@@ -104,6 +104,18 @@ fn half_precision_is_single_precision_rounded_to_the_nearest() {
         let error = (f16_value(*bits) - f64::from(*exact)).abs();
         let neighbours = [bits.wrapping_sub(1), bits + 1].map(|other| (f16_value(other) - f64::from(*exact)).abs());
         assert!(*bits == 0x8000 || neighbours.iter().all(|other| error <= *other), "{exact} became {}", f16_value(*bits));
+    }
+}
+
+#[test]
+fn channels_last_is_the_same_in_another_order() {
+    let data = mini();
+    let open = |layout| data.loader().batch_size(3).size(20, 12).layout(layout).open().unwrap().next_batch().unwrap().unwrap();
+    let (planes, pixels) = (open(Layout::Nchw), open(Layout::Nhwc));
+    assert_eq!((planes.shape(), pixels.shape()), ([3, 3, 12, 20], [3, 12, 20, 3]));
+    for (i, value) in pixels.data().iter().enumerate() {
+        let (picture, pixel, channel) = (i / (3 * 240), i / 3 % 240, i % 3);
+        assert!(planes.data()[(picture * 3 + channel) * 240 + pixel].to_bits() == value.to_bits());
     }
 }
 
