@@ -4402,6 +4402,7 @@ typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsi
     X(event_create,     "cuEventCreate",              tcuEventCreate)               \
     X(event_destroy,    "cuEventDestroy_v2",          tcuEventDestroy_v2)           \
     X(event_record,     "cuEventRecord",              tcuEventRecord)               \
+    X(event_query,      "cuEventQuery",               tcuEventQuery)                \
     X(event_sync,       "cuEventSynchronize",         tcuEventSynchronize)          \
     X(module_load,      "cuModuleLoadData",           tcuModuleLoadData)            \
     X(module_unload,    "cuModuleUnload",             tcuModuleUnload)              \
@@ -4465,7 +4466,7 @@ struct bzi_device {
     bzi_mutex        mutex;
     bzi_caps         caps[BZI_CAPS_CODECS][4][BZI_CAPS_DEPTHS];      /* (D) */
     uint64_t         decoder_budget;  /* bytes that decoders may take, by estimate */
-    atomic_uint_fast64_t decoder_too_large;   /* of so many bytes, none could be made beside the others */
+    atomic_uint_fast64_t decoder_too_large, decoder_too_large_until;      /* of so many bytes, none could be made; until then (ns) that stands */
     atomic_uint_fast64_t decoder_bytes, decoders_made, decoders_reconfigured, sessions_lost;
     struct bzi_pool *pool;            /* room 17's, guarded by context->device_mutex */
 };
@@ -4776,6 +4777,7 @@ static bzna_status bzi_device_open(bzna_context *context, bzi_device **out, bzna
     device->info.struct_size = sizeof device->info;
     atomic_init(&device->lost, 0);
     atomic_init(&device->decoder_too_large, UINT64_MAX);
+    atomic_init(&device->decoder_too_large_until, 0);
     atomic_init(&device->decoder_bytes, 0);
     atomic_init(&device->decoders_made, 0);
     atomic_init(&device->decoders_reconfigured, 0);
@@ -4916,9 +4918,12 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
     return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
 }
 
-/* The host waits. */
+/* The host waits, where there is something to wait for. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
+    CUresult result = device->cu.event_query(event);
+    if (result != CUDA_ERROR_NOT_READY)
+        return bzi_device_check(device, result, "cuEventQuery", err);
     return bzi_device_check(device, device->cu.event_sync(event), "cuEventSynchronize", err);
 }
 
@@ -5114,6 +5119,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
 #define BZI_SESSION_DECODERS 8u       /* making one takes 50 to 100 ms, giving one another size 5 ms: keep what alternates */
 #define BZI_SESSION_PARSERS  8u       /* likewise */
 #define BZI_SESSION_HOPE     1024u    /* pictures after which a session that had no memory tries again to have one decoder more */
+#define BZI_SESSION_DESPAIR  60000000000u     /* ns for which a decoder that there was no memory for is not made in the place of others */
 #define BZI_ENGINE_PATIENCE  4u       /* samples in a row for which a session found no memory, before it ends */
 #define BZI_ENGINE_FAILURES  32u      /* calls of the driver's in a row that failed, likewise */
 #define BZI_SESSION_GRAIN    512u     /* room for other sizes, in pixels, that a decoder is made with */
@@ -5130,6 +5136,7 @@ typedef struct bzi_nvdec {
     bzi_format     format;
     uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
     uint32_t       max_width, max_height;
+    uint32_t       surfaces;          /* that it has: those that we choose from, or more if the parser asks for more */
     uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
     uint32_t       lost;              /* of them, those that could not be mapped: they never come free, and the decoder takes no more pictures */
     uint64_t       used;              /* when, by session->clock */
@@ -5199,6 +5206,7 @@ static const char *bzi_chroma_name(uint32_t chroma) { return chroma == 0 ? "grey
 static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_sps *sps, bzna_error *err)
 {
     bzi_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
+    uint32_t grain = codec == BZNA_CODEC_AV1 ? 1 : 16, width = (sps->width + grain - 1) / grain * grain, height = (sps->height + grain - 1) / grain * grain;
     const char *name = bzi_codec_name(codec), *chroma = bzi_chroma_name(sps->chroma_format);
     CUVIDDECODECAPS caps;
     bzna_status status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
@@ -5207,8 +5215,8 @@ static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, con
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
         !(caps.nOutputFormatMask >> bzi_session_surface_format(&format) & 1))
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", session->device->info.name, name, format.depth, chroma);
-    if (format.width < caps.nMinWidth || format.height < caps.nMinHeight || format.width > caps.nMaxWidth || format.height > caps.nMaxHeight ||
-        (uint64_t)format.width * format.height / 256 > caps.nMaxMBCount)
+    if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
+        (uint64_t)width * height / 256 > caps.nMaxMBCount)  /* as coded, in whole macroblocks: so the driver counts, of H.265, too */
         return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u", session->device->info.name, name,
                         caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount, format.width, format.height);
     return BZNA_OK;
@@ -5274,10 +5282,23 @@ static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *wan
     return best == 1 && soon ? NULL : found;
 }
 
-/* What a decoder takes, by estimate. */
-static uint64_t bzi_nvdec_bytes(const bzi_format *want, uint64_t width, uint64_t height)
+/* What the parser's pictures may refer to by index, and what we choose from. */
+static uint32_t bzi_session_surfaces(const CUVIDEOFORMAT *parsed)
 {
-    return (BZI_SESSION_SURFACES + BZI_SESSION_MAPPED) * width * height * (want->chroma == 3 ? 6 : 3) / 2 * (want->depth > 8 ? 2 : 1);
+    return parsed->min_num_decode_surfaces > BZI_SESSION_SURFACES ? parsed->min_num_decode_surfaces : BZI_SESSION_SURFACES;
+}
+
+/* What a decoder takes, by estimate. */
+static uint64_t bzi_nvdec_bytes(const bzi_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
+{
+    return (surfaces + BZI_SESSION_MAPPED) * width * height * (want->chroma == 3 ? 6 : 3) / 2 * (want->depth > 8 ? 2 : 1);
+}
+
+/* Whether so many bytes were too many for a decoder lately. */
+static int bzi_session_is_hopeless(const bzi_session *session, uint64_t bytes)
+{
+    bzi_device *device = session->device;
+    return bytes >= atomic_load(&device->decoder_too_large) && bzi_os_now_ns() < atomic_load(&device->decoder_too_large_until);
 }
 
 static uint32_t bzi_session_room(uint32_t edge, uint32_t had, uint32_t limit)
@@ -5307,15 +5328,15 @@ static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, ui
     info.ulTargetHeight = (info.ulHeight + 1) & ~1ul;
     info.ulMaxWidth = bzi_session_room(session->parser->parsed.coded_width, had_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_session_room(session->parser->parsed.coded_height, had_height, caps.nMaxHeight);
-    info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
+    info.ulNumDecodeSurfaces = decoder->surfaces = bzi_session_surfaces(&session->parser->parsed);
     info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
     info.ulIntraDecodeOnly = want->codec != BZNA_CODEC_AV1;
     info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
     info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
     info.OutputFormat = bzi_session_surface_format(want);
-    info.display_area.right = (short)info.ulWidth;          /* at most 16384: E_LIMIT and the device's maximum came before */
-    info.display_area.bottom = (short)info.ulHeight;
-    session->wanted_bytes = decoder->bytes = bzi_nvdec_bytes(want, info.ulMaxWidth, info.ulMaxHeight);
+    info.display_area.right = (short)info.ulTargetWidth;    /* at most 16384: E_LIMIT and the device's maximum came before. Of the target's size, or the */
+    info.display_area.bottom = (short)info.ulTargetHeight;  /* driver scales */
+    session->wanted_bytes = decoder->bytes = bzi_nvdec_bytes(want, decoder->surfaces, info.ulMaxWidth, info.ulMaxHeight);
     if (atomic_fetch_add(&device->decoder_bytes, decoder->bytes) + decoder->bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY, "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
@@ -5337,16 +5358,17 @@ static int bzi_nvdec_reconfigure(bzi_session *session, bzi_nvdec *decoder)
 {
     CUVIDRECONFIGUREDECODERINFO info;
     bzna_error ignored;
-    if (!bzi_nvdec_fits(decoder, &session->want) || session->parser->parsed.coded_width > decoder->max_width || session->parser->parsed.coded_height > decoder->max_height)
+    if (!bzi_nvdec_fits(decoder, &session->want) || session->parser->parsed.coded_width > decoder->max_width ||
+        session->parser->parsed.coded_height > decoder->max_height || bzi_session_surfaces(&session->parser->parsed) > decoder->surfaces)
         return 0;
     memset(&info, 0, sizeof info);
     info.ulWidth = session->parser->parsed.coded_width;
     info.ulHeight = session->parser->parsed.coded_height;
     info.ulTargetWidth = (info.ulWidth + 1) & ~1u;
     info.ulTargetHeight = (info.ulHeight + 1) & ~1u;
-    info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
-    info.display_area.right = (short)info.ulWidth;
-    info.display_area.bottom = (short)info.ulHeight;
+    info.ulNumDecodeSurfaces = decoder->surfaces;
+    info.display_area.right = (short)info.ulTargetWidth;
+    info.display_area.bottom = (short)info.ulTargetHeight;
     if (bzi_device_check(session->device, session->device->cu.decoder_reconfigure(decoder->handle, &info), "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
         return 0;                                           /* then it is made anew */
     atomic_fetch_add(&session->device->decoders_reconfigured, 1);
@@ -5360,8 +5382,11 @@ static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
     const bzi_format *want = &session->want;
     const CUVIDEOFORMAT *parsed = &session->parser->parsed;
     bzna_status status;
-    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want))
+    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
+        decoder->height == parsed->coded_height && decoder->surfaces >= bzi_session_surfaces(parsed))
         return BZNA_OK;
+    if (decoder->busy)
+        return BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees different frames in streams of one frame size");
     if (parsed->codec != bzi_session_codec(want->codec) || (uint32_t)parsed->chroma_format != want->chroma ||
         parsed->bit_depth_luma_minus8 + 8u != want->depth || parsed->coded_width < want->width || parsed->coded_height < want->height ||
         parsed->coded_width > want->width + 63 || parsed->coded_height > want->height + 63)
@@ -5370,7 +5395,7 @@ static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
                         want->chroma);
     if (!decoder->handle || !bzi_nvdec_reconfigure(session, decoder)) {
         uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
-        if (decoder->handle && bzi_nvdec_bytes(want, parsed->coded_width, parsed->coded_height) >= atomic_load(&session->device->decoder_too_large)) {
+        if (decoder->handle && bzi_session_is_hopeless(session, bzi_nvdec_bytes(want, bzi_session_surfaces(parsed), parsed->coded_width, parsed->coded_height))) {
             session->no_memory = 1;
             session->wanted_bytes = UINT64_MAX;
             return bzi_fail_memory(err, "a decoder for frames so large");
@@ -5392,10 +5417,8 @@ static int CUDAAPI bzi_session_on_sequence(void *user, CUVIDEOFORMAT *format)
     bzi_session *session = user;
     session->parser->parsed = *format;
     if (session->result == BZNA_OK)
-        session->result = bzi_session_prepare(session, session->err);      /* the only place where a decoder may be reconfigured */
-    if (session->result != BZNA_OK)
-        return 0;
-    return format->min_num_decode_surfaces > BZI_SESSION_SURFACES ? format->min_num_decode_surfaces : (int)BZI_SESSION_SURFACES;
+        session->result = bzi_session_prepare(session, session->err);
+    return session->result == BZNA_OK ? (int)bzi_session_surfaces(format) : 0;
 }
 
 /* The first picture of the access unit is the sample; what follows it is passed over, as the software decoder does. */
@@ -5409,18 +5432,17 @@ static int CUDAAPI bzi_session_on_picture(void *user, CUVIDPICPARAMS *parameters
     else if (session->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
         session->result = BZI_FAIL(session->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
     else
-        session->result = bzi_session_prepare(session, session->err);
+        session->result = bzi_session_prepare(session, session->err);      /* a parser that is used again calls no sequence callback */
     if (session->result != BZNA_OK)
         return 0;
     parameters->CurrPicIdx = (int)session->now.surface;
-    if (session->want.codec == BZNA_CODEC_AV1)
+    if (session->want.codec == BZNA_CODEC_AV1) {
         parameters->CodecSpecific.av1.decodePicIdx = (int)session->now.surface;
+        if (parameters->CodecSpecific.av1.frame_type == 0)  /* a key frame: what the parser remembers is long overwritten */
+            memset(parameters->CodecSpecific.av1.ref_frame_map, 0xff, sizeof parameters->CodecSpecific.av1.ref_frame_map);
+    }
     session->result = bzi_device_check(session->device, session->device->cu.decode(session->now.decoder->handle, parameters), "cuvidDecodePicture",
                                        session->err);
-    if (session->result == BZNA_E_DEVICE) {                 /* the picture's fault, or a passing one: the device is well */
-        session->failures++;
-        session->err->status = session->result = BZNA_E_CODEC;
-    }
     session->submitted = session->result == BZNA_OK;
     return session->result == BZNA_OK;
 }
@@ -5496,9 +5518,16 @@ static bzna_status bzi_session_parse(bzi_session *session, uint64_t size, bzna_e
         return BZNA_OK;
     if (session->result != BZNA_OK)
         return session->result;
-    if (status == BZNA_E_DEVICE)
-        err->status = status = BZNA_E_CODEC;
     return status != BZNA_OK ? status : BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
+}
+
+/* A call that failed and lost nothing: the picture's fault, or a passing one. */
+static bzna_status bzi_session_excuse(bzi_session *session, bzna_status status, bzna_error *err)
+{
+    if (status != BZNA_E_DEVICE)
+        return status;
+    session->failures++;
+    return err->status = BZNA_E_CODEC;
 }
 
 /* --- What the pipeline calls --- */
@@ -5527,6 +5556,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
     session->want.width = sps->width;
     session->want.height = sps->height;
     memset(now, 0, sizeof *now);
+    session->parser = NULL;
     if (session->pending_count == BZI_SESSION_DEPTH || !(now->decoder = bzi_session_choose(session, &session->want)))
         return BZNA_AGAIN;
     while (now->surface < BZI_SESSION_SURFACES && now->decoder->busy >> now->surface & 1)
@@ -5548,7 +5578,7 @@ static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *im
     if (status != BZNA_OK) {
         if (session->parser)
             bzi_session_drop_parser(session, session->parser);
-        return status;
+        return bzi_session_excuse(session, status, err);
     }
     now->decoder->busy |= 1u << now->surface;
     now->decoder->used = ++session->clock;
@@ -5605,11 +5635,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
     status = bzi_device_check(device, device->cu.map(flight->decoder->handle, (int)flight->surface, &address, &pitch, &parameters), "cuvidMapVideoFrame64", err);
     if (status != BZNA_OK) {
         flight->decoder->lost |= 1u << flight->surface;
-        if (status == BZNA_E_DEVICE) {
-            session->failures++;
-            err->status = status = BZNA_E_CODEC;
-        }
-        return status;
+        return bzi_session_excuse(session, status, err);
     }
     session->failures = 0;
     flight->address = address;
@@ -5678,9 +5704,10 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
  * item in hand (for memory, for a retry) gives up at once, because what is planned will be thrown away.
  *
  * The pool's lock (P) comes after a loader's. On the device, slots are written by lanes: streams of engines and of workers. A batch has an event
- * a lane, recorded behind the lane's last write, and one that its release recorded on the consumer's stream. A lane's first write waits for
- * the release of the round before; the consumer's stream waits for the lanes that wrote. So the host never waits, but for host output,
- * for batches that are thrown away, and at the end. */
+ * a lane, recorded behind the lane's last write, for which the consumer's stream waits; and one that its release recorded on the consumer's stream, for
+ * which a reader waits before it plans the batch anew. So the consumer's thread never waits for the GPU, but for host output, for batches
+ * that are thrown away, and at the end; and nothing of the decoders, threads or streams, ever stands behind the consumer: what a session's
+ * stream copies out of decoded surfaces makes room for the pictures to come. */
 
 typedef struct bzi_item {
     struct bzi_item    *next;         /* (P) in the pool's queue */
@@ -5721,7 +5748,8 @@ typedef struct bzi_pool {
     bzi_mutex          mutex;
     bzi_cond           wake;
     bzi_item          *first, *last;  /* (P) */
-    uint32_t           idle, live, quit;      /* (P) */
+    uint32_t           queued;        /* (P) items */
+    uint32_t           idle, live, quit;      /* (P) engines that wait, that have not ended; the pool closes */
 } bzi_pool;
 
 /* DLPack's structs, as dlpack.h lays them out (ABI of versions 0.2 to 1.x for unversioned tensors). */
@@ -5744,7 +5772,8 @@ typedef struct bzi_dl_managed {
 enum { BZI_CONDS = 5 };              /* of a loader */
 enum { BZI_FIELDS = 4 };              /* data, target, index, status: see bzna_loader_field */
 
-enum { BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN };
+/* Leaving: given back, but what was enqueued to read it may not be done. */
+enum { BZI_BATCH_FREE, BZI_BATCH_LEAVING, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN };
 
 struct bzna_batch {
     bzna_loader *loader;
@@ -5772,7 +5801,8 @@ struct bzna_batch {
     void       **written;             /* an event a lane */
     uint8_t     *touched;             /* a flag a lane: it writes to this round of the batch. The lane's, until the batch is ready */
     void        *released;            /* event on the consumer's stream */
-    uint32_t     has_release;         /* it has been recorded */
+    uint32_t     has_release;         /* (L) it has been recorded, and nobody has waited for it */
+    uint64_t     left;                /* (L) when, by loader->left */
 };
 
 typedef struct bzi_worker {
@@ -5827,6 +5857,7 @@ struct bzna_loader {
     uint32_t holding;                 /* (L) of them, readers that wait: for memory, for a retry */
     uint32_t waiting;                 /* (L) a thread is in next */
     uint32_t on_loan, free_batches;   /* (L) */
+    uint32_t  seeing_off;             /* (L) a reader waits for what reads a batch that is leaving */
     bzna_error poison;                /* (L) status < 0: what every call of next returns */
 
     bzi_item  *items;
@@ -5853,6 +5884,7 @@ struct bzna_loader {
     bzna_batch *planning;             /* (L) batch with slots not yet given out */
     uint32_t   next_slot;             /* (L) */
     uint64_t   done_epoch, done_position;     /* (L) behind the last delivered batch */
+    uint64_t   left;                  /* (L) counts batches given back */
 
     bzi_worker       *workers;
     bzi_reader       *readers;
@@ -6029,7 +6061,7 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 /* Hands an item to the engines. Returns 0 when there are none left. With the loader's lock held. */
 static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 {
-    int alive;
+    int alive, wake;
     bzi_os_lock(&pool->mutex);
     alive = pool->live > 0;
     if (alive) {
@@ -6041,10 +6073,12 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
         else
             pool->first = item;
         pool->last = item;
-        if (pool->idle)
-            bzi_os_wake_one(&pool->wake);
+        pool->queued++;
     }
+    wake = alive && pool->idle;
     bzi_os_unlock(&pool->mutex);
+    if (wake)
+        bzi_os_wake_one(&pool->wake);
     return alive;
 }
 
@@ -6063,6 +6097,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
             continue;
         }
         *link = item->next;
+        pool->queued--;
         loader->free_items[loader->free_item_count++] = item;
         bzi_loader_done(loader, item);
     }
@@ -6072,12 +6107,50 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
 /* --- Readers --- */
 
+/* The batch to wait for when there is none to plan: that which was given back first, or the first, when all are new. With the lock held. */
+static bzna_batch *bzi_reader_leaving(bzna_loader *loader)
+{
+    bzna_batch *found = NULL;
+    if (loader->seeing_off || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK || !bzi_plan_has_batch(loader))
+        return NULL;
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
+        bzna_batch *batch = &loader->batches[i];
+        if (batch->state == BZI_BATCH_LEAVING && (!found || batch->left < found->left))
+            found = batch;
+    }
+    return found;
+}
+
+/* Waits until the batch can be written. Called and returns with the lock held, which others have meanwhile. */
+static void bzi_reader_see_off(bzna_loader *loader, bzna_batch *batch)
+{
+    bzna_error err;
+    bzna_status status;
+    loader->seeing_off = 1;
+    bzi_os_unlock(&loader->mutex);
+    if ((status = bzi_device_enter_thread(loader->device, &err)) == BZNA_OK) {
+        status = bzi_device_await(loader->device, batch->released, &err);
+        bzi_device_leave(loader->device);
+    }
+    bzi_os_lock(&loader->mutex);
+    loader->seeing_off = 0;
+    if (status == BZNA_OK) {
+        batch->has_release = 0;
+        batch->state = BZI_BATCH_FREE;
+        loader->free_batches++;
+    } else {
+        bzi_loader_break(loader, &err);                     /* nothing may be written where something is perhaps still read */
+    }
+    bzi_os_wake_all(&loader->reader_wake);
+}
+
 /* An item with a sample to read, or NULL when the loader closes. Called and returns with the lock held. */
 static bzi_item *bzi_reader_take(bzna_loader *loader)
 {
     bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_READ];
     while (!loader->quit) {
         bzi_item *item = NULL;
+        bzna_batch *leaving;
         uint64_t start;
         if (!bzi_loader_disturbed(loader) && loader->redo_count)
             item = loader->redo[--loader->redo_count];
@@ -6088,7 +6161,11 @@ static bzi_item *bzi_reader_take(bzna_loader *loader)
             return item;
         }
         start = bzi_os_now_ns();
-        bzi_os_wait(&loader->reader_wake, &loader->mutex);
+        leaving = bzi_loader_disturbed(loader) ? NULL : bzi_reader_leaving(loader);
+        if (leaving)
+            bzi_reader_see_off(loader, leaving);
+        else
+            bzi_os_wait(&loader->reader_wake, &loader->mutex);
         stage->wait_after_ns += bzi_os_now_ns() - start;
     }
     return NULL;
@@ -6368,28 +6445,15 @@ static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status, con
     lane->status[lane->count++] = status;
 }
 
-/* Before a lane's first write to this round of a batch: what read the round before is done. */
-static bzna_status bzi_lane_touch(const bzi_lane *lane, bzna_batch *batch, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-    if (batch->touched[lane->number])
-        return BZNA_OK;
-    if (batch->has_release)
-        status = bzi_device_order(lane->device, lane->stream, batch->released, err);
-    batch->touched[lane->number] = 1;
-    return status;
-}
-
 /* Enqueues what was gathered: one launch; copies, when batches go to the host; an event a batch. */
 static bzna_status bzi_lane_launch(bzi_lane *lane, bzna_error *err)
 {
     const bzna_loader *loader = lane->items[0]->batch->loader;
     bzi_kernel_output out = bzi_loader_output(loader);
-    bzna_status status = BZNA_OK;
-    for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++)
-        status = bzi_lane_touch(lane, lane->items[i]->batch, err);
-    if (status == BZNA_OK)
-        status = bzi_device_warp(lane->device, &lane->slots, lane->count, &out, lane->stream, err);
+    bzna_status status;
+    for (uint32_t i = 0; i < lane->count; i++)
+        lane->items[i]->batch->touched[lane->number] = 1;
+    status = bzi_device_warp(lane->device, &lane->slots, lane->count, &out, lane->stream, err);
     for (uint32_t i = 0; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
         status = bzi_device_download(lane->device, bzi_batch_slot(lane->items[i]->batch, lane->items[i]->slot), lane->slots.slot[i].dst,
                                      loader->slot_bytes, lane->stream, err);
@@ -6623,15 +6687,19 @@ static bzi_item *bzi_pool_pop(bzi_pool *pool)
     pool->first = item->next;
     if (!pool->first)
         pool->last = NULL;
+    pool->queued--;
     return item;
 }
 
-/* The next item; NULL when there is none (wait: when the pool closes). */
-static bzi_item *bzi_pool_take(bzi_pool *pool, int wait)
+/* The next item; NULL when there is none. For an engine that has nothing: waits, until the pool closes. One that is busy leaves the last items to those
+ * that wait, since a session is one engine of the hardware's at most. */
+static bzi_item *bzi_pool_take(bzi_pool *pool, int busy)
 {
-    bzi_item *item;
+    bzi_item *item = NULL;
     bzi_os_lock(&pool->mutex);
-    while ((item = bzi_pool_pop(pool)) == NULL && wait && !pool->quit) {
+    if (busy && pool->queued > pool->idle)
+        item = bzi_pool_pop(pool);
+    while (!busy && (item = bzi_pool_pop(pool)) == NULL && !pool->quit) {
         pool->idle++;
         bzi_os_wait(&pool->wake, &pool->mutex);
         pool->idle--;
@@ -6777,30 +6845,33 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         pool->first = item;
         if (!pool->last)
             pool->last = item;
-        bzi_os_wake_one(&pool->wake);
+        pool->queued++;
     }
     bzi_os_unlock(&pool->mutex);
-    if (!returned)
+    if (returned)
+        bzi_os_wake_one(&pool->wake);
+    else
         bzi_engine_refuse(engine, item, why.status);
     if (++engine->poor == BZI_ENGINE_PATIENCE)
         bzi_engine_retire(engine, &why);
 }
 
 /* Submits; waits for surfaces to come free. When there is no memory for a decoder, those that this session has make room one by one, and a size for
- * which that was not enough is remembered, and not tried in that way again. */
+ * which that was not enough is remembered for a minute, and not tried in that way. */
 static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps,
                                      bzna_error *err)
 {
     bzi_session *session = &engine->session;
-    atomic_uint_fast64_t *too_large = &session->device->decoder_too_large;
+    bzi_device *device = session->device;
     for (;;) {
         bzna_status status;
         while ((status = bzi_session_submit(session, image, picture, sps, item, err)) == BZNA_AGAIN)
             bzi_engine_advance(engine);
-        if (!session->no_memory || session->wanted_bytes >= atomic_load(too_large))
+        if (!session->no_memory || bzi_session_is_hopeless(session, session->wanted_bytes))
             return status;
         if (!bzi_session_economise(session)) {
-            atomic_store(too_large, session->wanted_bytes);
+            atomic_store(&device->decoder_too_large_until, bzi_os_now_ns() + BZI_SESSION_DESPAIR);
+            atomic_store(&device->decoder_too_large, session->wanted_bytes);
             return status;
         }
     }
@@ -6852,7 +6923,7 @@ static void *bzi_engine_run(void *argument)
     engine->lane.stream = engine->session.stream;
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
-        bzi_item *item = engine->session.pending_count < BZI_SESSION_DEPTH ? bzi_pool_take(pool, !busy) : NULL;
+        bzi_item *item = engine->session.pending_count < BZI_SESSION_DEPTH ? bzi_pool_take(pool, busy) : NULL;
         if (item)
             bzi_engine_begin(engine, item);
         else if (busy)
@@ -7006,6 +7077,10 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzn
     if (status == BZNA_OK)                                  /* whoever had the memory may still use it on that stream */
         status = bzi_device_record(loader->device, batch->released, loader->stream, err);
     batch->has_release = status == BZNA_OK;
+    if (batch->has_release) {
+        batch->state = BZI_BATCH_LEAVING;
+        loader->free_batches--;
+    }
     return status;
 }
 
@@ -7362,7 +7437,7 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     if (loader->device)
         loader->lanes = (loader->pool ? loader->pool->count : 0) + (loader->on_device ? loader->worker_count : 0);
     if (!config->reader_threads)
-        config->reader_threads = loader->pool ? 2 : 1;
+        config->reader_threads = !loader->pool ? 1 : loader->pool->count < 4 ? 2 : (uint32_t)bzi_min(loader->pool->count / 2, 8);
     if (!config->read_ahead)
         config->read_ahead = 2 * config->threads + 2 + (loader->pool ? BZI_SESSION_DEPTH * loader->pool->count : 0);
     return BZNA_OK;
@@ -7565,9 +7640,10 @@ static void bzi_batch_let_go(bzna_batch *batch)
         if (status != BZNA_OK)
             bzi_loader_break(loader, &err);                 /* nothing may be written where something is perhaps still read */
     }
-    batch->state = BZI_BATCH_FREE;
+    batch->state = batch->has_release ? BZI_BATCH_LEAVING : BZI_BATCH_FREE;
+    batch->left = ++loader->left;
     loader->on_loan--;
-    loader->free_batches++;
+    loader->free_batches += !batch->has_release;
     bzi_os_wake_all(&loader->reader_wake);
     bzi_os_wake_all(&loader->consumer_wake);
     bzi_loader_drop_locked(loader);
@@ -7678,6 +7754,10 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_ma
         bzi_os_unlock(&batch->loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
     }
+    if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
+        bzi_os_unlock(&batch->loader->mutex);
+        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: on BZNA_STREAM_PER_THREAD; a deleter on another thread would order behind another stream");
+    }
     if (batch->exports++ == 0)
         bzi_batch_tensors(batch);
     bzi_os_unlock(&batch->loader->mutex);
@@ -7689,8 +7769,14 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_ma
 static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
-    bzna_status status = bzi_device_enter(device, err);
-    if (status != BZNA_OK)
+    bzna_status status;
+    uint32_t exports;
+    bzi_os_lock(&batch->loader->mutex);
+    exports = batch->exports;
+    bzi_os_unlock(&batch->loader->mutex);
+    if (exports && stream == BZNA_STREAM_PER_THREAD)
+        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: to BZNA_STREAM_PER_THREAD, with %u tensors, whose deleters may run on other threads", exports);
+    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
         return status;
     if ((status = bzi_device_record(device, batch->released, batch->stream, err)) == BZNA_OK &&
         (status = bzi_device_order(device, stream, batch->released, err)) == BZNA_OK)
@@ -7717,10 +7803,14 @@ static void bzi_loader_clear(bzna_loader *loader)
     }
     while (loader->redo_count)
         loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
-        if (loader->batches[i].state != BZI_BATCH_ON_LOAN)
-            loader->batches[i].state = BZI_BATCH_FREE;
-    loader->free_batches = loader->config.batches_in_flight - loader->on_loan;
+    loader->free_batches = 0;
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
+        bzna_batch *batch = &loader->batches[i];
+        if (batch->state != BZI_BATCH_ON_LOAN && batch->state != BZI_BATCH_LEAVING) {
+            batch->state = BZI_BATCH_FREE;
+            loader->free_batches++;
+        }
+    }
     loader->line_count = 0;
     loader->planning = NULL;
     memset(&loader->poison, 0, sizeof loader->poison);

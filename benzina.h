@@ -165,8 +165,8 @@
  *
  * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA stream, and decoders for the eight frame sizes that it met
  * last; more that alternate in one data set cost time. A picture that NVDEC cannot decode here (codec, depth, chroma format, size), or that a call of
- * the driver's refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats counts them. The pixels are the same either way, bit for bit. What may differ is whether a damaged picture
- * is noticed: each decoder finds errors of its own.
+ * the driver's refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats counts them. The pixels are the same
+ * either way, bit for bit. What may differ is whether a damaged picture is noticed: each decoder finds errors of its own.
  *
  * Batches lie in device memory, unless loader_config.output is BZNA_OUTPUT_HOST. bzna_loader_next does not wait for the GPU: it makes the
  * consumer's stream wait. The consumer's stream is loader_config.stream, or one that the loader makes; bzna_batch_info.stream names it:
@@ -176,15 +176,21 @@
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory is written again. Nothing else is
  *       needed: release right after enqueueing the work that reads;
  *     - to use a batch on another stream, call bzna_batch_move first. The default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD,
- *       never NULL; of the latter, release on the thread that used it. A stream must live until the last batch on it was released.
+ *       never NULL; of the latter, release on the thread that used it. A stream must live until the last batch on it was released;
+ *     - while a CUDA graph is being captured on that stream, neither take nor release batches: copy what the graph reads into memory of its own.
  *
  * A session holds up to 8 samples: with fewer slots in flight (batch_size * batches_in_flight) than 8 a session, some sessions wait.
  *
  * With BZNA_OUTPUT_HOST, bzna_loader_next returns when the batch has arrived in (pinned) host memory, and no stream is involved.
  *
- * The device's primary context is used, or context_config.cuda_context. The library pushes it around its own calls on the caller's threads and pops
- * it again. When the driver reports that the device is lost (ECC error, illegal address, ...), every loader on it ends with E_DEVICE_LOST at once; so does
- * every loader opened later on that context. In a child after fork(), everything that would touch CUDA returns E_STATE.
+ * Work of yours that is slow holds up the writing of the memory that it reads, and nothing else: no decoder and no other loader.
+ *
+ * The device's primary context is used, or context_config.cuda_context. Where nobody has used the primary one before, it is set to let waiting
+ * threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's own too, since a session's thread waits for most of its life; make the CUDA
+ * context first to have it otherwise. The library pushes it around its own calls on the caller's threads and pops it again. When the driver
+ * reports that the device is lost (ECC error, illegal address, ...), or the context cannot be pushed, every loader on it ends with
+ * E_DEVICE_LOST at once; so does every loader opened later on that context. In a child after fork(), everything that would touch CUDA
+ * returns E_STATE.
  */
 #ifndef BENZINA_H
 #define BENZINA_H
@@ -699,7 +705,7 @@ typedef struct bzna_loader_config {
     uint64_t    first_epoch;
     uint32_t    rank, world_size;     /* this process's share: chapter 9. world_size default 1 */
     uint32_t    threads;              /* software decoder threads; default: one a processor. At most 1024. With NVDEC, they take what it cannot decode */
-    uint32_t    reader_threads;       /* default 1; 2 with NVDEC. At most 256 */
+    uint32_t    reader_threads;       /* default 1; with NVDEC, one for two sessions, 2 to 8. At most 256 */
     uint32_t    batches_in_flight;    /* being filled, ready or on loan; default 3. At most 64 */
     uint32_t    read_ahead;           /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most 65536 */
     uint32_t    decoder;              /* BZNA_DECODER_... */
@@ -895,13 +901,15 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
 
 /* Moves a batch on the device to another stream of its context: what is enqueued there afterwards reads the finished batch, and releasing orders
- * behind that stream instead of the loader's. Errors: E_STATE (not on loan), E_UNSUPPORTED (on the host), E_DEVICE. */
+ * behind that stream instead of the loader's. Errors: E_STATE (not on loan, or to BZNA_STREAM_PER_THREAD while it has tensors), E_UNSUPPORTED (on the
+ * host), E_DEVICE. */
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err);
 
 /* A field of the batch (numbers as in bzna_loader_field) as a DLPack tensor: *tensor is a DLManagedTensor * (dlpack.h, the unversioned struct,
  * "dltensor" capsules). The tensor keeps the batch on loan until its deleter has run, whichever of bzna_batch_release and the deleter comes
  * last; the deleter may be called from any thread, and after the loader was closed. Nothing is copied or allocated. Its shape is the batch's:
- * the data of a batch in several slices cannot be one tensor (E_UNSUPPORTED). */
+ * the data of a batch in several slices cannot be one tensor (E_UNSUPPORTED). A batch on BZNA_STREAM_PER_THREAD has none (E_STATE): a deleter would
+ * have to run on that thread. */
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, uint32_t field, void **tensor, bzna_error *err);
 
 

@@ -62,6 +62,8 @@ EXPORT cuEventDestroy_v2(CUevent event);
 EXPORT cuEventDestroy_v2(CUevent event) { (void)event; return CUDA_SUCCESS; }
 EXPORT cuEventRecord(CUevent event, CUstream stream);
 EXPORT cuEventRecord(CUevent event, CUstream stream) { (void)event; (void)stream; return CUDA_SUCCESS; }
+EXPORT cuEventQuery(CUevent event);
+EXPORT cuEventQuery(CUevent event) { (void)event; return CUDA_SUCCESS; }
 EXPORT cuEventSynchronize(CUevent event);
 EXPORT cuEventSynchronize(CUevent event) { (void)event; return CUDA_SUCCESS; }
 

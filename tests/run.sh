@@ -19,6 +19,7 @@ count() { # output, exit status, name: adds up its closing line
     fi
     p=$(echo "$line" | sed 's/.* \([0-9]*\) passed.*/\1/'); f=$(echo "$line" | sed 's/.* \([0-9]*\) failed.*/\1/')
     s=$(echo "$line" | sed -n 's/.* \([0-9]*\) skipped.*/\1/p')
+    if [ $((p + f + ${s:-0})) -eq 0 ]; then echo "FAIL $3: it ran nothing"; f=1; fi
     passed=$((passed + p)); failed=$((failed + f)); skipped=$((skipped + ${s:-0}))
     grep -E '^(FAIL|SKIP)' "$1"
     if [ "$f" -gt 0 ] || [ "$2" -ne 0 ]; then grep -vE '^(FAIL|SKIP)' "$1" | tail -n 40; fi

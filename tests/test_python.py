@@ -1148,7 +1148,7 @@ for epoch in range(2):
         interface = field.__cuda_array_interface__
         assert (interface["typestr"], interface["stream"], interface["data"][0]) == ("<f4", batch.stream, batch.info.data)
         assert read(batch) == expected[i]
-        for make in (field.memoryview, lambda: field.__dlpack__(stream=0), lambda: field.__dlpack__(dl_device=(1, 0)),
+        for make in (field.memoryview, lambda: field.__dlpack__(stream=0), lambda: field.__dlpack__(stream=2), lambda: field.__dlpack__(dl_device=(1, 0)),
                      lambda: field.__dlpack__(stream=1, copy=True)):
             assert refused(BufferError, make)
         assert not hasattr(field, "__array_interface__")

@@ -1125,8 +1125,8 @@ class Field:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError("the batch lies on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
         if not self.on_host and stream != -1:   # -1: the consumer orders its streams itself, behind Batch.stream
-            if stream == 0:
-                raise BufferError("stream: 0 is ambiguous; 1 is the legacy default stream, 2 the thread's own")
+            if stream in (0, 2):                # tensors are given back on whatever thread, which 2 is another stream on
+                raise BufferError("stream: %d is ambiguous; 1 is the legacy default stream" % stream)
             self._batch.move(1 if stream is None else stream)
         address = _export(self._batch.handle, self._number)
         try:

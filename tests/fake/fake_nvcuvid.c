@@ -187,8 +187,10 @@ static picture *picture_make(const geometry *g, const AVFrame *frame)
             for (size_t x = 0; x < samples; x++, to += g->bytes) {
                 int source = g->planes == 2 && plane ? 1 + (int)(x & 1) : plane;
                 const uint8_t *from = frame->data[source] + (ptrdiff_t)y * frame->linesize[source];
-                size_t at = g->planes == 2 && plane ? x / 2 : x;
-                if (g->bytes == 1) {
+                size_t at = g->planes == 2 && plane ? x / 2 : x, half = g->planes == 2 && plane;
+                if (at >= ((size_t)frame->width + half) >> half || y >= ((size_t)frame->height + half) >> half) {
+                    memset(to, 0xaa, (size_t)g->bytes);     /* the frame's edges, rounded up */
+                } else if (g->bytes == 1) {
                     *to = from[at];
                 } else {
                     uint16_t value;
@@ -286,12 +288,15 @@ static int software_decode(AVCodecContext *context, const job *j, AVFrame *frame
     return result >= 0 && !(frame->flags & AV_FRAME_FLAG_CORRUPT) && !frame->decode_error_flags;
 }
 
+/* Sizes of H.265 frames as NVIDIA's parser has them: in whole macroblocks, as for H.264. */
+static int coded_size(int codec, int size) { return codec == FAKE_HEVC ? (size + 15) / 16 * 16 : size; }
+
 /* Is the frame what the decoder was made for? */
 static int fits(const decoder *d, const AVFrame *frame)
 {
     const AVPixFmtDescriptor *f = av_pix_fmt_desc_get(frame->format);
     int full = f && f->nb_components == 3 && !f->log2_chroma_w && !f->log2_chroma_h, half = f && f->log2_chroma_w == 1 && f->log2_chroma_h == 1;
-    if (f && (size_t)frame->width == d->g.width && (size_t)frame->height == d->g.height && f->comp[0].depth == d->g.depth &&
+    if (f && (size_t)coded_size(d->codec, frame->width) == d->g.width && (size_t)coded_size(d->codec, frame->height) == d->g.height && f->comp[0].depth == d->g.depth &&
         (d->g.planes == 3 ? full : half))
         return 1;
     fake_violate("a picture of %dx%d %s was given to a decoder of %zux%zu, %d bits, %s", frame->width, frame->height, f ? f->name : "?", d->g.width,
@@ -422,6 +427,7 @@ static const char *check_create(const CUVIDDECODECREATEINFO *c)
     if (!FAKE_GET(control->engines))                                        return "there is no engine";
     if (!check_size(codec, c->ulWidth, c->ulHeight))                        return "the size is not one of the caps'";
     if (c->ulNumDecodeSurfaces < 1 || c->ulNumDecodeSurfaces > SURFACES)    return "ulNumDecodeSurfaces";
+    if ((long long)c->ulNumDecodeSurfaces < FAKE_GET(control->min_surfaces)) return "ulNumDecodeSurfaces are fewer than the parser asks for";
     if (c->ulNumOutputSurfaces < 1 || c->ulNumOutputSurfaces > OUTPUTS)     return "ulNumOutputSurfaces";
     if (c->ulTargetWidth != c->ulWidth || c->ulTargetHeight != c->ulHeight) return "the fake does not scale";
     if (c->OutputFormat != format_of(c->ChromaFormat, c->bitDepthMinus8 + 8)) return "OutputFormat is not in the mask";
@@ -933,8 +939,8 @@ static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
     format->bit_depth_luma_minus8 = (unsigned char)(f->comp[0].depth - 8);
     format->bit_depth_chroma_minus8 = (unsigned char)(f->nb_components > 1 ? f->comp[1].depth - 8 : 0);
     format->min_num_decode_surfaces = (unsigned char)FAKE_GET(control->min_surfaces);
-    format->coded_width = (unsigned)(s->coded_width ? s->coded_width : s->width);
-    format->coded_height = (unsigned)(s->coded_height ? s->coded_height : s->height);
+    format->coded_width = (unsigned)coded_size(p->codec, s->coded_width ? s->coded_width : s->width);
+    format->coded_height = (unsigned)coded_size(p->codec, s->coded_height ? s->coded_height : s->height);
     format->display_area.right = s->width;
     format->display_area.bottom = s->height;
     format->chroma_format = f->nb_components == 1 ? cudaVideoChromaFormat_Monochrome : f->log2_chroma_h ? cudaVideoChromaFormat_420
