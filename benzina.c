@@ -6110,11 +6110,14 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 /* The batch to wait for when there is none to plan: that which was given back first, or the first, when all are new. With the lock held. */
 static bzna_batch *bzi_reader_leaving(bzna_loader *loader)
 {
+    const int only = loader->config.reader_threads == 1 && loader->config.on_error == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
     if (loader->seeing_off || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK || !bzi_plan_has_batch(loader))
         return NULL;
     for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
+        if (batch->state == BZI_BATCH_FILLING && only)      /* a slot of it may take another sample, and nobody else would read that */
+            return NULL;
         if (batch->state == BZI_BATCH_LEAVING && (!found || batch->left < found->left))
             found = batch;
     }

@@ -11,7 +11,8 @@
  * End to end: a loader over an archive in memory (shuffled, random resized crops, flips, normalised, batches of 256 of 224x224 on the device, 3 in
  * flight), whose batches are given back at once. The clock starts when all sessions have their decoders, and stops when the last batch is whole: its
  * stream has been waited for. Bare: as many sessions without a loader, fed with pictures that lie ready, which decode and map and do nothing else.
- * Calls: a run in which the driver's functions are timed, which costs a little. Processor time is of the whole process. */
+ * Contexts: the same sessions, spread over several CUDA contexts of the device. Calls: a run in which the driver's functions are timed, which costs a
+ * little. Processor time is of the whole process. */
 #include "../benzina.c"
 
 #include <sys/resource.h>
@@ -68,6 +69,9 @@ typedef struct extras {
     CUresult (CUDAAPI *elapsed)(float *ms, CUevent from, CUevent to);
     CUresult (CUDAAPI *bus)(char *text, int size, CUdevice device);
     CUresult (CUDAAPI *attribute)(int *value, int attribute, CUfunction function);
+    CUresult (CUDAAPI *memory)(size_t *available, size_t *total);
+    CUresult (CUDAAPI *context_create)(CUcontext *context, unsigned flags, CUdevice device);
+    CUresult (CUDAAPI *context_destroy)(CUcontext context);
 } extras;
 
 typedef struct nvml_rates { unsigned gpu, memory; } nvml_rates;
@@ -100,6 +104,9 @@ static void load_extras(const bzi_device *device)
     find(library, "cuEventElapsedTime", &extra.elapsed);
     find(library, "cuDeviceGetPCIBusId", &extra.bus);
     find(library, "cuFuncGetAttribute", &extra.attribute);
+    find(library, "cuMemGetInfo_v2", &extra.memory);
+    find(library, "cuCtxCreate_v2", &extra.context_create);
+    find(library, "cuCtxDestroy_v2", &extra.context_destroy);
     library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
     find(library, "nvmlInit_v2", &management.init);
     find(library, "nvmlDeviceGetHandleByPciBusId_v2", &management.by_bus);
@@ -221,7 +228,8 @@ static bzna_dataset *archive_open(bzna_context *context, archive *a)
     return dataset;
 }
 
-static bzna_context *context_open(uint32_t sessions)
+/* cuda: NULL, or the CUDA context to use. */
+static bzna_context *context_open_in(uint32_t sessions, CUcontext cuda)
 {
     bzna_context_config config;
     bzna_context *context = NULL;
@@ -229,10 +237,13 @@ static bzna_context *context_open(uint32_t sessions)
     bzna_context_config_init(&config, sizeof config);
     config.device = (int32_t)device_number + 1;
     config.sessions = sessions;
+    config.cuda_context = cuda;
     if (bzna_context_open(&config, &context, &err) != BZNA_OK)
         fail("context", &err);
     return context;
 }
+
+static bzna_context *context_open(uint32_t sessions) { return context_open_in(sessions, NULL); }
 
 /* Pictures that lie ready to be submitted. */
 typedef struct unit { uint8_t *bytes; bzna_image image; bzna_picture picture; bzi_sps sps; } unit;
@@ -327,7 +338,8 @@ static double timed_us(int call) { return (double)timed[call].ns * 1e-3 / (doubl
 
 typedef struct point {
     archive *archive;
-    uint32_t sessions, dtype, output, readers, batch;
+    uint32_t sessions, dtype, output, batch;
+    uint32_t readers, readers_made;   /* readers: 0: as many as a loader has by default */
     double   seconds, rate, core_seconds;         /* core_seconds: a thousand pictures */
     uint64_t pictures;
     watch    watch;
@@ -378,18 +390,14 @@ static void point_wait(bzi_device *device, void *stream)
     bzi_device_leave(device);
 }
 
-static void point_measure(point *p)
+/* An epoch goes through the archive many times, so that there are few ends of epochs. */
+static bzna_loader *point_open(point *p, bzna_context *context, bzna_dataset *dataset)
 {
-    bzna_context *context = context_open(p->sessions);
-    bzna_dataset *dataset = archive_open(context, p->archive);
     uint64_t count = p->archive->count * 64, *indices = malloc((size_t)count * sizeof *indices);
     bzna_loader *loader = NULL;
     bzna_loader_config config;
+    bzna_loader_info info = { .struct_size = sizeof info };
     bzna_error err = fresh_error();
-    void *stream = NULL;
-    double start, processor;
-    if (p->profile)
-        time_calls(context->device);
     for (uint64_t i = 0; i < count; i++)
         indices[i] = i % p->archive->count;
     point_config(p, &config);
@@ -398,13 +406,34 @@ static void point_measure(point *p)
     if (bzna_loader_open(context, dataset, &config, &loader, &err) != BZNA_OK)
         fail("loader", &err);
     free(indices);
+    bzna_loader_describe(loader, &info, sizeof info);
+    p->readers_made = info.reader_threads;
+    return loader;
+}
+
+/* Until every session has had a picture. */
+static void point_warm_up(point *p, bzna_loader *loader, void **stream)
+{
+    double start = now();
     p->stats.struct_size = sizeof p->stats;
-    start = now();
-    do {                                                    /* until every session has had a picture */
+    do {
         for (int i = 0; i < 4; i++)
-            point_take(loader, &stream);
+            point_take(loader, stream);
         bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
     } while ((p->stats.decoders_made < p->sessions || now() - start < 0.1 * point_seconds) && now() - start < point_seconds);
+}
+
+static void point_measure(point *p)
+{
+    bzna_context *context = context_open(p->sessions);
+    bzna_dataset *dataset = archive_open(context, p->archive);
+    bzna_loader *loader;
+    void *stream = NULL;
+    double start, processor;
+    if (p->profile)
+        time_calls(context->device);
+    loader = point_open(p, context, dataset);
+    point_warm_up(p, loader, &stream);
     point_wait(context->device, stream);
     watch_start(&p->watch);
     processor = processor_seconds();
@@ -445,15 +474,18 @@ static void point_report(const point *p)
 {
     static const char *const stages[4] = { "read", "decode", "warp", "consumer" };
     const char *output = p->output == BZNA_OUTPUT_HOST ? "host" : "device";
-    printf("%s%-11s %4u %-8s %-6s %4u %10.0f %8.3f", mark, p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers, p->rate, p->core_seconds);
+    printf("%s%-11s %4u %-8s %-6s %4u %10.0f %8.3f", mark, p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers_made, p->rate, p->core_seconds);
     if (p->watch.decoder >= 0)
         printf(" %6.0f %% %5.0f %% %6.0f %6.0f %5.0f", p->watch.decoder, p->watch.gpu, p->watch.video_mhz, p->watch.sm_mhz, p->watch.watts);
     else
         printf("  %33s", "(no NVML)");
-    printf("  %s%s%s\n", stages[p->stats.limiting_stage & 3], p->stats.samples_failed || p->stats.sessions_lost ? ", WITH FAILURES" : "", p->profile ? ", calls timed" : "");
+    printf("  %s%s%s\n", stages[p->stats.limiting_stage & 3], p->stats.samples_failed || p->stats.sessions_lost ? ", WITH FAILURES" : "",
+           p->profile ? ", calls timed" : "");
     json_figure("end to end");
-    fprintf(json, "\"archive\": \"%s\", \"sessions\": %u, \"dtype\": \"%s\", \"output\": \"%s\", \"readers\": %u, \"batch\": %u, \"edge\": %u, \"calls_timed\": %s, \"limits\": \"%s\"",
-            p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers, p->batch, (unsigned)EDGE, p->profile ? "true" : "false", stages[p->stats.limiting_stage & 3]);
+    fprintf(json, "\"archive\": \"%s\", \"sessions\": %u, \"dtype\": \"%s\", \"output\": \"%s\", \"readers\": %u, \"readers_by_default\": %s", p->archive->name,
+            p->sessions, dtype_name(p->dtype), output, p->readers_made, p->readers ? "false" : "true");
+    fprintf(json, ", \"batch\": %u, \"edge\": %u, \"calls_timed\": %s, \"limits\": \"%s\"", p->batch, (unsigned)EDGE, p->profile ? "true" : "false",
+            stages[p->stats.limiting_stage & 3]);
     json_number("images_per_second", p->rate);
     json_number("seconds", p->seconds);
     json_number("core_seconds_per_1000", p->core_seconds);
@@ -482,6 +514,157 @@ static double point_run(archive *a, uint32_t sessions, uint32_t dtype, uint32_t 
     return p.rate;
 }
 
+/* ---- The same sessions in several CUDA contexts ---- */
+
+/* One context's part: a loader of its own, and a thread that consumes. */
+typedef struct share {
+    pthread_t     thread;
+    point         point;
+    CUcontext     cuda;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    atomic_int   *phase, *ready;      /* phase: 0: get ready; 1: count; 2: end */
+} share;
+
+static void *share_run(void *user)
+{
+    share *s = user;
+    point *p = &s->point;
+    bzna_loader *loader = point_open(p, s->context, s->dataset);
+    void *stream = NULL;
+    double start;
+    point_warm_up(p, loader, &stream);
+    atomic_fetch_add(s->ready, 1);
+    while (atomic_load(s->phase) == 0)
+        point_take(loader, &stream);
+    point_wait(s->context->device, stream);
+    start = now();
+    do {
+        p->pictures += point_take(loader, &stream);
+    } while (atomic_load(s->phase) == 1);
+    point_wait(s->context->device, stream);
+    p->seconds = now() - start;
+    bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
+    bzna_loader_close(loader);
+    return NULL;
+}
+
+/* Opens everything; 0 where the driver makes no more contexts. */
+static int share_open(share *s, CUdevice device, const bzi_device *table)
+{
+    CUcontext popped;
+    if (extra.context_create(&s->cuda, CU_CTX_SCHED_BLOCKING_SYNC, device) != CUDA_SUCCESS) {
+        s->cuda = NULL;
+        return 0;
+    }
+    table->cu.pop(&popped);                                 /* creating it made it this thread's current one */
+    s->context = context_open_in(s->point.sessions, s->cuda);
+    s->dataset = archive_open(s->context, s->point.archive);
+    return 1;
+}
+
+static void share_close(share *s)
+{
+    bzna_dataset_close(s->dataset);
+    bzna_context_close(s->context);
+    if (s->cuda)
+        extra.context_destroy(s->cuda);
+}
+
+/* Pictures a second of all of them, each by its own clock. */
+static double shares_measure(share *all, uint32_t count, watch *w, double *core_seconds)
+{
+    atomic_int phase, ready;
+    double processor, rate = 0;
+    uint64_t pictures = 0;
+    atomic_init(&phase, 0);
+    atomic_init(&ready, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        all[i].phase = &phase;
+        all[i].ready = &ready;
+        if (pthread_create(&all[i].thread, NULL, share_run, &all[i]) != 0)
+            exit(1);
+    }
+    while ((uint32_t)atomic_load(&ready) < count)
+        usleep(1000);
+    watch_start(w);
+    processor = processor_seconds();
+    atomic_store(&phase, 1);
+    usleep((useconds_t)(point_seconds * 1e6));
+    atomic_store(&phase, 2);
+    for (uint32_t i = 0; i < count; i++)
+        pthread_join(all[i].thread, NULL);
+    processor = processor_seconds() - processor;
+    watch_end(w);
+    for (uint32_t i = 0; i < count; i++) {
+        pictures += all[i].point.pictures;
+        rate += (double)all[i].point.pictures / all[i].point.seconds;
+    }
+    *core_seconds = processor / (double)pictures * 1000;
+    return rate;
+}
+
+/* sessions, readers and batch are of all contexts together. one: the rate with one context, or 0. Returns this rate. */
+static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_t sessions, uint32_t readers, uint32_t batch, double one)
+{
+    share *all = calloc(contexts, sizeof *all);
+    watch w;
+    double rate = 0, core_seconds = 0;
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < contexts; i++)
+        all[i].point = (point){ .archive = &archives[0], .sessions = sessions / contexts, .dtype = BZNA_DTYPE_FLOAT32, .output = BZNA_OUTPUT_DEVICE,
+                                .batch = batch / contexts, .readers = (readers + contexts - 1) / contexts };
+    while (open < contexts && share_open(&all[open], any->device->handle, any->device))
+        open++;
+    if (open == contexts) {
+        rate = shares_measure(all, contexts, &w, &core_seconds);
+        printf("%s%8u %8u %10.0f %8.3f", mark, contexts, sessions, rate, core_seconds);
+        if (w.decoder >= 0)
+            printf(" %6.0f %%", w.decoder);
+        else
+            printf(" %8s", "-");
+        printf(" %10.2f\n", one > 0 ? rate / one : 1.0);
+        json_figure("contexts");
+        fprintf(json, "\"archive\": \"%s\", \"contexts\": %u, \"sessions\": %u, \"readers\": %u, \"batch\": %u", archives[0].name, contexts, sessions,
+                all[0].point.readers * contexts, all[0].point.batch * contexts);
+        json_number("images_per_second", rate);
+        json_number("core_seconds_per_1000", core_seconds);
+        json_number("decoder_utilisation", w.decoder);
+        json_number("of_one_context", one > 0 ? rate / one : 1);
+        fputc('}', json);
+    } else {
+        printf("%s%8u %8u: the driver makes no more than %u contexts\n", mark, contexts, sessions, open);
+    }
+    for (uint32_t i = 0; i < contexts; i++)
+        share_close(&all[i]);
+    free(all);
+    return rate;
+}
+
+/* Whether the driver's locks, of which a CUDA context has its own, hold sessions up. */
+static void contexts_section(void)
+{
+    static const uint32_t counts[] = { 1, 2, 4, 7 };
+    uint32_t sessions = rehearsal ? 4 : 2 * (about.engines ? about.engines : 1), readers = sessions < 4 ? 2 : sessions > 16 ? 8 : sessions / 2;
+    bzna_context *any = context_open(0);
+    double one = 0;
+    printf("\n%sThe same sessions in several CUDA contexts of the device, each with a loader and a consumer of its own; %u readers and batches of %u in all\n", mark,
+           readers, rehearsal ? 16 : BATCH);
+    printf("%s%8s %8s %10s %8s %8s %10s\n", mark, "contexts", "sessions", "pictures/s", "cpu s/k", "NVDEC", "of one");
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        double rate;
+        if (sessions % counts[i] || (rehearsal && counts[i] > 2))
+            continue;
+        if (!extra.context_create || !extra.context_destroy || !in_time(2 * point_seconds)) {
+            printf("%s%8u %8u: not measured, %s\n", mark, counts[i], sessions, extra.context_create ? "out of time" : "the driver lacks cuCtxCreate");
+            continue;
+        }
+        rate = contexts_point(any, counts[i], sessions, readers, rehearsal ? 16 : BATCH, one);
+        one = counts[i] == 1 ? rate : one;
+    }
+    bzna_context_close(any);
+}
+
 /* ---- Bare sessions ---- */
 
 typedef struct bare {
@@ -490,6 +673,7 @@ typedef struct bare {
     bzna_context *context;
     const units *units;
     uint64_t    first, pictures, failed;
+    uint32_t    places;               /* decoders that a session may keep; 0: as it has it */
     atomic_int *phase;                /* 0: get ready; 1: count; 2: end */
     atomic_int *ready;
     bzna_error  err;
@@ -520,6 +704,8 @@ static void *bare_run(void *user)
     }
     for (uint64_t i = b->first; atomic_load(b->phase) < 2; i++) {
         const unit *u = &b->units->unit[i % b->units->count];
+        if (b->places)
+            session.places = b->places;                     /* each time: it hopes for more */
         while ((status = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) == BZNA_AGAIN)
             bare_advance(b, &session);
         if (status != BZNA_OK && b->failed++ > 100)
@@ -541,7 +727,7 @@ static void *bare_run(void *user)
 }
 
 /* Returns pictures a second; failures end the program. */
-static double bare_measure(bzna_context *context, const units *u, uint32_t sessions, double seconds, watch *w, double *core_seconds)
+static double bare_measure(bzna_context *context, const units *u, uint32_t sessions, uint32_t places, double seconds, watch *w, double *core_seconds)
 {
     bare *all = calloc(sessions, sizeof *all);
     atomic_int phase, ready;
@@ -553,6 +739,7 @@ static double bare_measure(bzna_context *context, const units *u, uint32_t sessi
         all[i].device = context->device;
         all[i].context = context;
         all[i].units = u;
+        all[i].places = places;
         all[i].first = i * 37;
         all[i].phase = &phase;
         all[i].ready = &ready;
@@ -594,7 +781,7 @@ static void bare_point(archive *a, uint32_t sessions)
     context = context_open(0);
     dataset = archive_open(context, a);
     units_add(&u, context, dataset, NULL);
-    rate = bare_measure(context, &u, sessions, point_seconds * 0.5, &w, &core_seconds);
+    rate = bare_measure(context, &u, sessions, 0, point_seconds * 0.5, &w, &core_seconds);
     printf(w.decoder < 0 ? "%s%-11s %4u %10.0f %8.3f\n" : "%s%-11s %4u %10.0f %8.3f %6.0f %%\n", mark, a->name, sessions, rate, core_seconds, w.decoder);
     json_figure("bare sessions");
     fprintf(json, "\"archive\": \"%s\", \"sessions\": %u", a->name, sessions);
@@ -794,7 +981,8 @@ static void kernel_section(void)
     k.copy_bandwidth = copy_bandwidth(k.device, k.stream[0]);
     if (extra.attribute)
         extra.attribute(&registers, 4, k.device->warp);     /* CU_FUNC_ATTRIBUTE_NUM_REGS */
-    printf("\n%sThe warp kernel alone: %u pictures of 500x375 to 224x224, in launches of so many slots, the best of some rounds; bytes of the crop and of the batch.\n", mark, k.count);
+    printf("\n%sThe warp kernel alone: %u pictures of 500x375 to 224x224, in launches of so many slots, the best of some rounds; bytes of the crop and of the "
+           "batch.\n", mark, k.count);
     printf("%sA copy within the device moves %.0f GB/s, read and written. The kernel has %d registers a thread.\n", mark, k.copy_bandwidth * 1e-9, registers);
     printf("%s%-26s %6s %8s %12s %12s %10s %10s\n", mark, "", "slots", "streams", "us/picture", "pictures/s", "GB/s", "of copy");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -825,10 +1013,11 @@ static void other_figure(const char *what, const char *unit_name, double value, 
     fputc('}', json);
 }
 
-/* One session that meets more sizes than it keeps decoders: the check's archives have six of H.265, 8 bits, 4:2:0. */
+/* One session that meets more sizes than it keeps decoders: the check's archives have some of H.265, 8 bits, 4:2:0, and it may keep two. */
 static void decoders_section(void)
 {
-    static const struct { const char *file, *track; } files[] = { { "mixed.bzna", "bzna_input" }, { "odd265.mp4", NULL }, { "slices265.mp4", NULL }, { "wide265.mp4", NULL } };
+    static const struct { const char *file, *track; } files[] = { { "mixed.bzna", "bzna_input" }, { "odd265.mp4", NULL }, { "slices265.mp4", NULL },
+                                                                  { "wide265.mp4", NULL } };
     bzna_context *context = context_open(0);
     bzna_dataset *datasets[4] = { NULL };                   /* a plain mp4's parameter sets lie in the data set */
     units u = { 0 };
@@ -842,7 +1031,7 @@ static void decoders_section(void)
     }
     if (u.count) {
         time_calls(context->device);
-        bare_measure(context, &u, 1, rehearsal ? 1 : 2, &w, &ignored);
+        bare_measure(context, &u, 1, 2, rehearsal ? 1 : 2, &w, &ignored);
         other_figure("creating a decoder (sizes of up to 1920x1080)", "ms", timed_us(TIMED_decoder_create) * 1e-3, (double)timed[TIMED_decoder_create].calls);
         other_figure("giving it another size", "ms", timed_us(TIMED_decoder_reconfigure) * 1e-3, (double)timed[TIMED_decoder_reconfigure].calls);
         other_figure("destroying it", "ms", timed_us(TIMED_decoder_destroy) * 1e-3, (double)timed[TIMED_decoder_destroy].calls);
@@ -851,6 +1040,90 @@ static void decoders_section(void)
     units_free(&u);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         bzna_dataset_close(datasets[i]);
+    bzna_context_close(context);
+}
+
+enum { MEASURED_DECODERS = 8 };
+
+/* As the library makes them, of H.265, 8 bits, 4:2:0; intra: ulIntraDecodeOnly. Sizes are multiples of 16. Returns how many were made. */
+static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width, uint32_t height, int intra, uint64_t *estimate)
+{
+    const bzi_format format = { BZNA_CODEC_H265, 1, 8, width, height };
+    CUVIDDECODECREATEINFO info;
+    int made = 0;
+    memset(&info, 0, sizeof info);
+    info.CodecType = cudaVideoCodec_HEVC;
+    info.ChromaFormat = cudaVideoChromaFormat_420;
+    info.ulWidth = info.ulTargetWidth = width;
+    info.ulHeight = info.ulTargetHeight = height;
+    info.ulMaxWidth = bzi_session_room(width, 0, 8192);
+    info.ulMaxHeight = bzi_session_room(height, 0, 8192);
+    info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
+    info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
+    info.ulIntraDecodeOnly = (unsigned long)intra;
+    info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
+    info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
+    info.OutputFormat = cudaVideoSurfaceFormat_NV12;
+    info.display_area.right = (short)width;
+    info.display_area.bottom = (short)height;
+    *estimate = bzi_nvdec_bytes(&format, BZI_SESSION_SURFACES, info.ulMaxWidth, info.ulMaxHeight);
+    while (made < MEASURED_DECODERS && device->cu.decoder_create(&all[made], &info) == CUDA_SUCCESS)
+        made++;
+    return made;
+}
+
+/* What the device has less by some decoders more. */
+static void decoder_memory(bzi_device *device, uint32_t width, uint32_t height, int intra)
+{
+    CUvideodecoder all[MEASURED_DECODERS];
+    size_t before = 0, after = 0, total = 0;
+    uint64_t estimate = 0;
+    int known = extra.memory && extra.memory(&before, &total) == CUDA_SUCCESS, made;
+    double each;
+    if (known && before < (size_t)2 << 30) {
+        printf("%s%ux%u: not measured, only %zu MiB are free\n", mark, width, height, before >> 20);
+        return;
+    }
+    made = decoders_make(device, all, width, height, intra, &estimate);
+    known = known && made && extra.memory(&after, &total) == CUDA_SUCCESS;
+    each = known ? ((double)before - (double)after) / made / (1 << 20) : -1;
+    for (int i = 0; i < made; i++)
+        device->cu.decoder_destroy(all[i]);
+    printf("%s%4ux%-8u %10d %6d", mark, width, height, intra, made);
+    if (known)
+        printf(" %10.1f", each);
+    else
+        printf(" %10s", "-");
+    printf(" %10.1f\n", (double)estimate / (1 << 20));
+    json_figure("decoder memory");
+    fprintf(json, "\"width\": %u, \"height\": %u, \"intra_only\": %s, \"decoders\": %d", width, height, intra ? "true" : "false", made);
+    json_number("mib", each);
+    json_number("estimated_mib", (double)estimate / (1 << 20));
+    fputc('}', json);
+}
+
+static void memory_section(void)
+{
+    bzna_context *context = context_open(0);
+    bzi_device *device = context->device;
+    CUvideodecoder first[MEASURED_DECODERS];
+    uint64_t ignored;
+    int made;
+    bzna_error err = fresh_error();
+    if (!in_time(10) || bzi_device_enter(device, &err) != BZNA_OK) {
+        bzna_context_close(context);
+        return;
+    }
+    printf("\n%sDevice memory of a decoder: what some take, made one after the other%s, and what the library reckons with\n", mark,
+           extra.memory ? "" : " (this driver cannot tell)");
+    printf("%s%-13s %10s %6s %10s %10s\n", mark, "size", "intra only", "made", "MiB each", "reckoned");
+    made = decoders_make(device, first, 512, 512, 1, &ignored);              /* what comes with the first one is not theirs */
+    for (int large = 0; large < 2; large++)
+        for (int intra = 0; intra < 2; intra++)
+            decoder_memory(device, large ? 1920 : 512, large ? 1088 : 512, intra);
+    for (int i = 0; i < made; i++)
+        device->cu.decoder_destroy(first[i]);
+    bzi_device_leave(device);
     bzna_context_close(context);
 }
 
@@ -966,20 +1239,20 @@ static uint32_t end_to_end(double *best)
     const uint32_t *sessions = rehearsal ? fewest : quick ? few : all;
     size_t count = rehearsal ? 2 : quick ? 3 : 6;
     uint32_t best_sessions = 1;
-    printf("%s%-11s %4s %-8s %-6s %4s %10s %8s %8s %7s %6s %6s %5s  %s\n", mark, "archive", "ses.", "dtype", "output", "rdr.", "pictures/s", "cpu s/k", "NVDEC", "GPU", "vid",
-           "SM MHz", "W", "limited by");
+    printf("%s%-11s %4s %-8s %-6s %4s %10s %8s %8s %7s %6s %6s %5s  %s\n", mark, "archive", "ses.", "dtype", "output", "rdr.", "pictures/s", "cpu s/k", "NVDEC", "GPU",
+           "vid", "SM MHz", "W", "limited by");
     for (int a = 0; a < ARCHIVES; a++)
         for (size_t i = 0; i < count; i++) {
-            double rate = point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 2, 0);
+            double rate = point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 0, 0);
             if (a == 0 && rate > *best) {
                 *best = rate;
                 best_sessions = sessions[i];
             }
         }
-    for (uint32_t readers = 1; readers <= 8; readers *= 4)
+    for (uint32_t readers = 1; readers <= 8; readers *= 2)
         point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, readers, 0);
-    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 2, 0);
-    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_HOST, 2, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 0, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_HOST, 0, 0);
     return best_sessions;
 }
 
@@ -993,7 +1266,7 @@ static void remaining(uint32_t best_sessions)
     for (int a = 0; a < ARCHIVES; a++)
         for (size_t i = 0; i < sizeof sessions / sizeof sessions[0]; i++)
             if (a || sessions[i] != best_sessions)
-                point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 2, 0);
+                point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 0, 0);
 }
 
 static void measure_all(void)
@@ -1024,8 +1297,9 @@ static void measure_all(void)
     fprintf(json, "},\n\"figures\": [");
     printf("\n%sEnd to end\n", mark);
     sessions = end_to_end(&best);
-    point_run(&archives[0], sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 2, 1);
+    point_run(&archives[0], sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 0, 1);
     calls_report((double)(timed[TIMED_map].calls ? timed[TIMED_map].calls : 1));
+    contexts_section();
     printf("\n%sBare sessions: decoding and mapping alone\n%s%-11s %4s %10s %8s %8s\n", mark, mark, "archive", "ses.", "pictures/s", "cpu s/k", "NVDEC");
     for (int a = 0; a < ARCHIVES; a++) {
         bare_point(&archives[a], 1);
@@ -1037,6 +1311,8 @@ static void measure_all(void)
     kernel_section();
     printf("\n");
     decoders_section();
+    memory_section();
+    printf("\n");
     parser_section(&archives[0]);
     parser_section(&archives[2]);
     remaining(sessions);
@@ -1063,7 +1339,10 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--quick"))                   quick = 1, point_seconds = 2;
         else if (!strcmp(argv[i], "--rehearsal"))               rehearsal = 1, point_seconds = 0.3, mark = "rehearsal: ";
         else if (!strcmp(argv[i], "--probe"))                   probe = 1;
-        else { fprintf(stderr, "usage: gpu_bench [--data DIR] [--device N] [--out FILE] [--peer FILE] [--seconds S] [--budget S] [--quick] [--rehearsal] | --probe\n"); return 2; }
+        else {
+            fprintf(stderr, "usage: gpu_bench [--data DIR] [--device N] [--out FILE] [--peer FILE] [--seconds S] [--budget S] [--quick] [--rehearsal] | --probe\n");
+            return 2;
+        }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     started_ns = bzi_os_now_ns();

@@ -50,6 +50,10 @@ check no_figures_of_it_are_written sh -c "! [ -e $T/gpu/bench.json ]"
 check gpu_bench_can_be_rehearsed faked sh tests/gpu.sh bench --rehearsal
 check every_figure_of_a_rehearsal_is_marked sh -c "! grep -vE '^(rehearsal: |gpu_peer: |$)' $T/log"
 check every_figure_in_its_file_is_marked sh -c "grep -q '\"kind\"' $T/gpu/bench.json && ! grep '\"kind\"' $T/gpu/bench.json | grep -v '\"rehearsal\": true'"
+for kind in "end to end" "driver call" contexts "bare sessions" kernel "decoder memory"; do
+    check "a_rehearsal_has_figures_of_$(echo "$kind" | tr ' ' _)" grep -qF -e "\"kind\": \"$kind\"" "$T/gpu/bench.json"
+done
+check a_rehearsal_has_decoders_that_got_another_size sh -c "grep -F 'giving it another size' $T/gpu/bench.json | grep -qv '\"count\": 0}'"
 if command -v python3 >/dev/null; then check its_file_is_json python3 -m json.tool "$T/gpu/bench.json"
 else skip its_file_is_json "no python3 here"; fi
 finish
