@@ -5313,6 +5313,7 @@ static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, ui
 {
     const bzi_format *want = &session->want;
     bzi_device *device = session->device;
+    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
     bzna_status status = bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err);
@@ -5322,20 +5323,18 @@ static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, ui
     info.CodecType = bzi_session_codec(want->codec);
     info.ChromaFormat = (cudaVideoChromaFormat)want->chroma;
     info.bitDepthMinus8 = want->depth - 8;
-    info.ulWidth = session->parser->parsed.coded_width;
-    info.ulHeight = session->parser->parsed.coded_height;
-    info.ulTargetWidth = (info.ulWidth + 1) & ~1ul;         /* of AV1, coded sizes may be odd */
-    info.ulTargetHeight = (info.ulHeight + 1) & ~1ul;
-    info.ulMaxWidth = bzi_session_room(session->parser->parsed.coded_width, had_width, caps.nMaxWidth);
-    info.ulMaxHeight = bzi_session_room(session->parser->parsed.coded_height, had_height, caps.nMaxHeight);
-    info.ulNumDecodeSurfaces = decoder->surfaces = bzi_session_surfaces(&session->parser->parsed);
+    info.ulWidth = info.ulTargetWidth = parsed->coded_width;      /* all of the frame, nothing scaled */
+    info.ulHeight = info.ulTargetHeight = parsed->coded_height;
+    info.display_area.right = (short)parsed->coded_width;   /* at most 16384: E_LIMIT and the device's maximum came before */
+    info.display_area.bottom = (short)parsed->coded_height;
+    info.ulMaxWidth = bzi_session_room(parsed->coded_width, had_width, caps.nMaxWidth);
+    info.ulMaxHeight = bzi_session_room(parsed->coded_height, had_height, caps.nMaxHeight);
+    info.ulNumDecodeSurfaces = decoder->surfaces = bzi_session_surfaces(parsed);
     info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
     info.ulIntraDecodeOnly = want->codec != BZNA_CODEC_AV1;
     info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
     info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
     info.OutputFormat = bzi_session_surface_format(want);
-    info.display_area.right = (short)info.ulTargetWidth;    /* at most 16384: E_LIMIT and the device's maximum came before. Of the target's size, or the */
-    info.display_area.bottom = (short)info.ulTargetHeight;  /* driver scales */
     session->wanted_bytes = decoder->bytes = bzi_nvdec_bytes(want, decoder->surfaces, info.ulMaxWidth, info.ulMaxHeight);
     if (atomic_fetch_add(&device->decoder_bytes, decoder->bytes) + decoder->bytes > device->decoder_budget)
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY, "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
@@ -5356,19 +5355,18 @@ static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, ui
 
 static int bzi_nvdec_reconfigure(bzi_session *session, bzi_nvdec *decoder)
 {
+    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
     CUVIDRECONFIGUREDECODERINFO info;
     bzna_error ignored;
-    if (!bzi_nvdec_fits(decoder, &session->want) || session->parser->parsed.coded_width > decoder->max_width ||
-        session->parser->parsed.coded_height > decoder->max_height || bzi_session_surfaces(&session->parser->parsed) > decoder->surfaces)
+    if (!bzi_nvdec_fits(decoder, &session->want) || parsed->coded_width > decoder->max_width || parsed->coded_height > decoder->max_height ||
+        bzi_session_surfaces(parsed) > decoder->surfaces)
         return 0;
     memset(&info, 0, sizeof info);
-    info.ulWidth = session->parser->parsed.coded_width;
-    info.ulHeight = session->parser->parsed.coded_height;
-    info.ulTargetWidth = (info.ulWidth + 1) & ~1u;
-    info.ulTargetHeight = (info.ulHeight + 1) & ~1u;
+    info.ulWidth = info.ulTargetWidth = parsed->coded_width;
+    info.ulHeight = info.ulTargetHeight = parsed->coded_height;
+    info.display_area.right = (short)parsed->coded_width;
+    info.display_area.bottom = (short)parsed->coded_height;
     info.ulNumDecodeSurfaces = decoder->surfaces;
-    info.display_area.right = (short)info.ulTargetWidth;
-    info.display_area.bottom = (short)info.ulTargetHeight;
     if (bzi_device_check(session->device, session->device->cu.decoder_reconfigure(decoder->handle, &info), "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
         return 0;                                           /* then it is made anew */
     atomic_fetch_add(&session->device->decoders_reconfigured, 1);

@@ -2642,7 +2642,8 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
             REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batches[i], NULL) == BZNA_OK);
             see(&r, batches[i], &info, &s);
         }
-        CHECK_EQ(driver.stream_sync(u.stream), 0);                 /* all streams are quiet: both batches are there, and on loan */
+        CHECK_EQ(driver.stream_sync(u.stream), 0);
+        sleep_us(200000);                                   /* all streams are quiet: both batches are there, and on loan */
         control->stream_us = 1000 * ms;
         start = bzi_os_now_ns();
         CHECK_EQ(driver.download(pinned, (CUdeviceptr)(uintptr_t)info.data, 4096, u.stream), 0);
@@ -3093,6 +3094,7 @@ TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for
         r = run_of(a, &c);
         CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
         CHECK_EQ(info.sessions, ways[i].sessions);
+        CHECK_EQ(info.reader_threads, info.sessions < 4 ? 2 : info.sessions < 16 ? info.sessions / 2 : 8);
         CHECK_EQ(info.decoder, BZNA_DECODER_NVDEC);
         CHECK_CONTAINS(info.decoder_name, "Fake GPU");
         CHECK_EQ(bzna_context_device(context, &device, sizeof device, NULL), BZNA_OK);
