@@ -4572,6 +4572,15 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
+/* For a thread of the library's: the program may be capturing a CUDA graph, which what we allocate meanwhile must not spoil. */
+static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
+{
+    int relaxed = 2;
+    if (device->cu.capture_mode)
+        device->cu.capture_mode(&relaxed);
+    return bzi_device_enter(device, err);
+}
+
 static void bzi_device_leave(bzi_device *device)
 {
     CUcontext popped;
@@ -4612,7 +4621,7 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
         (result = cu->device_memory(&bytes, device->handle)) != CUDA_SUCCESS || (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->handle)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "cuDeviceGetAttribute", err);
+        return bzi_device_check(device, result, "asking the device what it is", err);
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->context->decode_memory_bytes ? device->context->decode_memory_bytes : bytes / 8;
     device->info.driver = (uint32_t)driver;
@@ -4861,15 +4870,6 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     bzna_status status = bzi_device_check(device, result, "cuStreamCreate", err);
     *out = stream;
     return status;
-}
-
-/* For a thread of the library's: the program may be capturing a CUDA graph, which what we allocate meanwhile must not spoil. */
-static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
-{
-    int relaxed = 2;
-    if (device->cu.capture_mode)
-        device->cu.capture_mode(&relaxed);
-    return bzi_device_enter(device, err);
 }
 
 /* Lets what was enqueued finish first. */
@@ -5522,7 +5522,8 @@ static bzna_status bzi_session_parse(bzi_session *session, uint64_t size, bzna_e
 /* A call that failed and lost nothing: the picture's fault, or a passing one. */
 static bzna_status bzi_session_excuse(bzi_session *session, bzna_status status, bzna_error *err)
 {
-    if (status != BZNA_E_DEVICE)
+    int short_of_memory = status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY && !session->no_memory;
+    if (status != BZNA_E_DEVICE && !short_of_memory)        /* for a decoder, there is more to be tried: bzi_engine_submit */
         return status;
     session->failures++;
     return err->status = BZNA_E_CODEC;
@@ -5591,7 +5592,7 @@ static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
     uint64_t rows = (flight->decoder->height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
     uint64_t x = flight->window_x, y = flight->window_y, base = flight->address;
     uint64_t plane[3];
-    plane[0] = base + y * pitch + x * bytes;
+    plane[0] = base + y * pitch + x * bytes;                /* of a surface, which has an even number of rows whatever the frame has */
     if (flight->semi_planar) {
         plane[1] = base + rows * pitch + y / 2 * pitch + x / 2 * 2 * bytes;
         plane[2] = plane[1] + bytes;
@@ -5695,17 +5696,20 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
  *
  * One lock a loader guards everything marked (L); it is held for bookkeeping only, never across a read, a decode or user code. An item
  * belongs to whoever holds it: free list -> reader -> (pool -> engine ->) ring -> worker -> free list, or -> redo -> reader when its slot takes
- * another sample. A batch slot is written by the one worker or engine whose item names it. Steady state allocates nothing: items, batches, rings are made at open; an
- * item's bytes grow to the largest sample met, under a common ceiling.
+ * another sample. A batch slot is written by the one worker or engine whose item names it. Steady state allocates nothing: items, batches, rings
+ * are made at open; an item's bytes grow to the largest sample met, under a common ceiling.
+ *
+ * A batch: free -> filling -> ready -> on loan -> (on the device) leaving -> free. Leaving is what was given back, but is perhaps still read. A reader
+ * that has nothing to plan sees one off; it is not active meanwhile: a reset does not wait for it, closing does.
  *
  * Pausing (stop, reset, restore) lets readers and workers finish the sample at hand and keeps them from taking another; whoever waits with an
  * item in hand (for memory, for a retry) gives up at once, because what is planned will be thrown away.
  *
  * The pool's lock (P) comes after a loader's. On the device, slots are written by lanes: streams of engines and of workers. A batch has an event
- * a lane, recorded behind the lane's last write, for which the consumer's stream waits; and one that its release recorded on the consumer's stream, for
- * which a reader waits before it plans the batch anew. So the consumer's thread never waits for the GPU, but for host output, for batches
- * that are thrown away, and at the end; and nothing of the decoders, threads or streams, ever stands behind the consumer: what a session's
- * stream copies out of decoded surfaces makes room for the pictures to come. */
+ * a lane, recorded behind the lane's last write, for which the consumer's stream waits; and one that its release recorded on the consumer's
+ * stream, for which a reader waits. So the consumer's thread never waits for the GPU, but for host output, for batches that are thrown away,
+ * in next while every batch is leaving, and at the end. And nothing of the decoders, threads or streams, ever stands behind the consumer: what
+ * a session's stream copies out of decoded surfaces makes room for the pictures to come. */
 
 typedef struct bzi_item {
     struct bzi_item    *next;         /* (P) in the pool's queue */
@@ -5722,7 +5726,6 @@ typedef struct bzi_item {
     uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
     uint32_t            by_nvdec;
     uint32_t            in_pool;      /* (L) with the pool or one of its engines */
-    uint32_t            poor;         /* engines that had no memory for its decoder */
 } bzi_item;
 
 /* A stream on which slots of batches are written, and the launch that is being gathered. All its items are of one loader. */
@@ -5770,7 +5773,6 @@ typedef struct bzi_dl_managed {
 enum { BZI_CONDS = 5 };              /* of a loader */
 enum { BZI_FIELDS = 4 };              /* data, target, index, status: see bzna_loader_field */
 
-/* Leaving: given back, but what was enqueued to read it may not be done. */
 enum { BZI_BATCH_FREE, BZI_BATCH_LEAVING, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN };
 
 struct bzna_batch {
@@ -5799,7 +5801,7 @@ struct bzna_batch {
     void       **written;             /* an event a lane */
     uint8_t     *touched;             /* a flag a lane: it writes to this round of the batch. The lane's, until the batch is ready */
     void        *released;            /* event on the consumer's stream */
-    uint32_t     has_release;         /* (L) it has been recorded, and nobody has waited for it */
+    uint32_t     has_release;         /* it has been recorded, and nobody has waited for it. (L), or whoever gives back a batch on loan */
     uint64_t     left;                /* (L) when, by loader->left */
 };
 
@@ -5855,7 +5857,7 @@ struct bzna_loader {
     uint32_t holding;                 /* (L) of them, readers that wait: for memory, for a retry */
     uint32_t waiting;                 /* (L) a thread is in next */
     uint32_t on_loan, free_batches;   /* (L) */
-    uint32_t  seeing_off;             /* (L) a reader waits for what reads a batch that is leaving */
+    uint32_t seeing_off;              /* (L) a reader waits for what reads a batch that is leaving */
     bzna_error poison;                /* (L) status < 0: what every call of next returns */
 
     bzi_item  *items;
@@ -6032,7 +6034,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
-    item->decode_ns = item->warp_ns = item->by_nvdec = item->poor = 0;
+    item->decode_ns = item->warp_ns = item->by_nvdec = 0;
     item->archive = bzi_dataset_at(loader->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
@@ -6108,13 +6110,13 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 /* The batch to wait for when there is none to plan: that which was given back first, or the first, when all are new. With the lock held. */
 static bzna_batch *bzi_reader_leaving(bzna_loader *loader)
 {
-    const int only = loader->config.reader_threads == 1 && loader->config.on_error == BZNA_ON_ERROR_REPLACE;
+    const int lone = loader->config.reader_threads == 1 && loader->config.on_error == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
     if (loader->seeing_off || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK || !bzi_plan_has_batch(loader))
         return NULL;
     for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
-        if (batch->state == BZI_BATCH_FILLING && only)      /* a slot of it may take another sample, and nobody else would read that */
+        if (batch->state == BZI_BATCH_FILLING && lone)      /* a slot of it may take another sample, and nobody else would read that */
             return NULL;
         if (batch->state == BZI_BATCH_LEAVING && (!found || batch->left < found->left))
             found = batch;
@@ -6129,10 +6131,7 @@ static void bzi_reader_see_off(bzna_loader *loader, bzna_batch *batch)
     bzna_status status;
     loader->seeing_off = 1;
     bzi_os_unlock(&loader->mutex);
-    if ((status = bzi_device_enter_thread(loader->device, &err)) == BZNA_OK) {
-        status = bzi_device_await(loader->device, batch->released, &err);
-        bzi_device_leave(loader->device);
-    }
+    status = batch->has_release ? bzi_device_await(loader->device, batch->released, &err) : bzi_device_drain(loader->device, batch->stream, &err);
     bzi_os_lock(&loader->mutex);
     loader->seeing_off = 0;
     if (status == BZNA_OK) {
@@ -6284,8 +6283,12 @@ static void *bzi_reader_run(void *argument)
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
     bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_READ];
+    bzna_error err;
     bzi_item *item;
+    int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
     bzi_os_lock(&loader->mutex);
+    if (loader->device && !entered)
+        bzi_loader_break(loader, &err);
     while ((item = bzi_reader_take(loader)) != NULL) {
         uint64_t start;
         bzi_os_unlock(&loader->mutex);
@@ -6299,10 +6302,12 @@ static void *bzi_reader_run(void *argument)
         loader->stats.retries += reader->retries;
         if (loader->pool && !bzi_loader_disturbed(loader) && bzi_pool_submit(loader->pool, item))
             continue;
-        loader->stats.fallbacks += loader->pool && !bzi_loader_disturbed(loader);
+        loader->stats.fallbacks += loader->pool && item->status == BZNA_OK && !bzi_loader_disturbed(loader);
         bzi_loader_to_workers(loader, item);
     }
     bzi_os_unlock(&loader->mutex);
+    if (entered)
+        bzi_device_leave(loader->device);
     return NULL;
 }
 
@@ -6756,6 +6761,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     bzna_error reason = item->batch->errors[item->slot];
     uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
+    uint32_t was_read = item->status == BZNA_OK;            /* else a worker will say why not */
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item, status);
         return;
@@ -6767,11 +6773,11 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
         loader->refusals[i] = hash;
     else
         i = 8;
-    loader->stats.fallbacks++;
+    loader->stats.fallbacks += was_read;
     item->decode_ns = item->by_nvdec = 0;
     bzi_loader_to_workers(loader, item);
     bzi_os_unlock(&loader->mutex);
-    if (i < 8)
+    if (i < 8 && was_read)
         bzi_log(engine->pool->context, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);     /* the loader may be gone */
 }
 
@@ -6832,45 +6838,31 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
         bzi_engine_advance(engine);
 }
 
-/* There is no memory for the item's decoder. Another engine may have a decoder that will do; if it has not either, libavcodec decodes. So a picture
- * that is too large costs no session, and a session that can decode nothing does not last. */
+/* There is no memory for the item's decoder: libavcodec decodes it. A picture that is too large costs no session, and a session that can decode nothing
+ * does not last. */
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
-    bzi_pool *pool = engine->pool;
     bzna_error why = item->batch->errors[item->slot];
-    int returned;
-    bzi_os_lock(&pool->mutex);
-    returned = item->poor++ == 0 && pool->live > 1;
-    if (returned) {                                         /* in front, where it came from */
-        item->next = pool->first;
-        pool->first = item;
-        if (!pool->last)
-            pool->last = item;
-        pool->queued++;
-    }
-    bzi_os_unlock(&pool->mutex);
-    if (returned)
-        bzi_os_wake_one(&pool->wake);
-    else
-        bzi_engine_refuse(engine, item, why.status);
+    bzi_engine_refuse(engine, item, why.status);
     if (++engine->poor == BZI_ENGINE_PATIENCE)
         bzi_engine_retire(engine, &why);
 }
 
 /* Submits; waits for surfaces to come free. When there is no memory for a decoder, those that this session has make room one by one, and a size for
- * which that was not enough is remembered for a minute, and not tried in that way. */
+ * which that was not enough, nor trying again, is remembered for a minute, and not tried in that way. */
 static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps,
                                      bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzi_device *device = session->device;
+    int attempts = 0;
     for (;;) {
         bzna_status status;
         while ((status = bzi_session_submit(session, image, picture, sps, item, err)) == BZNA_AGAIN)
             bzi_engine_advance(engine);
         if (!session->no_memory || bzi_session_is_hopeless(session, session->wanted_bytes))
             return status;
-        if (!bzi_session_economise(session)) {
+        if (!bzi_session_economise(session) && ++attempts == 2) {
             atomic_store(&device->decoder_too_large_until, bzi_os_now_ns() + BZI_SESSION_DESPAIR);
             atomic_store(&device->decoder_too_large, session->wanted_bytes);
             return status;
@@ -7297,6 +7289,8 @@ static void bzi_loader_settle(bzna_loader *loader, int released)
             bzi_batch_settle(batch);
         if (released && batch->has_release)
             bzi_device_await(loader->device, batch->released, &ignored);
+        else if (released && batch->state == BZI_BATCH_LEAVING)
+            bzi_device_drain(loader->device, batch->stream, &ignored);
     }
 }
 
@@ -7628,23 +7622,23 @@ static bzna_status bzi_batch_depart(bzna_batch *batch, bzna_error *err)
 static void bzi_batch_let_go(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
+    bzna_status status = BZNA_OK;
+    bzna_error err;
     if (batch->owned || batch->exports) {
         bzi_os_unlock(&loader->mutex);
         return;
     }
     if (loader->on_device) {
-        bzna_error err;
-        bzna_status status;
         bzi_os_unlock(&loader->mutex);                      /* nobody else has the batch */
         status = bzi_batch_depart(batch, &err);
         bzi_os_lock(&loader->mutex);
         if (status != BZNA_OK)
             bzi_loader_break(loader, &err);                 /* nothing may be written where something is perhaps still read */
     }
-    batch->state = batch->has_release ? BZI_BATCH_LEAVING : BZI_BATCH_FREE;
+    batch->state = batch->has_release || status != BZNA_OK ? BZI_BATCH_LEAVING : BZI_BATCH_FREE;
     batch->left = ++loader->left;
     loader->on_loan--;
-    loader->free_batches += !batch->has_release;
+    loader->free_batches += batch->state == BZI_BATCH_FREE;
     bzi_os_wake_all(&loader->reader_wake);
     bzi_os_wake_all(&loader->consumer_wake);
     bzi_loader_drop_locked(loader);
@@ -7910,8 +7904,9 @@ static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_st
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
     if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
         return BZNA_STAGE_DELIVER;
-    return (double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns > 0.25 * elapsed * (loader->pool ? bzi_loader_sessions(loader) : loader->config.threads) ? BZNA_STAGE_READ :
-           BZNA_STAGE_DECODE;
+    if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * (loader->pool ? bzi_loader_sessions(loader) : loader->config.threads))
+        return BZNA_STAGE_DECODE;                           /* readers that have no room wait for what the consumer has enqueued */
+    return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.reader_threads ? BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
 }
 
 static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)

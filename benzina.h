@@ -1,6 +1,6 @@
 /* benzina.h - pictures for training neural networks, decoded as fast as the hardware can            MIT licence
  *
- * A data set is one mp4 file (.bzna) whose samples are pictures, each coded as a single H.265 or H.264 frame. The library
+ * A data set is one mp4 file (.bzna) whose samples are pictures, each coded as a single H.265, H.264 or AV1 frame. The library
  * decodes them, warps and normalises them in one pass, and hands over whole batches, shuffled, several in flight, in the
  * same order with the same pixels for the same seed, whatever the number of threads.
  *
@@ -65,7 +65,7 @@
  * 3. OBJECTS AND LIFETIMES
  *
  *     bzna_context   allocator, log, limits, device; shared by everything below
- *     bzna_dataset   the immutable samples of one archive: where they lie, their targets and file names
+ *     bzna_dataset   immutable samples, of one archive or several: where they lie, their targets and file names
  *     bzna_loader    sampler + transforms + threads over one dataset; yields batches
  *     bzna_batch     one batch on loan from a loader; give it back with bzna_batch_release
  *     bzna_decoder   decodes single pictures, without a loader
@@ -108,8 +108,9 @@
  * 5. MEMORY
  *
  * Everything that the library itself allocates goes through the context's allocator, and everything is given back with its
- * size. (libavcodec allocates its own frames by its own means, and pinned memory comes from NVIDIA's driver.) A loader allocates its batches, queues and threads when it is
- * opened; its read buffers grow to the largest sample met; after that it allocates nothing per batch. Batches are 64-byte aligned.
+ * size. (libavcodec allocates its own frames by its own means, and pinned memory comes from NVIDIA's driver.) A loader allocates its
+ * batches, queues and threads when it is opened; its read buffers grow to the largest sample met; after that it allocates nothing per
+ * batch. Batches are 64-byte aligned.
  * Opening an archive from a path maps its index; nothing is allocated per sample, and the file must not be shortened while it is
  * open. From a byte source, the index (12 bytes a sample and track) is read in one piece.
  *
@@ -163,13 +164,16 @@
  * by the first loader or query. A context without a usable GPU works on the CPU (BZNA_DEVICE_AUTO) or is refused (a device by number);
  * bzna_context_device says why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
  *
- * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA stream, and decoders for the eight frame sizes that it met
- * last; more that alternate in one data set cost time. A picture that NVDEC cannot decode here (codec, depth, chroma format, size), or that a call of
- * the driver's refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats counts them. The pixels are the same
- * either way, bit for bit. What may differ is whether a damaged picture is noticed: each decoder finds errors of its own.
+ * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA stream, and decoders for the eight frame sizes
+ * that it met last; more that alternate in one data set cost time. A picture that NVDEC cannot decode here (codec, depth, chroma format, size),
+ * or that a call of the driver's refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats counts them. The
+ * pixels are the same either way, bit for bit. What may differ is whether a damaged picture is noticed: each decoder finds errors of its own.
  *
  * Batches lie in device memory, unless loader_config.output is BZNA_OUTPUT_HOST. bzna_loader_next does not wait for the GPU: it makes the
- * consumer's stream wait. The consumer's stream is loader_config.stream, or one that the loader makes; bzna_batch_info.stream names it:
+ * consumer's stream wait. The consumer's stream is loader_config.stream, or one that the loader makes; bzna_batch_info.stream names it. It does
+ * wait for a batch to be filled, and none can be begun while all are on loan or still read by what you enqueued: that work must not wait for the
+ * thread that is in bzna_loader_next (by a host function, or a value written later).
+ *
  *
  *     - what is enqueued on that stream after bzna_loader_next reads the finished batch; the host itself must not read it before it has
  *       synchronised with that stream, or has copied the batch on it;
@@ -177,13 +181,15 @@
  *       needed: release right after enqueueing the work that reads;
  *     - to use a batch on another stream, call bzna_batch_move first. The default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD,
  *       never NULL; of the latter, release on the thread that used it. A stream must live until the last batch on it was released;
- *     - while a CUDA graph is being captured on that stream, neither take nor release batches: copy what the graph reads into memory of its own.
+ *     - while a CUDA graph is being captured on that stream, neither open nor close a loader with it, nor take, move or release batches: copy what
+ *       the graph reads into memory of its own.
  *
  * A session holds up to 8 samples: with fewer slots in flight (batch_size * batches_in_flight) than 8 a session, some sessions wait.
  *
  * With BZNA_OUTPUT_HOST, bzna_loader_next returns when the batch has arrived in (pinned) host memory, and no stream is involved.
  *
- * Work of yours that is slow holds up the writing of the memory that it reads, and nothing else: no decoder and no other loader.
+ * Work of yours that is slow holds up the writing of the memory that it reads and, once there is no other memory, its loader: no decoder and no
+ * other loader. Batches come free in the order of their release: one that a slower stream reads holds up those released after it.
  *
  * The device's primary context is used, or context_config.cuda_context. Where nobody has used the primary one before, it is set to let waiting
  * threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's own too, since a session's thread waits for most of its life; make the CUDA
@@ -501,6 +507,8 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err);
 
 BZNA_API uint64_t    bzna_dataset_count(const bzna_dataset *dataset);                             /* samples; 0 for NULL */
+
+/* What the data set is as a whole; one of its tracks (E_RANGE behind the last); a sample's target (BZNA_TARGET_NONE; E_RANGE). Any thread. */
 BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size);
 BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info, size_t struct_size);
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err);
@@ -706,7 +714,7 @@ typedef struct bzna_loader_config {
     uint32_t    rank, world_size;     /* this process's share: chapter 9. world_size default 1 */
     uint32_t    threads;              /* software decoder threads; default: one a processor. At most 1024. With NVDEC, they take what it cannot decode */
     uint32_t    reader_threads;       /* default 1; with NVDEC, one for two sessions, 2 to 8. At most 256 */
-    uint32_t    batches_in_flight;    /* being filled, ready or on loan; default 3. At most 64 */
+    uint32_t    batches_in_flight;    /* being filled, ready, on loan, or given back and still read on the device; default 3. At most 64 */
     uint32_t    read_ahead;           /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most 65536 */
     uint32_t    decoder;              /* BZNA_DECODER_... */
     uint32_t    warp;                 /* BZNA_WARP_NONE: centred, one output pixel for one input pixel */
@@ -729,7 +737,8 @@ typedef struct bzna_loader_config {
     uint32_t    on_error;             /* what a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds colour. REPLACE: its
                                          slot takes the sample at the position world_size further on in the epoch's order (from the end, back to its
                                          start), and so on up to 64 times: the same replacement in every run, and a sample that its own position
-                                         delivers as well. STOP: bzna_loader_next returns its error instead of its batch, then and ever after */
+                                         delivers as well. STOP: bzna_loader_next returns its error instead of its batch, then and ever after,
+                                         until bzna_loader_reset or _restore */
     bzna_transform_fn transform;      /* replaces or changes what the fields above gave a sample; NULL: none */
     void       *transform_user;
 
@@ -825,7 +834,7 @@ typedef struct bzna_stage_stats {
 enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STAGE_DELIVER = 3 };
 
 /* Counts since the loader was opened. What limits is the stage that is busy while the one before it waits for room and the one behind it
- * waits for work; when readers wait for room and bzna_loader_next never waits, it is the consumer. */
+ * waits for work; when readers wait for room, and either bzna_loader_next never waits or decoders have nothing to do, it is the consumer. */
 typedef struct bzna_loader_stats {
     uint32_t struct_size;
     uint32_t limiting_stage;          /* a judgement from the times below: BZNA_STAGE_READ, _DECODE, or _DELIVER (the consumer) */
@@ -863,23 +872,27 @@ typedef struct bzna_loader_state {
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
 
-/* Checks the config, allocates, starts the threads; decoding begins at once. Errors: E_ARGUMENT and E_UNSUPPORTED name the field;
- * E_MEMORY, E_THREAD, E_CODEC. */
+/* Checks the config, allocates, starts the threads. Reading and decoding begin at once; on the device, when what was enqueued on config.stream
+ * before is done. Errors: E_ARGUMENT and E_UNSUPPORTED name the field; E_MEMORY, E_THREAD, E_CODEC; E_DEVICE and E_DEVICE_LOST where config asks for
+ * the device; E_STATE after fork. */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
 
-/* Stops the threads, waiting for callbacks that are running, and lets go of the dataset. Batches on loan stay valid until released. */
+/* Stops the threads and lets go of the dataset. Waits for callbacks that are running and, on the device, for what was enqueued to read batches that
+ * were given back. Batches on loan stay valid until released; the release of the last one frees their memory, and waits likewise. E_STATE in
+ * callbacks and after fork. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
 /* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls, BZNA_WAIT_FOREVER waits. Returns BZNA_OK with
  * *batch set; BZNA_END after the last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when another thread
- * is waiting, when all batches are on loan (waiting would never end), or after fork. *batch is NULL unless BZNA_OK. */
+ * is waiting, when all batches are on loan (waiting would never end), or after fork; E_DEVICE, E_DEVICE_LOST, or the sample's error with
+ * BZNA_ON_ERROR_STOP: then ever after, until bzna_loader_reset or _restore. *batch is NULL unless BZNA_OK. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch, bzna_error *err);
 
-/* Ends all waiting, now and later, with E_STOPPED, until bzna_loader_reset. Any thread. Does not wait. */
+/* Ends all waiting, now and later, with E_STOPPED, until bzna_loader_reset or bzna_loader_restore. Any thread. Does not wait. */
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader);
 
-/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way; batches already delivered stay valid. E_STATE while a thread waits in next. The
- * number of epochs left is as if the loader had been opened with first_epoch = epoch. */
+/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way; batches already delivered stay valid. E_STATE while a thread waits
+ * in next. The number of epochs left is as if the loader had been opened with first_epoch = epoch. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
 
 /* The state after the last batch that bzna_loader_next delivered, and going on from one. Restoring refuses the state of another dataset or
@@ -887,17 +900,24 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size);
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err);
 
+/* What the loader yields, and with what, defaults filled in. Any thread. E_ARGUMENT. */
 BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info *info, size_t struct_size);
 
 /* What a batch holds, field by field; E_RANGE behind the last one. Set field->struct_size. */
 BZNA_API bzna_status bzna_loader_field(bzna_loader *loader, uint32_t number, bzna_field *field);
+
+/* Counts and waits since the loader was opened. Any thread, at any time. E_ARGUMENT, E_STATE after fork. */
 BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size);
 
+/* The batch as it lies in memory; what info points to is the loader's, valid until the batch is released. Any thread. E_ARGUMENT. */
 BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size);
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);       /* why a slot failed; OK if it did not */
 
 /* One slice of a batch: where it lies, and how many of its samples are real. E_RANGE behind the last one. */
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count);
+
+/* Gives a batch back; NULL is none. Does not wait, while the loader is open. Any thread; of a batch on BZNA_STREAM_PER_THREAD, the one that used it.
+ * E_STATE: not on loan, or after fork. What fails on the device is bzna_loader_next's to report. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
 
 /* Moves a batch on the device to another stream of its context: what is enqueued there afterwards reads the finished batch, and releasing orders

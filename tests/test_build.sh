@@ -44,6 +44,7 @@ for cc in gcc clang; do
     cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 -O2 $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 -O2 $WARN $AV_CFLAGS $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 -O2 $WARN $NO_CUDA $NO_AV -I. -c benzina.c -o "$T/$cc.o"
+    cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench_open.c tests/bench_sessions.c tests/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
 done
 if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null; then

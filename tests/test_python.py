@@ -1135,7 +1135,7 @@ expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu").ba
 assert len(expected) == 3 and benzina.device_count() == 1
 loader = loader_of(memory="device", decoder="nvdec")
 assert loader.info.device == 0 and loader.info.decoder == benzina.DECODER_NVDEC
-streams = [None, 1, 2, new_stream(), -1]
+streams = [None, 1, new_stream(), -1]
 for epoch in range(2):
     loader.set_epoch(0)
     for i, batch in enumerate(loader.batches()):
