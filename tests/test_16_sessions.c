@@ -2670,6 +2670,96 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
     archive_free(a);
 }
 
+/* Takes a batch and enqueues one piece of work on it, which takes ms milliseconds. The streams of others are quiet. */
+static bzna_batch *take_and_work(bzna_loader *loader, consumer *u, run *r, int number, int ms)
+{
+    kept *k = &u->kept[number % KEPT];
+    bzna_batch *batch = NULL;
+    bzna_batch_info info;
+    require(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), "a batch");
+    see(r, batch, &info, &k->s);
+    CHECK(enter(0));
+    CHECK_EQ(driver.stream_sync(u->stream), 0);
+    sleep_us(20000);
+    control->stream_us = 1000 * ms;
+    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, u->stream), 0);
+    sleep_us(20000);
+    control->stream_us = 0;
+    leave(0);
+    return batch;
+}
+
+TEST(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(60);
+    {
+        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        bzna_loader_stats stats;
+        consumer u;
+        run r;
+        c.batches_in_flight = 1;
+        consumer_open(&u, GIVEN, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        for (int i = 0; i < 6; i++)
+            bzna_batch_release(take_and_work(loader, &u, &r, i, ROUNDS(200, 1500)));
+        memset(&stats, 0, sizeof stats);
+        bzna_loader_statistics(loader, &stats, sizeof stats);
+        CHECK_EQ(stats.limiting_stage, BZNA_STAGE_DELIVER);
+        bzna_loader_close(loader);
+        consumer_close(&u, &r);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
+/* The release can neither be recorded nor waited for: the loader breaks, and a reset must not plan the memory before it is read. */
+TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(60);
+    {
+        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_context *context = gpu_context(2);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        bzna_batch *batch;
+        consumer u;
+        run r;
+        uint64_t start;
+        c.epochs = 4;
+        c.batches_in_flight = 1;
+        consumer_open(&u, GIVEN, &c);
+        loader = loader_open(context, dataset, &c);
+        r = run_of(a, &c);
+        start = bzi_os_now_ns();
+        batch = take_and_work(loader, &u, &r, 0, 700);
+        fake->fail("cuEventRecord", 1, 1, 0);
+        fake->fail("cuStreamSynchronize", 1, 1, 0);
+        CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_loader_reset(loader, 3, NULL), BZNA_OK);
+        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+        CHECK(seconds_since(start) > 0.7);
+        check_slots(&r, &u.kept[0].s, u.kept[0].pinned);    /* of the first batch: copied whole before the second was written */
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+        consumer_close(&u, &r);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
 TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
 {
     enum { IN_FLIGHT = 3, SLICES = 2, EACH = 3 };
@@ -3392,6 +3482,8 @@ TEST_MAIN(setup();
     RUN(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
     RUN(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memory)
     RUN(a_slow_consumer_holds_up_no_session_and_no_other_loader)
+    RUN(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
+    RUN(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
     RUN(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
     RUN(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
     RUN(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_and_pixels)
