@@ -20,7 +20,11 @@ DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
 
-HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -S -o /dev/null - 2>/dev/null && echo yes)
+# sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9. From 16 on, clang must be told so; before, it cannot be.
+CLANG         ?= clang
+CLANG_PTX      = $(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -S
+CLANG_ISA     := $(shell echo | $(CLANG_PTX) --cuda-feature=+ptx50 -o /dev/null - 2>/dev/null && echo --cuda-feature=+ptx50)
+HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(CLANG_PTX) $(CLANG_ISA) -o /dev/null - 2>/dev/null && echo yes)
 
 # -std=c11 and -ffp-contract=off: no fused multiply-add, so that every machine computes the same bits.
 BASE_CFLAGS = -std=c11 $(OPT) -g -ffp-contract=off -fvisibility=hidden -I. $(WARN) $(SANITIZE)
@@ -57,9 +61,8 @@ what:
 $(BUILD):
 	@mkdir -p $@
 
-# sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9.
 $(BUILD)/benzina_kernels.ptx: benzina_kernels.cu | $(BUILD)
-	clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -S -o $@ benzina_kernels.cu
+	$(CLANG_PTX) $(CLANG_ISA) -o $@ benzina_kernels.cu
 
 $(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx
 	awk '/^[ \t]*(\/\/.*)?$$/ { next } { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "\"%s\\n\",\n", $$0 }' $< > $@
