@@ -2297,7 +2297,8 @@ static bzna_status bzi_dataset_index_track(bzna_dataset *dataset, int32_t track,
         return status;
     if (!table->sizes && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > dataset->source.size))
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
-                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file", (int)track, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
+                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file", (int)track,
+                        (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
     table->offsets = bzi_alloc(&dataset->context->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
@@ -5012,15 +5013,25 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
 static void bzi_device_unpin(bzi_device *device, void *host) { (void)device; (void)host; }
 static void bzi_device_stream_free(bzi_device *device, void *stream) { (void)device; (void)stream; }
 static void bzi_device_event_free(bzi_device *device, void *event) { (void)device; (void)event; }
-static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err) { (void)device; (void)bytes; *out = NULL; return bzi_device_none(err); }
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
-static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err) { (void)device; (void)urgent; *out = NULL; return bzi_device_none(err); }
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err) { (void)device; *out = NULL; return bzi_device_none(err); }
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err) { (void)device; (void)event; return bzi_device_none(err); }
 
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
     (void)device; (void)bytes; (void)stream; *out = 0;
+    return bzi_device_none(err);
+}
+
+static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
+{
+    (void)device; (void)bytes; *out = NULL;
+    return bzi_device_none(err);
+}
+
+static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
+{
+    (void)device; (void)urgent; *out = NULL;
     return bzi_device_none(err);
 }
 
@@ -7142,8 +7153,8 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->line = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->line);
     loader->workers = bzi_alloc_zero(memory, config->threads, sizeof *loader->workers);
     loader->readers = bzi_alloc_zero(memory, config->reader_threads, sizeof *loader->readers);
-    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches || !loader->slice_data || !loader->line || !loader->events || !loader->touched ||
-        !loader->workers || !loader->readers)
+    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches || !loader->slice_data || !loader->events ||
+        !loader->touched || !loader->line || !loader->workers || !loader->readers)
         return bzi_fail_memory(err, "a loader's queues");
     for (uint32_t i = 0; i < loader->item_count; i++)
         loader->free_items[loader->free_item_count++] = &loader->items[i];

@@ -174,7 +174,6 @@
  * wait for a batch to be filled, and none can be begun while all are on loan or still read by what you enqueued: that work must not wait for the
  * thread that is in bzna_loader_next (by a host function, or a value written later).
  *
- *
  *     - what is enqueued on that stream after bzna_loader_next reads the finished batch; the host itself must not read it before it has
  *       synchronised with that stream, or has copied the batch on it;
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory is written again. Nothing else is
@@ -674,7 +673,7 @@ typedef struct bzna_similarity {
 
 BZNA_API void bzna_similarity_init(bzna_similarity *similarity, size_t struct_size);
 BZNA_API void bzna_similarity_random_resized_crop(bzna_similarity *similarity, size_t struct_size);    /* scale (0.08, 1), ratio (3/4, 4/3) */
-BZNA_API void bzna_similarity_center_resized_crop(bzna_similarity *similarity, size_t struct_size, double scale);   /* scale 224/256: short edge to 256, crop 224 */
+BZNA_API void bzna_similarity_center_resized_crop(bzna_similarity *similarity, size_t struct_size, double scale);   /* 224/256: short edge 256, crop 224 */
 
 /* Draws one warp. Draws are taken from random in this order: s, (ar) up to 10 times, cx, cy, degrees, tx, ty, flip_h, flip_v; a range of
  * no width takes none. Errors: E_ARGUMENT names nothing: check with bzna_loader_open or by range. */
@@ -960,7 +959,8 @@ BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_
 
 /* Makes the file, or takes the sink (on success; it is closed exactly once). config may be NULL. */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
-BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink, const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
+BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink, const bzna_writer_config *config, bzna_writer **out,
+                                           bzna_error *err);
 
 /* Writes one sample: the same inputs give the same bytes. A sample that is refused (E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE,
  * E_MISMATCH) leaves the archive as it was; a failed write (E_IO) poisons the writer: every later call returns that status. E_MEMORY may be
