@@ -4075,15 +4075,6 @@ static bzi_kernel_output bzi_output_make(uint32_t width, uint32_t height, uint32
     return out;
 }
 
-/* Of so many slots, slowest first. */
-static void bzi_output_shape(uint32_t count, uint32_t width, uint32_t height, uint32_t layout, int64_t shape[4])
-{
-    shape[0] = count;
-    shape[1] = layout == BZNA_LAYOUT_NHWC ? height : 3;
-    shape[2] = layout == BZNA_LAYOUT_NHWC ? width : height;
-    shape[3] = layout == BZNA_LAYOUT_NHWC ? 3 : width;
-}
-
 static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4; }
 
 
@@ -5635,6 +5626,7 @@ static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_e
     unsigned pitch = 0;
     CUresult result;
     bzna_status status;
+    session->no_memory = 0;                                 /* which was of the last submission */
     *flight = session->pending[session->pending_first];
     session->pending_first = (session->pending_first + 1) % BZI_SESSION_DEPTH;
     session->pending_count--;
@@ -5917,9 +5909,14 @@ static bzi_kernel_output bzi_loader_output(const bzna_loader *loader)
     return bzi_output_make(config->width, config->height, config->dtype, config->layout);
 }
 
+/* Of so many slots, slowest first. */
 static void bzi_loader_shape(const bzna_loader *loader, uint32_t count, int64_t shape[4])
 {
-    bzi_output_shape(count, loader->config.width, loader->config.height, loader->config.layout, shape);
+    const int last = loader->config.layout == BZNA_LAYOUT_NHWC;
+    shape[0] = count;
+    shape[1] = last ? loader->config.height : 3;
+    shape[2] = last ? loader->config.width : loader->config.height;
+    shape[3] = last ? 3 : loader->config.width;
 }
 
 /* Somebody wants quiet, or the end: do not wait with an item in hand. */
