@@ -6,20 +6,26 @@
  *      2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *      3  OS                files, clock, threads; the only room that a port touches
  *      4  memory            the only caller of the user's allocator
- *      5  services          context, errors, log, sources, sinks
+ *      5  host              errors, log, limits, sources
  *      6  cursor            bounded bytes and bits, sticky overrun
- *      7  boxes             mp4 boxes by table; NAL units, parameter sets, decoder configurations
- *      8  dataset           the sample index of one archive
- *      9  other containers  (none yet)
- *     10  writer            the same boxes, the other way
- *     11  random, sampler   Philox, the keyed permutation, shards
- *     12  transforms        parameters -> homography, colour -> matrix
- *     13  kernels           benzina_kernels.cu as plain C
- *     14  software decode   libavcodec; nothing else touches it
- *     15  function table    NVIDIA's driver, opened at run time; memory, streams and events on the device
- *     16  NVDEC sessions    a parser, decoders and surfaces under way; nothing else touches NVDEC
- *     17  pipeline          threads, queues, batches; the locks live here
- *     18  public API        validate, delegate
+ *      7  codecs            NAL units, parameter sets, AV1 units: what coded pictures say
+ *      8  boxes             mp4 boxes by table
+ *     10  datasets          the sample index of one archive, and views over several
+ *     16  writer            the same boxes, the other way
+ *     17  random, order     Philox, the keyed permutation, shards
+ *     18  transforms        parameters -> homography, colour -> matrix
+ *     19  kernels           benzina_kernels.cu as plain C
+ *     20  software decode   libavcodec; nothing else touches it
+ *     21  CUDA              NVIDIA's driver, opened at run time; memory, streams and events on the device
+ *     22  NVDEC sessions    a parser, decoders and surfaces in flight; nothing else touches NVDEC
+ *     23  loader            its state, the plan, the life of a batch; the locks live here
+ *     24  readers
+ *     25  decode stages     workers: software
+ *     26  decode stages     engines: NVDEC; the context
+ *     27  opening, closing
+ *     28  delivering
+ *     29  configuration     defaults, checks
+ *     30  public API        validate, delegate
  */
 
 /* ==== 0. Includes ======================================================================================================= */
@@ -521,8 +527,8 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
 }
 
 
-/* ==== 5. Services ========================================================================================================
- * Calls: rooms 1-4. Inside the library a bzna_error is always there and whole; room 18 copies it to the caller's. */
+/* ==== 5. Host ========================================================================================================
+ * Calls: rooms 1-4. Inside the library a bzna_error is always there and whole; the public API copies it to the caller's. */
 
 static const char *bzi_status_name(bzna_status status)
 {
@@ -593,103 +599,114 @@ typedef struct bzi_log_entry {
     char        message[248];
 } bzi_log_entry;
 
-/* The context owns itself and its device; datasets, loaders, decoders and writers each hold a reference. */
-struct bzna_context {
+/* What every room may use: memory, log, limits. A context owns one; what is made from the context holds a reference of its own. */
+typedef struct bzi_host {
     bzi_memory   memory;
     atomic_int   references;
-    int32_t      device_wanted;       /* context_config.device and so on, as they were given */
-    uint32_t     sessions_wanted;
-    void        *cuda_context;
-    bzna_device_allocator device_allocator;
-    uint64_t     decode_memory_bytes;
-    bzi_mutex    device_mutex;        /* leaf lock over the three below; never held across a call of the driver's or the user's */
-    struct bzi_device *device;        /* room 15's, made by the first that needs it */
-    bzna_error   device_error;        /* status < 0: why there is none */
-    void       (*end_device)(struct bzi_device *device);
+    uint64_t     max_sample_bytes;
+    uint32_t     max_edge_px;
+    uint32_t     log_any_thread;
     bzna_log_fn  log;
     void        *log_user;
     int32_t      log_level;
-    uint32_t     log_any_thread;
-    uint64_t     max_sample_bytes;
-    uint32_t     max_edge_px;
     bzi_mutex    log_mutex;           /* leaf lock over the queue; never held across the user's function */
     uint32_t     log_count, log_lost;
     bzi_log_entry log_queue[BZI_LOG_QUEUE];
-};
+} bzi_host;
 
-static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
+static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
 
-static void bzi_context_drop(bzna_context *context)
+static void bzi_host_drop(bzi_host *host)
 {
-    if (atomic_fetch_sub(&context->references, 1) == 1) {
-        bzi_memory memory = context->memory;
-        if (context->device)
-            context->end_device(context->device);
-        bzi_os_mutex_free(&context->device_mutex);
-        bzi_os_mutex_free(&context->log_mutex);
-        bzi_release(&memory, context, 1, sizeof *context);
+    if (atomic_fetch_sub(&host->references, 1) == 1) {
+        bzi_memory memory = host->memory;
+        bzi_os_mutex_free(&host->log_mutex);
+        bzi_release(&memory, host, 1, sizeof *host);
     }
 }
 
-static void bzi_log_call(bzna_context *context, int32_t level, bzna_status code, const char *message)
+/* config is checked and complete. */
+static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **out, bzna_error *err)
+{
+    bzi_memory memory = { config->allocator };
+    bzi_host *host = bzi_alloc_zero(&memory, 1, sizeof *host);
+    if (!host)
+        return bzi_fail_memory(err, "a context");
+    host->memory = memory;
+    atomic_init(&host->references, 1);
+    host->max_sample_bytes = config->max_sample_bytes;
+    host->max_edge_px = config->max_edge_px;
+    host->log = config->log;
+    host->log_user = config->log_user;
+    host->log_level = config->log_level;
+    host->log_any_thread = config->log_any_thread;
+    if (bzi_os_mutex_init(&host->log_mutex)) {
+        bzi_release(&memory, host, 1, sizeof *host);
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    }
+    *out = host;
+    return BZNA_OK;
+}
+
+static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
 {
     bzi_os_in_callback++;
-    context->log(context->log_user, level, code, message);
+    host->log(host->log_user, level, code, message);
     bzi_os_in_callback--;
 }
 
 /* From any thread: queued for the caller's next call, unless the user wants it at once. */
 BZI_PRINTF(4, 5)
-static void bzi_log(bzna_context *context, int32_t level, bzna_status code, const char *format, ...)
+static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char *format, ...)
 {
     bzi_log_entry entry;
     va_list arguments;
-    if (!context->log || level > context->log_level)
+    if (!host->log || level > host->log_level)
         return;
     entry.level = level;
     entry.code = code;
     va_start(arguments, format);
     vsnprintf(entry.message, sizeof entry.message, format, arguments);
     va_end(arguments);
-    if (context->log_any_thread) {
-        bzi_log_call(context, level, code, entry.message);
+    if (host->log_any_thread) {
+        bzi_log_call(host, level, code, entry.message);
         return;
     }
-    bzi_os_lock(&context->log_mutex);
-    if (context->log_count < BZI_LOG_QUEUE) {
-        context->log_queue[context->log_count++] = entry;
+    bzi_os_lock(&host->log_mutex);
+    if (host->log_count < BZI_LOG_QUEUE) {
+        host->log_queue[host->log_count++] = entry;
     } else {
-        if (level < context->log_queue[BZI_LOG_QUEUE - 1].level)           /* an error among many warnings */
-            context->log_queue[BZI_LOG_QUEUE - 1] = entry;
-        context->log_lost++;
+        if (level < host->log_queue[BZI_LOG_QUEUE - 1].level)           /* an error among many warnings */
+            host->log_queue[BZI_LOG_QUEUE - 1] = entry;
+        host->log_lost++;
     }
-    bzi_os_unlock(&context->log_mutex);
+    bzi_os_unlock(&host->log_mutex);
 }
 
 /* On the caller's thread, with no lock held. */
-static void bzi_log_deliver(bzna_context *context)
+static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
     uint32_t lost = 0;
-    if (!context->log || context->log_any_thread || bzi_os_in_callback)
+    if (!host->log || host->log_any_thread || bzi_os_in_callback)
         return;
     for (;;) {
-        bzi_os_lock(&context->log_mutex);
-        if (context->log_count == 0) {
-            lost = context->log_lost;
-            context->log_lost = 0;
-            bzi_os_unlock(&context->log_mutex);
+        bzi_os_lock(&host->log_mutex);
+        if (host->log_count == 0) {
+            lost = host->log_lost;
+            host->log_lost = 0;
+            bzi_os_unlock(&host->log_mutex);
             break;
         }
-        entry = context->log_queue[0];
-        context->log_count--;
-        memmove(context->log_queue, context->log_queue + 1, context->log_count * sizeof entry);
-        bzi_os_unlock(&context->log_mutex);
-        bzi_log_call(context, entry.level, entry.code, entry.message);
+        entry = host->log_queue[0];
+        host->log_count--;
+        memmove(host->log_queue, host->log_queue + 1, host->log_count * sizeof entry);
+        bzi_os_unlock(&host->log_mutex);
+        bzi_log_call(host, entry.level, entry.code, entry.message);
     }
     if (lost) {
         snprintf(entry.message, sizeof entry.message, "%u more messages were dropped", lost);
-        bzi_log_call(context, BZNA_LOG_WARNING, BZNA_OK, entry.message);
+        bzi_log_call(host, BZNA_LOG_WARNING, BZNA_OK, entry.message);
     }
 }
 
@@ -904,499 +921,15 @@ static int32_t bzi_bits_se(bzi_bits *b)
 }
 
 
-/* ==== 7. Boxes ===========================================================================================================
- * Calls: rooms 1-6. Everything in here works on memory, without allocating: tables stay where they lie in the file. Rules say which
- * box is read where; unknown boxes are skipped. First the boxes, then what the sample entries hold: NAL units and parameter sets. */
+/* ==== 7. Codecs ======================================================================================================
+ * Calls: rooms 1-6. What coded pictures say of themselves: NAL units and parameter sets of H.264 and H.265, open bitstream units of AV1. Works on
+ * memory, without allocating. */
 
-/* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
-typedef struct bzi_table {
-    const uint8_t *sizes;             /* stsz/stz2 entries; NULL: common_size */
-    const uint8_t *chunks;            /* stco/co64 entries */
-    const uint8_t *runs;              /* stsc entries, 12 bytes */
-    uint64_t      *offsets;           /* one a sample, owned by the dataset; NULL when every sample is its own chunk */
-    uint32_t       size_bits;         /* of an entry of sizes: 4, 8, 16, 32 */
-    uint32_t       common_size;
-    uint32_t       sample_count;
-    uint32_t       chunk_bytes;       /* of an entry of chunks: 4, 8; 0: no box was seen */
-    uint32_t       chunk_count;
-    uint32_t       run_count;
-    uint64_t       sizes_at, chunks_at, runs_at;     /* file offsets of the entries, for messages */
-} bzi_table;
-
-typedef struct bzi_track {
-    char        name[BZNA_NAME_MAX];
-    char        mime[64];
-    uint32_t    handler, format, flags;
-    uint32_t    entries;              /* sample entries seen; only the first is kept */
-    uint32_t    width, height;        /* tkhd, whole pixels */
-    uint32_t    frame_width, frame_height;
-    uint32_t    has_clap, has_sync, sync_count;
-    int32_t     clap[8];
-    bzna_colour colour;
-    bzi_span    config;               /* hvcC, avcC, av1C payload */
-    uint64_t    config_at;
-    bzi_table   table;
-} bzi_track;
-
-typedef struct bzi_movie {
-    uint32_t  brand_count, brands[8];
-    uint32_t  has_moov;
-    uint32_t  track_count;
-    uint32_t  depth;
-    uint32_t  path[BZI_LIMIT_DEPTH];  /* types from the file level down to the box being read */
-    bzi_track tracks[BZI_LIMIT_TRACKS];
-} bzi_movie;
-
-#define BZI_FILE   0u                             /* parent of top-level boxes */
-#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* parent of what is inside hvc1, avc1, ... */
-#define BZI_ANY    0u                             /* rule for a type that no other rule names */
-#define BZI_SKIP   1                              /* a reader's note: leave the children alone */
-
-/* "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
-BZI_PRINTF(5, 6)
-static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset, const char *format, ...)
-{
-    char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
-    size_t n = 0;
-    uint32_t fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
-    va_list arguments;
-    path[0] = 0;
-    for (uint32_t i = 0; i < movie->depth; i++) {
-        bzi_fourcc_text(movie->path[i], type);
-        n += (size_t)snprintf(path + n, sizeof path - n, "%s%s", i ? "/" : "", type);
-        if (movie->path[i] == BZI_FOURCC('t', 'r', 'a', 'k') && movie->track_count)
-            n += (size_t)snprintf(path + n, sizeof path - n, "[%u]", movie->track_count - 1);
-    }
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "", (unsigned long long)offset, text);
-}
-
-static bzi_track *bzi_movie_track(bzi_movie *movie) { return &movie->tracks[movie->track_count - 1]; }
-
-static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    (void)err;
-    movie->brand_count = 0;
-    movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
-    bzi_cursor_u32(c);
-    while (bzi_cursor_left(c) >= 4 && movie->brand_count < 8)
-        movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    if (movie->has_moov)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
-    movie->has_moov = 1;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    if (movie->track_count == BZI_LIMIT_TRACKS)
-        return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
-    memset(&movie->tracks[movie->track_count++], 0, sizeof movie->tracks[0]);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    uint32_t version = bzi_cursor_u32(c);
-    (void)err;
-    track->flags = version & 0xffffff;
-    bzi_cursor_take(c, (version >> 24 ? 32 : 20) + 52);     /* times, id, duration; layer, volume, matrix */
-    track->width = bzi_cursor_u32(c) >> 16;
-    track->height = bzi_cursor_u32(c) >> 16;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
-    bzi_cursor_take(c, 8);
-    track->handler = bzi_cursor_u32(c);
-    bzi_cursor_take(c, 12);
-    if (!c->overrun)
-        bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
-    bzi_text_printable(track->name);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    (void)movie;
-    (void)err;
-    bzi_cursor_take(c, 8);                                  /* version, flags, number of entries: they are counted as they come */
-    return BZNA_OK;
-}
-
-/* Any sample entry: what all of them begin with. */
-static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
-    if (track->entries++)
-        return BZI_SKIP;
-    track->format = movie->path[movie->depth - 1];
-    bzi_cursor_take(c, 8);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    bzna_status status = bzi_box_entry(movie, c, err);
-    if (status != BZNA_OK)
-        return status;
-    while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
-        ;
-    if (!c->overrun)
-        bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
-    bzi_text_printable(track->mime);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    bzna_status status = bzi_box_entry(movie, c, err);
-    if (status != BZNA_OK)
-        return status;
-    bzi_cursor_take(c, 16);
-    track->frame_width = bzi_cursor_u16(c);
-    track->frame_height = bzi_cursor_u16(c);
-    bzi_cursor_take(c, 50);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    if (track->config.data)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one sample entry");
-    track->config_at = bzi_cursor_offset(c);
-    track->config.size = bzi_cursor_left(c);
-    track->config.data = bzi_cursor_take(c, track->config.size);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
-    for (int i = 0; i < 8; i++)
-        track->clap[i] = (int32_t)bzi_cursor_u32(c);
-    track->has_clap = 1;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    uint32_t type = bzi_cursor_u32(c);
-    (void)err;
-    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
-        return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
-    track->colour.primaries = (uint16_t)bzi_cursor_u16(c);
-    track->colour.transfer = (uint16_t)bzi_cursor_u16(c);
-    track->colour.matrix = (uint16_t)bzi_cursor_u16(c);
-    track->colour.full_range = type == BZI_FOURCC('n', 'c', 'l', 'x') && bzi_cursor_u8(c) >> 7;
-    track->colour.present = 1;
-    return BZNA_OK;
-}
-
-/* Takes a table of count entries of bits each, or says where it should have ended. */
-static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits, const uint8_t **entries, uint64_t *at, bzna_error *err)
-{
-    uint64_t bytes = ((uint64_t)count * bits + 7) / 8;
-    if (*entries || *at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
-    *at = bzi_cursor_offset(c);
-    if (c->overrun || bytes > bzi_cursor_left(c))
-        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count, (unsigned long long)bytes,
-                            (unsigned long long)bzi_cursor_left(c));
-    *entries = count ? bzi_cursor_take(c, bytes) : NULL;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_table *table = &bzi_movie_track(movie)->table;
-    bzi_cursor_take(c, 4);
-    table->common_size = bzi_cursor_u32(c);
-    table->sample_count = bzi_cursor_u32(c);
-    table->size_bits = 32;
-    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at, err);
-}
-
-static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_table *table = &bzi_movie_track(movie)->table;
-    bzi_cursor_take(c, 4);
-    table->size_bits = bzi_cursor_u32(c) & 255;
-    table->sample_count = bzi_cursor_u32(c);
-    if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", table->size_bits);
-    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at, err);
-}
-
-static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_table *table = &bzi_movie_track(movie)->table;
-    bzi_cursor_take(c, 4);
-    table->run_count = bzi_cursor_u32(c);
-    return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at, err);
-}
-
-static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_table *table = &bzi_movie_track(movie)->table;
-    bzi_cursor_take(c, 4);
-    table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
-    table->chunk_count = bzi_cursor_u32(c);
-    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8, &table->chunks, &table->chunks_at, err);
-}
-
-static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
-{
-    bzi_track *track = bzi_movie_track(movie);
-    (void)err;
-    bzi_cursor_take(c, 4);
-    track->sync_count = bzi_cursor_u32(c);
-    track->has_sync = 1;
-    return BZNA_OK;
-}
-
-/* Which boxes are read, and where. children: what their children are looked up under; 0: they have none that matter. */
-typedef struct bzi_box_rule {
-    uint32_t parent, type, children;
-    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err);
-} bzi_box_rule;
-
-#define BZI_BOX(parent, a, b, c, d, children, read) { parent, BZI_FOURCC(a, b, c, d), children, read }
-#define BZI_MOOV BZI_FOURCC('m', 'o', 'o', 'v')
-#define BZI_TRAK BZI_FOURCC('t', 'r', 'a', 'k')
-#define BZI_MDIA BZI_FOURCC('m', 'd', 'i', 'a')
-#define BZI_MINF BZI_FOURCC('m', 'i', 'n', 'f')
-#define BZI_STBL BZI_FOURCC('s', 't', 'b', 'l')
-#define BZI_STSD BZI_FOURCC('s', 't', 's', 'd')
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
 #define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
 #define BZI_AVC1 BZI_FOURCC('a', 'v', 'c', '1')
 #define BZI_AVC3 BZI_FOURCC('a', 'v', 'c', '3')
 #define BZI_AV01 BZI_FOURCC('a', 'v', '0', '1')
-
-static const bzi_box_rule bzi_box_rules[] = {
-    BZI_BOX(BZI_FILE,   'f', 't', 'y', 'p', 0,          bzi_box_ftyp),
-    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'v', BZI_MOOV,   bzi_box_moov),
-    BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
-    BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
-    BZI_BOX(BZI_TRAK,   'm', 'd', 'i', 'a', BZI_MDIA,   NULL),
-    BZI_BOX(BZI_MDIA,   'h', 'd', 'l', 'r', 0,          bzi_box_hdlr),
-    BZI_BOX(BZI_MDIA,   'm', 'i', 'n', 'f', BZI_MINF,   NULL),
-    BZI_BOX(BZI_MINF,   's', 't', 'b', 'l', BZI_STBL,   NULL),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'd', BZI_STSD,   bzi_box_stsd),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'z', 0,          bzi_box_stsz),
-    BZI_BOX(BZI_STBL,   's', 't', 'z', '2', 0,          bzi_box_stz2),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 'c', 0,          bzi_box_stsc),
-    BZI_BOX(BZI_STBL,   's', 't', 'c', 'o', 0,          bzi_box_stco),
-    BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
-    BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
-    BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
-    BZI_BOX(BZI_STSD,   'h', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'h', 'e', 'v', '1', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'a', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'a', 'v', 'c', '3', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'a', 'v', '0', '1', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
-    BZI_BOX(BZI_VISUAL, 'c', 'l', 'a', 'p', 0,          bzi_box_clap),
-    BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
-    { BZI_STSD, BZI_ANY, 0, bzi_box_entry },
-};
-
-static const bzi_box_rule *bzi_box_find(uint32_t parent, uint32_t type)
-{
-    for (size_t i = 0; i < sizeof bzi_box_rules / sizeof bzi_box_rules[0]; i++)
-        if (bzi_box_rules[i].parent == parent && (bzi_box_rules[i].type == type || bzi_box_rules[i].type == BZI_ANY))
-            return &bzi_box_rules[i];
-    return NULL;
-}
-
-typedef struct bzi_box {
-    uint64_t at;                      /* file offset of the box */
-    uint64_t size;                    /* whole, header included */
-    uint64_t header;                  /* 8 or 16 */
-    uint32_t type;
-    uint32_t to_end;                  /* its size was written as 0: to the end of the file */
-} bzi_box;
-
-/* Reads a box header from up to 16 bytes; limit is how many bytes are left for the whole box. */
-static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box, bzna_error *err)
-{
-    memset(box, 0, sizeof *box);
-    box->at = at;
-    if (limit < 8)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8", (unsigned long long)limit);
-    box->size = bzi_be32(bytes);
-    box->type = bzi_be32(bytes + 4);
-    box->header = 8;
-    movie->path[movie->depth++] = box->type;                /* so that messages name it */
-    if (box->size == 1) {
-        if (limit < 16)
-            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16", (unsigned long long)limit);
-        box->size = bzi_be64(bytes + 8);
-        box->header = 16;
-        if (box->size == 0 && box->type == BZI_FOURCC('m', 'd', 'a', 't'))
-            return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at, "its length was never written: the archive was not finished");
-    } else if (box->size == 0 && movie->depth == 1) {
-        box->size = limit;
-        box->to_end = 1;
-    }
-    if (box->size < box->header)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header", (unsigned long long)box->size);
-    if (box->size > limit)
-        return bzi_box_fail(movie, err, movie->depth == 1 ? BZNA_E_TRUNCATED : BZNA_E_BOX, at, "size %llu, but only %llu bytes are left in %s",
-                            (unsigned long long)box->size, (unsigned long long)limit, movie->depth == 1 ? "the file" : "the box around it");
-    movie->depth--;
-    return BZNA_OK;
-}
-
-/* Trailing zeros are allowed where a box header no longer fits: QuickTime ends lists with them. */
-static int bzi_box_padding(const bzi_cursor *c)
-{
-    uint64_t left = bzi_cursor_left(c);
-    if (left >= 8)
-        return 0;
-    for (uint64_t i = 0; i < left; i++)
-        if (c->data[c->pos + i])
-            return 0;
-    return 1;
-}
-
-/* Reads what the rules name among the boxes of c, depth first. */
-static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
-{
-    for (uint32_t n = 0; !bzi_box_padding(&c); n++) {
-        const bzi_box_rule *rule;
-        bzi_cursor payload;
-        bzi_box box;
-        bzna_status status;
-        if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(&c), n ? "too many boxes" : "boxes nest too deep");
-        status = bzi_box_header(movie, c.data + c.pos, bzi_cursor_left(&c), bzi_cursor_offset(&c), &box, err);
-        if (status != BZNA_OK)
-            return status;
-        bzi_cursor_take(&c, box.header);
-        payload = bzi_cursor_sub(&c, box.size - box.header);
-        rule = bzi_box_find(parent, box.type);
-        if (!rule)
-            continue;
-        movie->path[movie->depth++] = box.type;
-        status = rule->read ? rule->read(movie, &payload, err) : BZNA_OK;
-        if (status == BZNA_OK && payload.overrun)
-            status = bzi_box_fail(movie, err, BZNA_E_BOX, box.at, "its %llu bytes are too few", (unsigned long long)box.size);
-        if (status == BZNA_OK && rule->children)
-            status = bzi_box_walk(movie, bzi_cursor_sub(&payload, bzi_cursor_left(&payload)), rule->children, err);
-        if (status < 0)
-            return status;
-        movie->depth--;
-    }
-    return BZNA_OK;
-}
-
-/* Pre: i < sample_count. */
-static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
-{
-    if (!t->sizes)
-        return t->common_size;
-    switch (t->size_bits) {
-    case 32: return bzi_be32(t->sizes + (uint64_t)i * 4);
-    case 16: return bzi_be16(t->sizes + (uint64_t)i * 2);
-    case 8:  return t->sizes[i];
-    default: return (uint32_t)t->sizes[i / 2] >> (i % 2 ? 0 : 4) & 15u;
-    }
-}
-
-static uint64_t bzi_table_chunk(const bzi_table *t, uint32_t i)
-{
-    return t->chunk_bytes == 8 ? bzi_be64(t->chunks + (uint64_t)i * 8) : bzi_be32(t->chunks + (uint64_t)i * 4);
-}
-
-/* Every sample its own chunk, as archives have it: sample i lies at chunk i. */
-static int bzi_table_is_plain(const bzi_table *t)
-{
-    if (t->sample_count == 1 && t->chunk_count == 1)
-        return 1;
-    return t->run_count == 1 && bzi_be32(t->runs) == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count >= t->sample_count;
-}
-
-/* A track must have its tables and they must agree. Costs nothing per sample. */
-static bzna_status bzi_table_check(bzi_movie *movie, uint32_t track, bzna_error *err)
-{
-    const bzi_table *t = &movie->tracks[track].table;
-    const char *name = movie->tracks[track].name;
-    if (t->sample_count == 0)
-        return BZNA_OK;
-    if (!t->chunk_bytes || t->chunk_count == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stco or co64 entry", track, name, t->sample_count);
-    if (!t->runs || t->run_count == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name, t->sample_count);
-    if (t->run_count == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count < t->sample_count)
-        return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0, "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
-                        t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
-    return BZNA_OK;
-}
-
-/* Writes every sample's offset by walking the chunks; offsets has sample_count entries. */
-static bzna_status bzi_table_expand(const bzi_movie *movie, uint32_t track, uint64_t *offsets, bzna_error *err)
-{
-    const bzi_table *t = &movie->tracks[track].table;
-    uint32_t sample = 0;
-    for (uint32_t run = 0; run < t->run_count && sample < t->sample_count; run++) {
-        const uint8_t *entry = t->runs + (uint64_t)run * 12;
-        uint32_t first = bzi_be32(entry), each = bzi_be32(entry + 4);
-        uint32_t end = run + 1 < t->run_count ? bzi_be32(entry + 12) : t->chunk_count + 1;
-        if (first == 0 || first >= end || end - 1 > t->chunk_count || each == 0 || (run == 0 && first != 1))
-            return bzi_fail(err, BZNA_E_BOX, t->runs_at + (uint64_t)run * 12, BZI_FOURCC('s', 't', 's', 'c'), 0,
-                            "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each", track,
-                            (unsigned long long)(t->runs_at + (uint64_t)run * 12), run, first, end - 1, t->chunk_count, each);
-        for (uint32_t chunk = first - 1; chunk < end - 1 && sample < t->sample_count; chunk++) {
-            uint64_t at = bzi_table_chunk(t, chunk);
-            for (uint32_t k = 0; k < each && sample < t->sample_count; k++) {
-                offsets[sample] = at;
-                if (!bzi_add(at, bzi_table_size(t, sample), &at))
-                    at = UINT64_MAX;                        /* fails its own sample, at use */
-                sample++;
-            }
-        }
-    }
-    if (sample < t->sample_count)
-        return bzi_fail(err, BZNA_E_BOX, t->runs_at, BZI_FOURCC('s', 't', 's', 'c'), 0,
-                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track, (unsigned long long)t->runs_at,
-                        sample, t->sample_count);
-    return BZNA_OK;
-}
-
-/* Where sample i lies, checked against the size of what holds it. */
-static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size, bzna_error *err)
-{
-    uint64_t end;
-    *offset = t->offsets ? t->offsets[i] : bzi_table_chunk(t, i);
-    *size = bzi_table_size(t, i);
-    if (bzi_add(*offset, *size, &end) && end <= limit)
-        return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes, 0, 0,
-                    "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are only %llu", i,
-                    (unsigned long long)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
-                    (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset, (unsigned long long)limit);
-}
 
 /* --- NAL units --- */
 
@@ -2076,6 +1609,496 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_sps *sps, bzna_err
     return BZNA_OK;
 }
 
+
+/* ==== 8. Boxes =======================================================================================================
+ * Calls: rooms 1-7. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here works on memory, without
+ * allocating: a track's tables stay where they lie in the file. */
+
+/* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
+typedef struct bzi_table {
+    const uint8_t *sizes;             /* stsz/stz2 entries; NULL: common_size */
+    const uint8_t *chunks;            /* stco/co64 entries */
+    const uint8_t *runs;              /* stsc entries, 12 bytes */
+    uint64_t      *offsets;           /* one a sample, owned by the dataset; NULL when every sample is its own chunk */
+    uint32_t       size_bits;         /* of an entry of sizes: 4, 8, 16, 32 */
+    uint32_t       common_size;
+    uint32_t       sample_count;
+    uint32_t       chunk_bytes;       /* of an entry of chunks: 4, 8; 0: no box was seen */
+    uint32_t       chunk_count;
+    uint32_t       run_count;
+    uint64_t       sizes_at, chunks_at, runs_at;     /* file offsets of the entries, for messages */
+} bzi_table;
+
+typedef struct bzi_track {
+    char        name[BZNA_NAME_MAX];
+    char        mime[64];
+    uint32_t    handler, format, flags;
+    uint32_t    entries;              /* sample entries seen; only the first is kept */
+    uint32_t    width, height;        /* tkhd, whole pixels */
+    uint32_t    frame_width, frame_height;
+    uint32_t    has_clap, has_sync, sync_count;
+    int32_t     clap[8];
+    bzna_colour colour;
+    bzi_span    config;               /* hvcC, avcC, av1C payload */
+    uint64_t    config_at;
+    bzi_table   table;
+} bzi_track;
+
+typedef struct bzi_movie {
+    uint32_t  brand_count, brands[8];
+    uint32_t  has_moov;
+    uint32_t  track_count;
+    uint32_t  depth;
+    uint32_t  path[BZI_LIMIT_DEPTH];  /* types from the file level down to the box being read */
+    bzi_track tracks[BZI_LIMIT_TRACKS];
+} bzi_movie;
+
+#define BZI_FILE   0u                             /* parent of top-level boxes */
+#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* parent of what is inside hvc1, avc1, ... */
+#define BZI_ANY    0u                             /* rule for a type that no other rule names */
+#define BZI_SKIP   1                              /* a reader's note: leave the children alone */
+
+/* "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+BZI_PRINTF(5, 6)
+static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset, const char *format, ...)
+{
+    char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
+    size_t n = 0;
+    uint32_t fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
+    va_list arguments;
+    path[0] = 0;
+    for (uint32_t i = 0; i < movie->depth; i++) {
+        bzi_fourcc_text(movie->path[i], type);
+        n += (size_t)snprintf(path + n, sizeof path - n, "%s%s", i ? "/" : "", type);
+        if (movie->path[i] == BZI_FOURCC('t', 'r', 'a', 'k') && movie->track_count)
+            n += (size_t)snprintf(path + n, sizeof path - n, "[%u]", movie->track_count - 1);
+    }
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "", (unsigned long long)offset, text);
+}
+
+static bzi_track *bzi_movie_track(bzi_movie *movie) { return &movie->tracks[movie->track_count - 1]; }
+
+static bzna_status bzi_box_ftyp(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    (void)err;
+    movie->brand_count = 0;
+    movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
+    bzi_cursor_u32(c);
+    while (bzi_cursor_left(c) >= 4 && movie->brand_count < 8)
+        movie->brands[movie->brand_count++] = bzi_cursor_u32(c);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    if (movie->has_moov)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one");
+    movie->has_moov = 1;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    if (movie->track_count == BZI_LIMIT_TRACKS)
+        return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+    memset(&movie->tracks[movie->track_count++], 0, sizeof movie->tracks[0]);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    uint32_t version = bzi_cursor_u32(c);
+    (void)err;
+    track->flags = version & 0xffffff;
+    bzi_cursor_take(c, (version >> 24 ? 32 : 20) + 52);     /* times, id, duration; layer, volume, matrix */
+    track->width = bzi_cursor_u32(c) >> 16;
+    track->height = bzi_cursor_u32(c) >> 16;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    (void)err;
+    bzi_cursor_take(c, 8);
+    track->handler = bzi_cursor_u32(c);
+    bzi_cursor_take(c, 12);
+    if (!c->overrun)
+        bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
+    bzi_text_printable(track->name);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    (void)movie;
+    (void)err;
+    bzi_cursor_take(c, 8);                                  /* version, flags, number of entries: they are counted as they come */
+    return BZNA_OK;
+}
+
+/* Any sample entry: what all of them begin with. */
+static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    (void)err;
+    if (track->entries++)
+        return BZI_SKIP;
+    track->format = movie->path[movie->depth - 1];
+    bzi_cursor_take(c, 8);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    bzna_status status = bzi_box_entry(movie, c, err);
+    if (status != BZNA_OK)
+        return status;
+    while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
+        ;
+    if (!c->overrun)
+        bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
+    bzi_text_printable(track->mime);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    bzna_status status = bzi_box_entry(movie, c, err);
+    if (status != BZNA_OK)
+        return status;
+    bzi_cursor_take(c, 16);
+    track->frame_width = bzi_cursor_u16(c);
+    track->frame_height = bzi_cursor_u16(c);
+    bzi_cursor_take(c, 50);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    if (track->config.data)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one sample entry");
+    track->config_at = bzi_cursor_offset(c);
+    track->config.size = bzi_cursor_left(c);
+    track->config.data = bzi_cursor_take(c, track->config.size);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    (void)err;
+    for (int i = 0; i < 8; i++)
+        track->clap[i] = (int32_t)bzi_cursor_u32(c);
+    track->has_clap = 1;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    uint32_t type = bzi_cursor_u32(c);
+    (void)err;
+    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
+        return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
+    track->colour.primaries = (uint16_t)bzi_cursor_u16(c);
+    track->colour.transfer = (uint16_t)bzi_cursor_u16(c);
+    track->colour.matrix = (uint16_t)bzi_cursor_u16(c);
+    track->colour.full_range = type == BZI_FOURCC('n', 'c', 'l', 'x') && bzi_cursor_u8(c) >> 7;
+    track->colour.present = 1;
+    return BZNA_OK;
+}
+
+/* Takes a table of count entries of bits each, or says where it should have ended. */
+static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits, const uint8_t **entries, uint64_t *at, bzna_error *err)
+{
+    uint64_t bytes = ((uint64_t)count * bits + 7) / 8;
+    if (*entries || *at)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
+    *at = bzi_cursor_offset(c);
+    if (c->overrun || bytes > bzi_cursor_left(c))
+        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count, (unsigned long long)bytes,
+                            (unsigned long long)bzi_cursor_left(c));
+    *entries = count ? bzi_cursor_take(c, bytes) : NULL;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_cursor_take(c, 4);
+    table->common_size = bzi_cursor_u32(c);
+    table->sample_count = bzi_cursor_u32(c);
+    table->size_bits = 32;
+    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at, err);
+}
+
+static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_cursor_take(c, 4);
+    table->size_bits = bzi_cursor_u32(c) & 255;
+    table->sample_count = bzi_cursor_u32(c);
+    if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", table->size_bits);
+    return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at, err);
+}
+
+static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_cursor_take(c, 4);
+    table->run_count = bzi_cursor_u32(c);
+    return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at, err);
+}
+
+static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_table *table = &bzi_movie_track(movie)->table;
+    bzi_cursor_take(c, 4);
+    table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
+    table->chunk_count = bzi_cursor_u32(c);
+    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8, &table->chunks, &table->chunks_at, err);
+}
+
+static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_track *track = bzi_movie_track(movie);
+    (void)err;
+    bzi_cursor_take(c, 4);
+    track->sync_count = bzi_cursor_u32(c);
+    track->has_sync = 1;
+    return BZNA_OK;
+}
+
+/* Which boxes are read, and where. children: what their children are looked up under; 0: they have none that matter. */
+typedef struct bzi_box_rule {
+    uint32_t parent, type, children;
+    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err);
+} bzi_box_rule;
+
+#define BZI_BOX(parent, a, b, c, d, children, read) { parent, BZI_FOURCC(a, b, c, d), children, read }
+#define BZI_MOOV BZI_FOURCC('m', 'o', 'o', 'v')
+#define BZI_TRAK BZI_FOURCC('t', 'r', 'a', 'k')
+#define BZI_MDIA BZI_FOURCC('m', 'd', 'i', 'a')
+#define BZI_MINF BZI_FOURCC('m', 'i', 'n', 'f')
+#define BZI_STBL BZI_FOURCC('s', 't', 'b', 'l')
+#define BZI_STSD BZI_FOURCC('s', 't', 's', 'd')
+
+static const bzi_box_rule bzi_box_rules[] = {
+    BZI_BOX(BZI_FILE,   'f', 't', 'y', 'p', 0,          bzi_box_ftyp),
+    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'v', BZI_MOOV,   bzi_box_moov),
+    BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
+    BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
+    BZI_BOX(BZI_TRAK,   'm', 'd', 'i', 'a', BZI_MDIA,   NULL),
+    BZI_BOX(BZI_MDIA,   'h', 'd', 'l', 'r', 0,          bzi_box_hdlr),
+    BZI_BOX(BZI_MDIA,   'm', 'i', 'n', 'f', BZI_MINF,   NULL),
+    BZI_BOX(BZI_MINF,   's', 't', 'b', 'l', BZI_STBL,   NULL),
+    BZI_BOX(BZI_STBL,   's', 't', 's', 'd', BZI_STSD,   bzi_box_stsd),
+    BZI_BOX(BZI_STBL,   's', 't', 's', 'z', 0,          bzi_box_stsz),
+    BZI_BOX(BZI_STBL,   's', 't', 'z', '2', 0,          bzi_box_stz2),
+    BZI_BOX(BZI_STBL,   's', 't', 's', 'c', 0,          bzi_box_stsc),
+    BZI_BOX(BZI_STBL,   's', 't', 'c', 'o', 0,          bzi_box_stco),
+    BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
+    BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
+    BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
+    BZI_BOX(BZI_STSD,   'h', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'h', 'e', 'v', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'a', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'a', 'v', 'c', '3', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'a', 'v', '0', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
+    BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
+    BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
+    BZI_BOX(BZI_VISUAL, 'c', 'l', 'a', 'p', 0,          bzi_box_clap),
+    BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
+    { BZI_STSD, BZI_ANY, 0, bzi_box_entry },
+};
+
+static const bzi_box_rule *bzi_box_find(uint32_t parent, uint32_t type)
+{
+    for (size_t i = 0; i < sizeof bzi_box_rules / sizeof bzi_box_rules[0]; i++)
+        if (bzi_box_rules[i].parent == parent && (bzi_box_rules[i].type == type || bzi_box_rules[i].type == BZI_ANY))
+            return &bzi_box_rules[i];
+    return NULL;
+}
+
+typedef struct bzi_box {
+    uint64_t at;                      /* file offset of the box */
+    uint64_t size;                    /* whole, header included */
+    uint64_t header;                  /* 8 or 16 */
+    uint32_t type;
+    uint32_t to_end;                  /* its size was written as 0: to the end of the file */
+} bzi_box;
+
+/* Reads a box header from up to 16 bytes; limit is how many bytes are left for the whole box. */
+static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box, bzna_error *err)
+{
+    memset(box, 0, sizeof *box);
+    box->at = at;
+    if (limit < 8)
+        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8", (unsigned long long)limit);
+    box->size = bzi_be32(bytes);
+    box->type = bzi_be32(bytes + 4);
+    box->header = 8;
+    movie->path[movie->depth++] = box->type;                /* so that messages name it */
+    if (box->size == 1) {
+        if (limit < 16)
+            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16", (unsigned long long)limit);
+        box->size = bzi_be64(bytes + 8);
+        box->header = 16;
+        if (box->size == 0 && box->type == BZI_FOURCC('m', 'd', 'a', 't'))
+            return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at, "its length was never written: the archive was not finished");
+    } else if (box->size == 0 && movie->depth == 1) {
+        box->size = limit;
+        box->to_end = 1;
+    }
+    if (box->size < box->header)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header", (unsigned long long)box->size);
+    if (box->size > limit)
+        return bzi_box_fail(movie, err, movie->depth == 1 ? BZNA_E_TRUNCATED : BZNA_E_BOX, at, "size %llu, but only %llu bytes are left in %s",
+                            (unsigned long long)box->size, (unsigned long long)limit, movie->depth == 1 ? "the file" : "the box around it");
+    movie->depth--;
+    return BZNA_OK;
+}
+
+/* Trailing zeros are allowed where a box header no longer fits: QuickTime ends lists with them. */
+static int bzi_box_padding(const bzi_cursor *c)
+{
+    uint64_t left = bzi_cursor_left(c);
+    if (left >= 8)
+        return 0;
+    for (uint64_t i = 0; i < left; i++)
+        if (c->data[c->pos + i])
+            return 0;
+    return 1;
+}
+
+/* Reads what the rules name among the boxes of c, depth first. */
+static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
+{
+    for (uint32_t n = 0; !bzi_box_padding(&c); n++) {
+        const bzi_box_rule *rule;
+        bzi_cursor payload;
+        bzi_box box;
+        bzna_status status;
+        if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(&c), n ? "too many boxes" : "boxes nest too deep");
+        status = bzi_box_header(movie, c.data + c.pos, bzi_cursor_left(&c), bzi_cursor_offset(&c), &box, err);
+        if (status != BZNA_OK)
+            return status;
+        bzi_cursor_take(&c, box.header);
+        payload = bzi_cursor_sub(&c, box.size - box.header);
+        rule = bzi_box_find(parent, box.type);
+        if (!rule)
+            continue;
+        movie->path[movie->depth++] = box.type;
+        status = rule->read ? rule->read(movie, &payload, err) : BZNA_OK;
+        if (status == BZNA_OK && payload.overrun)
+            status = bzi_box_fail(movie, err, BZNA_E_BOX, box.at, "its %llu bytes are too few", (unsigned long long)box.size);
+        if (status == BZNA_OK && rule->children)
+            status = bzi_box_walk(movie, bzi_cursor_sub(&payload, bzi_cursor_left(&payload)), rule->children, err);
+        if (status < 0)
+            return status;
+        movie->depth--;
+    }
+    return BZNA_OK;
+}
+
+/* Pre: i < sample_count. */
+static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
+{
+    if (!t->sizes)
+        return t->common_size;
+    switch (t->size_bits) {
+    case 32: return bzi_be32(t->sizes + (uint64_t)i * 4);
+    case 16: return bzi_be16(t->sizes + (uint64_t)i * 2);
+    case 8:  return t->sizes[i];
+    default: return (uint32_t)t->sizes[i / 2] >> (i % 2 ? 0 : 4) & 15u;
+    }
+}
+
+static uint64_t bzi_table_chunk(const bzi_table *t, uint32_t i)
+{
+    return t->chunk_bytes == 8 ? bzi_be64(t->chunks + (uint64_t)i * 8) : bzi_be32(t->chunks + (uint64_t)i * 4);
+}
+
+/* Every sample its own chunk, as archives have it: sample i lies at chunk i. */
+static int bzi_table_is_plain(const bzi_table *t)
+{
+    if (t->sample_count == 1 && t->chunk_count == 1)
+        return 1;
+    return t->run_count == 1 && bzi_be32(t->runs) == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count >= t->sample_count;
+}
+
+/* A track must have its tables and they must agree. Costs nothing per sample. */
+static bzna_status bzi_table_check(bzi_movie *movie, uint32_t track, bzna_error *err)
+{
+    const bzi_table *t = &movie->tracks[track].table;
+    const char *name = movie->tracks[track].name;
+    if (t->sample_count == 0)
+        return BZNA_OK;
+    if (!t->chunk_bytes || t->chunk_count == 0)
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stco or co64 entry", track, name, t->sample_count);
+    if (!t->runs || t->run_count == 0)
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name, t->sample_count);
+    if (t->run_count == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count < t->sample_count)
+        return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0, "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
+                        t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
+    return BZNA_OK;
+}
+
+/* Writes every sample's offset by walking the chunks; offsets has sample_count entries. */
+static bzna_status bzi_table_expand(const bzi_movie *movie, uint32_t track, uint64_t *offsets, bzna_error *err)
+{
+    const bzi_table *t = &movie->tracks[track].table;
+    uint32_t sample = 0;
+    for (uint32_t run = 0; run < t->run_count && sample < t->sample_count; run++) {
+        const uint8_t *entry = t->runs + (uint64_t)run * 12;
+        uint32_t first = bzi_be32(entry), each = bzi_be32(entry + 4);
+        uint32_t end = run + 1 < t->run_count ? bzi_be32(entry + 12) : t->chunk_count + 1;
+        if (first == 0 || first >= end || end - 1 > t->chunk_count || each == 0 || (run == 0 && first != 1))
+            return bzi_fail(err, BZNA_E_BOX, t->runs_at + (uint64_t)run * 12, BZI_FOURCC('s', 't', 's', 'c'), 0,
+                            "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each", track,
+                            (unsigned long long)(t->runs_at + (uint64_t)run * 12), run, first, end - 1, t->chunk_count, each);
+        for (uint32_t chunk = first - 1; chunk < end - 1 && sample < t->sample_count; chunk++) {
+            uint64_t at = bzi_table_chunk(t, chunk);
+            for (uint32_t k = 0; k < each && sample < t->sample_count; k++) {
+                offsets[sample] = at;
+                if (!bzi_add(at, bzi_table_size(t, sample), &at))
+                    at = UINT64_MAX;                        /* fails its own sample, at use */
+                sample++;
+            }
+        }
+    }
+    if (sample < t->sample_count)
+        return bzi_fail(err, BZNA_E_BOX, t->runs_at, BZI_FOURCC('s', 't', 's', 'c'), 0,
+                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track, (unsigned long long)t->runs_at,
+                        sample, t->sample_count);
+    return BZNA_OK;
+}
+
+/* Where sample i lies, checked against the size of what holds it. */
+static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size, bzna_error *err)
+{
+    uint64_t end;
+    *offset = t->offsets ? t->offsets[i] : bzi_table_chunk(t, i);
+    *size = bzi_table_size(t, i);
+    if (bzi_add(*offset, *size, &end) && end <= limit)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes, 0, 0,
+                    "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are only %llu", i,
+                    (unsigned long long)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
+                    (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset, (unsigned long long)limit);
+}
+
 static uint32_t bzi_codec_of(uint32_t fourcc)
 {
     switch (fourcc) {
@@ -2141,8 +2164,8 @@ static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bz
 }
 
 
-/* ==== 8. Dataset =========================================================================================================
- * Calls: rooms 1-7. One archive: its movie box stays where it lies (mapped, or read in one piece); a sample's own boxes are read
+/* ==== 10. Datasets ===================================================================================================
+ * Calls: rooms 1-8. One archive: its movie box stays where it lies (mapped, or read in one piece); a sample's own boxes are read
  * when the sample is. Immutable once open, so any thread may look. Also opens a plain mp4 whose first video track has only sync
  * samples: each frame is then a sample. A view is a dataset without a file: ranges of archives laid end to end; bzi_dataset_at finds the
  * archive behind an index, and everything else here knows archives only. */
@@ -2155,7 +2178,7 @@ typedef struct bzi_part {
 } bzi_part;
 
 struct bzna_dataset {
-    bzna_context *context;
+    bzi_host     *host;
     atomic_int    references;
     bzi_part     *parts;              /* a view's; NULL: an archive */
     uint32_t      part_count, part_room;
@@ -2176,8 +2199,8 @@ static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&datase
 /* Frees all but the source, which a failed open leaves to its owner. */
 static void bzi_dataset_free(bzna_dataset *dataset)
 {
-    bzna_context *context = dataset->context;
-    const bzi_memory *memory = &context->memory;
+    bzi_host *host = dataset->host;
+    const bzi_memory *memory = &host->memory;
     for (uint32_t i = 0; i < dataset->movie.track_count; i++) {
         bzi_table *table = &dataset->movie.tracks[i].table;
         bzi_release(memory, table->offsets, table->sample_count, sizeof *table->offsets);
@@ -2187,7 +2210,7 @@ static void bzi_dataset_free(bzna_dataset *dataset)
     bzi_release(memory, dataset->name, dataset->name_size, 1);
     bzi_release(memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
     bzi_release(memory, dataset, 1, sizeof *dataset);
-    bzi_context_drop(context);
+    bzi_host_drop(host);
 }
 
 static void bzi_dataset_drop(bzna_dataset *dataset)
@@ -2235,7 +2258,7 @@ static bzna_status bzi_dataset_scan(bzna_dataset *dataset, bzna_error *err)
 {
     const bzi_source *source = &dataset->source;
     bzi_movie *movie = &dataset->movie;
-    const bzi_memory *memory = &dataset->context->memory;
+    const bzi_memory *memory = &dataset->host->memory;
     bzi_buffer scratch = { NULL, 0 };
     bzna_status status = BZNA_OK;
     uint64_t at = 0;
@@ -2299,7 +2322,7 @@ static bzna_status bzi_dataset_index_track(bzna_dataset *dataset, int32_t track,
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
                         "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file", (int)track,
                         (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
-    table->offsets = bzi_alloc(&dataset->context->memory, table->sample_count, sizeof *table->offsets, 16);
+    table->offsets = bzi_alloc(&dataset->host->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
     return bzi_table_expand(&dataset->movie, (uint32_t)track, table->offsets, err);
@@ -2322,7 +2345,7 @@ static bzna_status bzi_dataset_load_targets(bzna_dataset *dataset, bzna_error *e
     }
     if (table->sample_count == 0 || last - first > (uint64_t)table->sample_count * 8 + 4096)
         return BZNA_OK;
-    if (!bzi_buffer_reserve(&dataset->context->memory, &dataset->targets, last - first, 0))
+    if (!bzi_buffer_reserve(&dataset->host->memory, &dataset->targets, last - first, 0))
         return bzi_fail_memory(err, "the targets");
     dataset->targets_at = first;
     return bzi_source_read(&dataset->source, first, dataset->targets.data, last - first, err);
@@ -2365,20 +2388,20 @@ static bzna_status bzi_dataset_index(bzna_dataset *dataset, const char *split, b
 }
 
 /* Takes an open source; on failure the source is the caller's again. */
-static bzna_status bzi_dataset_make(bzna_context *context, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_dataset_make(bzi_host *host, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset *dataset = bzi_alloc_zero(&context->memory, 1, sizeof *dataset);
+    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
     bzna_status status;
     if (!dataset)
         return bzi_fail_memory(err, "a dataset");
-    dataset->context = context;
+    dataset->host = host;
     atomic_init(&dataset->references, 1);
-    bzi_context_retain(context);
+    bzi_host_retain(host);
     dataset->source = *source;
     if (source->owns_file)
         dataset->source.callbacks.user = &dataset->source.file;
     dataset->name_size = strlen(name) + 1;
-    dataset->name = bzi_alloc(&context->memory, dataset->name_size, 1, 1);
+    dataset->name = bzi_alloc(&host->memory, dataset->name_size, 1, 1);
     if (dataset->name)
         memcpy(dataset->name, name, (size_t)dataset->name_size);
     status = dataset->name ? bzi_dataset_scan(dataset, err) : bzi_fail_memory(err, "a dataset's name");
@@ -2415,7 +2438,7 @@ static void bzi_view_append(bzna_dataset *view, bzna_dataset *from, uint64_t fir
 }
 
 /* first and count apply to each of the datasets given; count UINT64_MAX: all. */
-static bzna_status bzi_view_make(bzna_context *context, bzna_dataset *const *from, uint32_t from_count, uint64_t first, uint64_t count,
+static bzna_status bzi_view_make(bzi_host *host, bzna_dataset *const *from, uint32_t from_count, uint64_t first, uint64_t count,
                                  bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *view;
@@ -2425,14 +2448,14 @@ static bzna_status bzi_view_make(bzna_context *context, bzna_dataset *const *fro
         if (parts > BZI_LIMIT_PARTS || !bzi_add(samples, from[i]->count, &samples) || samples > (uint64_t)1 << 63)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u archives and 2^63 samples", BZI_LIMIT_PARTS);
     }
-    view = bzi_alloc_zero(&context->memory, 1, sizeof *view);
+    view = bzi_alloc_zero(&host->memory, 1, sizeof *view);
     if (!view)
         return bzi_fail_memory(err, "a data set");
-    view->context = context;
+    view->host = host;
     atomic_init(&view->references, 1);
-    bzi_context_retain(context);
+    bzi_host_retain(host);
     view->part_room = (uint32_t)parts;
-    view->parts = bzi_alloc_zero(&context->memory, parts, sizeof *view->parts);
+    view->parts = bzi_alloc_zero(&host->memory, parts, sizeof *view->parts);
     if (!view->parts) {
         bzi_dataset_free(view);
         return bzi_fail_memory(err, "the parts of a data set");
@@ -2455,10 +2478,10 @@ static bzna_status bzi_dataset_locate(const bzna_dataset *dataset, uint64_t inde
 {
     if (bzi_table_entry(&dataset->movie.tracks[dataset->input].table, (uint32_t)index, dataset->source.size, offset, size, err) != BZNA_OK)
         return bzi_dataset_fail(index, err);
-    if (*size <= dataset->context->max_sample_bytes && *size <= SIZE_MAX)
+    if (*size <= dataset->host->max_sample_bytes && *size <= SIZE_MAX)
         return BZNA_OK;
     bzi_fail(err, BZNA_E_LIMIT, *offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu", (unsigned long long)*size,
-             (unsigned long long)dataset->context->max_sample_bytes);
+             (unsigned long long)dataset->host->max_sample_bytes);
     return bzi_dataset_fail(index, err);
 }
 
@@ -2493,7 +2516,7 @@ static bzna_status bzi_dataset_target(const bzna_dataset *dataset, uint64_t inde
 static bzna_status bzi_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed, bzna_error *err)
 {
     bzi_buffer scratch = { NULL, 0 };
-    const bzi_memory *memory = &dataset->context->memory;
+    const bzi_memory *memory = &dataset->host->memory;
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
     bzna_status status;
@@ -2585,7 +2608,7 @@ static bzna_status bzi_dataset_view(const bzna_dataset *dataset, uint64_t index,
     bzna_status status = bzi_dataset_locate(dataset, index, offset, size, err);
     if (status != BZNA_OK)
         return status;
-    status = bzi_source_view(&dataset->source, &dataset->context->memory, buffer, *offset, *size, view, err);
+    status = bzi_source_view(&dataset->source, &dataset->host->memory, buffer, *offset, *size, view, err);
     return status == BZNA_OK ? status : bzi_dataset_fail(index, err);
 }
 
@@ -2600,7 +2623,7 @@ static bzna_status bzi_dataset_sample(const bzna_dataset *dataset, uint64_t inde
     status = bzi_dataset_view(dataset, index, &scratch, &sample->offset, &sample->size, &view, err);
     if (status == BZNA_OK && (status = bzi_sample_parse(dataset, view, sample->size, sample->offset, &movie, err)) != BZNA_OK)
         bzi_dataset_fail(index, err);
-    bzi_buffer_free(&dataset->context->memory, &scratch);
+    bzi_buffer_free(&dataset->host->memory, &scratch);
     if (status != BZNA_OK)
         return status;
     for (uint32_t i = 0; i < movie.track_count && sample->image_count < BZNA_IMAGES_MAX; i++)
@@ -2629,13 +2652,13 @@ static bzna_status bzi_dataset_image(const bzna_dataset *dataset, uint64_t index
         if ((status = bzi_source_read(&dataset->source, offset, buffer, size, err)) != BZNA_OK)
             return bzi_dataset_fail(index, err);
     } else if ((status = bzi_dataset_view(dataset, index, &scratch, &offset, &size, &view, err)) != BZNA_OK) {
-        bzi_buffer_free(&dataset->context->memory, &scratch);
+        bzi_buffer_free(&dataset->host->memory, &scratch);
         return status;
     }
     if ((status = bzi_sample_parse(dataset, view, size, offset, &movie, err)) != BZNA_OK ||
         (status = bzi_sample_image(dataset, &movie, track, view, size, offset, image, err)) != BZNA_OK)
         bzi_dataset_fail(index, err);
-    bzi_buffer_free(&dataset->context->memory, &scratch);
+    bzi_buffer_free(&dataset->host->memory, &scratch);
     if (status == BZNA_OK && !buffer)
         image->config = image->data = NULL;
     return status;
@@ -2671,11 +2694,7 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 }
 
 
-/* ==== 9. Other containers ================================================================================================
- * None yet: tar, RecordIO and HEIF items will be read here. */
-
-
-/* ==== 10. Writer =========================================================================================================
+/* ==== 16. Writer =====================================================================================================
  * Calls: rooms 1-8. The same boxes, written to memory and from there to the sink. Nothing depends on time, address or thread: the
  * same inputs give the same bytes. The archive's mdat has length 0 until bzna_writer_finish patches it, which marks it unfinished. */
 
@@ -3149,7 +3168,7 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 }
 
 struct bzna_writer {
-    bzna_context *context;
+    bzi_host     *host;
     bzna_sink     sink;               /* write_at NULL: file is ours */
     bzi_file      file;
     uint64_t      position;           /* where the next sample goes */
@@ -3179,13 +3198,13 @@ static void bzi_writer_outs(bzna_writer *writer, bzi_out *outs[BZI_WRITER_OUTS])
 
 static void bzi_writer_free(bzna_writer *writer)
 {
-    bzna_context *context = writer->context;
+    bzi_host *host = writer->host;
     bzi_out *outs[BZI_WRITER_OUTS];
     bzi_writer_outs(writer, outs);
     for (int i = 0; i < BZI_WRITER_OUTS; i++)
-        bzi_buffer_free(&context->memory, &outs[i]->buffer);
-    bzi_release(&context->memory, writer, 1, sizeof *writer);
-    bzi_context_drop(context);
+        bzi_buffer_free(&host->memory, &outs[i]->buffer);
+    bzi_release(&host->memory, writer, 1, sizeof *writer);
+    bzi_host_drop(host);
 }
 
 static int bzi_writer_failed(bzna_writer *writer)
@@ -3218,21 +3237,21 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
                     (unsigned long long)offset, error ? strerror(error) : bzi_status_text(status));
 }
 
-static bzna_status bzi_writer_make(bzna_context *context, const char *path, const bzna_sink *sink, bzna_writer **out, bzna_error *err)
+static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink, bzna_writer **out, bzna_error *err)
 {
     static const uint8_t head[BZI_WRITER_FIRST] = { 0, 0, 0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm', 0, 0, 0, 0, 'b', 'z', 'n', 'a',
                                                     'i', 's', 'o', 'm', 0, 0, 0, 1, 'm', 'd', 'a', 't' };
-    bzna_writer *writer = bzi_alloc_zero(&context->memory, 1, sizeof *writer);
+    bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzi_out *outs[BZI_WRITER_OUTS];
     bzna_status status = BZNA_OK;
     int error;
     if (!writer)
         return bzi_fail_memory(err, "a writer");
-    writer->context = context;
-    bzi_context_retain(context);
+    writer->host = host;
+    bzi_host_retain(host);
     bzi_writer_outs(writer, outs);
     for (int i = 0; i < BZI_WRITER_OUTS; i++)
-        outs[i]->memory = &context->memory;
+        outs[i]->memory = &host->memory;
     if (sink) {
         writer->sink = *sink;
     } else if (path && (error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
@@ -3511,13 +3530,13 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
         return status;
     writer->finished = 1;
     if (writer->thumbs != writer->count || writer->thumbs_differ)
-        bzi_log(writer->context, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s", writer->thumbs != writer->count ?
+        bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s", writer->thumbs != writer->count ?
                 "not every sample has a thumbnail" : "the thumbnails do not share one decoder configuration");
     return BZNA_OK;
 }
 
 
-/* ==== 11. Random numbers and sampler =====================================================================================
+/* ==== 17. Random numbers, order ======================================================================================
  * Calls: rooms 1-2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
 
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -3777,8 +3796,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 12. Transforms =====================================================================================================
- * Calls: rooms 1-2, 11. Parameters and random numbers -> homography; colour description -> coefficients. Double precision. */
+/* ==== 18. Transforms, colour =========================================================================================
+ * Calls: rooms 1-2, 17. Parameters and random numbers -> homography; colour description -> coefficients. Double precision. */
 
 static int bzi_finite(const double *values, int n)
 {
@@ -3994,8 +4013,8 @@ static bzna_colour bzi_colour_forced(uint32_t matrix, bzna_colour stream)
 }
 
 
-/* ==== 13. Kernels on the CPU =============================================================================================
- * Calls: rooms 1-2, 12. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+/* ==== 19. Kernels on the CPU =========================================================================================
+ * Calls: rooms 1-2, 18. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
 #include "benzina_kernels.cu"
 
@@ -4078,8 +4097,8 @@ static bzi_kernel_output bzi_output_make(uint32_t width, uint32_t height, uint32
 static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4; }
 
 
-/* ==== 14. Software decode ================================================================================================
- * Calls: rooms 1-7. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across samples. Results
+/* ==== 20. Software decode ============================================================================================
+ * Calls: rooms 1-8. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across samples. Results
  * must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are damaged, so a context only ever sees
  * one content of parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not. It is
  * flushed between pictures, and frame memory is cleared, because H.265 slices that end early leave pixels unwritten and nobody says so. */
@@ -4343,13 +4362,13 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 #endif
 
 struct bzna_decoder {
-    bzna_context *context;
+    bzi_host     *host;
     bzi_software  software;
 };
 
 
-/* ==== 15. Function table =================================================================================================
- * Calls: rooms 1-5, and room 13's structs. NVIDIA's driver, opened at run time: only the symbols that are used, each named when it is missing.
+/* ==== 21. CUDA =======================================================================================================
+ * Calls: rooms 1-5, and room 19's structs. NVIDIA's driver, opened at run time: only the symbols that are used, each named when it is missing.
  * Drivers do not survive being unloaded, so their libraries stay open. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: what fails comes back as a status, with the driver's code in native_code.
  *
@@ -4357,6 +4376,15 @@ struct bzna_decoder {
  * leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow queries of the driver are made with it held. */
 
 typedef struct bzi_device bzi_device;
+
+/* What a device is opened with. */
+typedef struct bzi_device_desc {
+    bzi_host             *host;       /* outlives the device */
+    int32_t               wanted;     /* BZNA_DEVICE_..., or 1 + the ordinal */
+    void                 *cuda_context;       /* the user's; NULL: the device's primary one */
+    uint64_t              decode_memory_bytes;        /* 0: an eighth of the device's */
+    bzna_device_allocator allocator;
+} bzi_device_desc;
 
 enum { BZI_CUDA_NO_MEMORY = 2 };
 
@@ -4444,7 +4472,7 @@ typedef struct bzi_caps {
 } bzi_caps;
 
 struct bzi_device {
-    bzna_context    *context;         /* not held: the context holds the device */
+    bzi_device_desc  desc;
     bzi_cuda         cu;
     CUdevice         handle;
     CUcontext        cuda;
@@ -4460,7 +4488,6 @@ struct bzi_device {
     uint64_t         decoder_budget;  /* bytes that decoders may take, by estimate */
     atomic_uint_fast64_t decoder_too_large, decoder_too_large_until;      /* of so many bytes, none could be made; until then (ns) that stands */
     atomic_uint_fast64_t decoder_bytes, decoders_made, decoders_reconfigured, sessions_lost;
-    struct bzi_pool *pool;            /* room 17's, guarded by context->device_mutex */
 };
 
 /* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. */
@@ -4615,7 +4642,7 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
         (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "asking the device what it is", err);
     device->info.memory_bytes = bytes;
-    device->decoder_budget = device->context->decode_memory_bytes ? device->context->decode_memory_bytes : bytes / 8;
+    device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
     device->info.driver = (uint32_t)driver;
     device->info.compute_major = (uint32_t)major;
     device->info.compute_minor = (uint32_t)minor;
@@ -4644,28 +4671,28 @@ static void bzi_device_wait_quietly(bzi_device *device)
 /* The device and its CUDA context: the user's, or the device's primary one. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
-    const bzna_context *context = device->context;
+    const bzi_device_desc *desc = &device->desc;
     bzi_cuda *cu = &device->cu;
-    int count = 0, ordinal = context->device_wanted > 0 ? context->device_wanted - 1 : 0;
+    int count = 0, ordinal = desc->wanted > 0 ? desc->wanted - 1 : 0;
     CUresult result;
     bzna_status status = bzi_cuda_start(cu, &count, err);
     if (status != BZNA_OK)
         return status;
-    if (context->cuda_context) {
-        device->cuda = context->cuda_context;
+    if (desc->cuda_context) {
+        device->cuda = desc->cuda_context;
         if ((status = bzi_device_enter(device, err)) != BZNA_OK)
             return status;
         result = cu->context_device(&device->handle);
         bzi_device_leave(device);
         if (result != CUDA_SUCCESS)
             return bzi_device_check(device, result, "cuCtxGetDevice", err);
-        if (context->device_wanted > 0 && device->handle != ordinal)      /* a CUdevice is its ordinal */
+        if (desc->wanted > 0 && device->handle != ordinal)      /* a CUdevice is its ordinal */
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for", device->handle, ordinal);
         device->info.device = device->handle;
         return BZNA_OK;
     }
     device->info.device = ordinal;
-    if (context->device_wanted == BZNA_DEVICE_AUTO)
+    if (desc->wanted == BZNA_DEVICE_AUTO)
         device->info.device = ordinal = bzi_cuda_current_device(cu);
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
@@ -4681,7 +4708,7 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
     const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
-    const bzi_memory *memory = &device->context->memory;
+    const bzi_memory *memory = &device->desc.host->memory;
     uint64_t size = 1;
     char *text, *at;
     bzna_status status;
@@ -4748,10 +4775,10 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* In the reverse order of making; what was not made is skipped. Pre: room 17's pool is gone. */
+/* In the reverse order of making; what was not made is skipped. Pre: the pool on it is closed. */
 static void bzi_device_close(bzi_device *device)
 {
-    const bzi_memory memory = device->context->memory;
+    const bzi_memory memory = device->desc.host->memory;
     bzna_error ignored;
     if (device->process == bzi_os_process()) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
@@ -4767,13 +4794,13 @@ static void bzi_device_close(bzi_device *device)
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
-static bzna_status bzi_device_open(bzna_context *context, bzi_device **out, bzna_error *err)
+static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
-    bzi_device *device = bzi_alloc_zero(&context->memory, 1, sizeof *device);
+    bzi_device *device = bzi_alloc_zero(&desc->host->memory, 1, sizeof *device);
     bzna_status status;
     if (!device)
         return bzi_fail_memory(err, "a device");
-    device->context = context;
+    device->desc = *desc;
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     atomic_init(&device->lost, 0);
@@ -4803,7 +4830,7 @@ static bzna_status bzi_device_open(bzna_context *context, bzi_device **out, bzna
 /* On the device: 256-byte aligned. Pinned: host memory that copies reach without a detour. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
-    const bzna_device_allocator *allocator = &device->context->device_allocator;
+    const bzna_device_allocator *allocator = &device->desc.allocator;
     CUdeviceptr ptr = 0;
     *out = 0;
     if (!allocator->alloc) {
@@ -4827,7 +4854,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 
 static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
 {
-    const bzna_device_allocator *allocator = &device->context->device_allocator;
+    const bzna_device_allocator *allocator = &device->desc.allocator;
     if (!ptr)
         return;
     if (!allocator->alloc) {
@@ -4978,7 +5005,6 @@ static void bzi_device_counts(bzi_device *device, bzna_loader_stats *stats)
 struct bzi_device {
     bzna_device_info info;
     bzna_error       video;
-    struct bzi_pool *pool;
 };
 
 /* No device is ever made: what the rooms below would do with one is never done. */
@@ -4987,7 +5013,7 @@ static bzna_status bzi_device_none(bzna_error *err)
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
 }
 
-static bzna_status bzi_device_open(bzna_context *context, bzi_device **out, bzna_error *err) { (void)context; (void)out; return bzi_device_none(err); }
+static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err) { (void)desc; (void)out; return bzi_device_none(err); }
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err) { *count = 0; return bzi_device_none(err); }
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
@@ -5058,52 +5084,8 @@ static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, 
 
 #endif
 
-/* The context's device, made by the first that asks. A context that takes what there is remembers that there was nothing. */
-static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
-{
-    bzi_device *made = NULL;
-    bzna_error why;
-    int known;
-    *out = NULL;
-    if (context->device_wanted == BZNA_DEVICE_CPU)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
-    bzi_os_lock(&context->device_mutex);
-    known = context->device || context->device_error.status != BZNA_OK;
-    bzi_os_unlock(&context->device_mutex);
-    if (!known) {
-        bzi_error_init(&why);
-        if (bzi_device_open(context, &made, &why) != BZNA_OK) {
-            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it is not to be had, no more */
-                why.status = BZNA_E_DEVICE;
-            if (why.status == BZNA_E_MEMORY) {              /* which may be otherwise the next time */
-                *err = why;
-                return err->status;
-            }
-            bzi_log(context, BZNA_LOG_INFO, why.status, "no GPU: %s", why.message);
-        }
-        bzi_os_lock(&context->device_mutex);
-        if (!context->device && context->device_error.status == BZNA_OK) {
-            context->device = made;
-            context->device_error = why;
-            made = NULL;
-        }
-        bzi_os_unlock(&context->device_mutex);
-        if (made)
-            bzi_device_close(made);                         /* another thread was faster */
-    }
-    if (context->device_error.status != BZNA_OK) {
-        *err = context->device_error;
-        return err->status;
-    }
-    if (bzi_device_is_foreign(context->device))
-        return bzi_device_fail_forked(err);
-    *out = context->device;
-    return bzi_device_is_lost(context->device) ? bzi_device_fail_lost(context->device, err) : BZNA_OK;
-}
-
-
-/* ==== 16. NVDEC sessions =================================================================================================
- * Calls: rooms 1-7, 13-15. A session decodes pictures one after the other and keeps several under way: a parser of NVIDIA's, decoders for the
+/* ==== 22. NVDEC sessions =============================================================================================
+ * Calls: rooms 1-8, 19-21. A session decodes pictures one after the other and keeps several under way: a parser of NVIDIA's, decoders for the
  * frame formats it met last, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes it, in the CUDA context.
  *
  *     accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
@@ -5692,8 +5674,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 17. Pipeline =======================================================================================================
- * Calls: rooms 1-16. A loader: readers fetch samples in the planned order, workers decode and warp each into the slot that the plan gave it,
+/* ==== 23. Loader: state, plan, the life of a batch ===================================================================
+ * Calls: rooms 1-22. A loader: readers fetch samples in the planned order, workers decode and warp each into the slot that the plan gave it,
  * bzna_loader_next lends out finished batches in order. Completion order never matters. With NVDEC, readers hand samples to the device's pool,
  * whose engines (a thread and a session each) serve all loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
  *
@@ -5745,7 +5727,7 @@ typedef struct bzi_lane {
 /* What waits for the device's engines, of all loaders in the order of reading. */
 typedef struct bzi_pool {
     bzi_device        *device;
-    bzna_context      *context;       /* not held: it holds the device, which holds this */
+    bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
     uint32_t           has_mutex, has_cond;
@@ -5830,6 +5812,7 @@ typedef struct bzi_reader {
 
 struct bzna_loader {
     bzna_context      *context;
+    bzi_host          *host;          /* the context's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* defaults filled in; immutable once open, but for seed */
     char              *track;
@@ -6113,7 +6096,10 @@ static void bzi_pool_withdraw(bzna_loader *loader)
     bzi_os_unlock(&pool->mutex);
 }
 
-/* --- Readers --- */
+
+/* ==== 24. Readers ====================================================================================================
+ * Calls: rooms 1-23. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims batches. */
+
 
 /* The batch to wait for when there is none to plan: that which was given back first, or the first, when all are new. With the lock held. */
 static bzna_batch *bzi_reader_leaving(bzna_loader *loader)
@@ -6190,7 +6176,7 @@ static int bzi_reader_trim(bzna_loader *loader)
             continue;
         memset(&item->bytes, 0, sizeof item->bytes);
         bzi_os_unlock(&loader->mutex);
-        bzi_release(&loader->context->memory, bytes.data, bytes.capacity, 1);
+        bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
         bzi_os_lock(&loader->mutex);
         loader->held_bytes -= bytes.capacity;
         return 1;
@@ -6211,7 +6197,7 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
     while (want < item->size)
         want *= 2;
     want = bzi_min(want, ceiling);
-    bzi_buffer_free(&loader->context->memory, &item->bytes);        /* before waiting: two that wait must not hold what the other needs */
+    bzi_buffer_free(&loader->host->memory, &item->bytes);        /* before waiting: two that wait must not hold what the other needs */
     bzi_os_lock(&loader->mutex);
     loader->held_bytes -= had;
     loader->holding++;
@@ -6226,7 +6212,7 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
     bzi_os_unlock(&loader->mutex);
     if (status != BZNA_OK)
         return status;
-    item->bytes.data = bzi_alloc(&loader->context->memory, want, 1, BZI_BATCH_ALIGN);
+    item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
@@ -6319,7 +6305,10 @@ static void *bzi_reader_run(void *argument)
     return NULL;
 }
 
-/* --- What a sample becomes, in software or on the device --- */
+
+/* ==== 25. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-24. What a sample becomes, in software or on the device; lanes, the streams that write slots; workers, which decode in software. */
+
 
 /* What the config and the user's callback make of one sample. */
 static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_item *item, const bzna_picture *picture, bzna_transform *transform,
@@ -6429,7 +6418,7 @@ static void bzi_loader_explain(bzna_loader *loader, const bzi_item *item)
     if (item->status == BZNA_OK)
         bzi_dataset_fail(item->local, err);                 /* reading has said it already */
     bzi_error_prefix(err, item->archive->name);
-    bzi_log(loader->context, BZNA_LOG_WARNING, err->status, "%s", err->message);
+    bzi_log(loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
 }
 
 /* A failed slot holds the out-of-bounds colour; nothing of what was there before. An empty picture is all of that colour. */
@@ -6562,7 +6551,7 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, bzna_pict
         return BZNA_OK;
     }
     slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
-    if (!bzi_buffer_reserve(&loader->context->memory, &worker->workspace, bzi_kernel_workspace_bytes(&slot, &out), 0))
+    if (!bzi_buffer_reserve(&loader->host->memory, &worker->workspace, bzi_kernel_workspace_bytes(&slot, &out), 0))
         return bzi_fail_memory(err, "the warp's workspace");
     bzi_kernel_warp(&slot, &out, worker->workspace.data, (size_t)worker->workspace.capacity);
     return BZNA_OK;
@@ -6677,7 +6666,10 @@ static void *bzi_worker_run(void *argument)
     return NULL;
 }
 
-/* --- Engines: NVDEC --- */
+
+/* ==== 26. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-25. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its pool. */
+
 
 #ifndef BENZINA_NO_CUDA
 
@@ -6786,7 +6778,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     bzi_loader_to_workers(loader, item);
     bzi_os_unlock(&loader->mutex);
     if (i < 8 && was_read)
-        bzi_log(engine->pool->context, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);     /* the loader may be gone */
+        bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);     /* the loader may be gone */
 }
 
 /* Waits for the oldest picture and gathers it; launches when there is enough, or nothing to wait for. */
@@ -6834,7 +6826,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool)) != NULL; end = &(*end)->next)
         ;
     bzi_os_unlock(&pool->mutex);
-    bzi_log(pool->context, BZNA_LOG_WARNING, why->status, "a decode session ends, %u go on: %s", left, why->message);
+    bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session ends, %u go on: %s", left, why->message);
     while (rest) {
         bzi_item *next = rest->next;
         if (rest->status == BZNA_OK)
@@ -6890,7 +6882,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzi_sps sps;
     if (status == BZNA_OK && (status = bzi_sample_parse(item->archive, item->bytes.data, item->size, item->offset, &engine->movie, err)) == BZNA_OK &&
         (status = bzi_sample_image(item->archive, &engine->movie, loader->track, item->bytes.data, item->size, item->offset, &image, err)) == BZNA_OK &&
-        (status = bzi_picture_describe(&image, loader->context->max_edge_px, &sps, &picture, err)) == BZNA_OK) {
+        (status = bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err)) == BZNA_OK) {
         if ((status = bzi_session_accepts(&engine->session, image.codec, &sps, err)) == BZNA_OK) {
             item->by_nvdec = 1;
             status = bzi_engine_submit(engine, item, &image, &picture, &sps, err);
@@ -6919,7 +6911,7 @@ static void *bzi_engine_run(void *argument)
         bzi_engine_retire(engine, &err);
         return NULL;
     }
-    if (bzi_session_open(&engine->session, pool->device, &pool->context->memory, &err) != BZNA_OK)
+    if (bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) != BZNA_OK)
         bzi_engine_retire(engine, &err);
     engine->lane.stream = engine->session.stream;
     while (!engine->retired) {
@@ -6944,7 +6936,7 @@ static void *bzi_engine_run(void *argument)
 /* Pre: no loader uses it any more. */
 static void bzi_pool_close(bzi_pool *pool)
 {
-    const bzi_memory memory = pool->context->memory;
+    const bzi_memory memory = pool->host->memory;
     int foreign = bzi_device_is_foreign(pool->device);      /* then its threads are not in this process */
     if (pool->has_cond && !foreign) {
         bzi_os_lock(&pool->mutex);
@@ -6965,7 +6957,7 @@ static void bzi_pool_close(bzi_pool *pool)
 
 static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
 {
-    pool->engines = bzi_alloc_zero(&pool->context->memory, pool->count, sizeof *pool->engines);
+    pool->engines = bzi_alloc_zero(&pool->host->memory, pool->count, sizeof *pool->engines);
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
     pool->has_mutex = bzi_os_mutex_init(&pool->mutex) == 0;
@@ -6987,58 +6979,166 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     return BZNA_OK;
 }
 
-/* The device's pool, made by the first loader that decodes on it. */
-static bzna_status bzi_pool_get(bzna_context *context, bzi_device *device, bzi_pool **out, bzna_error *err)
+static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t sessions, bzi_pool **out, bzna_error *err)
 {
-    bzi_pool *made;
+    bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
     bzna_status status;
-    bzi_os_lock(&context->device_mutex);
-    *out = device->pool;
-    bzi_os_unlock(&context->device_mutex);
-    if (*out)
-        return BZNA_OK;
-    if (!(made = bzi_alloc_zero(&context->memory, 1, sizeof *made)))
+    if (!pool)
         return bzi_fail_memory(err, "decode sessions");
-    made->context = context;
-    made->device = device;
-    made->count = context->sessions_wanted ? context->sessions_wanted : 2 * device->info.engines;
-    if ((status = bzi_pool_start(made, err)) != BZNA_OK) {
-        bzi_pool_close(made);
+    pool->host = host;
+    pool->device = device;
+    pool->count = sessions ? sessions : 2 * device->info.engines;
+    if ((status = bzi_pool_start(pool, err)) != BZNA_OK) {
+        bzi_pool_close(pool);
         return status;
     }
-    bzi_os_lock(&context->device_mutex);
-    if (!device->pool) {
-        device->pool = made;
-        made = NULL;
-    }
-    *out = device->pool;
-    bzi_os_unlock(&context->device_mutex);
-    if (made)
-        bzi_pool_close(made);                               /* another thread was faster */
+    *out = pool;
     return BZNA_OK;
-}
-
-/* What a context does with its device when the last reference goes. */
-static void bzi_pool_end_device(bzi_device *device)
-{
-    if (device->pool)
-        bzi_pool_close(device->pool);
-    bzi_device_close(device);
 }
 
 #else
 
-static bzna_status bzi_pool_get(bzna_context *context, bzi_device *device, bzi_pool **out, bzna_error *err)
+static void bzi_pool_close(bzi_pool *pool) { (void)pool; }
+
+static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t sessions, bzi_pool **out, bzna_error *err)
 {
-    (void)context; (void)device; *out = NULL;
+    (void)device; (void)host; (void)sessions; (void)out;
     return bzi_device_none(err);
 }
 
-static void bzi_pool_end_device(bzi_device *device) { bzi_device_close(device); }
-
 #endif
 
-/* --- Making and ending --- */
+/* --- The context: the host, and the device and its pool, which the first loaders that need them make --- */
+
+struct bzna_context {
+    bzi_host       *host;
+    atomic_int      references;       /* the owner's, and one a loader */
+    bzi_device_desc device_desc;
+    uint32_t        sessions;         /* context_config.sessions */
+    bzi_mutex       mutex;            /* leaf lock over the three below; never held across a call of the driver's or the user's */
+    bzi_device     *device;
+    bzna_error      device_error;     /* status < 0: why there is none */
+    bzi_pool       *pool;
+};
+
+static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
+
+static void bzi_context_drop(bzna_context *context)
+{
+    bzi_host *host = context->host;
+    if (atomic_fetch_sub(&context->references, 1) != 1)
+        return;
+    if (context->pool)
+        bzi_pool_close(context->pool);
+    if (context->device)
+        bzi_device_close(context->device);
+    bzi_os_mutex_free(&context->mutex);
+    bzi_release(&host->memory, context, 1, sizeof *context);
+    bzi_host_drop(host);
+}
+
+/* config is checked and complete. */
+static bzna_status bzi_context_make(const bzna_context_config *config, bzna_context **out, bzna_error *err)
+{
+    bzi_host *host = NULL;
+    bzna_context *context;
+    bzna_status status = bzi_host_open(config, &host, err);
+    if (status != BZNA_OK)
+        return status;
+    context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
+    if (!context || bzi_os_mutex_init(&context->mutex)) {
+        status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
+        bzi_release(&host->memory, context, 1, sizeof *context);
+        bzi_host_drop(host);
+        return status;
+    }
+    context->host = host;
+    atomic_init(&context->references, 1);
+    context->device_desc.host = host;
+    context->device_desc.wanted = config->device;
+    context->device_desc.cuda_context = config->cuda_context;
+    context->device_desc.decode_memory_bytes = config->decode_memory_bytes;
+    context->device_desc.allocator = config->device_allocator;
+    context->sessions = config->sessions;
+    *out = context;
+    return BZNA_OK;
+}
+
+/* Keeps what this thread made, unless another thread was faster. A context that takes what there is remembers that there was nothing. */
+static void bzi_context_set_device(bzna_context *context, bzi_device *made, const bzna_error *why)
+{
+    int first;
+    bzi_os_lock(&context->mutex);
+    first = !context->device && context->device_error.status == BZNA_OK;
+    if (first) {
+        context->device = made;
+        context->device_error = *why;
+    }
+    bzi_os_unlock(&context->mutex);
+    if (!first && made)
+        bzi_device_close(made);
+}
+
+/* The context's device, made by the first that asks. */
+static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
+{
+    bzi_device *made = NULL;
+    bzna_error why;
+    int known;
+    *out = NULL;
+    if (context->device_desc.wanted == BZNA_DEVICE_CPU)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
+    bzi_os_lock(&context->mutex);
+    known = context->device || context->device_error.status != BZNA_OK;
+    bzi_os_unlock(&context->mutex);
+    if (!known) {
+        bzi_error_init(&why);
+        if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
+            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it is not to be had, no more */
+                why.status = BZNA_E_DEVICE;
+            if (why.status == BZNA_E_MEMORY) {              /* which may be otherwise the next time */
+                *err = why;
+                return err->status;
+            }
+            bzi_log(context->host, BZNA_LOG_INFO, why.status, "no GPU: %s", why.message);
+        }
+        bzi_context_set_device(context, made, &why);
+    }
+    if (context->device_error.status != BZNA_OK) {
+        *err = context->device_error;
+        return err->status;
+    }
+    if (bzi_device_is_foreign(context->device))
+        return bzi_device_fail_forked(err);
+    *out = context->device;
+    return bzi_device_is_lost(context->device) ? bzi_device_fail_lost(context->device, err) : BZNA_OK;
+}
+
+/* The device's pool, made by the first loader that decodes on it. Pre: bzi_context_gpu returned the device. */
+static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
+{
+    bzi_pool *made = NULL, *spare;
+    bzna_status status;
+    bzi_os_lock(&context->mutex);
+    *out = context->pool;
+    bzi_os_unlock(&context->mutex);
+    if (*out)
+        return BZNA_OK;
+    if ((status = bzi_pool_open(context->device, context->host, context->sessions, &made, err)) != BZNA_OK)
+        return status;
+    bzi_os_lock(&context->mutex);
+    spare = context->pool ? made : NULL;                    /* another thread was faster */
+    context->pool = context->pool ? context->pool : made;
+    *out = context->pool;
+    bzi_os_unlock(&context->mutex);
+    if (spare)
+        bzi_pool_close(spare);
+    return BZNA_OK;
+}
+
+
+/* ==== 27. Opening and closing ========================================================================================
+ * Calls: rooms 1-26. Makes a loader, its batches, threads and what they need of the device, and ends them. */
 
 /* Bytes of a batch's block: data (unless it lies elsewhere), targets, indices, status, errors. Returns 0 on overflow. */
 static int bzi_batch_layout(const bzna_loader_config *config, int data_elsewhere, uint64_t offsets[5], uint64_t *total)
@@ -7115,7 +7215,7 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
         return bzi_fail_memory(err, "batches");
     for (uint32_t i = 0; i < config->batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
-        batch->block = bzi_alloc(&loader->context->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
+        batch->block = bzi_alloc(&loader->host->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
         if (!batch->block)
             return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for batch %u of %llu bytes (batch_size, width, height, batches_in_flight)", i,
                             (unsigned long long)loader->block_bytes);
@@ -7134,7 +7234,7 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->context->memory;
+    const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *config = &loader->config;
     loader->item_count = config->read_ahead + config->threads + config->reader_threads;
     if (loader->pool)
@@ -7162,7 +7262,7 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 /* Copies of the user's arrays, and the tables of weighted draws. Pre: counts and values are checked. */
 static bzna_status bzi_loader_make_order(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
 {
-    const bzi_memory *memory = &loader->context->memory;
+    const bzi_memory *memory = &loader->host->memory;
     const bzna_dataset *dataset = loader->dataset;
     bzi_order *order = &loader->order;
     double sum = 0;
@@ -7244,7 +7344,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, const bzna_load
     for (uint32_t i = 0; i < loader->worker_count; i++) {
         bzi_worker *worker = &loader->workers[i];
         int error;
-        bzna_status status = bzi_software_open(&worker->software, &loader->context->memory, loader->context->max_edge_px, err);
+        bzna_status status = bzi_software_open(&worker->software, &loader->host->memory, loader->host->max_edge_px, err);
         worker->loader = loader;
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
@@ -7321,7 +7421,7 @@ static void bzi_loader_free_device(bzna_loader *loader)
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
-    const bzi_memory *memory = &context->memory;
+    const bzi_memory *memory = &loader->host->memory;
     uint32_t in_flight = loader->config.batches_in_flight;
     bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
     if (loader->device)
@@ -7363,7 +7463,7 @@ static void bzi_loader_join(bzna_loader *loader)
 /* Ends the threads and frees what only they use. */
 static void bzi_loader_end(bzna_loader *loader)
 {
-    const bzi_memory *memory = &loader->context->memory;
+    const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *config = &loader->config;
     bzna_error ignored;
     int entered = 0;
@@ -7419,7 +7519,7 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     loader->on_device = device && config->output != BZNA_OUTPUT_HOST;
     if (device && config->decoder != BZNA_DECODER_SOFTWARE) {
         why = device->video;
-        if (why.status == BZNA_OK && (status = bzi_pool_get(loader->context, device, &loader->pool, err)) != BZNA_OK)
+        if (why.status == BZNA_OK && (status = bzi_context_pool(loader->context, &loader->pool, err)) != BZNA_OK)
             return status;
         if (why.status != BZNA_OK && config->decoder == BZNA_DECODER_NVDEC) {
             *err = why;
@@ -7477,7 +7577,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const bzna_loader_confi
         return status;
     if (config->track) {
         loader->track_size = strlen(config->track) + 1;
-        if (!(loader->track = bzi_alloc_copy(&loader->context->memory, config->track, loader->track_size, 1)))
+        if (!(loader->track = bzi_alloc_copy(&loader->host->memory, config->track, loader->track_size, 1)))
             return bzi_fail_memory(err, "loader_config.track");
     }
     if ((status = bzi_loader_make_order(loader, config, err)) != BZNA_OK || (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
@@ -7490,13 +7590,14 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const bzna_loader_confi
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, const bzna_transform *transform,
                                    const bzna_similarity *warp, bzna_loader **out, bzna_error *err)
 {
-    bzna_loader *loader = bzi_alloc_zero(&context->memory, 1, sizeof *loader);
+    bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
     bzna_status status;
     if (!loader)
         return bzi_fail_memory(err, "a loader");
     bzi_context_retain(context);
     bzi_dataset_retain(dataset);
     loader->context = context;
+    loader->host = context->host;
     loader->dataset = dataset;
     loader->config = *config;
     loader->transform = *transform;
@@ -7544,7 +7645,10 @@ static void bzi_loader_close(bzna_loader *loader)
     bzi_loader_drop_locked(loader);
 }
 
-/* --- What the consumer does --- */
+
+/* ==== 28. Delivering =================================================================================================
+ * Calls: rooms 1-27. What the consumer's calls do: batches out and back, tensors, going elsewhere, states, statistics. */
+
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -7696,7 +7800,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     if (batch && loader->device && (status = bzi_batch_arrive(batch, err)) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
     if (batch && batch->real && batch->failed == batch->real)
-        bzi_log(loader->context, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed", batch->real,
+        bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed", batch->real,
                 (unsigned long long)batch->number, (unsigned long long)batch->epoch);
     *out = batch;
     return status;
@@ -7941,7 +8045,226 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 18. Public API =====================================================================================================
+/* ==== 29. Configuration ==============================================================================================
+ * Calls: rooms 1-28. Checks what callers ask for, by field, and fills in defaults. */
+
+static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
+{
+    if (!c->allocator.alloc != !c->allocator.release)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
+    if (c->device < BZNA_DEVICE_CPU)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device: %d is neither AUTO, CPU nor a CUDA device", c->device);
+    if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
+    if (c->max_edge_px > 65535)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
+    if (!c->device_allocator.alloc != !c->device_allocator.release)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device_allocator: alloc and release go together");
+    if (c->sessions > BZI_LIMIT_SESSIONS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions, BZI_LIMIT_SESSIONS);
+    if (c->cuda_context && c->device == BZNA_DEVICE_CPU)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device is BZNA_DEVICE_CPU");
+    if (!c->allocator.alloc) {
+        c->allocator.alloc = bzi_os_alloc;
+        c->allocator.release = bzi_os_release;
+    }
+    c->log_level = c->log_level ? c->log_level : BZNA_LOG_WARNING;
+    c->max_sample_bytes = c->max_sample_bytes ? c->max_sample_bytes : BZI_LIMIT_SAMPLE_BYTES;
+    c->max_edge_px = c->max_edge_px ? c->max_edge_px : BZI_LIMIT_EDGE;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_output_check(const char *what, uint32_t width, uint32_t height, uint32_t dtype, uint32_t layout, bzna_error *err)
+{
+    if (!width || width > BZI_LIMIT_EDGE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, width, BZI_LIMIT_EDGE);
+    if (!height || height > BZI_LIMIT_EDGE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, height, BZI_LIMIT_EDGE);
+    if (dtype > BZNA_DTYPE_FLOAT16)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32 and float16 so far", what, dtype);
+    if (layout > BZNA_LAYOUT_NHWC)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, layout);
+    return BZNA_OK;
+}
+
+static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
+
+/* What an epoch consists of: indices, weights, epoch_samples. */
+static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
+{
+    uint64_t samples = c->indices ? c->index_count : dataset->count, positive = 0, groups;
+    double sum = 0;
+    if (!c->indices != !c->index_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.indices, index_count: one is given without the other");
+    for (uint64_t i = 0; i < c->index_count; i++)
+        if (c->indices[i] >= dataset->count)
+            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.indices[%llu]: %llu is not below the %llu samples", (unsigned long long)i,
+                            (unsigned long long)c->indices[i], (unsigned long long)dataset->count);
+    if (c->weighting > BZNA_WEIGHTING_ONCE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weighting: %u is not known", c->weighting);
+    if (c->weighting == BZNA_WEIGHTING_NONE) {
+        if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weights_by_part, epoch_samples: only with weighting");
+        c->epoch_samples = samples;
+        return BZNA_OK;
+    }
+    groups = c->weights_by_part ? (dataset->parts ? dataset->part_count : 1) : samples;
+    if (c->weights_by_part && c->indices)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights_by_part: not together with indices");
+    if (!c->weights || c->weight_count != groups || groups > UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weight_count: %llu weights for %llu %s", (unsigned long long)c->weight_count,
+                        (unsigned long long)groups, c->weights_by_part ? "archives" : "samples");
+    for (uint64_t i = 0; i < groups; i++) {
+        if (!isfinite(c->weights[i]) || c->weights[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights[%llu]: %g is negative or not a number", (unsigned long long)i, c->weights[i]);
+        sum += c->weights[i];
+        if (c->weights[i] > 0)
+            positive += !c->weights_by_part ? 1 : dataset->parts ? dataset->parts[i].count : dataset->count;
+    }
+    if (!(sum > 0) || !isfinite(sum))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights: their sum is %g", sum);
+    if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.epoch_samples: %llu draws without replacement of %llu samples with a weight",
+                        (unsigned long long)c->epoch_samples, (unsigned long long)positive);
+    if (!c->epoch_samples)
+        c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
+{
+    if (c->on_error > BZNA_ON_ERROR_STOP)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.on_error: %u is not known", c->on_error);
+    if (c->read_retries > BZI_LIMIT_RETRIES)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_retries: %u is more than %u", c->read_retries, BZI_LIMIT_RETRIES);
+    c->read_backoff_ns = c->read_backoff_ns ? c->read_backoff_ns : 10000000;
+    c->read_memory_bytes = c->read_memory_bytes ? c->read_memory_bytes : BZI_LIMIT_READ_BYTES;
+    if (!c->cpus != !c->cpu_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus, cpu_count: one is given without the other");
+    for (uint32_t i = 0; i < c->cpu_count; i++)
+        if (c->cpus[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus[%u]: %d is no processor", i, (int)c->cpus[i]);
+    c->slices = bzi_default(c->slices, 1);
+    if (c->batch_size % c->slices)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.slices: %u does not divide batch_size, %u", c->slices, c->batch_size);
+    if (!c->buffers != !c->buffer_count || (c->buffers && c->buffer_count != (uint64_t)c->batches_in_flight * c->slices))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers, buffer_count: %u buffers for %u batches in flight of %u slices", c->buffer_count,
+                        c->batches_in_flight, c->slices);
+    for (uint32_t i = 0; i < c->buffer_count; i++)
+        if (!c->buffers[i] || (uintptr_t)c->buffers[i] % sizeof(float))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers[%u]: NULL, or not aligned to %u bytes", i, (unsigned)sizeof(float));
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
+{
+    bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
+    bzna_status status;
+    if (!c->batch_size || c->batch_size > BZI_LIMIT_BATCH)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batch_size: %u is not in 1..%u", c->batch_size, BZI_LIMIT_BATCH);
+    if ((status = bzi_output_check("loader_config", c->width, c->height, c->dtype, c->layout, err)) != BZNA_OK)
+        return status;
+    if (c->order > BZNA_ORDER_SHUFFLE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order: %u is not known", c->order);
+    if (c->last_batch > BZNA_LAST_PAD)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.last_batch: %u is not known", c->last_batch);
+    c->epochs = c->epochs ? c->epochs : 1;
+    c->world_size = bzi_default(c->world_size, 1);
+    if (c->rank >= c->world_size)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.rank: %u is not below world_size, %u", c->rank, c->world_size);
+    c->threads = bzi_default(c->threads, bzi_os_processors());
+    if (c->threads > BZI_LIMIT_THREADS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.threads: %u is more than %u", c->threads, BZI_LIMIT_THREADS);
+    if (c->reader_threads > BZI_LIMIT_READERS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.reader_threads: %u is more than %u", c->reader_threads, BZI_LIMIT_READERS);
+    c->batches_in_flight = bzi_default(c->batches_in_flight, 3);
+    if (c->batches_in_flight > BZI_LIMIT_IN_FLIGHT)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batches_in_flight: %u is more than %u", c->batches_in_flight, BZI_LIMIT_IN_FLIGHT);
+    if (c->read_ahead > BZI_LIMIT_READ_AHEAD)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_ahead: %u is more than %u", c->read_ahead, BZI_LIMIT_READ_AHEAD);
+    shard.batch = c->batch_size;
+    shard.world = c->world_size;
+    shard.last_batch = c->last_batch;
+    if (bzi_shard_batches(&shard) == 0)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.last_batch: DROP leaves no batch: %llu samples, %u x %u a step", (unsigned long long)samples,
+                        c->batch_size, c->world_size);
+    if (c->decoder > BZNA_DECODER_NVDEC)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decoder: %u is not known", c->decoder);
+    if (c->output > BZNA_OUTPUT_DEVICE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: %u is not known", c->output);
+    return BZNA_OK;
+}
+
+/* mean/std or bias/scale: one spelling. */
+static bzna_status bzi_loader_check_colours(const bzna_loader_config *c, bzna_transform *t, bzna_error *err)
+{
+    int divides = 0, multiplies = 0;
+    for (int i = 0; i < 3; i++) {
+        divides |= c->mean[i] != 0 || c->std[i] != 0;
+        multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
+    }
+    if (divides && multiplies)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), which multiplies");
+    for (int i = 0; i < 3; i++) {
+        t->bias[i] = divides ? c->mean[i] : c->bias[i];
+        t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
+        t->fill[i] = c->fill[i];
+        if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s, %s, fill: channel %d is not a finite number", divides ? "mean" : "bias",
+                            divides ? "std" : "scale", i);
+    }
+    t->fill_space = c->fill_space;
+    t->matrix = c->matrix;
+    t->filter = c->filter;
+    t->antialias = c->antialias;
+    if (bzi_transform_check(t, err) != BZNA_OK)
+        return bzi_error_prefix(err, "loader_config");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_similarity *p, bzna_error *err)
+{
+    const char *field = "";
+    bzi_similarity_init(p);
+    switch (c->warp) {
+    case BZNA_WARP_NONE:
+        break;
+    case BZNA_WARP_RANDOM_RESIZED_CROP:
+        bzi_similarity_random_resized_crop(p);
+        break;
+    case BZNA_WARP_CENTER_RESIZED_CROP:
+        if (!(c->warp_scale[0] >= 0))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp_scale: negative, or not a number");
+        bzi_similarity_center_resized_crop(p, c->warp_scale[0] != 0 ? (double)c->warp_scale[0] : 1);
+        break;
+    case BZNA_WARP_SIMILARITY:
+        for (int i = 0; i < 2; i++) {
+            p->degrees[i] = c->warp_degrees[i];
+            p->translate[i] = c->warp_translate[i];
+        }
+        p->resize = c->warp_resize;
+        p->keep_ratio = c->warp_keep_ratio;
+        p->random_crop = c->warp_random_crop;
+        break;
+    default:
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp: %u is not known", c->warp);
+    }
+    if (c->warp == BZNA_WARP_SIMILARITY || c->warp == BZNA_WARP_RANDOM_RESIZED_CROP) {
+        for (int i = 0; i < 2 && (c->warp_scale[0] != 0 || c->warp_scale[1] != 0); i++)
+            p->scale[i] = c->warp_scale[i];
+        for (int i = 0; i < 2 && (c->warp_ratio[0] != 0 || c->warp_ratio[1] != 0); i++)
+            p->ratio[i] = c->warp_ratio[i];
+    }
+    p->law = c->warp_law;
+    p->flip_h = c->flip_h;
+    p->flip_v = c->flip_v;
+    if (bzi_similarity_check(p, &field) != BZNA_OK)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s%s: out of its range, or not a number", field[0] == 'f' ? "" : "warp_", field);
+    return BZNA_OK;
+}
+
+
+/* ==== 30. Public API =================================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -7973,67 +8296,6 @@ BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_te
 
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
 
-static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
-{
-    if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
-    if (c->device < BZNA_DEVICE_CPU)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device: %d is neither AUTO, CPU nor a CUDA device", c->device);
-    if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
-    if (c->max_edge_px > 65535)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
-    if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device_allocator: alloc and release go together");
-    if (c->sessions > BZI_LIMIT_SESSIONS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions, BZI_LIMIT_SESSIONS);
-    if (c->cuda_context && c->device == BZNA_DEVICE_CPU)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device is BZNA_DEVICE_CPU");
-    if (!c->allocator.alloc) {
-        c->allocator.alloc = bzi_os_alloc;
-        c->allocator.release = bzi_os_release;
-    }
-    c->log_level = c->log_level ? c->log_level : BZNA_LOG_WARNING;
-    c->max_sample_bytes = c->max_sample_bytes ? c->max_sample_bytes : BZI_LIMIT_SAMPLE_BYTES;
-    c->max_edge_px = c->max_edge_px ? c->max_edge_px : BZI_LIMIT_EDGE;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_context_make(const bzna_context_config *c, bzna_context **out, bzna_error *err)
-{
-    bzi_memory memory;
-    bzna_context *context;
-    memory.allocator = c->allocator;
-    context = bzi_alloc_zero(&memory, 1, sizeof *context);
-    if (!context)
-        return bzi_fail_memory(err, "a context");
-    context->memory = memory;
-    atomic_init(&context->references, 1);
-    context->log = c->log;
-    context->log_user = c->log_user;
-    context->log_level = c->log_level;
-    context->log_any_thread = c->log_any_thread;
-    context->max_sample_bytes = c->max_sample_bytes;
-    context->max_edge_px = c->max_edge_px;
-    context->device_wanted = c->device;
-    context->sessions_wanted = c->sessions;
-    context->device_allocator = c->device_allocator;
-    context->cuda_context = c->cuda_context;
-    context->decode_memory_bytes = c->decode_memory_bytes;
-    context->end_device = bzi_pool_end_device;
-    if (bzi_os_mutex_init(&context->log_mutex)) {
-        bzi_release(&memory, context, 1, sizeof *context);
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    }
-    if (bzi_os_mutex_init(&context->device_mutex)) {
-        bzi_os_mutex_free(&context->log_mutex);
-        bzi_release(&memory, context, 1, sizeof *context);
-        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    }
-    *out = context;
-    return BZNA_OK;
-}
-
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzna_context_config c;
@@ -8049,7 +8311,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((c.device > 0 || c.cuda_context) && (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
-        bzi_log_deliver(*out);
+        bzi_log_deliver((*out)->host);
         bzi_context_drop(*out);
         *out = NULL;
         bzi_error_prefix(&e, c.cuda_context ? "context_config.cuda_context" : "context_config.device");
@@ -8063,7 +8325,7 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
         return BZNA_OK;
     if (bzi_os_in_callback)
         return BZNA_E_STATE;
-    bzi_log_deliver(context);
+    bzi_log_deliver(context->host);
     bzi_context_drop(context);
     return BZNA_OK;
 }
@@ -8087,13 +8349,13 @@ BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info
     if (!context || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_device: %s is NULL", context ? "info" : "context");
     status = bzi_context_gpu(context, &device, &e);
-    bzi_log_deliver(context);
+    bzi_log_deliver(context->host);
     if (status != BZNA_OK)
         BZI_API_END(status);
     all = device->info;
-    bzi_os_lock(&context->device_mutex);
-    all.sessions = device->pool ? device->pool->count : 0;
-    bzi_os_unlock(&context->device_mutex);
+    bzi_os_lock(&context->mutex);
+    all.sessions = context->pool ? context->pool->count : 0;
+    bzi_os_unlock(&context->mutex);
     bzi_struct_out(info, struct_size, &all, sizeof all);
     return BZNA_OK;
 }
@@ -8110,7 +8372,7 @@ BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, u
     if (codec < BZNA_CODEC_H264 || codec > BZNA_CODEC_AV1 || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: codec %u, chroma format %u, %u bits", codec, chroma_format, depth);
     status = bzi_context_gpu(context, &device, &e);
-    bzi_log_deliver(context);
+    bzi_log_deliver(context->host);
     if (status == BZNA_OK && (status = device->video.status) != BZNA_OK)
         e = device->video;
     memset(&all, 0, sizeof all);
@@ -8169,8 +8431,8 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
 /* Common to both ways of opening: the name that messages use, and the end of a failure. */
 static bzna_status bzi_api_dataset(bzna_context *context, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *e)
 {
-    bzna_status status = bzi_dataset_make(context, source, name, split, out, e);
-    bzi_log_deliver(context);
+    bzna_status status = bzi_dataset_make(context->host, source, name, split, out, e);
+    bzi_log_deliver(context->host);
     return status == BZNA_OK ? status : bzi_error_prefix(e, name);
 }
 
@@ -8227,7 +8489,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     for (uint32_t i = 0; i < part_count; i++)
         if (!parts[i])
             BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: parts[%u] is NULL", i);
-    BZI_API_END(bzi_view_make(context, parts, part_count, 0, UINT64_MAX, out, &e));
+    BZI_API_END(bzi_view_make(context->host, parts, part_count, 0, UINT64_MAX, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err)
@@ -8242,7 +8504,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     if (first > dataset->count || count > dataset->count - first)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, of %llu", (unsigned long long)count, (unsigned long long)first,
                      (unsigned long long)dataset->count);
-    BZI_API_END(bzi_view_make(dataset->context, &dataset, 1, first, count, out, &e));
+    BZI_API_END(bzi_view_make(dataset->host, &dataset, 1, first, count, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
@@ -8404,30 +8666,30 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
         *out = NULL;
     if (!context || !out)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_decoder_open: %s is NULL", context ? "out" : "context");
-    decoder = bzi_alloc_zero(&context->memory, 1, sizeof *decoder);
+    decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
     if (!decoder)
         BZI_API_END(bzi_fail_memory(&e, "a decoder"));
-    if ((status = bzi_software_open(&decoder->software, &context->memory, context->max_edge_px, &e)) != BZNA_OK) {
-        bzi_release(&context->memory, decoder, 1, sizeof *decoder);
+    if ((status = bzi_software_open(&decoder->software, &context->host->memory, context->host->max_edge_px, &e)) != BZNA_OK) {
+        bzi_release(&context->host->memory, decoder, 1, sizeof *decoder);
         BZI_API_END(status);
     }
-    decoder->context = context;
-    bzi_context_retain(context);
+    decoder->host = context->host;
+    bzi_host_retain(decoder->host);
     *out = decoder;
     return BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
-    bzna_context *context;
+    bzi_host *host;
     if (!decoder)
         return BZNA_OK;
     if (bzi_os_in_callback)
         return BZNA_E_STATE;
-    context = decoder->context;
+    host = decoder->host;
     bzi_software_close(&decoder->software);
-    bzi_release(&context->memory, decoder, 1, sizeof *decoder);
-    bzi_context_drop(context);
+    bzi_release(&host->memory, decoder, 1, sizeof *decoder);
+    bzi_host_drop(host);
     return BZNA_OK;
 }
 
@@ -8537,19 +8799,6 @@ BZNA_API bzna_status bzna_warp_similarity(bzna_random *random, const bzna_simila
     return BZNA_OK;
 }
 
-static bzna_status bzi_api_output_check(const char *what, uint32_t width, uint32_t height, uint32_t dtype, uint32_t layout, bzna_error *err)
-{
-    if (!width || width > BZI_LIMIT_EDGE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, width, BZI_LIMIT_EDGE);
-    if (!height || height > BZI_LIMIT_EDGE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, height, BZI_LIMIT_EDGE);
-    if (dtype > BZNA_DTYPE_FLOAT16)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32 and float16 so far", what, dtype);
-    if (layout > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, layout);
-    return BZNA_OK;
-}
-
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 1 || p->chroma_shift_y > 1 || !p->plane[0] || !p->plane[1] != !p->plane[2])
@@ -8581,7 +8830,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
     if (!bzi_struct_in(&p, sizeof p, picture) || !bzi_struct_in(&t, sizeof t, transform) || !bzi_struct_in(&o, sizeof o, output))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_picture_render: a struct_size is not known");
-    if ((status = bzi_api_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
+    if ((status = bzi_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
         BZI_API_END(status);
     out = bzi_output_make(o.width, o.height, o.dtype, o.layout);
@@ -8596,182 +8845,6 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 /* --- Loaders --- */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
-
-static uint32_t bzi_api_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
-
-/* What an epoch consists of: indices, weights, epoch_samples. */
-static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
-{
-    uint64_t samples = c->indices ? c->index_count : dataset->count, positive = 0, groups;
-    double sum = 0;
-    if (!c->indices != !c->index_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.indices, index_count: one is given without the other");
-    for (uint64_t i = 0; i < c->index_count; i++)
-        if (c->indices[i] >= dataset->count)
-            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.indices[%llu]: %llu is not below the %llu samples", (unsigned long long)i,
-                            (unsigned long long)c->indices[i], (unsigned long long)dataset->count);
-    if (c->weighting > BZNA_WEIGHTING_ONCE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weighting: %u is not known", c->weighting);
-    if (c->weighting == BZNA_WEIGHTING_NONE) {
-        if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weights_by_part, epoch_samples: only with weighting");
-        c->epoch_samples = samples;
-        return BZNA_OK;
-    }
-    groups = c->weights_by_part ? (dataset->parts ? dataset->part_count : 1) : samples;
-    if (c->weights_by_part && c->indices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights_by_part: not together with indices");
-    if (!c->weights || c->weight_count != groups || groups > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weight_count: %llu weights for %llu %s", (unsigned long long)c->weight_count,
-                        (unsigned long long)groups, c->weights_by_part ? "archives" : "samples");
-    for (uint64_t i = 0; i < groups; i++) {
-        if (!isfinite(c->weights[i]) || c->weights[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights[%llu]: %g is negative or not a number", (unsigned long long)i, c->weights[i]);
-        sum += c->weights[i];
-        if (c->weights[i] > 0)
-            positive += !c->weights_by_part ? 1 : dataset->parts ? dataset->parts[i].count : dataset->count;
-    }
-    if (!(sum > 0) || !isfinite(sum))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights: their sum is %g", sum);
-    if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.epoch_samples: %llu draws without replacement of %llu samples with a weight",
-                        (unsigned long long)c->epoch_samples, (unsigned long long)positive);
-    if (!c->epoch_samples)
-        c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
-{
-    if (c->on_error > BZNA_ON_ERROR_STOP)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.on_error: %u is not known", c->on_error);
-    if (c->read_retries > BZI_LIMIT_RETRIES)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_retries: %u is more than %u", c->read_retries, BZI_LIMIT_RETRIES);
-    c->read_backoff_ns = c->read_backoff_ns ? c->read_backoff_ns : 10000000;
-    c->read_memory_bytes = c->read_memory_bytes ? c->read_memory_bytes : BZI_LIMIT_READ_BYTES;
-    if (!c->cpus != !c->cpu_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus, cpu_count: one is given without the other");
-    for (uint32_t i = 0; i < c->cpu_count; i++)
-        if (c->cpus[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus[%u]: %d is no processor", i, (int)c->cpus[i]);
-    c->slices = bzi_api_default(c->slices, 1);
-    if (c->batch_size % c->slices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.slices: %u does not divide batch_size, %u", c->slices, c->batch_size);
-    if (!c->buffers != !c->buffer_count || (c->buffers && c->buffer_count != (uint64_t)c->batches_in_flight * c->slices))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers, buffer_count: %u buffers for %u batches in flight of %u slices", c->buffer_count,
-                        c->batches_in_flight, c->slices);
-    for (uint32_t i = 0; i < c->buffer_count; i++)
-        if (!c->buffers[i] || (uintptr_t)c->buffers[i] % sizeof(float))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers[%u]: NULL, or not aligned to %u bytes", i, (unsigned)sizeof(float));
-    return BZNA_OK;
-}
-
-static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
-{
-    bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
-    bzna_status status;
-    if (!c->batch_size || c->batch_size > BZI_LIMIT_BATCH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batch_size: %u is not in 1..%u", c->batch_size, BZI_LIMIT_BATCH);
-    if ((status = bzi_api_output_check("loader_config", c->width, c->height, c->dtype, c->layout, err)) != BZNA_OK)
-        return status;
-    if (c->order > BZNA_ORDER_SHUFFLE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order: %u is not known", c->order);
-    if (c->last_batch > BZNA_LAST_PAD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.last_batch: %u is not known", c->last_batch);
-    c->epochs = c->epochs ? c->epochs : 1;
-    c->world_size = bzi_api_default(c->world_size, 1);
-    if (c->rank >= c->world_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.rank: %u is not below world_size, %u", c->rank, c->world_size);
-    c->threads = bzi_api_default(c->threads, bzi_os_processors());
-    if (c->threads > BZI_LIMIT_THREADS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.threads: %u is more than %u", c->threads, BZI_LIMIT_THREADS);
-    if (c->reader_threads > BZI_LIMIT_READERS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.reader_threads: %u is more than %u", c->reader_threads, BZI_LIMIT_READERS);
-    c->batches_in_flight = bzi_api_default(c->batches_in_flight, 3);
-    if (c->batches_in_flight > BZI_LIMIT_IN_FLIGHT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batches_in_flight: %u is more than %u", c->batches_in_flight, BZI_LIMIT_IN_FLIGHT);
-    if (c->read_ahead > BZI_LIMIT_READ_AHEAD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_ahead: %u is more than %u", c->read_ahead, BZI_LIMIT_READ_AHEAD);
-    shard.batch = c->batch_size;
-    shard.world = c->world_size;
-    shard.last_batch = c->last_batch;
-    if (bzi_shard_batches(&shard) == 0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.last_batch: DROP leaves no batch: %llu samples, %u x %u a step", (unsigned long long)samples,
-                        c->batch_size, c->world_size);
-    if (c->decoder > BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decoder: %u is not known", c->decoder);
-    if (c->output > BZNA_OUTPUT_DEVICE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: %u is not known", c->output);
-    return BZNA_OK;
-}
-
-/* mean/std or bias/scale: one spelling. */
-static bzna_status bzi_loader_check_colours(const bzna_loader_config *c, bzna_transform *t, bzna_error *err)
-{
-    int divides = 0, multiplies = 0;
-    for (int i = 0; i < 3; i++) {
-        divides |= c->mean[i] != 0 || c->std[i] != 0;
-        multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
-    }
-    if (divides && multiplies)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), which multiplies");
-    for (int i = 0; i < 3; i++) {
-        t->bias[i] = divides ? c->mean[i] : c->bias[i];
-        t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
-        t->fill[i] = c->fill[i];
-        if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s, %s, fill: channel %d is not a finite number", divides ? "mean" : "bias",
-                            divides ? "std" : "scale", i);
-    }
-    t->fill_space = c->fill_space;
-    t->matrix = c->matrix;
-    t->filter = c->filter;
-    t->antialias = c->antialias;
-    if (bzi_transform_check(t, err) != BZNA_OK)
-        return bzi_error_prefix(err, "loader_config");
-    return BZNA_OK;
-}
-
-static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_similarity *p, bzna_error *err)
-{
-    const char *field = "";
-    bzi_similarity_init(p);
-    switch (c->warp) {
-    case BZNA_WARP_NONE:
-        break;
-    case BZNA_WARP_RANDOM_RESIZED_CROP:
-        bzi_similarity_random_resized_crop(p);
-        break;
-    case BZNA_WARP_CENTER_RESIZED_CROP:
-        if (!(c->warp_scale[0] >= 0))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp_scale: negative, or not a number");
-        bzi_similarity_center_resized_crop(p, c->warp_scale[0] != 0 ? (double)c->warp_scale[0] : 1);
-        break;
-    case BZNA_WARP_SIMILARITY:
-        for (int i = 0; i < 2; i++) {
-            p->degrees[i] = c->warp_degrees[i];
-            p->translate[i] = c->warp_translate[i];
-        }
-        p->resize = c->warp_resize;
-        p->keep_ratio = c->warp_keep_ratio;
-        p->random_crop = c->warp_random_crop;
-        break;
-    default:
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp: %u is not known", c->warp);
-    }
-    if (c->warp == BZNA_WARP_SIMILARITY || c->warp == BZNA_WARP_RANDOM_RESIZED_CROP) {
-        for (int i = 0; i < 2 && (c->warp_scale[0] != 0 || c->warp_scale[1] != 0); i++)
-            p->scale[i] = c->warp_scale[i];
-        for (int i = 0; i < 2 && (c->warp_ratio[0] != 0 || c->warp_ratio[1] != 0); i++)
-            p->ratio[i] = c->warp_ratio[i];
-    }
-    p->law = c->warp_law;
-    p->flip_h = c->flip_h;
-    p->flip_v = c->flip_v;
-    if (bzi_similarity_check(p, &field) != BZNA_OK)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s%s: out of its range, or not a number", field[0] == 'f' ? "" : "warp_", field);
-    return BZNA_OK;
-}
 
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, bzna_loader **out, bzna_error *err)
 {
@@ -8793,7 +8866,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
         (status = bzi_loader_check_warp(&c, &warp, &e)) == BZNA_OK &&
         (status = bzi_loader_check_colours(&c, &transform, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &c, &transform, &warp, out, &e);
-    bzi_log_deliver(context);
+    bzi_log_deliver(context->host);
     BZI_API_END(status);
 }
 
@@ -8810,7 +8883,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
     context = loader->context;
     bzi_context_retain(context);
     bzi_loader_close(loader);
-    bzi_log_deliver(context);
+    bzi_log_deliver(context->host);
     bzi_context_drop(context);
     return BZNA_OK;
 }
@@ -8829,7 +8902,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     context = loader->context;
     bzi_context_retain(context);                            /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
-    bzi_log_deliver(context);
+    bzi_log_deliver(context->host);
     bzi_context_drop(context);
     BZI_API_END(status);
 }
@@ -9046,7 +9119,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
     if (config && !bzi_struct_in(&c, sizeof c, config))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
-    return bzi_writer_make(context, path, sink, out, err);
+    return bzi_writer_make(context->host, path, sink, out, err);
 }
 
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
@@ -9096,7 +9169,7 @@ BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
     BZI_API_BEGIN;
     if ((status = bzi_api_writer_usable(writer, &e)) == BZNA_OK) {
         status = bzi_writer_finish(writer, &e);
-        bzi_log_deliver(writer->context);
+        bzi_log_deliver(writer->host);
     }
     BZI_API_END(status);
 }

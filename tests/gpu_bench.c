@@ -262,7 +262,7 @@ static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, co
             fail("a sample", &err);
         to->bytes = malloc((size_t)sample.size);
         if (bzna_dataset_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
-            bzi_picture_describe(&to->image, context->max_edge_px, &to->sps, &to->picture, &err) != BZNA_OK)
+            bzi_picture_describe(&to->image, context->host->max_edge_px, &to->sps, &to->picture, &err) != BZNA_OK)
             fail("a picture", &err);
         u->count++;
     }
@@ -697,7 +697,7 @@ static void *bare_run(void *user)
     bzna_status status;
     int counting = 0;
     b->err = fresh_error();
-    if (bzi_device_enter(b->device, &b->err) != BZNA_OK || bzi_session_open(&session, b->device, &b->context->memory, &b->err) != BZNA_OK) {
+    if (bzi_device_enter(b->device, &b->err) != BZNA_OK || bzi_session_open(&session, b->device, &b->context->host->memory, &b->err) != BZNA_OK) {
         b->failed++;
         atomic_fetch_add(b->ready, 1);
         return NULL;

@@ -509,7 +509,7 @@ static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t 
         out->bytes = malloc((size_t)sample.size + 1);
         status = bzna_dataset_image(dataset, index, track, out->bytes, sample.size, &out->image, err);
     }
-    return status == BZNA_OK ? bzi_picture_describe(&out->image, in->max_edge_px, &out->sps, &out->picture, err) : status;
+    return status == BZNA_OK ? bzi_picture_describe(&out->image, in->host->max_edge_px, &out->sps, &out->picture, err) : status;
 }
 
 /* ---- Recording, where libavcodec is ---- */
@@ -743,7 +743,7 @@ static void tally_frame(void *user, uint64_t index, bzna_status status, const pl
 static bzna_status decoding_open(decoding *d, bzna_error *err)
 {
     memset(d, 0, sizeof *d);
-    return bzi_session_open(&d->session, device, &context->memory, err);
+    return bzi_session_open(&d->session, device, &context->host->memory, err);
 }
 
 TEST(frames_of_the_original_archives_equal_their_md5)

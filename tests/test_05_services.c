@@ -350,9 +350,10 @@ static void deliver(bzna_context *context)
     bzna_dataset_close(dataset);
 }
 
-static void *say_something(void *context)
+static void *say_something(void *argument)
 {
-    bzi_log(context, BZNA_LOG_ERROR, BZNA_E_IO, "from a thread: %d", 7);
+    bzna_context *context = argument;
+    bzi_log(context->host, BZNA_LOG_ERROR, BZNA_E_IO, "from a thread: %d", 7);
     return NULL;
 }
 
@@ -393,7 +394,7 @@ TEST(the_level_filters)
         bzna_context *context = talking(&l, level, 0);
         int expected = level ? level : BZNA_LOG_WARNING;
         for (int32_t k = BZNA_LOG_ERROR; k <= BZNA_LOG_DEBUG; k++)
-            bzi_log(context, k, BZNA_OK, "level %d", k);
+            bzi_log(context->host, k, BZNA_OK, "level %d", k);
         deliver(context);
         CHECK_EQ(l.count, expected);
         for (int i = 0; i < expected; i++)
@@ -407,12 +408,12 @@ TEST(a_full_queue_says_how_many_messages_were_dropped)
     listener l;
     bzna_context *context = talking(&l, 0, 0);
     for (unsigned i = 0; i < BZI_LOG_QUEUE + 8; i++)
-        bzi_log(context, BZNA_LOG_WARNING, BZNA_OK, "message %u", i);
+        bzi_log(context->host, BZNA_LOG_WARNING, BZNA_OK, "message %u", i);
     deliver(context);
     CHECK_EQ(l.count, BZI_LOG_QUEUE + 1);
     CHECK_EQ(l.lost_notes, 1);
     CHECK_STR(l.last, "8 more messages were dropped");
-    bzi_log(context, BZNA_LOG_WARNING, BZNA_OK, "later");
+    bzi_log(context->host, BZNA_LOG_WARNING, BZNA_OK, "later");
     deliver(context);
     CHECK_EQ(l.count, BZI_LOG_QUEUE + 2);                   /* the queue works again, the note comes once */
     CHECK_STR(l.last, "later");
@@ -423,7 +424,7 @@ TEST(what_waits_is_delivered_when_the_context_is_closed)
 {
     listener l;
     bzna_context *context = talking(&l, 0, 0);
-    bzi_log(context, BZNA_LOG_WARNING, BZNA_OK, "last words");
+    bzi_log(context->host, BZNA_LOG_WARNING, BZNA_OK, "last words");
     bzna_context_close(context);
     CHECK_EQ(l.count, 1);
     CHECK_STR(l.last, "last words");
@@ -436,7 +437,7 @@ TEST(a_long_message_is_cut)
     char text[2000];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = 0;
-    bzi_log(context, BZNA_LOG_ERROR, BZNA_OK, "%s", text);
+    bzi_log(context->host, BZNA_LOG_ERROR, BZNA_OK, "%s", text);
     deliver(context);
     CHECK(strlen(l.last) > 100 && strlen(l.last) < 256);
     bzna_context_close(context);
@@ -550,7 +551,7 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
     CHECK_EQ(bzna_dataset_close(dataset), BZNA_OK);         /* calls source.close and release */
     CHECK_EQ(bzna_writer_open_sink(in.context, &sink, NULL, &writer, NULL), BZNA_OK);
     CHECK_EQ(bzna_writer_close(writer), BZNA_OK);
-    bzi_log(in.context, BZNA_LOG_ERROR, BZNA_OK, "hello");
+    bzi_log(in.context->host, BZNA_LOG_ERROR, BZNA_OK, "hello");
     CHECK_EQ(bzna_dataset_open(in.context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), BZNA_OK);     /* delivers the log */
     bzna_dataset_close(dataset);
     in.armed = 0;

@@ -26,7 +26,7 @@ static bzna_status nvdec_context_open(const bzna_context_config *config, bzna_co
         c.sessions = NVDEC_SESSIONS;
     status = bzna_context_open(config && config->struct_size != sizeof c ? config : &c, out, err);
     if (status == BZNA_OK && bzi_context_gpu(*out, &device, &ignored) == BZNA_OK)
-        bzi_pool_get(*out, device, &pool, &ignored);
+        bzi_context_pool(*out, &pool, &ignored);
     return status;
 }
 
