@@ -933,6 +933,55 @@ static int32_t bzi_bits_se(bzi_bits *b)
 
 /* --- NAL units --- */
 
+enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_DISCARDABLE, BZI_NAL_OTHER };
+
+/* Where H.264 (7.3.1, table 7-1) and H.265 (7.3.1.2, table 7-1) differ: the header, and what the types mean. */
+typedef struct bzi_nal_syntax {
+    uint8_t header;                   /* bytes */
+    uint8_t shift, mask;              /* of the type in the header's first byte */
+    uint8_t starts[2];                /* slices that a decoder can start with, first type and end: IDR; in H.265 also CRA and BLA */
+    uint8_t kinds[BZI_NAL_OTHER][2];  /* by BZI_NAL_..., first type and end */
+} bzi_nal_syntax;
+
+static const bzi_nal_syntax bzi_nal_h264 = { 1, 0, 31, { 5, 6 },   { { 1, 6 }, { 0, 0 }, { 7, 8 }, { 8, 9 }, { 6, 7 }, { 9, 13 } } };
+static const bzi_nal_syntax bzi_nal_h265 = { 2, 1, 63, { 16, 22 }, { { 0, 32 }, { 32, 33 }, { 33, 34 }, { 34, 35 }, { 39, 41 }, { 35, 39 } } };
+
+static const bzi_nal_syntax *bzi_nal_syntax_of(uint32_t codec) { return codec == BZNA_CODEC_H265 ? &bzi_nal_h265 : &bzi_nal_h264; }
+
+static uint32_t bzi_nal_type(const bzi_nal_syntax *syntax, bzi_span nal) { return nal.data[0] >> syntax->shift & syntax->mask; }
+
+static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
+{
+    const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
+    uint32_t type = bzi_nal_type(syntax, nal), kind = 0;
+    while (kind < BZI_NAL_OTHER && !(type >= syntax->kinds[kind][0] && type < syntax->kinds[kind][1]))
+        kind++;
+    return kind;
+}
+
+static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
+{
+    uint32_t kind = bzi_nal_kind(codec, nal);
+    return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
+}
+
+/* A picture that a decoder can start with. Whether it stands alone is the decoder's to judge. */
+static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
+{
+    const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
+    uint32_t type = bzi_nal_type(syntax, nal);
+    return type >= syntax->starts[0] && type < syntax->starts[1];
+}
+
+/* Units that a decoder has no use for in a picture that stands alone: delimiters, ends, filler, encoders' banners. */
+static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
+{
+    uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_syntax_of(codec)->header;
+    if (kind == BZI_NAL_SEI)
+        return nal.size > header && nal.data[header] == 5;              /* user_data_unregistered */
+    return kind == BZI_NAL_DISCARDABLE;
+}
+
 enum { BZI_NALS_LENGTH, BZI_NALS_ANNEXB, BZI_NALS_HVCC, BZI_NALS_AVCC };
 
 /* One iterator for everything that holds NAL units. */
@@ -969,8 +1018,8 @@ static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
     return n;
 }
 
-/* The next start code at or behind from: its position, and where the bytes behind it begin. size when there is none. */
-static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *behind)
+/* The next start code at or after from: its position, and where the bytes after it begin. size when there is none. */
+static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
 {
     for (uint64_t i = from; i + 3 <= s.size; i++) {
         const uint8_t *one = memchr(s.data + i + 2, 1, (size_t)(s.size - i - 2));
@@ -978,92 +1027,82 @@ static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *behind)
             break;
         i = (uint64_t)(one - s.data) - 2;
         if (s.data[i] == 0 && s.data[i + 1] == 0) {
-            *behind = i + 3;
+            *after = i + 3;
             return i;
         }
     }
-    *behind = s.size;
+    *after = s.size;
     return s.size;
+}
+
+/* The next unit between start codes; empty ones are skipped. */
+static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
+{
+    bzi_span all = { c->data, c->size };
+    uint64_t begin, end, after;
+    for (;;) {
+        bzi_annexb_find(all, c->pos, &begin);
+        c->pos = end = bzi_annexb_find(all, begin, &after);
+        while (end > begin && all.data[end - 1] == 0)       /* trailing zeros and the longer start code's first byte */
+            end--;
+        if (begin >= all.size)
+            return 0;
+        nal->data = all.data + begin;
+        nal->size = end - begin;
+        if (nal->size)
+            return 1;
+    }
+}
+
+/* The length of the next unit of an access unit. 0: the end. */
+static int bzi_nals_length(bzi_nals *n, uint64_t *length)
+{
+    if (bzi_cursor_left(&n->c) == 0)
+        return 0;
+    *length = 0;
+    for (uint32_t i = 0; i < n->length_size; i++)
+        *length = *length << 8 | bzi_cursor_u8(&n->c);
+    return 1;
+}
+
+/* The length of the next unit of hvcC or avcC, which hold lists of them. 0: the end, or the record ends early. */
+static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
+{
+    bzi_cursor *c = &n->c;
+    while (n->left == 0) {
+        if (n->lists == 0 || c->overrun)
+            return 0;
+        n->lists--;
+        if (n->kind == BZI_NALS_HVCC)
+            bzi_cursor_u8(c);                               /* the type stands in each unit, too */
+        n->left = n->kind == BZI_NALS_HVCC ? bzi_cursor_u16(c) : bzi_cursor_u8(c) & (n->lists ? 31u : 255u);
+    }
+    n->left--;
+    *length = bzi_cursor_u16(c);
+    return 1;
 }
 
 /* 1: *nal is the next unit (never empty); 0: the end; -1: lengths that contradict the data. */
 static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 {
-    bzi_cursor *c = &n->c;
-    for (;;) {
-        uint64_t length = 0;
-        if (n->kind == BZI_NALS_ANNEXB) {
-            bzi_span all = { c->data, c->size };
-            uint64_t begin, end, behind;
-            bzi_annexb_find(all, c->pos, &begin);
-            end = bzi_annexb_find(all, begin, &behind);
-            c->pos = end;
-            while (end > begin && all.data[end - 1] == 0)   /* trailing zeros and the longer start code's first byte */
-                end--;
-            if (begin >= all.size)
-                return 0;
-            nal->data = all.data + begin;
-            nal->size = end - begin;
-            if (nal->size)
-                return 1;
-            continue;
-        }
-        if (n->kind == BZI_NALS_LENGTH) {
-            if (bzi_cursor_left(c) == 0)
-                return 0;
-            for (uint32_t i = 0; i < n->length_size; i++)
-                length = length << 8 | bzi_cursor_u8(c);
-        } else {
-            while (n->left == 0) {
-                if (n->lists == 0 || c->overrun)
-                    return c->overrun ? -1 : 0;
-                n->lists--;
-                if (n->kind == BZI_NALS_HVCC)
-                    bzi_cursor_u8(c);                       /* the type stands in each unit, too */
-                n->left = n->kind == BZI_NALS_HVCC ? bzi_cursor_u16(c) : bzi_cursor_u8(c) & (n->lists ? 31u : 255u);
-            }
-            n->left--;
-            length = bzi_cursor_u16(c);
-        }
-        nal->data = bzi_cursor_take(c, length);
+    uint64_t length;
+    if (n->kind == BZI_NALS_ANNEXB)
+        return bzi_nals_next_annexb(&n->c, nal);
+    do {
+        if (!(n->kind == BZI_NALS_LENGTH ? bzi_nals_length(n, &length) : bzi_nals_length_in_lists(n, &length)))
+            return n->c.overrun ? -1 : 0;
+        nal->data = bzi_cursor_take(&n->c, length);
         nal->size = length;
-        if (c->overrun)
+        if (n->c.overrun)
             return -1;
-        if (length)
-            return 1;
-    }
-}
-
-enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_OTHER };
-
-/* What a NAL unit is, for both codecs. Only intra pictures that start a stream (IDR, CRA, BLA) can stand alone, but that is the
- * decoder's to judge. */
-static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
-{
-    uint32_t type = codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63u : nal.data[0] & 31u;
-    if (codec == BZNA_CODEC_H265)
-        return type < 32 ? BZI_NAL_SLICE : type == 32 ? BZI_NAL_VPS : type == 33 ? BZI_NAL_SPS : type == 34 ? BZI_NAL_PPS :
-               type == 39 || type == 40 ? BZI_NAL_SEI : BZI_NAL_OTHER;
-    return type >= 1 && type <= 5 ? BZI_NAL_SLICE : type == 7 ? BZI_NAL_SPS : type == 8 ? BZI_NAL_PPS : type == 6 ? BZI_NAL_SEI : BZI_NAL_OTHER;
-}
-
-static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
-{
-    uint32_t kind = bzi_nal_kind(codec, nal);
-    return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
-}
-
-/* A picture that a decoder can start with. */
-static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
-{
-    uint32_t type = codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63u : nal.data[0] & 31u;
-    return codec == BZNA_CODEC_H265 ? type >= 16 && type <= 21 : type == 5;
+    } while (length == 0);
+    return 1;
 }
 
 /* --- Sequence parameter sets: what container, decoder and kernel must agree on --- */
 
 typedef struct bzi_sps {
-    uint8_t     profile[12];          /* H.265: general profile .. level; H.264: profile, constraints, level */
+    uint8_t     profile[12];          /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier */
     uint32_t    sub_layers, nested;
     uint32_t    chroma_format;        /* 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
     uint32_t    depth_luma, depth_chroma;
@@ -1296,7 +1335,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_sps *sps)
 /* 1 if the unit is a sequence parameter set that makes sense. */
 static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_sps *sps)
 {
-    bzi_bits b = bzi_bits_make(nal, codec == BZNA_CODEC_H265 ? 2 : 1);
+    bzi_bits b = bzi_bits_make(nal, bzi_nal_syntax_of(codec)->header);
     memset(sps, 0, sizeof *sps);
     if (codec == BZNA_CODEC_H265)
         bzi_sps_h265(&b, sps);
@@ -1309,7 +1348,7 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_sps *sps)
 
 /* --- AV1: open bitstream units, sections of "AV1 Bitstream & Decoding Process Specification" --- */
 
-enum { BZI_OBU_SEQUENCE_HEADER = 1, BZI_OBU_FRAME_HEADER = 3, BZI_OBU_FRAME = 6 };
+enum { BZI_OBU_SEQUENCE_HEADER = 1, BZI_OBU_TEMPORAL_DELIMITER = 2, BZI_OBU_FRAME_HEADER = 3, BZI_OBU_FRAME = 6, BZI_OBU_PADDING = 15 };
 
 /* 5.3: 1 and the next unit's type and payload; 0 at the end; -1 if it does not fit. */
 static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
@@ -1342,7 +1381,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 }
 
 /* 5.5.1, the part between the flags and the frame size. */
-static void bzi_av1_operating_points(bzi_bits *b)
+static void bzi_av1_operating_points(bzi_bits *b, bzi_sps *sps)
 {
     uint32_t model = 0, delay_bits = 0, display, points;
     if (bzi_bits_1(b)) {                                    /* timing */
@@ -1356,10 +1395,15 @@ static void bzi_av1_operating_points(bzi_bits *b)
     }
     display = bzi_bits_1(b);
     points = bzi_bits_u(b, 5) + 1;
-    while (points-- && !b->overrun) {
+    for (uint32_t i = 0; i < points && !b->overrun; i++) {
+        uint32_t level, tier;
         bzi_bits_skip(b, 12);
-        if (bzi_bits_u(b, 5) > 7)
-            bzi_bits_1(b);
+        level = bzi_bits_u(b, 5);
+        tier = level > 7 && bzi_bits_1(b);
+        if (i == 0) {
+            sps->profile[1] = (uint8_t)level;
+            sps->profile[2] = (uint8_t)tier;
+        }
         if (model && bzi_bits_1(b))
             bzi_bits_skip(b, 2 * delay_bits + 1);
         if (display && bzi_bits_1(b))
@@ -1424,10 +1468,11 @@ static int bzi_av1_read(bzi_span unit, bzi_sps *sps, uint32_t *reduced)
     profile = bzi_bits_u(&b, 3);
     bzi_bits_1(&b);
     *reduced = bzi_bits_1(&b);
+    sps->profile[0] = (uint8_t)profile;
     if (*reduced)
-        bzi_bits_skip(&b, 5);
+        sps->profile[1] = (uint8_t)bzi_bits_u(&b, 5);
     else
-        bzi_av1_operating_points(&b);
+        bzi_av1_operating_points(&b, sps);
     width_bits = bzi_bits_u(&b, 4) + 1;
     height_bits = bzi_bits_u(&b, 4) + 1;
     sps->width = bzi_bits_u(&b, width_bits) + 1;
@@ -1474,7 +1519,8 @@ static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
                     n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
 }
 
-/* Config parameter sets, then the access unit, behind start codes. Counts always, writes while there is room. */
+/* H.264, H.265: the configuration's parameter sets, then the access unit, each after a start code (Annex B). Returns the required size always;
+ * writes only what fits. */
 static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
 {
     static const uint8_t start[4] = { 0, 0, 0, 1 };
@@ -1507,13 +1553,11 @@ static bzi_span bzi_image_obus(const bzna_image *image)
     return config;
 }
 
-/* What a decoder is given: Annex B; of AV1, the configuration's units and the sample's. Counts always, writes while there is room. */
-static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
+/* AV1: the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
+static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
 {
-    bzi_span config, data = bzi_image_data(image);
-    if (image->codec != BZNA_CODEC_AV1)
-        return bzi_image_annexb(image, dst, capacity, needed, err);
-    config = bzi_image_obus(image);
+    bzi_span config = bzi_image_obus(image), data = bzi_image_data(image);
+    (void)err;
     *needed = config.size + data.size;
     if (*needed <= capacity && config.size)
         memcpy(dst, config.data, (size_t)config.size);
@@ -1531,28 +1575,26 @@ static uint64_t bzi_image_key_add(uint8_t *key, uint64_t at, uint64_t capacity, 
     return at + sizeof unit.size + unit.size;
 }
 
-/* Codec and parameter sets of a picture, each set behind its size. Counts always, writes while there is room. */
-BZI_SPARE static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
+static uint64_t bzi_image_key_nals(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
-    uint64_t size = sizeof image->codec;
+    bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span unit;
-    if (size <= capacity)
-        memcpy(key, &image->codec, sizeof image->codec);
-    if (image->codec == BZNA_CODEC_AV1) {
-        for (int part = 0; part < 2; part++) {
-            bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image);
-            uint32_t type;
-            while (bzi_obu_next(&rest, &type, &unit) > 0)
-                if (type == BZI_OBU_SEQUENCE_HEADER)
-                    size = bzi_image_key_add(key, size, capacity, unit);
-        }
-    } else {
-        bzi_image_nals n = bzi_image_nals_make(image);
-        while (bzi_image_nals_next(&n, &unit) > 0)
-            if (bzi_nal_is_parameter_set(image->codec, unit))
-                size = bzi_image_key_add(key, size, capacity, unit);
+    while (bzi_image_nals_next(&n, &unit) > 0)
+        if (bzi_nal_is_parameter_set(image->codec, unit))
+            at = bzi_image_key_add(key, at, capacity, unit);
+    return at;
+}
+
+static uint64_t bzi_image_key_obus(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+{
+    for (int part = 0; part < 2; part++) {
+        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
+        uint32_t type;
+        while (bzi_obu_next(&rest, &type, &unit) > 0)
+            if (type == BZI_OBU_SEQUENCE_HEADER)
+                at = bzi_image_key_add(key, at, capacity, unit);
     }
-    return size;
+    return at;
 }
 
 /* The sequence header in force, and whether the first frame is a key frame. */
@@ -1606,6 +1648,128 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_sps *sps, bzna_err
         return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence parameter set");
     if (!bzi_sps_read(image->codec, found, sps))
         return BZI_FAIL(err, BZNA_E_DECODE, "the sequence parameter set is damaged");
+    return BZNA_OK;
+}
+
+/* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
+
+#ifndef BENZINA_NO_AVCODEC
+#  define BZI_AV_ID(name) AV_CODEC_ID_##name
+#else
+#  define BZI_AV_ID(name) 0
+#endif
+#ifndef BENZINA_NO_CUDA
+#  define BZI_NV_ID(name) cudaVideoCodec_##name
+#else
+#  define BZI_NV_ID(name) 0
+#endif
+
+typedef struct bzi_codec {
+    uint32_t    id;                   /* BZNA_CODEC_... */
+    const char *name;                 /* for messages */
+    uint32_t    entries[2];           /* types of mp4 sample entries; the writer's is the first */
+    uint32_t    config;               /* type of the decoder configuration record */
+    uint32_t    config_bytes;         /* which has so many at least */
+    uint32_t    length_at;            /* byte of the record that has the size of NAL units' lengths; 0: there are none */
+    bzna_status (*inspect)(const bzna_image *image, bzi_sps *sps, bzna_error *err);     /* E_DECODE: not a picture that stands alone */
+    bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
+    uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);      /* parameter sets, each after its size */
+    int         av_id;                /* libavcodec's number */
+    const char *av_decoder;           /* and decoder; NULL: its own one */
+    int         nv_id;                /* NVDEC's number */
+} bzi_codec;
+
+static const bzi_codec bzi_codecs[] = {
+    { BZNA_CODEC_H264, "H.264", { BZI_AVC1, BZI_AVC3 }, BZI_FOURCC('a', 'v', 'c', 'C'), 7, 4,
+      bzi_image_sps, bzi_image_annexb, bzi_image_key_nals, BZI_AV_ID(H264), NULL, BZI_NV_ID(H264) },
+    { BZNA_CODEC_H265, "H.265", { BZI_HVC1, BZI_HEV1 }, BZI_FOURCC('h', 'v', 'c', 'C'), 23, 21,
+      bzi_image_sps, bzi_image_annexb, bzi_image_key_nals, BZI_AV_ID(HEVC), NULL, BZI_NV_ID(HEVC) },
+    { BZNA_CODEC_AV1, "AV1", { BZI_AV01, BZI_AV01 }, BZI_FOURCC('a', 'v', '1', 'C'), 4, 0,
+      bzi_image_av1, bzi_image_low_overhead, bzi_image_key_obus, BZI_AV_ID(AV1), "libdav1d", BZI_NV_ID(AV1) },     /* libavcodec's own AV1 decoder needs hardware */
+};
+
+#define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
+
+/* NULL: not known. */
+static const bzi_codec *bzi_codec_find(uint32_t id)
+{
+    for (size_t i = 0; i < BZI_CODECS; i++)
+        if (bzi_codecs[i].id == id)
+            return &bzi_codecs[i];
+    return NULL;
+}
+
+static const bzi_codec *bzi_codec_of_entry(uint32_t type)
+{
+    for (size_t i = 0; i < BZI_CODECS; i++)
+        if (bzi_codecs[i].entries[0] == type || bzi_codecs[i].entries[1] == type)
+            return &bzi_codecs[i];
+    return NULL;
+}
+
+/* Pre: the codec is known, as of every picture that was inspected. */
+BZI_SPARE static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
+
+/* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits. Pre: the codec is known. */
+BZI_SPARE static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
+{
+    uint64_t size = sizeof image->codec;
+    if (size <= capacity)
+        memcpy(key, &image->codec, sizeof image->codec);
+    return bzi_codec_find(image->codec)->key(image, key, size, capacity);
+}
+
+/* What a decoder is given. Likewise. */
+static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
+{
+    return bzi_codec_find(image->codec)->stream(image, dst, capacity, needed, err);
+}
+
+/* --- A picture as container and stream describe it together --- */
+
+/* Whether a picture of that size at that place lies in its frame. */
+static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width, uint32_t frame_height)
+{
+    return width && height && width <= frame_width && height <= frame_height && x <= frame_width - width && y <= frame_height - height;
+}
+
+/* What container and stream say together; planes come later. */
+static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_sps *sps, bzna_picture *picture, bzna_error *err)
+{
+    static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };
+    const bzi_codec *codec = bzi_codec_find(image->codec);
+    uint32_t location;
+    bzna_status status;
+    memset(picture, 0, sizeof *picture);
+    picture->struct_size = sizeof *picture;
+    if (!codec)
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: only H.264, H.265 and AV1 can be decoded", image->codec);
+    if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
+        return status;
+    if (sps->width > max_edge_px || sps->height > max_edge_px)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height, max_edge_px);
+    if (sps->depth_luma < 8 || sps->depth_luma > 16 || (sps->depth_chroma != sps->depth_luma && sps->chroma_format))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped", sps->depth_luma,
+                        sps->depth_chroma);
+    picture->frame_width = sps->width - sps->window[0] - sps->window[1];
+    picture->frame_height = sps->height - sps->window[2] - sps->window[3];
+    if (picture->frame_width != image->frame_width || picture->frame_height != image->frame_height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u", picture->frame_width, picture->frame_height,
+                        image->frame_width, image->frame_height);
+    if (!bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, image->frame_width, image->frame_height))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image: %ux%u at %u,%u does not lie in its frame", image->width, image->height, image->crop_x, image->crop_y);
+    picture->depth = sps->depth_luma;
+    picture->width = image->width;
+    picture->height = image->height;
+    picture->crop_x = image->crop_x;
+    picture->crop_y = image->crop_y;
+    picture->chroma_shift_x = sps->chroma_format == 1 || sps->chroma_format == 2;
+    picture->chroma_shift_y = sps->chroma_format == 1;
+    picture->colour = image->colour.present ? image->colour : sps->colour.present ? sps->colour : jpeg;
+    /* Unsaid, chroma is centred as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom) count as centred vertically. */
+    location = sps->has_chroma_location ? sps->chroma_location : picture->colour.full_range ? 1 : 0;
+    picture->chroma_left = location == 0 || location == 2 || location == 4;
+    picture->chroma_top = location == 2 || location == 3;
     return BZNA_OK;
 }
 
@@ -2099,16 +2263,6 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                     (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset, (unsigned long long)limit);
 }
 
-static uint32_t bzi_codec_of(uint32_t fourcc)
-{
-    switch (fourcc) {
-    case BZI_HVC1: case BZI_HEV1: return BZNA_CODEC_H265;
-    case BZI_AVC1: case BZI_AVC3: return BZNA_CODEC_H264;
-    case BZI_AV01:                return BZNA_CODEC_AV1;
-    default:                      return BZNA_CODEC_UNKNOWN;
-    }
-}
-
 /* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): centre at (frame-1)/2 + offset. In units of 1/(2*d*d') to stay whole.
  * Returns 0 if it does not lie in the frame. */
 static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
@@ -2126,41 +2280,47 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
     return 1;
 }
 
+/* The clean aperture of a track's frames, where it has one. */
+static bzna_status bzi_track_clap(const bzi_track *track, bzna_image *image, bzna_error *err)
+{
+    const int32_t *c = track->clap;
+    if (!track->has_clap)
+        return BZNA_OK;
+    memcpy(image->clap, c, sizeof image->clap);
+    if (bzi_clap_side(image->frame_width, c, c + 4, &image->crop_x, &image->width) &&
+        bzi_clap_side(image->frame_height, c + 2, c + 6, &image->crop_y, &image->height))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame", track->name,
+                    c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width, track->frame_height);
+}
+
 /* What a video track says of its pictures. length_size comes from the configuration record. */
 static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bzna_error *err)
 {
+    const bzi_codec *codec = bzi_codec_of_entry(track->format);
+    char type[5];
     memset(image, 0, sizeof *image);
     image->struct_size = sizeof *image;
     image->fourcc = track->format;
-    image->codec = bzi_codec_of(track->format);
     image->frame_width = image->width = track->frame_width;
     image->frame_height = image->height = track->frame_height;
     image->colour = track->colour;
     image->config_offset = track->config_at;
     image->config_size = track->config.size;
-    if (image->codec == BZNA_CODEC_UNKNOWN) {
-        char type[5];
-        bzi_fourcc_text(track->format, type);
+    bzi_fourcc_text(codec ? codec->config : track->format, type);
+    if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
-    }
-    if (!track->config.data || track->config.size < (image->codec == BZNA_CODEC_H265 ? 23u : image->codec == BZNA_CODEC_H264 ? 7u : 4u))
-        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": no decoder configuration (hvcC, avcC, av1C), or too short",
-                        track->name);
-    if (image->codec != BZNA_CODEC_AV1)
-        image->length_size = (track->config.data[image->codec == BZNA_CODEC_H265 ? 21 : 4] & 3u) + 1;
+    image->codec = codec->id;
+    if (!track->config.data || track->config.size < codec->config_bytes)
+        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": no decoder configuration (%s), or too short",
+                        track->name, type);
+    if (codec->length_at)
+        image->length_size = (track->config.data[codec->length_at] & 3u) + 1;
     if (image->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": NAL unit lengths of 3 bytes", track->name);
     if (!track->frame_width || !track->frame_height)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width, track->frame_height);
-    if (track->has_clap) {
-        memcpy(image->clap, track->clap, sizeof image->clap);
-        if (!bzi_clap_side(image->frame_width, track->clap, track->clap + 4, &image->crop_x, &image->width) ||
-            !bzi_clap_side(image->frame_height, track->clap + 2, track->clap + 6, &image->crop_y, &image->height))
-            return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame", track->name,
-                            track->clap[0], track->clap[1], track->clap[2], track->clap[3], track->clap[4], track->clap[5], track->clap[6],
-                            track->clap[7], track->frame_width, track->frame_height);
-    }
-    return BZNA_OK;
+    return bzi_track_clap(track, image, err);
 }
 
 
@@ -2791,13 +2951,22 @@ static void bzi_out_matrix(bzi_out *out)
         bzi_out_u32(out, identity[i]);
 }
 
-/* What one video track says: gathered once per picture, from config and data. */
+/* A picture as it will be written: gathered once, from config and data. */
 typedef struct bzi_coded {
     bzna_image image;
     bzi_sps    sps;
-    bzi_span   sets[BZI_LIMIT_PARAMETER_SETS];
+    const struct bzi_coded_ops *ops;
+    bzi_span   sets[BZI_LIMIT_PARAMETER_SETS];        /* AV1: one, the sequence header's payload */
     uint32_t   set_count;
 } bzi_coded;
+
+/* How pictures of a codec are written. */
+typedef struct bzi_coded_ops {
+    uint32_t    codec;
+    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);        /* fills in sets and sps */
+    void        (*config)(bzi_out *out, const bzi_coded *coded);        /* the decoder configuration record */
+    void        (*unit)(bzi_out *out, const bzi_coded *coded);          /* the access unit */
+} bzi_coded_ops;
 
 static int bzi_span_equal(bzi_span a, bzi_span b) { return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size); }
 
@@ -2823,17 +2992,7 @@ static int bzi_coded_has(const bzi_coded *coded, uint32_t kind)
     return 0;
 }
 
-/* Units that a decoder has no use for in a picture that stands alone: delimiters, ends, filler, encoders' banners. */
-static int bzi_nal_is_ballast(uint32_t codec, bzi_span nal)
-{
-    uint32_t type = codec == BZNA_CODEC_H265 ? nal.data[0] >> 1 & 63u : nal.data[0] & 31u;
-    uint64_t header = codec == BZNA_CODEC_H265 ? 2 : 1;
-    if (bzi_nal_kind(codec, nal) == BZI_NAL_SEI)
-        return nal.size > header && nal.data[header] == 5;              /* user_data_unregistered */
-    return codec == BZNA_CODEC_H265 ? type >= 35 && type <= 38 : type >= 9 && type <= 12;
-}
-
-static bzna_status bzi_coded_gather(bzi_coded *coded, const char *field, bzna_error *err)
+static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -2854,48 +3013,28 @@ static bzna_status bzi_coded_gather(bzi_coded *coded, const char *field, bzna_er
         return bzi_error_prefix(err, field);
     if (!pictures)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no coded picture in it", field);
-    if ((image->codec == BZNA_CODEC_H265 && !bzi_coded_has(coded, BZI_NAL_VPS)) || !bzi_coded_has(coded, BZI_NAL_SPS) || !bzi_coded_has(coded, BZI_NAL_PPS))
+    if ((bzi_nal_syntax_of(image->codec)->kinds[BZI_NAL_VPS][1] && !bzi_coded_has(coded, BZI_NAL_VPS)) ||
+        !bzi_coded_has(coded, BZI_NAL_SPS) || !bzi_coded_has(coded, BZI_NAL_PPS))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: parameter sets are missing in config and data", field);
-    if (bzi_image_sps(image, &coded->sps, err) != BZNA_OK)
-        return bzi_error_prefix(err, field);
-    return BZNA_OK;
+    return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
 
-/* Fills in what the stream says, and checks what the caller says against it. */
-static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
+/* The sequence header in force, which is the one that bzi_image_av1 reads: the last before the first frame. */
+static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
 {
-    static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };     /* BT.709 primaries, sRGB curve, BT.601 matrix, full range */
-    bzna_image *image = &coded->image;
-    uint32_t width, height;
-    bzna_status status;
-    memset(coded, 0, sizeof *coded);
-    if (!bzi_struct_in(image, sizeof *image, given))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
-    if (image->codec != BZNA_CODEC_H264 && image->codec != BZNA_CODEC_H265)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u can't be written (H.264 and H.265 can)", field, image->codec);
-    if (!image->data || !image->data_size || (image->config_size && !image->config))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
-    if (image->length_size > 4 || image->length_size == 3)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.length_size: %u is not 0, 1, 2 or 4", field, image->length_size);
-    if (!image->config)
-        image->config_size = 0;
-    if (image->config && image->config_size < (image->codec == BZNA_CODEC_H265 ? 23u : 7u))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no hvcC or avcC", field, (unsigned long long)image->config_size);
-    if ((status = bzi_coded_gather(coded, field, err)) != BZNA_OK)
-        return status;
-    width = coded->sps.width - coded->sps.window[0] - coded->sps.window[1];
-    height = coded->sps.height - coded->sps.window[2] - coded->sps.window[3];
-    if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field, image->frame_width,
-                        image->frame_height, width, height);
-    image->frame_width = width;
-    image->frame_height = height;
-    if (width > 65535 || height > 65535 || !image->width || !image->height || image->width > width || image->height > height ||
-        image->crop_x > width - image->width || image->crop_y > height - image->height)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width, image->height,
-                        image->crop_x, image->crop_y, width, height);
-    if (!image->colour.present)
-        image->colour = coded->sps.colour.present ? coded->sps.colour : jpeg;
+    const bzna_image *image = &coded->image;
+    if (bzi_image_av1(image, &coded->sps, err) != BZNA_OK)
+        return bzi_error_prefix(err, field);
+    for (int part = 0; part < 2; part++) {
+        bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
+        uint32_t type;
+        while (bzi_obu_next(&rest, &type, &unit) > 0 && type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
+            if (type == BZI_OBU_SEQUENCE_HEADER)
+                coded->sets[0] = unit;
+    }
+    coded->set_count = 1;
+    if (coded->sets[0].size > BZI_LIMIT_CONFIG_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: a sequence header of more than %u bytes", field, BZI_LIMIT_CONFIG_BYTES);
     return BZNA_OK;
 }
 
@@ -2954,24 +3093,116 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
     }
 }
 
-/* The access unit with 4-byte lengths, without parameter sets and ballast. */
-static void bzi_out_unit(bzi_out *out, const bzi_coded *coded)
+/* The access unit with 4-byte lengths, without parameter sets and discardable units. */
+static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
 {
     bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
     bzi_span nal;
     while (bzi_nals_next(&n, &nal) > 0) {
-        if (bzi_nal_is_parameter_set(coded->image.codec, nal) || bzi_nal_is_ballast(coded->image.codec, nal))
+        if (bzi_nal_is_parameter_set(coded->image.codec, nal) || bzi_nal_is_discardable(coded->image.codec, nal))
             continue;
         bzi_out_u32(out, (uint32_t)nal.size);
         bzi_out_bytes(out, nal.data, nal.size);
     }
 }
 
-/* hvc1 or avc1. With a clean aperture when the picture is not the whole frame. */
+/* A sequence header as a unit that says its size, which av1C asks for. */
+static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
+{
+    uint64_t size = payload.size;
+    bzi_out_u8(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2);
+    for (; size > 127; size >>= 7)
+        bzi_out_u8(out, 128 | (uint32_t)(size & 127));
+    bzi_out_u8(out, (uint32_t)size);
+    bzi_out_bytes(out, payload.data, payload.size);
+}
+
+/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. */
+static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
+{
+    const bzi_sps *sps = &coded->sps;
+    uint32_t grey = sps->chroma_format == 0, x = sps->chroma_format < 3, y = sps->chroma_format < 2;
+    uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
+    bzi_out_u8(out, 0x81);
+    bzi_out_u8(out, (uint32_t)sps->profile[0] << 5 | sps->profile[1]);
+    bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | (sps->depth_luma > 8 ? 64u : 0) | (sps->depth_luma > 10 ? 32u : 0) | grey << 4 | x << 3 | y << 2 | place);
+    bzi_out_u8(out, 0);                                     /* presentation delay: not said */
+    bzi_out_sequence_header(out, coded->sets[0]);
+}
+
+/* The units as they are, without delimiters and padding; with a sequence header before the frame, as samples that stand alone have to have. */
+static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
+{
+    bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
+    uint32_t type, found = 0;
+    while (bzi_obu_next(&rest, &type, &payload) > 0) {
+        found |= type == BZI_OBU_SEQUENCE_HEADER;
+        if (!found && (type == BZI_OBU_FRAME || type == BZI_OBU_FRAME_HEADER)) {
+            bzi_out_sequence_header(out, coded->sets[0]);
+            found = 1;
+        }
+        if (type != BZI_OBU_TEMPORAL_DELIMITER && type != BZI_OBU_PADDING)
+            bzi_out_bytes(out, before.data, before.size - rest.size);
+        before = rest;
+    }
+}
+
+static const bzi_coded_ops bzi_coded_rows[] = {
+    { BZNA_CODEC_H264, bzi_coded_gather_nals, bzi_out_avcc, bzi_out_nals },
+    { BZNA_CODEC_H265, bzi_coded_gather_nals, bzi_out_hvcc, bzi_out_nals },
+    { BZNA_CODEC_AV1,  bzi_coded_gather_obus, bzi_out_av1c, bzi_out_obus },
+};
+
+/* Fills in what the stream says, and checks what the caller says against it. */
+static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
+{
+    static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };     /* BT.709 primaries, sRGB curve, BT.601 matrix, full range */
+    bzna_image *image = &coded->image;
+    const bzi_codec *codec;
+    uint32_t width, height;
+    char type[5];
+    bzna_status status;
+    memset(coded, 0, sizeof *coded);
+    if (!bzi_struct_in(image, sizeof *image, given))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
+    for (size_t i = 0; i < sizeof bzi_coded_rows / sizeof bzi_coded_rows[0]; i++)
+        if (bzi_coded_rows[i].codec == image->codec)
+            coded->ops = &bzi_coded_rows[i];
+    codec = bzi_codec_find(image->codec);
+    if (!coded->ops || !codec)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u can't be written (H.264, H.265 and AV1 can)", field, image->codec);
+    if (!image->data || !image->data_size || (image->config_size && !image->config))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
+    if (image->length_size > 4 || image->length_size == 3)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.length_size: %u is not 0, 1, 2 or 4", field, image->length_size);
+    if (!image->config)
+        image->config_size = 0;
+    bzi_fourcc_text(codec->config, type);
+    if (image->config && image->config_size < codec->config_bytes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no %s", field, (unsigned long long)image->config_size, type);
+    if ((status = coded->ops->gather(coded, field, err)) != BZNA_OK)
+        return status;
+    width = coded->sps.width - coded->sps.window[0] - coded->sps.window[1];
+    height = coded->sps.height - coded->sps.window[2] - coded->sps.window[3];
+    if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field, image->frame_width,
+                        image->frame_height, width, height);
+    image->frame_width = width;
+    image->frame_height = height;
+    if (width > 65535 || height > 65535 || !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width, image->height,
+                        image->crop_x, image->crop_y, width, height);
+    if (!image->colour.present)
+        image->colour = coded->sps.colour.present ? coded->sps.colour : jpeg;
+    return BZNA_OK;
+}
+
+/* The sample entry: hvc1, avc1 or av01. With a clean aperture when the picture is not the whole frame. */
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
-    uint64_t entry = bzi_out_begin(out, image->codec == BZNA_CODEC_H265 ? BZI_HVC1 : BZI_AVC1), box;
+    const bzi_codec *codec = bzi_codec_find(image->codec);
+    uint64_t entry = bzi_out_begin(out, codec->entries[0]), box;
     bzi_out_zeros(out, 6);
     bzi_out_u16(out, 1);
     bzi_out_zeros(out, 16);
@@ -2984,11 +3215,8 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_zeros(out, 32);
     bzi_out_u16(out, 24);
     bzi_out_u16(out, 0xffff);
-    box = bzi_out_begin(out, image->codec == BZNA_CODEC_H265 ? BZI_FOURCC('h', 'v', 'c', 'C') : BZI_FOURCC('a', 'v', 'c', 'C'));
-    if (image->codec == BZNA_CODEC_H265)
-        bzi_out_hvcc(out, coded);
-    else
-        bzi_out_avcc(out, coded);
+    box = bzi_out_begin(out, codec->config);
+    coded->ops->config(out, coded);
     bzi_out_end(out, box);
     box = bzi_out_begin(out, BZI_FOURCC('c', 'o', 'l', 'r'));
     bzi_out_u32(out, BZI_FOURCC('n', 'c', 'l', 'x'));
@@ -3012,10 +3240,11 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_end(out, entry);
 }
 
-/* One track to write. coded NULL: a metadata track with that mime type. */
+/* One track to write. Of a video track, what it shows or, once that is gone, its sample entry; of a metadata track, its mime type. */
 typedef struct bzi_track_desc {
     const char      *name, *mime;
     const bzi_coded *coded;
+    const bzi_out   *entry;
     uint32_t         id, flags, version, width, height, with_clap;
     uint32_t         count;           /* of the track's samples */
     uint32_t         total;           /* of the archive's, over which members selects */
@@ -3054,39 +3283,67 @@ static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint
     bzi_out_end(out, box);
 }
 
-static int bzi_track_has(const bzi_track_desc *t, uint32_t i) { return !t->members || t->members[i] == t->member; }
+static int bzi_track_is_video(const bzi_track_desc *t) { return t->coded || t->entry; }
 
-/* Offsets of a track's samples, which lie one behind the other: 64 bits wide only when the last needs it. */
+/* The entries of a track, whose samples lie one after the other: where each is, and its size. */
+typedef struct bzi_entries {
+    const bzi_track_desc *track;
+    uint32_t              next;       /* of the archive's samples */
+    uint64_t              owner;      /* where that one begins */
+    uint64_t              offset;     /* of the entry */
+    uint32_t              size;
+} bzi_entries;
+
+static bzi_entries bzi_entries_of(const bzi_track_desc *t)
+{
+    bzi_entries e = { t, 0, t->offset, 0, 0 };
+    return e;
+}
+
+static int bzi_entries_next(bzi_entries *e)
+{
+    const bzi_track_desc *t = e->track;
+    while (e->next < t->total) {
+        uint64_t at = (uint64_t)e->next * 4;
+        uint32_t size = t->sizes ? bzi_be32(t->sizes + at) : t->common_size;
+        int belongs = !t->members || t->members[e->next] == t->member;
+        e->offset = e->owner + (t->skips ? bzi_be32(t->skips + at) : 0);
+        e->size = size;
+        e->owner += t->owners ? bzi_be32(t->owners + at) : size;
+        e->next++;
+        if (belongs)
+            return 1;
+    }
+    return 0;
+}
+
+/* 64 bits wide only when the last one needs it. */
 static void bzi_out_offsets(bzi_out *out, const bzi_track_desc *t)
 {
-    const uint8_t *owners = t->owners ? t->owners : t->sizes;
-    uint64_t box, at, last = t->offset;
+    uint64_t box;
+    bzi_entries e = bzi_entries_of(t);
     int wide;
-    for (uint32_t i = 0; i + 1 < t->total; i++)
-        last += owners ? bzi_be32(owners + (uint64_t)i * 4) : t->common_size;
-    wide = last + (t->skips && t->total ? bzi_be32(t->skips + (uint64_t)(t->total - 1) * 4) : 0) > UINT32_MAX;
+    while (bzi_entries_next(&e))
+        ;
+    wide = e.offset > UINT32_MAX;                           /* of the archive's last sample, whether it belongs to the track or not */
     box = bzi_out_begin_full(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'), 0);
     bzi_out_u32(out, t->count);
-    at = t->offset;
-    for (uint32_t i = 0; i < t->total; i++) {
-        uint64_t entry = at + (t->skips ? bzi_be32(t->skips + (uint64_t)i * 4) : 0);
-        if (bzi_track_has(t, i) && wide)
-            bzi_out_u64(out, entry);
-        else if (bzi_track_has(t, i))
-            bzi_out_u32(out, (uint32_t)entry);
-        at += owners ? bzi_be32(owners + (uint64_t)i * 4) : t->common_size;
-    }
+    for (e = bzi_entries_of(t); bzi_entries_next(&e); )
+        if (wide)
+            bzi_out_u64(out, e.offset);
+        else
+            bzi_out_u32(out, (uint32_t)e.offset);
     bzi_out_end(out, box);
 }
 
 static void bzi_out_sizes(bzi_out *out, const bzi_track_desc *t)
 {
     uint64_t box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'z'), 0);
-    bzi_out_u32(out, t->sizes || t->spell_out ? 0 : t->common_size);
+    int each = t->sizes || t->spell_out;
+    bzi_out_u32(out, each ? 0 : t->common_size);
     bzi_out_u32(out, t->count);
-    for (uint32_t i = 0; i < t->total && (t->sizes || t->spell_out); i++)
-        if (bzi_track_has(t, i))
-            bzi_out_u32(out, t->sizes ? bzi_be32(t->sizes + (uint64_t)i * 4) : t->common_size);
+    for (bzi_entries e = bzi_entries_of(t); each && bzi_entries_next(&e); )
+        bzi_out_u32(out, e.size);
     bzi_out_end(out, box);
 }
 
@@ -3097,6 +3354,8 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
     bzi_out_u32(out, 1);
     if (t->coded) {
         bzi_out_visual(out, t->coded, (int)t->with_clap);
+    } else if (t->entry) {
+        bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
     } else {
         entry = bzi_out_begin(out, BZI_FOURCC('m', 'e', 't', 't'));
         bzi_out_zeros(out, 6);
@@ -3125,8 +3384,9 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
 {
     uint64_t minf = bzi_out_begin(out, BZI_MINF), box, inner;
-    box = bzi_out_begin_full(out, t->coded ? BZI_FOURCC('v', 'm', 'h', 'd') : BZI_FOURCC('n', 'm', 'h', 'd'), t->coded ? 1 : 0);
-    if (t->coded)
+    const int video = bzi_track_is_video(t);
+    box = bzi_out_begin_full(out, video ? BZI_FOURCC('v', 'm', 'h', 'd') : BZI_FOURCC('n', 'm', 'h', 'd'), video ? 1 : 0);
+    if (video)
         bzi_out_zeros(out, 8);
     bzi_out_end(out, box);
     box = bzi_out_begin(out, BZI_FOURCC('d', 'i', 'n', 'f'));
@@ -3158,7 +3418,7 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, box);
     box = bzi_out_begin_full(out, BZI_FOURCC('h', 'd', 'l', 'r'), 0);
     bzi_out_u32(out, 0);
-    bzi_out_u32(out, t->coded ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
+    bzi_out_u32(out, bzi_track_is_video(t) ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
     bzi_out_zeros(out, 12);
     bzi_out_bytes(out, t->name, strlen(t->name) + 1);
     bzi_out_end(out, box);
@@ -3181,18 +3441,17 @@ struct bzna_writer {
     bzi_out       sizes, thumb_skips, thumb_sizes, targets, name_sizes, name_bytes;
     bzi_out       splits;             /* a byte a sample */
     uint32_t      split_counts[4], split_targets[4];
-    bzi_out       thumb_entry;        /* sample entry of the first thumbnail, to compare the others with */
-    bzi_out       thumb_unit;         /* the first thumbnail as given: the index repeats its configuration */
-    bzi_coded     thumb;              /* points into thumb_unit */
+    bzi_out       thumb_entry;        /* sample entry of the first thumbnail, to compare the others with, and for the index */
+    uint32_t      thumb_width, thumb_height;  /* its frame's */
     bzi_out       scratch;
 };
 
-#define BZI_WRITER_OUTS 10
+#define BZI_WRITER_OUTS 9
 
 static void bzi_writer_outs(bzna_writer *writer, bzi_out *outs[BZI_WRITER_OUTS])
 {
     bzi_out *all[BZI_WRITER_OUTS] = { &writer->sizes, &writer->thumb_skips, &writer->thumb_sizes, &writer->targets, &writer->name_sizes,
-                                      &writer->name_bytes, &writer->splits, &writer->thumb_entry, &writer->thumb_unit, &writer->scratch };
+                                      &writer->name_bytes, &writer->splits, &writer->thumb_entry, &writer->scratch };
     memcpy(outs, all, sizeof all);
 }
 
@@ -3319,11 +3578,11 @@ static void bzi_writer_inner(bzi_out *out, const bzna_sample_desc *sample, const
     bzi_out_end(out, box);
     box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
     at->input = at->thumb = out->size;
-    bzi_out_unit(out, input);
+    input->ops->unit(out, input);
     at->input_size = at->thumb_size = out->size - at->input;
     if (thumb && thumb != input) {
         at->thumb = out->size;
-        bzi_out_unit(out, thumb);
+        thumb->ops->unit(out, thumb);
         at->thumb_size = out->size - at->thumb;
     }
     at->target = out->size;
@@ -3357,12 +3616,8 @@ static void bzi_writer_note_thumb(bzna_writer *writer, const bzi_coded *thumb)
         return;
     if (writer->thumb_entry.size == 0) {
         bzi_out_bytes(&writer->thumb_entry, out->buffer.data, out->size);
-        bzi_out_reset(&writer->thumb_unit);
-        writer->thumb = *thumb;
-        for (uint32_t i = 0; i < thumb->set_count; i++)
-            bzi_out_bytes(&writer->thumb_unit, thumb->sets[i].data, thumb->sets[i].size);
-        for (uint32_t i = 0, at = 0; i < thumb->set_count && !writer->thumb_unit.failed; at += (uint32_t)thumb->sets[i].size, i++)
-            writer->thumb.sets[i].data = writer->thumb_unit.buffer.data + at;
+        writer->thumb_width = thumb->image.frame_width;
+        writer->thumb_height = thumb->image.frame_height;
     } else {
         writer->thumbs_differ = writer->thumb_entry.size != out->size || memcmp(writer->thumb_entry.buffer.data, out->buffer.data, (size_t)out->size);
     }
@@ -3478,10 +3733,10 @@ static void bzi_writer_playable(bzna_writer *writer, uint32_t id)
     t.version = 1;
     t.id = id;
     t.name = "bzna_thumb";
-    t.coded = &writer->thumb;
+    t.entry = &writer->thumb_entry;
     t.flags = 3;
-    t.width = writer->thumb.image.frame_width;
-    t.height = writer->thumb.image.frame_height;
+    t.width = writer->thumb_width;
+    t.height = writer->thumb_height;
     t.count = t.total = writer->count;
     t.sizes = writer->thumb_sizes.buffer.data;
     t.skips = writer->thumb_skips.buffer.data;
@@ -4127,48 +4382,6 @@ typedef struct bzi_software {
 #endif
 } bzi_software;
 
-BZI_SPARE static const char *bzi_codec_name(uint32_t codec) { return codec == BZNA_CODEC_H264 ? "H.264" : codec == BZNA_CODEC_H265 ? "H.265" : "AV1"; }
-
-/* What container and stream say together; planes come later. */
-static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_sps *sps, bzna_picture *picture, bzna_error *err)
-{
-    static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };
-    uint32_t location;
-    bzna_status status;
-    memset(picture, 0, sizeof *picture);
-    picture->struct_size = sizeof *picture;
-    if (image->codec < BZNA_CODEC_H264 || image->codec > BZNA_CODEC_AV1)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: only H.264, H.265 and AV1 can be decoded", image->codec);
-    if ((status = image->codec == BZNA_CODEC_AV1 ? bzi_image_av1(image, sps, err) : bzi_image_sps(image, sps, err)) != BZNA_OK)
-        return status;
-    if (sps->width > max_edge_px || sps->height > max_edge_px)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height, max_edge_px);
-    if (sps->depth_luma < 8 || sps->depth_luma > 16 || (sps->depth_chroma != sps->depth_luma && sps->chroma_format))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped", sps->depth_luma,
-                        sps->depth_chroma);
-    picture->frame_width = sps->width - sps->window[0] - sps->window[1];
-    picture->frame_height = sps->height - sps->window[2] - sps->window[3];
-    if (picture->frame_width != image->frame_width || picture->frame_height != image->frame_height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u", picture->frame_width, picture->frame_height,
-                        image->frame_width, image->frame_height);
-    if (!image->width || !image->height || image->width > image->frame_width || image->height > image->frame_height ||
-        image->crop_x > image->frame_width - image->width || image->crop_y > image->frame_height - image->height)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image: %ux%u at %u,%u does not lie in its frame", image->width, image->height, image->crop_x, image->crop_y);
-    picture->depth = sps->depth_luma;
-    picture->width = image->width;
-    picture->height = image->height;
-    picture->crop_x = image->crop_x;
-    picture->crop_y = image->crop_y;
-    picture->chroma_shift_x = sps->chroma_format == 1 || sps->chroma_format == 2;
-    picture->chroma_shift_y = sps->chroma_format == 1;
-    picture->colour = image->colour.present ? image->colour : sps->colour.present ? sps->colour : jpeg;
-    /* Unsaid, chroma is centred as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom) count as centred vertically. */
-    location = sps->has_chroma_location ? sps->chroma_location : picture->colour.full_range ? 1 : 0;
-    picture->chroma_left = location == 0 || location == 2 || location == 4;
-    picture->chroma_top = location == 2 || location == 3;
-    return BZNA_OK;
-}
-
 #ifndef BENZINA_NO_AVCODEC
 
 static void bzi_software_name(char *text, size_t size)
@@ -4199,13 +4412,12 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
 
 static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_t which, AVCodecContext **out, bzna_error *err)
 {
-    const char *name = bzi_codec_name(which);
-    const AVCodec *codec = which != BZNA_CODEC_AV1 ? avcodec_find_decoder(which == BZNA_CODEC_H265 ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264) :
-                           avcodec_find_decoder_by_name("libdav1d");       /* libavcodec's own one decodes in hardware only */
+    const bzi_codec *row = bzi_codec_find(which);
+    const AVCodec *codec = row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) : avcodec_find_decoder((enum AVCodecID)row->av_id);
     AVCodecContext *context;
     int result;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", name);
+        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", row->name);
     if (!(context = avcodec_alloc_context3(codec)))
         return bzi_fail_memory(err, "a decoder");
     context->thread_count = 1;
@@ -4217,7 +4429,7 @@ static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s", name);
+        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s", row->name);
     }
     *out = context;
     return BZNA_OK;
@@ -8369,7 +8581,7 @@ BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, u
     BZI_API_BEGIN;
     if (!context || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: %s is NULL", context ? "info" : "context");
-    if (codec < BZNA_CODEC_H264 || codec > BZNA_CODEC_AV1 || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
+    if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: codec %u, chroma format %u, %u bits", codec, chroma_format, depth);
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
@@ -8413,7 +8625,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
         *needed = 0;
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if (whole.codec < BZNA_CODEC_H264 || whole.codec > BZNA_CODEC_AV1)
+    if (!bzi_codec_find(whole.codec))
         BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
     if ((status = bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e)) != BZNA_OK)
         BZI_API_END(status);
