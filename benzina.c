@@ -10,7 +10,9 @@
  *      6  cursor            bounded bytes and bits, sticky overrun
  *      7  codecs            NAL units, parameter sets, AV1 units: what coded pictures say
  *      8  boxes             mp4 boxes by table
- *     10  datasets          the sample index of one archive, and views over several
+ *      9  containers        their types: what holds samples is a row of operations
+ *     10  containers: mp4   archives, plain video
+ *     15  datasets          parts over containers
  *     16  writer            the same boxes, the other way
  *     17  random, order     Philox, the keyed permutation, shards
  *     18  transforms        parameters -> homography, colour -> matrix
@@ -92,6 +94,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
 #define BZI_LIMIT_PARAMETER_SETS 16u             /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
 #define BZI_LIMIT_CONFIG_BYTES   65536u          /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
+#define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
 #define BZI_LIMIT_BATCH          65536u
 #define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
 #define BZI_LIMIT_THREADS        1024u
@@ -196,6 +199,20 @@ static void bzi_text_printable(char *text)
 static void bzi_string_copy(char *dst, size_t capacity, const char *src)
 {
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
+}
+
+/* The smallest i below count for which is_past(array, i, value); count when there is none. Pre: it holds for all that follow, too. */
+static uint64_t bzi_search(const void *array, uint64_t count, const void *value, int (*is_past)(const void *array, uint64_t i, const void *value))
+{
+    uint64_t low = 0, high = count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (is_past(array, middle, value))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
 }
 
 /* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
@@ -1484,6 +1501,10 @@ static int bzi_av1_read(bzi_span unit, bzi_sps *sps, uint32_t *reduced)
 
 /* --- Coded pictures --- */
 
+/* Their colour where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix, full range. Elsewhere what
+ * the codecs' standards and players take it for: limited range, and BT.601 at any size, as which an unspecified matrix counts here. */
+static const bzna_colour bzi_colour_of_archives = { 1, 13, 5, 1, 1 }, bzi_colour_of_codecs = { 2, 2, 2, 0, 1 };
+
 static bzi_span bzi_image_config(const bzna_image *image) { bzi_span s = { image->config, image->config ? image->config_size : 0 }; return s; }
 static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
 
@@ -1736,7 +1757,6 @@ static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t h
 /* What container and stream say together; planes come later. */
 static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_sps *sps, bzna_picture *picture, bzna_error *err)
 {
-    static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };
     const bzi_codec *codec = bzi_codec_find(image->codec);
     uint32_t location;
     bzna_status status;
@@ -1765,12 +1785,21 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
     picture->crop_y = image->crop_y;
     picture->chroma_shift_x = sps->chroma_format == 1 || sps->chroma_format == 2;
     picture->chroma_shift_y = sps->chroma_format == 1;
-    picture->colour = image->colour.present ? image->colour : sps->colour.present ? sps->colour : jpeg;
+    picture->colour = image->colour.present ? image->colour : sps->colour.present ? sps->colour : bzi_colour_of_codecs;
     /* Unsaid, chroma is centred as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom) count as centred vertically. */
     location = sps->has_chroma_location ? sps->chroma_location : picture->colour.full_range ? 1 : 0;
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
     return BZNA_OK;
+}
+
+/* Fills in the colour that neither container nor stream says. Only the container knows what its pictures' default is. */
+static void bzi_image_default_colour(bzna_image *image, const bzna_colour *colour)
+{
+    bzna_error ignored;
+    bzi_sps sps;
+    if (!image->colour.present && bzi_codec_find(image->codec)->inspect(image, &sps, &ignored) == BZNA_OK && !sps.colour.present)
+        image->colour = *colour;
 }
 
 
@@ -1798,17 +1827,18 @@ typedef struct bzi_track {
     char        mime[64];
     uint32_t    handler, format, flags;
     uint32_t    entries;              /* sample entries seen; only the first is kept */
-    uint32_t    width, height;        /* tkhd, whole pixels */
     uint32_t    frame_width, frame_height;
     uint32_t    has_clap, has_sync, sync_count;
     int32_t     clap[8];
     bzna_colour colour;
     bzi_span    config;               /* hvcC, avcC, av1C payload */
     uint64_t    config_at;
+    uint64_t    turned_at;            /* file offset of tkhd's matrix if it turns, flips or scales; else 0 */
     bzi_table   table;
 } bzi_track;
 
 typedef struct bzi_movie {
+    uint64_t  turned_at;              /* likewise of mvhd's matrix, which holds for all tracks */
     uint32_t  brand_count, brands[8];
     uint32_t  has_moov;
     uint32_t  track_count;
@@ -1864,6 +1894,32 @@ static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+/* Its samples would lie in moof boxes, which are not read: those of moov would be taken for all. */
+static bzna_status bzi_box_fragments(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "the file is fragmented; remux with ffmpeg -c copy");
+}
+
+/* The offset of a matrix {a b u, c d v, x y w} that turns, flips or scales, which a, b, c and d say; else 0. All zeros say nothing. */
+static uint64_t bzi_box_matrix(bzi_cursor *c)
+{
+    uint64_t at = bzi_cursor_offset(c);
+    uint32_t m[9];
+    for (int i = 0; i < 9; i++)
+        m[i] = bzi_cursor_u32(c);
+    if (!m[1] && !m[3] && ((m[0] == 0x10000 && m[4] == 0x10000) || (!m[0] && !m[4])))
+        return 0;
+    return at;
+}
+
+static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    (void)err;
+    bzi_cursor_take(c, (bzi_cursor_u32(c) >> 24 ? 28 : 16) + 16);       /* times, duration; rate, volume */
+    movie->turned_at = bzi_box_matrix(c);
+    return BZNA_OK;
+}
+
 static bzna_status bzi_box_trak(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     if (movie->track_count == BZI_LIMIT_TRACKS)
@@ -1878,9 +1934,9 @@ static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     uint32_t version = bzi_cursor_u32(c);
     (void)err;
     track->flags = version & 0xffffff;
-    bzi_cursor_take(c, (version >> 24 ? 32 : 20) + 52);     /* times, id, duration; layer, volume, matrix */
-    track->width = bzi_cursor_u32(c) >> 16;
-    track->height = bzi_cursor_u32(c) >> 16;
+    bzi_cursor_take(c, (version >> 24 ? 32 : 20) + 16);     /* times, id, duration; layer, volume */
+    track->turned_at = bzi_box_matrix(c);
+    bzi_cursor_take(c, 8);                                  /* width, height */
     return BZNA_OK;
 }
 
@@ -2059,6 +2115,9 @@ typedef struct bzi_box_rule {
 static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_FILE,   'f', 't', 'y', 'p', 0,          bzi_box_ftyp),
     BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'v', BZI_MOOV,   bzi_box_moov),
+    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'f', 0,          bzi_box_fragments),
+    BZI_BOX(BZI_MOOV,   'm', 'v', 'e', 'x', 0,          bzi_box_fragments),
+    BZI_BOX(BZI_MOOV,   'm', 'v', 'h', 'd', 0,          bzi_box_mvhd),
     BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
     BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
     BZI_BOX(BZI_TRAK,   'm', 'd', 'i', 'a', BZI_MDIA,   NULL),
@@ -2203,10 +2262,10 @@ static int bzi_table_is_plain(const bzi_table *t)
 }
 
 /* A track must have its tables and they must agree. Costs nothing per sample. */
-static bzna_status bzi_table_check(bzi_movie *movie, uint32_t track, bzna_error *err)
+static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_error *err)
 {
-    const bzi_table *t = &movie->tracks[track].table;
-    const char *name = movie->tracks[track].name;
+    const bzi_table *t = &of->table;
+    const char *name = of->name;
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
@@ -2220,9 +2279,8 @@ static bzna_status bzi_table_check(bzi_movie *movie, uint32_t track, bzna_error 
 }
 
 /* Writes every sample's offset by walking the chunks; offsets has sample_count entries. */
-static bzna_status bzi_table_expand(const bzi_movie *movie, uint32_t track, uint64_t *offsets, bzna_error *err)
+static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t *offsets, bzna_error *err)
 {
-    const bzi_table *t = &movie->tracks[track].table;
     uint32_t sample = 0;
     for (uint32_t run = 0; run < t->run_count && sample < t->sample_count; run++) {
         const uint8_t *entry = t->runs + (uint64_t)run * 12;
@@ -2324,393 +2382,353 @@ static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bz
 }
 
 
-/* ==== 10. Datasets ===================================================================================================
- * Calls: rooms 1-8. One archive: its movie box stays where it lies (mapped, or read in one piece); a sample's own boxes are read
- * when the sample is. Immutable once open, so any thread may look. Also opens a plain mp4 whose first video track has only sync
- * samples: each frame is then a sample. A view is a dataset without a file: ranges of archives laid end to end; bzi_dataset_at finds the
- * archive behind an index, and everything else here knows archives only. */
+/* ==== 9. Containers ======================================================================================================
+ * Calls: rooms 1-8. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4 video. It is immutable once
+ * open, so any thread may use it. Nothing outside rooms 9 to 15 knows which one a sample came from. */
 
-typedef struct bzi_part {
-    bzna_dataset *archive;            /* a reference is held */
-    uint64_t      first;              /* of the archive's samples */
-    uint64_t      count;
-    uint64_t      begin;              /* where the part stands in the view */
-} bzi_part;
+/* Where a sample's bytes lie. */
+typedef struct bzi_extent {
+    uint64_t offset, size;
+} bzi_extent;
 
-struct bzna_dataset {
-    bzi_host     *host;
-    atomic_int    references;
-    bzi_part     *parts;              /* a view's; NULL: an archive */
-    uint32_t      part_count, part_room;
-    char         *name;               /* for messages */
-    uint64_t      name_size;
-    bzi_source    source;
-    bzi_buffer    index;              /* the movie box, when the source is not mapped */
-    bzi_buffer    targets;            /* likewise the targets, when they lie together */
-    uint64_t      targets_at;
-    int32_t       input, target, filename;    /* track numbers, -1: there is none */
-    uint32_t      is_video;           /* input is a video track: no inner files */
-    uint64_t      count;
-    bzi_movie     movie;
+/* A sample whose bytes are at hand. */
+typedef struct bzi_sample {
+    uint64_t       index;
+    bzi_extent     extent;
+    const uint8_t *bytes;             /* extent.size of them */
+} bzi_sample;
+
+/* What a thread needs to look into samples: one a thread. */
+typedef struct bzi_scratch {
+    bzi_movie movie;
+} bzi_scratch;
+
+typedef struct bzi_container bzi_container;
+
+/* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of another kind that begins alike:
+ * the next row that recognises it has its turn, and finds own as this one left it. */
+typedef struct bzi_container_ops {
+    const char *name;
+    int         (*probe)(const uint8_t *head, uint64_t size);           /* head: the file's first bytes, at most BZI_PROBE_BYTES */
+    bzna_status (*open)(bzi_container *c, const char *split, bzna_error *err);        /* sets count, target_count, own */
+    bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
+    bzna_status (*target)(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err);
+    bzna_status (*filename)(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed, bzna_error *err);
+    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out, bzna_error *err);   /* their names */
+    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const char *name, bzi_scratch *scratch, bzna_image *image,
+                         bzna_error *err);                  /* name NULL: the container chooses. Pointers go into bytes and the container */
+    uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
+    void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
+    bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
+    void        (*close)(bzi_container *c);                 /* frees own, which may be NULL */
+} bzi_container_ops;
+
+struct bzi_container {
+    const bzi_container_ops *ops;
+    bzi_host   *host;                 /* a reference is held */
+    atomic_int  references;
+    char       *name;                 /* for messages */
+    uint64_t    name_size;
+    bzi_source  source;
+    uint64_t    count;
+    uint64_t    target_count;         /* the first so many samples have a target */
+    void       *own;                  /* what its operations keep */
 };
 
-static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
+#define BZI_PROBE_BYTES 512u
 
-/* Frees all but the source, which a failed open leaves to its owner. */
-static void bzi_dataset_free(bzna_dataset *dataset)
+
+/* ==== 10. Containers: mp4 ================================================================================================
+ * Calls: rooms 1-9. Archives, whose samples are small mp4 files of their own, and plain videos whose first video track has only sync samples:
+ * each frame is then a sample. The movie box stays where it lies (mapped, or read in one piece); a sample's own boxes are read when the sample
+ * is. Nothing is allocated per sample, but for offsets where several samples share a chunk. */
+
+typedef struct bzi_mp4 {
+    bzi_buffer index;                 /* the movie box, when the source is not mapped */
+    bzi_buffer targets;               /* likewise the targets, when they lie together */
+    uint64_t   targets_at;
+    int32_t    input, target, filename;       /* track numbers, -1: there is none */
+    uint64_t   turned_at;             /* as in bzi_movie */
+    uint32_t   brand_count, brands[8];
+    uint32_t   track_count;
+    bzi_track *tracks;
+} bzi_mp4;
+
+static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
 {
-    bzi_host *host = dataset->host;
-    const bzi_memory *memory = &host->memory;
-    for (uint32_t i = 0; i < dataset->movie.track_count; i++) {
-        bzi_table *table = &dataset->movie.tracks[i].table;
-        bzi_release(memory, table->offsets, table->sample_count, sizeof *table->offsets);
-    }
-    bzi_buffer_free(memory, &dataset->index);
-    bzi_buffer_free(memory, &dataset->targets);
-    bzi_release(memory, dataset->name, dataset->name_size, 1);
-    bzi_release(memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
-    bzi_release(memory, dataset, 1, sizeof *dataset);
-    bzi_host_drop(host);
+    const bzi_mp4 *mp4 = c->own;
+    return number < 0 ? NULL : &mp4->tracks[number];
 }
 
-static void bzi_dataset_drop(bzna_dataset *dataset)
+static void bzi_mp4_close(bzi_container *c)
 {
-    if (atomic_fetch_sub(&dataset->references, 1) != 1)
+    const bzi_memory *memory = &c->host->memory;
+    bzi_mp4 *mp4 = c->own;
+    if (!mp4)
         return;
-    for (uint32_t i = 0; i < dataset->part_count; i++) {
-        bzna_dataset *archive = dataset->parts[i].archive;  /* never a view: the recursion is one deep */
-        if (atomic_fetch_sub(&archive->references, 1) == 1) {
-            bzi_source_close(&archive->source);
-            bzi_dataset_free(archive);
-        }
-    }
-    if (!dataset->parts)
-        bzi_source_close(&dataset->source);
-    bzi_dataset_free(dataset);
+    for (uint32_t i = 0; i < mp4->track_count; i++)
+        bzi_release(memory, mp4->tracks[i].table.offsets, mp4->tracks[i].table.sample_count, sizeof *mp4->tracks[i].table.offsets);
+    bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
+    bzi_buffer_free(memory, &mp4->index);
+    bzi_buffer_free(memory, &mp4->targets);
+    bzi_release(memory, mp4, 1, sizeof *mp4);
+    c->own = NULL;
 }
 
-/* The archive behind an index, and the index there. Pre: *index < count. */
-static const bzna_dataset *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
+/* A file that begins with a box of a kind that files begin with. */
+static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
-    uint32_t low = 0, high = dataset->part_count;
-    if (!dataset->parts)
-        return dataset;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (dataset->parts[middle].begin <= *index)
-            low = middle;
-        else
-            high = middle;
-    }
-    *index = *index - dataset->parts[low].begin + dataset->parts[low].first;
-    return dataset->parts[low].archive;
+    static const uint32_t first[] = { BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV, BZI_FOURCC('w', 'i', 'd', 'e'),
+                                      BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p') };
+    for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
+        if (bzi_be32(head + 4) == first[i])
+            return 1;
+    return 0;
 }
 
-static bzna_status bzi_dataset_check_index(const bzna_dataset *dataset, uint64_t index, bzna_error *err)
+/* Reads what the rules name of one box at file level. */
+static bzna_status bzi_mp4_read_box(const bzi_container *c, bzi_movie *movie, const bzi_box *box, bzi_buffer *buffer, bzna_error *err)
 {
-    if (index < dataset->count)
+    const uint8_t *view = NULL;
+    bzna_status status;
+    if (!bzi_box_find(BZI_FILE, box->type))
         return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
+    if ((status = bzi_source_view(&c->source, &c->host->memory, buffer, box->at, box->size, &view, err)) != BZNA_OK)
+        return status;
+    return bzi_box_walk(movie, bzi_cursor_make(view, box->size, box->at), BZI_FILE, err);
 }
 
-/* Walks the boxes of the file: ftyp and moov are read, the rest is skipped unread. */
-static bzna_status bzi_dataset_scan(bzna_dataset *dataset, bzna_error *err)
+/* Walks the boxes of the file: what the rules do not name is skipped unread. index gets the bytes of the movie box. */
+static bzna_status bzi_mp4_scan(const bzi_container *c, bzi_movie *movie, bzi_buffer *index, bzi_buffer *scratch, bzna_error *err)
 {
-    const bzi_source *source = &dataset->source;
-    bzi_movie *movie = &dataset->movie;
-    const bzi_memory *memory = &dataset->host->memory;
-    bzi_buffer scratch = { NULL, 0 };
+    const bzi_source *source = &c->source;
     bzna_status status = BZNA_OK;
     uint64_t at = 0;
-    if (source->size == 0)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     for (uint32_t n = 0; at < source->size && status == BZNA_OK; n++) {
         uint8_t header[16] = { 0 };
-        const uint8_t *view = NULL;
         bzi_box box;
-        if (n == BZI_LIMIT_TOP_BOXES) {
-            status = bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
-            break;
-        }
+        if (n == BZI_LIMIT_TOP_BOXES)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
         if ((status = bzi_source_read(source, at, header, bzi_min(16, source->size - at), err)) != BZNA_OK)
-            break;
+            return status;
         if (n && source->size - at < 8 && !bzi_be64(header))
             break;                                          /* padding, as inside a box */
-        if (n == 0 && bzi_be32(header + 4) != BZI_FOURCC('f', 't', 'y', 'p') && bzi_be32(header + 4) != BZI_FOURCC('m', 'd', 'a', 't') &&
-            bzi_be32(header + 4) != BZI_MOOV && bzi_be32(header + 4) != BZI_FOURCC('w', 'i', 'd', 'e') &&
-            bzi_be32(header + 4) != BZI_FOURCC('f', 'r', 'e', 'e') && bzi_be32(header + 4) != BZI_FOURCC('s', 'k', 'i', 'p')) {
-            status = bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "not an mp4 file: it does not begin with a box");
-            break;
-        }
         if ((status = bzi_box_header(movie, header, source->size - at, at, &box, err)) != BZNA_OK)
-            break;
-        if (bzi_box_find(BZI_FILE, box.type)) {
-            bzi_buffer *buffer = box.type == BZI_MOOV && !movie->has_moov ? &dataset->index : &scratch;
-            status = bzi_source_view(source, memory, buffer, at, box.size, &view, err);
-            if (status == BZNA_OK)
-                status = bzi_box_walk(movie, bzi_cursor_make(view, box.size, at), BZI_FILE, err);
-        }
+            return status;
+        status = bzi_mp4_read_box(c, movie, &box, box.type == BZI_MOOV && !movie->has_moov ? index : scratch, err);
         at += box.size;
     }
-    bzi_buffer_free(memory, &scratch);
     if (status == BZNA_OK && !movie->has_moov)
-        status = bzi_fail(err, BZNA_E_TRUNCATED, source->size, 0, 0, "there is no moov box up to the end at byte %llu", (unsigned long long)source->size);
+        return bzi_fail(err, BZNA_E_TRUNCATED, source->size, 0, 0, "there is no moov box up to the end at byte %llu", (unsigned long long)source->size);
     return status;
 }
 
-/* The first track of that name (archives), or the first video track (plain movies: name NULL). */
-static int32_t bzi_movie_find(const bzi_movie *movie, const char *name)
+/* The movie box, into own. A movie has room for all tracks that a file may have; only those that there are stay. */
+static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
-    for (uint32_t i = 0; i < movie->track_count; i++)
-        if (name ? !strcmp(movie->tracks[i].name, name) : movie->tracks[i].handler == BZI_FOURCC('v', 'i', 'd', 'e'))
+    const bzi_memory *memory = &c->host->memory;
+    bzi_movie *movie = bzi_alloc_zero(memory, 1, sizeof *movie);
+    bzi_mp4 *mp4 = c->own = bzi_alloc_zero(memory, 1, sizeof *mp4);
+    bzi_buffer scratch = { NULL, 0 };
+    bzna_status status = movie && mp4 ? bzi_mp4_scan(c, movie, &mp4->index, &scratch, err) : bzi_fail_memory(err, "a data set");
+    bzi_buffer_free(memory, &scratch);
+    if (status == BZNA_OK && !(mp4->tracks = bzi_alloc_copy(memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+        status = bzi_fail_memory(err, "the tracks of a data set");
+    if (status == BZNA_OK) {
+        mp4->track_count = movie->track_count;
+        mp4->turned_at = movie->turned_at;
+        mp4->brand_count = movie->brand_count;
+        memcpy(mp4->brands, movie->brands, sizeof mp4->brands);
+    }
+    bzi_release(memory, movie, 1, sizeof *movie);
+    return status;
+}
+
+/* The first track of that name, or, without one, the first video track. -1: there is none. */
+static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (name ? !strcmp(tracks[i].name, name) : tracks[i].handler == BZI_FOURCC('v', 'i', 'd', 'e'))
             return (int32_t)i;
     return -1;
 }
 
-/* Only tables that are not one sample a chunk are written out; archives never need it. */
-static bzna_status bzi_dataset_index_track(bzna_dataset *dataset, int32_t track, bzna_error *err)
-{
-    bzi_table *table;
-    uint64_t bytes;
-    bzna_status status;
-    if (track < 0)
-        return BZNA_OK;
-    table = &dataset->movie.tracks[track].table;
-    if ((status = bzi_table_check(&dataset->movie, (uint32_t)track, err)) != BZNA_OK || table->sample_count == 0 || bzi_table_is_plain(table))
-        return status;
-    if (!table->sizes && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > dataset->source.size))
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
-                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file", (int)track,
-                        (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
-    table->offsets = bzi_alloc(&dataset->host->memory, table->sample_count, sizeof *table->offsets, 16);
-    if (!table->offsets)
-        return bzi_fail_memory(err, "the sample index");
-    return bzi_table_expand(&dataset->movie, (uint32_t)track, table->offsets, err);
-}
-
-/* Without a map, one read for all targets when they lie together, as archives have them. */
-static bzna_status bzi_dataset_load_targets(bzna_dataset *dataset, bzna_error *err)
-{
-    const bzi_table *table;
-    uint64_t first = UINT64_MAX, last = 0;
-    if (dataset->source.map || dataset->target < 0)
-        return BZNA_OK;
-    table = &dataset->movie.tracks[dataset->target].table;
-    for (uint32_t i = 0; i < table->sample_count; i++) {
-        uint64_t offset, size;
-        if (bzi_table_entry(table, i, dataset->source.size, &offset, &size, err) != BZNA_OK)
-            return BZNA_OK;                                 /* its sample will say so */
-        first = bzi_min(first, offset);
-        last = offset + size > last ? offset + size : last;
-    }
-    if (table->sample_count == 0 || last - first > (uint64_t)table->sample_count * 8 + 4096)
-        return BZNA_OK;
-    if (!bzi_buffer_reserve(&dataset->host->memory, &dataset->targets, last - first, 0))
-        return bzi_fail_memory(err, "the targets");
-    dataset->targets_at = first;
-    return bzi_source_read(&dataset->source, first, dataset->targets.data, last - first, err);
-}
-
 /* A track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
-static int32_t bzi_movie_find_split(const bzi_movie *movie, const char *name, const char *split)
+static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
 {
     char variant[BZNA_NAME_MAX];
     snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
-    return bzi_movie_find(movie, variant);
+    return bzi_track_find(mp4->tracks, mp4->track_count, variant);
 }
 
-static bzna_status bzi_dataset_index(bzna_dataset *dataset, const char *split, bzna_error *err)
+/* Pictures are delivered as they are coded: a track that is to be shown otherwise is refused. */
+static bzna_status bzi_track_check_matrix(const bzi_track *track, uint32_t number, uint64_t movie_turned_at, bzna_error *err)
 {
-    const bzi_movie *movie = &dataset->movie;
+    uint64_t at = track->turned_at ? track->turned_at : movie_turned_at;
+    char place[32] = "mvhd";
+    if (!at)
+        return BZNA_OK;
+    if (track->turned_at)
+        snprintf(place, sizeof place, "trak[%u]/tkhd", number);
+    return bzi_fail(err, BZNA_E_UNSUPPORTED, at, track->turned_at ? BZI_FOURCC('t', 'k', 'h', 'd') : BZI_FOURCC('m', 'v', 'h', 'd'), 0,
+                    "moov/%s at byte %llu: the matrix turns, flips or scales track \"%s\", which is not supported", place, (unsigned long long)at,
+                    track->name);
+}
+
+/* Only tables that are not one sample a chunk are written out; archives never need it. */
+static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_error *err)
+{
+    bzi_track *track = bzi_mp4_track(c, number);
+    bzi_table *table;
+    uint64_t bytes;
+    bzna_status status;
+    if (!track)
+        return BZNA_OK;
+    table = &track->table;
+    if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK || table->sample_count == 0 || bzi_table_is_plain(table))
+        return status;
+    if (!table->sizes && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
+                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file", (int)number,
+                        (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
+    table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
+    if (!table->offsets)
+        return bzi_fail_memory(err, "the sample index");
+    return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
+}
+
+/* Without a map, one read for all targets when they lie together, as archives have them. */
+static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
+{
+    bzi_mp4 *mp4 = c->own;
+    const bzi_track *track = bzi_mp4_track(c, mp4->target);
+    uint64_t first = UINT64_MAX, last = 0, count = track ? track->table.sample_count : 0;
+    c->target_count = count;
+    if (c->source.map || !count)
+        return BZNA_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        bzi_extent e;
+        if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
+            return BZNA_OK;                                 /* its sample will say so */
+        first = bzi_min(first, e.offset);
+        last = e.offset + e.size > last ? e.offset + e.size : last;
+    }
+    if (last - first > count * 8 + 4096)
+        return BZNA_OK;
+    if (!bzi_buffer_reserve(&c->host->memory, &mp4->targets, last - first, 0))
+        return bzi_fail_memory(err, "the targets");
+    mp4->targets_at = first;
+    return bzi_source_read(&c->source, first, mp4->targets.data, last - first, err);
+}
+
+/* What both kinds of mp4 need of their tracks. Pre: input is a track. */
+static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
+{
+    bzi_mp4 *mp4 = c->own;
+    const bzi_track *input = bzi_mp4_track(c, mp4->input);
+    bzna_status status;
+    mp4->target = bzi_mp4_find(mp4, "bzna_target", split);
+    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", split);
+    if (input->table.sample_count == 0)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
+    if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK || (status = bzi_mp4_index_track(c, mp4->target, err)) != BZNA_OK ||
+        (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
+        return status;
+    c->count = input->table.sample_count;
+    return bzi_mp4_load_targets(c, err);
+}
+
+/* An archive's bzna_input track holds files; a track of that name that holds video is a sample of an archive, by itself. */
+static bzna_status bzi_mp4_open_archive(bzi_container *c, const char *split, bzna_error *err)
+{
+    bzi_mp4 *mp4;
+    bzna_status status = bzi_mp4_read(c, err);
+    if (status != BZNA_OK)
+        return status;
+    mp4 = c->own;
+    mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
+    if (mp4->input < 0 && split)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%.12s\"", split);
+    if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == BZI_FOURCC('v', 'i', 'd', 'e'))
+        return BZNA_AGAIN;
+    return bzi_mp4_index(c, split, err);
+}
+
+/* The movie is read: the archive's row had its turn. */
+static bzna_status bzi_mp4_open_video(bzi_container *c, const char *split, bzna_error *err)
+{
+    bzi_mp4 *mp4 = c->own;
     const bzi_track *input;
     bzna_status status;
-    dataset->input = bzi_movie_find_split(movie, "bzna_input", split);
-    dataset->target = bzi_movie_find_split(movie, "bzna_target", split);
-    dataset->filename = bzi_movie_find_split(movie, "bzna_fname", split);
-    if (dataset->input < 0 && split)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%.12s\"", split);
-    if (dataset->input < 0)
-        dataset->input = bzi_movie_find(movie, NULL);
-    if (dataset->input < 0)
+    if (mp4->input < 0)
+        mp4->input = bzi_track_find(mp4->tracks, mp4->track_count, NULL);
+    if (mp4->input < 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
-    input = &movie->tracks[dataset->input];
-    if (input->table.sample_count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)dataset->input, input->name);
-    dataset->is_video = input->handler == BZI_FOURCC('v', 'i', 'd', 'e');
-    if (dataset->is_video && input->has_sync && input->sync_count < input->table.sample_count)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone", (int)dataset->input);
-    if ((status = bzi_dataset_index_track(dataset, dataset->input, err)) != BZNA_OK ||
-        (status = bzi_dataset_index_track(dataset, dataset->target, err)) != BZNA_OK ||
-        (status = bzi_dataset_index_track(dataset, dataset->filename, err)) != BZNA_OK)
+    input = bzi_mp4_track(c, mp4->input);
+    if (input->has_sync && input->sync_count < input->table.sample_count)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone", (int)mp4->input);
+    if ((status = bzi_track_check_matrix(input, (uint32_t)mp4->input, mp4->turned_at, err)) != BZNA_OK)
         return status;
-    dataset->count = input->table.sample_count;
-    return bzi_dataset_load_targets(dataset, err);
+    return bzi_mp4_index(c, split, err);
 }
 
-/* Takes an open source; on failure the source is the caller's again. */
-static bzna_status bzi_dataset_make(bzi_host *host, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
-    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
-    bzna_status status;
-    if (!dataset)
-        return bzi_fail_memory(err, "a dataset");
-    dataset->host = host;
-    atomic_init(&dataset->references, 1);
-    bzi_host_retain(host);
-    dataset->source = *source;
-    if (source->owns_file)
-        dataset->source.callbacks.user = &dataset->source.file;
-    dataset->name_size = strlen(name) + 1;
-    dataset->name = bzi_alloc(&host->memory, dataset->name_size, 1, 1);
-    if (dataset->name)
-        memcpy(dataset->name, name, (size_t)dataset->name_size);
-    status = dataset->name ? bzi_dataset_scan(dataset, err) : bzi_fail_memory(err, "a dataset's name");
-    if (status == BZNA_OK)
-        status = bzi_dataset_index(dataset, split, err);
-    if (status != BZNA_OK) {
-        bzi_dataset_free(dataset);
-        return status;
-    }
-    bzi_os_file_relax(&dataset->source.file);
-    *out = dataset;
-    return BZNA_OK;
+    const bzi_mp4 *mp4 = c->own;
+    return bzi_table_entry(&mp4->tracks[mp4->input].table, (uint32_t)index, c->source.size, &extent->offset, &extent->size, err);
 }
 
-/* Appends samples first .. first + count - 1 of a dataset to a view that has room; parts of views become parts of this one. */
-static void bzi_view_append(bzna_dataset *view, bzna_dataset *from, uint64_t first, uint64_t count)
+static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
 {
-    bzi_part whole = { from, 0, from->count, 0 };
-    const bzi_part *parts = from->parts ? from->parts : &whole;
-    for (uint32_t i = 0; i < (from->parts ? from->part_count : 1); i++) {
-        uint64_t begin = first > parts[i].begin ? first : parts[i].begin;
-        uint64_t end = bzi_min(first + count, parts[i].begin + parts[i].count);
-        bzi_part *part = &view->parts[view->part_count];
-        if (begin >= end)
-            continue;
-        part->archive = parts[i].archive;
-        part->first = parts[i].first + (begin - parts[i].begin);
-        part->count = end - begin;
-        part->begin = view->count;
-        bzi_dataset_retain(part->archive);
-        view->count += part->count;
-        view->part_count++;
-    }
-}
-
-/* first and count apply to each of the datasets given; count UINT64_MAX: all. */
-static bzna_status bzi_view_make(bzi_host *host, bzna_dataset *const *from, uint32_t from_count, uint64_t first, uint64_t count,
-                                 bzna_dataset **out, bzna_error *err)
-{
-    bzna_dataset *view;
-    uint64_t parts = 0, samples = 0;
-    for (uint32_t i = 0; i < from_count; i++) {
-        parts += from[i]->parts ? from[i]->part_count : 1;
-        if (parts > BZI_LIMIT_PARTS || !bzi_add(samples, from[i]->count, &samples) || samples > (uint64_t)1 << 63)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u archives and 2^63 samples", BZI_LIMIT_PARTS);
-    }
-    view = bzi_alloc_zero(&host->memory, 1, sizeof *view);
-    if (!view)
-        return bzi_fail_memory(err, "a data set");
-    view->host = host;
-    atomic_init(&view->references, 1);
-    bzi_host_retain(host);
-    view->part_room = (uint32_t)parts;
-    view->parts = bzi_alloc_zero(&host->memory, parts, sizeof *view->parts);
-    if (!view->parts) {
-        bzi_dataset_free(view);
-        return bzi_fail_memory(err, "the parts of a data set");
-    }
-    for (uint32_t i = 0; i < from_count; i++)
-        bzi_view_append(view, from[i], first, bzi_min(count, from[i]->count));
-    *out = view;
-    return BZNA_OK;
-}
-
-/* "sample 12: " before the message. */
-static bzna_status bzi_dataset_fail(uint64_t index, bzna_error *err)
-{
-    char name[40];
-    snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
-    return bzi_error_prefix(err, name);
-}
-
-static bzna_status bzi_dataset_locate(const bzna_dataset *dataset, uint64_t index, uint64_t *offset, uint64_t *size, bzna_error *err)
-{
-    if (bzi_table_entry(&dataset->movie.tracks[dataset->input].table, (uint32_t)index, dataset->source.size, offset, size, err) != BZNA_OK)
-        return bzi_dataset_fail(index, err);
-    if (*size <= dataset->host->max_sample_bytes && *size <= SIZE_MAX)
-        return BZNA_OK;
-    bzi_fail(err, BZNA_E_LIMIT, *offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu", (unsigned long long)*size,
-             (unsigned long long)dataset->host->max_sample_bytes);
-    return bzi_dataset_fail(index, err);
-}
-
-static bzna_status bzi_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
-{
+    const bzi_mp4 *mp4 = c->own;
     const bzi_table *table;
     uint64_t offset, size;
     uint8_t bytes[8];
-    bzna_status status = BZNA_OK;
+    bzna_status status;
     *target = BZNA_TARGET_NONE;
-    if (dataset->target < 0 || index >= dataset->movie.tracks[dataset->target].table.sample_count)
+    if (index >= c->target_count)
         return BZNA_OK;                                     /* the packer stops at the first sample without a target */
-    table = &dataset->movie.tracks[dataset->target].table;
-    if (bzi_table_entry(table, (uint32_t)index, dataset->source.size, &offset, &size, err) != BZNA_OK)
-        return bzi_dataset_fail(index, err);
-    if (size != 8) {
-        bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0, "its target has %llu bytes, not 8", (unsigned long long)size);
-        return bzi_dataset_fail(index, err);
-    }
-    if (dataset->source.map)
-        memcpy(bytes, dataset->source.map + offset, 8);
-    else if (dataset->targets.data && offset >= dataset->targets_at && offset + 8 - dataset->targets_at <= dataset->targets.capacity)
-        memcpy(bytes, dataset->targets.data + (offset - dataset->targets_at), 8);
-    else
-        status = bzi_source_read(&dataset->source, offset, bytes, 8, err);
-    if (status != BZNA_OK)
-        return bzi_dataset_fail(index, err);
+    table = &bzi_mp4_track(c, mp4->target)->table;
+    if ((status = bzi_table_entry(table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
+        return status;
+    if (size != 8)
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0, "its target has %llu bytes, not 8", (unsigned long long)size);
+    if (c->source.map)
+        memcpy(bytes, c->source.map + offset, 8);
+    else if (mp4->targets.data && offset >= mp4->targets_at && offset + 8 - mp4->targets_at <= mp4->targets.capacity)
+        memcpy(bytes, mp4->targets.data + (offset - mp4->targets_at), 8);
+    else if ((status = bzi_source_read(&c->source, offset, bytes, 8, err)) != BZNA_OK)
+        return status;
     *target = (int64_t)bzi_le64(bytes);
     return BZNA_OK;
 }
 
-static bzna_status bzi_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed, bzna_error *err)
+static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed, bzna_error *err)
 {
+    const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->filename);
     bzi_buffer scratch = { NULL, 0 };
-    const bzi_memory *memory = &dataset->host->memory;
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
     bzna_status status;
-    if (dataset->filename < 0 || index >= dataset->movie.tracks[dataset->filename].table.sample_count)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "sample %llu has no file name", (unsigned long long)index);
-    if (bzi_table_entry(&dataset->movie.tracks[dataset->filename].table, (uint32_t)index, dataset->source.size, &offset, &size, err) != BZNA_OK)
-        return bzi_dataset_fail(index, err);
-    status = bzi_source_view(&dataset->source, memory, &scratch, offset, bzi_min(size, 65536), &view, err);
-    if (status == BZNA_OK) {
-        size = bzi_min(size, 65536);
+    if (!track || index >= track->table.sample_count)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no file name");
+    if ((status = bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
+        return status;
+    size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
+    if ((status = bzi_source_view(&c->source, &c->host->memory, &scratch, offset, size, &view, err)) == BZNA_OK) {
         nul = size ? memchr(view, 0, (size_t)size) : NULL;
         size = nul ? (uint64_t)(nul - view) : size;
         *needed = size + 1;
-        if (size + 1 <= capacity) {
-            memcpy(buffer, view, (size_t)size);
-            buffer[size] = 0;
-        } else {
-            status = BZI_FAIL(err, BZNA_E_BUFFER, "the file name needs %llu bytes, the buffer has %llu", (unsigned long long)size + 1, (unsigned long long)capacity);
-        }
+        if (size + 1 > capacity)
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "the file name needs %llu bytes, the buffer has %llu", (unsigned long long)size + 1,
+                              (unsigned long long)capacity);
     }
-    bzi_buffer_free(memory, &scratch);
-    return status == BZNA_OK ? status : bzi_dataset_fail(index, err);
-}
-
-/* Reads the boxes of a sample whose bytes are at hand. movie is scratch of the caller's. */
-static bzna_status bzi_sample_parse(const bzna_dataset *dataset, const uint8_t *bytes, uint64_t size, uint64_t at, bzi_movie *movie, bzna_error *err)
-{
-    bzna_status status;
-    movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
-    if (dataset->is_video)
-        return BZNA_OK;
-    status = bzi_box_walk(movie, bzi_cursor_make(bytes, size, at), BZI_FILE, err);
-    if (status == BZNA_OK && !movie->has_moov)
-        status = bzi_fail(err, BZNA_E_BOX, at, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu", (unsigned long long)size, (unsigned long long)at);
+    if (status == BZNA_OK) {
+        if (size)
+            memcpy(buffer, view, (size_t)size);
+        buffer[size] = 0;
+    }
+    bzi_buffer_free(&c->host->memory, &scratch);
     return status;
 }
 
@@ -2719,138 +2737,468 @@ static int bzi_track_is_picture(const bzi_track *track)
     return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
 }
 
-/* The track asked for; without a name, the thumbnail before the picture before any other video track. */
-static const bzi_track *bzi_sample_track(const bzna_dataset *dataset, const bzi_movie *movie, const char *name)
+/* Reads the boxes of a sample of an archive. */
+static bzna_status bzi_mp4_parse(const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
 {
-    static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
-    if (dataset->is_video) {
-        const bzi_track *track = &dataset->movie.tracks[dataset->input];
-        return !name || !strcmp(name, track->name) ? track : NULL;
-    }
-    for (size_t i = 0; i < 3; i++) {
-        int32_t track = bzi_movie_find(movie, name ? name : preferred[i]);
-        if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
-            return &movie->tracks[track];
-    }
-    return NULL;
-}
-
-/* One picture of a parsed sample; pointers go into bytes and into the dataset's index. */
-static bzna_status bzi_sample_image(const bzna_dataset *dataset, const bzi_movie *movie, const char *name, const uint8_t *bytes, uint64_t size,
-                                    uint64_t at, bzna_image *image, bzna_error *err)
-{
-    const bzi_track *track = bzi_sample_track(dataset, movie, name);
-    uint64_t offset = 0, length = size;
+    const bzi_extent *e = &sample->extent;
     bzna_status status;
-    if (!track)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture track%s%.32s%s", name ? " \"" : "", name ? name : "", name ? "\"" : "");
-    if ((status = bzi_track_image(track, image, err)) != BZNA_OK)
-        return status;
-    if (!dataset->is_video) {
-        if (!track->table.chunk_bytes || !track->table.chunk_count)
-            return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
-        if ((status = bzi_table_entry(&track->table, 0, size, &offset, &length, err)) != BZNA_OK)
-            return status;
-    }
-    if (length == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
-    image->config = track->config.data;
-    image->data = bytes + offset;
-    image->data_size = length;
-    image->data_offset = at + offset;
-    return BZNA_OK;
-}
-
-/* A sample's bytes for looking: in the map, or in buffer. */
-static bzna_status bzi_dataset_view(const bzna_dataset *dataset, uint64_t index, bzi_buffer *buffer, uint64_t *offset, uint64_t *size,
-                                    const uint8_t **view, bzna_error *err)
-{
-    bzna_status status = bzi_dataset_locate(dataset, index, offset, size, err);
-    if (status != BZNA_OK)
-        return status;
-    status = bzi_source_view(&dataset->source, &dataset->host->memory, buffer, *offset, *size, view, err);
-    return status == BZNA_OK ? status : bzi_dataset_fail(index, err);
-}
-
-static bzna_status bzi_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err)
-{
-    bzi_buffer scratch = { NULL, 0 };
-    const uint8_t *view = NULL;
-    bzi_movie movie;
-    bzna_status status;
-    memset(sample, 0, sizeof *sample);
-    sample->index = index;
-    status = bzi_dataset_view(dataset, index, &scratch, &sample->offset, &sample->size, &view, err);
-    if (status == BZNA_OK && (status = bzi_sample_parse(dataset, view, sample->size, sample->offset, &movie, err)) != BZNA_OK)
-        bzi_dataset_fail(index, err);
-    bzi_buffer_free(&dataset->host->memory, &scratch);
-    if (status != BZNA_OK)
-        return status;
-    for (uint32_t i = 0; i < movie.track_count && sample->image_count < BZNA_IMAGES_MAX; i++)
-        if (bzi_track_is_picture(&movie.tracks[i]))
-            bzi_string_copy(sample->image_names[sample->image_count++], BZNA_NAME_MAX, movie.tracks[i].name);
-    if (dataset->is_video)
-        bzi_string_copy(sample->image_names[sample->image_count++], BZNA_NAME_MAX, dataset->movie.tracks[dataset->input].name);
-    return bzi_dataset_target(dataset, index, &sample->target, err);
-}
-
-static bzna_status bzi_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer, uint64_t capacity,
-                                     bzna_image *image, bzna_error *err)
-{
-    bzi_buffer scratch = { NULL, 0 };
-    const uint8_t *view = NULL;
-    uint64_t offset, size;
-    bzi_movie movie;
-    bzna_status status;
-    if (buffer) {
-        if ((status = bzi_dataset_locate(dataset, index, &offset, &size, err)) != BZNA_OK)
-            return status;
-        if (capacity < size)
-            return BZI_FAIL(err, BZNA_E_BUFFER, "sample %llu has %llu bytes, the buffer %llu", (unsigned long long)index, (unsigned long long)size,
-                            (unsigned long long)capacity);
-        view = buffer;
-        if ((status = bzi_source_read(&dataset->source, offset, buffer, size, err)) != BZNA_OK)
-            return bzi_dataset_fail(index, err);
-    } else if ((status = bzi_dataset_view(dataset, index, &scratch, &offset, &size, &view, err)) != BZNA_OK) {
-        bzi_buffer_free(&dataset->host->memory, &scratch);
-        return status;
-    }
-    if ((status = bzi_sample_parse(dataset, view, size, offset, &movie, err)) != BZNA_OK ||
-        (status = bzi_sample_image(dataset, &movie, track, view, size, offset, image, err)) != BZNA_OK)
-        bzi_dataset_fail(index, err);
-    bzi_buffer_free(&dataset->host->memory, &scratch);
-    if (status == BZNA_OK && !buffer)
-        image->config = image->data = NULL;
+    movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
+    movie->turned_at = 0;
+    status = bzi_box_walk(movie, bzi_cursor_make(sample->bytes, e->size, e->offset), BZI_FILE, err);
+    if (status == BZNA_OK && !movie->has_moov)
+        status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu", (unsigned long long)e->size,
+                          (unsigned long long)e->offset);
     return status;
 }
 
-/* Tells archives apart: sizes, and the index entries at both ends. */
-static uint64_t bzi_archive_fingerprint(const bzna_dataset *dataset, uint64_t hash)
+/* The track asked for; without a name, the thumbnail before the picture before any other video track. -1: there is none. */
+static int32_t bzi_mp4_choose(const bzi_movie *movie, const char *name)
 {
-    const bzi_table *table = &dataset->movie.tracks[dataset->input].table;
+    static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
+    for (size_t i = 0; i < (name ? 1 : 3); i++) {
+        int32_t track = bzi_track_find(movie->tracks, movie->track_count, name ? name : preferred[i]);
+        if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
+            return track;
+    }
+    return -1;
+}
+
+static bzna_status bzi_mp4_fail_image(const char *name, bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture track%s%.32s%s", name ? " \"" : "", name ? name : "", name ? "\"" : "");
+}
+
+/* One picture: what its track says, and where in the sample its access unit lies. */
+static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit, bzna_image *image, bzna_error *err)
+{
+    bzna_status status = bzi_track_image(track, image, err);
+    if (status != BZNA_OK)
+        return status;
+    if (unit->size == 0)
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
+    image->config = track->config.data;
+    image->data = sample->bytes + unit->offset;
+    image->data_size = unit->size;
+    image->data_offset = sample->extent.offset + unit->offset;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const char *name, bzi_scratch *scratch, bzna_image *image,
+                                         bzna_error *err)
+{
+    bzi_movie *movie = &scratch->movie;
+    const bzi_track *track;
+    bzi_extent unit;
+    int32_t number;
+    bzna_status status = bzi_mp4_parse(sample, movie, err);
+    (void)c;
+    if (status != BZNA_OK)
+        return status;
+    if ((number = bzi_mp4_choose(movie, name)) < 0)
+        return bzi_mp4_fail_image(name, err);
+    track = &movie->tracks[number];
+    if ((status = bzi_track_check_matrix(track, (uint32_t)number, movie->turned_at, err)) != BZNA_OK)
+        return status;
+    if (!track->table.chunk_bytes || !track->table.chunk_count)
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
+    if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
+        (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
+        return status;
+    bzi_image_default_colour(image, &bzi_colour_of_archives);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out, bzna_error *err)
+{
+    const bzi_movie *movie = &scratch->movie;
+    bzna_status status = bzi_mp4_parse(sample, &scratch->movie, err);
+    (void)c;
+    if (status != BZNA_OK)
+        return status;
+    for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
+        if (bzi_track_is_picture(&movie->tracks[i]))
+            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, movie->tracks[i].name);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const char *name, bzi_scratch *scratch, bzna_image *image,
+                                       bzna_error *err)
+{
+    const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input);
+    bzi_extent unit = { 0, sample->extent.size };
+    bzna_status status;
+    (void)scratch;
+    if (name && strcmp(name, track->name))
+        return bzi_mp4_fail_image(name, err);
+    if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
+        bzi_image_default_colour(image, strncmp(track->name, "bzna_", 5) ? &bzi_colour_of_codecs : &bzi_colour_of_archives);
+    return status;
+}
+
+static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out, bzna_error *err)
+{
+    (void)sample;
+    (void)scratch;
+    (void)err;
+    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input)->name);
+    return BZNA_OK;
+}
+
+/* Tells files apart: sizes, and the index entries at both ends. */
+static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzi_mp4 *mp4 = c->own;
+    const bzi_table *table = &mp4->tracks[mp4->input].table;
     uint64_t words[2];
     bzna_error ignored;
-    words[0] = dataset->source.size;
-    words[1] = dataset->count;
+    words[0] = c->source.size;
+    words[1] = c->count;
     hash = bzi_hash(hash, words, sizeof words);
-    for (uint64_t i = 0; i < dataset->count; i += i == 63 && dataset->count > 128 ? dataset->count - 127 : 1) {
+    for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
         bzi_table_entry(table, (uint32_t)i, UINT64_MAX, &words[0], &words[1], &ignored);
         hash = bzi_hash(hash, words, sizeof words);
     }
     return hash;
 }
 
+static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
+{
+    const bzi_mp4 *mp4 = c->own;
+    info->track_count = mp4->track_count;
+    info->brand_count = mp4->brand_count;
+    memcpy(info->brands, mp4->brands, sizeof info->brands);
+}
+
+static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t number, bzna_track_info *info)
+{
+    const bzi_mp4 *mp4 = c->own;
+    const bzi_track *track;
+    if (number >= mp4->track_count)
+        return BZNA_E_RANGE;
+    track = &mp4->tracks[number];
+    info->handler = track->handler;
+    info->format = track->format;
+    info->flags = track->flags;
+    info->sample_count = track->table.sample_count;
+    memcpy(info->name, track->name, sizeof info->name);
+    memcpy(info->mime, track->mime, sizeof info->mime);
+    return BZNA_OK;
+}
+
+static const bzi_container_ops bzi_mp4_archive = {
+    "archive", bzi_mp4_probe, bzi_mp4_open_archive, bzi_mp4_locate, bzi_mp4_target, bzi_mp4_filename, bzi_mp4_archive_images,
+    bzi_mp4_archive_image, bzi_mp4_fingerprint, bzi_mp4_describe, bzi_mp4_describe_track, bzi_mp4_close };
+
+static const bzi_container_ops bzi_mp4_video = {
+    "mp4 video", bzi_mp4_probe, bzi_mp4_open_video, bzi_mp4_locate, bzi_mp4_target, bzi_mp4_filename, bzi_mp4_video_images,
+    bzi_mp4_video_image, bzi_mp4_fingerprint, bzi_mp4_describe, bzi_mp4_describe_track, bzi_mp4_close };
+
+
+/* ==== 15. Datasets =======================================================================================================
+ * Calls: rooms 1-10. The table of containers, and data sets: parts of containers laid end to end. Ranges, concatenations and lists of files are
+ * only parts. Errors of samples get the sample's number and the container's name here. */
+
+static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video };
+
+static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
+
+/* All but the source, which a failed open leaves to its owner. */
+static void bzi_container_free(bzi_container *c)
+{
+    bzi_host *host = c->host;
+    if (c->ops)
+        c->ops->close(c);
+    bzi_release(&host->memory, c->name, c->name_size, 1);
+    bzi_release(&host->memory, c, 1, sizeof *c);
+    bzi_host_drop(host);
+}
+
+static void bzi_container_drop(bzi_container *c)
+{
+    if (atomic_fetch_sub(&c->references, 1) != 1)
+        return;
+    bzi_source_close(&c->source);
+    bzi_container_free(c);
+}
+
+/* Finds the row for a file by its first bytes, and has it build the index. */
+static bzna_status bzi_container_recognise(bzi_container *c, const char *split, bzna_error *err)
+{
+    uint8_t head[BZI_PROBE_BYTES] = { 0 };
+    uint64_t size = bzi_min(c->source.size, sizeof head);
+    bzna_status status = BZNA_AGAIN;
+    if (size == 0)
+        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
+    if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
+        return err->status;
+    for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
+        if (!bzi_containers[i]->probe(head, size))
+            continue;
+        c->ops = bzi_containers[i];
+        status = c->ops->open(c, split, err);
+    }
+    return status == BZNA_AGAIN ? bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "not an mp4 file: it does not begin with a box") : status;
+}
+
+/* Takes an open source; on failure the source is the caller's again. */
+static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name, const char *split, bzi_container **out, bzna_error *err)
+{
+    bzi_container *c = bzi_alloc_zero(&host->memory, 1, sizeof *c);
+    bzna_status status;
+    if (!c)
+        return bzi_fail_memory(err, "a data set");
+    c->host = host;
+    atomic_init(&c->references, 1);
+    bzi_host_retain(host);
+    c->source = *source;
+    if (source->owns_file)
+        c->source.callbacks.user = &c->source.file;
+    c->name_size = strlen(name) + 1;
+    c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
+    status = c->name ? bzi_container_recognise(c, split, err) : bzi_fail_memory(err, "a dataset's name");
+    if (status != BZNA_OK) {
+        bzi_container_free(c);
+        return status;
+    }
+    bzi_os_file_relax(&c->source.file);
+    *out = c;
+    return BZNA_OK;
+}
+
+/* "train.bzna: sample 12: " before the message. */
+static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
+{
+    char name[40];
+    snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
+    bzi_error_prefix(err, name);
+    return bzi_error_prefix(err, c->name);
+}
+
+/* Where a sample lies, and its target. */
+static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, int64_t *target, bzna_error *err)
+{
+    uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
+    bzna_status status;
+    if ((status = c->ops->target(c, index, target, err)) != BZNA_OK || (status = c->ops->locate(c, index, extent, err)) != BZNA_OK)
+        return status;
+    if (extent->size <= limit)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_LIMIT, extent->offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu", (unsigned long long)extent->size,
+                    (unsigned long long)limit);
+}
+
+/* A part of a data set. */
+typedef struct bzi_part {
+    bzi_container *container;         /* a reference is held */
+    uint64_t       first;             /* of the container's samples */
+    uint64_t       count;
+    uint64_t       begin;             /* where the part stands in the data set */
+} bzi_part;
+
+struct bzna_dataset {
+    bzi_host  *host;
+    atomic_int references;
+    bzi_part  *parts;
+    uint32_t   part_count, part_room;
+    uint64_t   count;
+};
+
+static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
+
+static void bzi_dataset_drop(bzna_dataset *dataset)
+{
+    bzi_host *host = dataset->host;
+    if (atomic_fetch_sub(&dataset->references, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < dataset->part_count; i++)
+        bzi_container_drop(dataset->parts[i].container);
+    bzi_release(&host->memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
+    bzi_release(&host->memory, dataset, 1, sizeof *dataset);
+    bzi_host_drop(host);
+}
+
+/* Without parts yet, but with room for so many. */
+static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
+    if (dataset && !(dataset->parts = bzi_alloc_zero(&host->memory, parts, sizeof *dataset->parts))) {
+        bzi_release(&host->memory, dataset, 1, sizeof *dataset);
+        dataset = NULL;
+    }
+    if (!dataset)
+        return bzi_fail_memory(err, "a data set");
+    dataset->host = host;
+    bzi_host_retain(host);
+    atomic_init(&dataset->references, 1);
+    dataset->part_room = parts;
+    *out = dataset;
+    return BZNA_OK;
+}
+
+/* Takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
+static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, uint64_t first, uint64_t count)
+{
+    bzi_part part = { container, first, count, dataset->count };
+    dataset->parts[dataset->part_count++] = part;
+    dataset->count += count;
+}
+
+/* One container. Takes an open source; on failure the source is the caller's again. */
+static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *dataset = NULL;
+    bzi_container *container = NULL;
+    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
+    if (status == BZNA_OK && (status = bzi_container_open(host, source, name, split, &container, err)) != BZNA_OK)
+        bzi_dataset_drop(dataset);
+    if (status != BZNA_OK)
+        return status;
+    bzi_dataset_append(dataset, container, 0, container->count);
+    *out = dataset;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count, bzna_dataset **out, bzna_error *err)
+{
+    uint64_t parts = 0, samples = 0;
+    bzna_status status;
+    for (uint32_t i = 0; i < from_count; i++) {
+        parts += from[i]->part_count;
+        if (parts > BZI_LIMIT_PARTS || !bzi_add(samples, from[i]->count, &samples) || samples > (uint64_t)1 << 63)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u archives and 2^63 samples", BZI_LIMIT_PARTS);
+    }
+    if ((status = bzi_dataset_make(host, (uint32_t)parts, out, err)) != BZNA_OK)
+        return status;
+    for (uint32_t i = 0; i < from_count; i++)
+        for (uint32_t k = 0; k < from[i]->part_count; k++) {
+            const bzi_part *part = &from[i]->parts[k];
+            bzi_container_retain(part->container);
+            bzi_dataset_append(*out, part->container, part->first, part->count);
+        }
+    return BZNA_OK;
+}
+
+/* Samples first .. first + count - 1. Pre: they exist, and count > 0. */
+static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err)
+{
+    bzna_status status = bzi_dataset_make(from->host, from->part_count, out, err);
+    for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
+        const bzi_part *part = &from->parts[i];
+        uint64_t begin = first > part->begin ? first : part->begin, end = bzi_min(first + count, part->begin + part->count);
+        if (begin >= end)
+            continue;
+        bzi_container_retain(part->container);
+        bzi_dataset_append(*out, part->container, part->first + (begin - part->begin), end - begin);
+    }
+    return status;
+}
+
+static int bzi_part_is_past(const void *parts, uint64_t i, const void *index)
+{
+    const bzi_part *part = (const bzi_part *)parts + i;
+    return part->begin + part->count > *(const uint64_t *)index;
+}
+
+/* The container behind an index, and the index there. Pre: *index < count. */
+static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
+{
+    const bzi_part *part = &dataset->parts[bzi_search(dataset->parts, dataset->part_count, index, bzi_part_is_past)];
+    *index = *index - part->begin + part->first;
+    return part->container;
+}
+
+static bzna_status bzi_dataset_check_index(const bzna_dataset *dataset, uint64_t index, bzna_error *err)
+{
+    if (index < dataset->count)
+        return BZNA_OK;
+    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
+    return bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
+}
+
+/* A sample's bytes for looking: in the map, or in buffer. */
+static bzna_status bzi_container_view(const bzi_container *c, uint64_t index, bzi_buffer *buffer, bzi_sample *sample, int64_t *target, bzna_error *err)
+{
+    bzna_status status = bzi_container_locate(c, index, &sample->extent, target, err);
+    sample->index = index;
+    if (status != BZNA_OK)
+        return status;
+    return bzi_source_view(&c->source, &c->host->memory, buffer, sample->extent.offset, sample->extent.size, &sample->bytes, err);
+}
+
+/* Where the sample is, its target and the names of its pictures. */
+static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample *out, bzna_error *err)
+{
+    bzi_buffer buffer = { NULL, 0 };
+    bzi_scratch scratch;
+    bzi_sample sample = { 0, { 0, 0 }, NULL };
+    bzna_status status;
+    memset(out, 0, sizeof *out);
+    if ((status = bzi_container_view(c, index, &buffer, &sample, &out->target, err)) == BZNA_OK)
+        status = c->ops->images(c, &sample, &scratch, out, err);
+    out->offset = sample.extent.offset;
+    out->size = sample.extent.size;
+    bzi_buffer_free(&c->host->memory, &buffer);
+    return status;
+}
+
+/* The sample's bytes, in the caller's buffer, and the picture in them. */
+static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const char *name, bzi_span buffer, bzna_image *image, bzna_error *err)
+{
+    bzi_scratch scratch;
+    bzi_sample sample = { index, { 0, 0 }, buffer.data };
+    int64_t target;
+    bzna_status status = bzi_container_locate(c, index, &sample.extent, &target, err);
+    if (status != BZNA_OK)
+        return status;
+    if (buffer.size < sample.extent.size)
+        return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (unsigned long long)sample.extent.size, (unsigned long long)buffer.size);
+    if ((status = bzi_source_read(&c->source, sample.extent.offset, (void *)(uintptr_t)buffer.data, sample.extent.size, err)) != BZNA_OK)
+        return status;
+    return c->ops->image(c, &sample, name, &scratch, image, err);
+}
+
+/* What the picture is, without its bytes. */
+static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const char *name, bzna_image *image, bzna_error *err)
+{
+    bzi_buffer buffer = { NULL, 0 };
+    bzi_scratch scratch;
+    bzi_sample sample;
+    int64_t target;
+    bzna_status status = bzi_container_view(c, index, &buffer, &sample, &target, err);
+    if (status == BZNA_OK)
+        status = c->ops->image(c, &sample, name, &scratch, image, err);
+    bzi_buffer_free(&c->host->memory, &buffer);
+    if (status == BZNA_OK)
+        image->config = image->data = NULL;
+    return status;
+}
+
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 {
     uint64_t hash = BZI_HASH_START;
-    if (!dataset->parts)
-        return bzi_archive_fingerprint(dataset, hash);
     for (uint32_t i = 0; i < dataset->part_count; i++) {
-        hash = bzi_archive_fingerprint(dataset->parts[i].archive, hash);
-        hash = bzi_hash(hash, &dataset->parts[i].first, sizeof dataset->parts[i].first);
-        hash = bzi_hash(hash, &dataset->parts[i].count, sizeof dataset->parts[i].count);
+        const bzi_part *part = &dataset->parts[i];
+        hash = part->container->ops->fingerprint(part->container, hash);
+        if (dataset->part_count == 1 && part->count == part->container->count)
+            break;                                          /* a whole container, as it always was */
+        hash = bzi_hash(hash, &part->first, sizeof part->first);
+        hash = bzi_hash(hash, &part->count, sizeof part->count);
     }
     return hash;
+}
+
+static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->sample_count = dataset->count;
+    info->part_count = dataset->part_count;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        const bzi_part *part = &dataset->parts[i];
+        uint64_t all = part->container->target_count;
+        info->size_bytes += part->container->source.size;
+        info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
+    }
+    dataset->parts[0].container->ops->describe(dataset->parts[0].container, info);
 }
 
 
@@ -3156,7 +3504,6 @@ static const bzi_coded_ops bzi_coded_rows[] = {
 /* Fills in what the stream says, and checks what the caller says against it. */
 static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
 {
-    static const bzna_colour jpeg = { 1, 13, 5, 1, 1 };     /* BT.709 primaries, sRGB curve, BT.601 matrix, full range */
     bzna_image *image = &coded->image;
     const bzi_codec *codec;
     uint32_t width, height;
@@ -3193,7 +3540,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width, image->height,
                         image->crop_x, image->crop_y, width, height);
     if (!image->colour.present)
-        image->colour = coded->sps.colour.present ? coded->sps.colour : jpeg;
+        image->colour = coded->sps.colour.present ? coded->sps.colour : bzi_colour_of_archives;
     return BZNA_OK;
 }
 
@@ -3372,10 +3719,9 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, box);
     bzi_out_sizes(out, t);
     box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'c'), 0);
-    bzi_out_u32(out, 1);
-    bzi_out_u32(out, 1);
-    bzi_out_u32(out, 1);
-    bzi_out_u32(out, 1);
+    bzi_out_u32(out, t->count > 0);                         /* without samples no run of chunks: FFmpeg refuses a file that has one */
+    for (int i = 0; i < 3 && t->count; i++)
+        bzi_out_u32(out, 1);
     bzi_out_end(out, box);
     bzi_out_offsets(out, t);
     bzi_out_end(out, stbl);
@@ -3953,22 +4299,14 @@ static void bzi_ranked_sort(bzi_ranked *r, uint64_t count)
     }
 }
 
+static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample) { return ((const uint64_t *)ends)[i] > *(const uint64_t *)sample; }
+static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u) { return ((const double *)sums)[i] > *(const double *)u; }
+
 static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
 {
-    uint32_t low = 0, high = order->group_count - 1;
-    if (!order->ends)
-        return (uint32_t)sample;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (order->ends[middle] > sample)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
+    return (uint32_t)(order->ends ? bzi_search(order->ends, order->group_count - 1, &sample, bzi_order_ends_past) : sample);
 }
 
-/* A group's share of the samples. */
 static uint64_t bzi_order_begin(const bzi_order *order, uint32_t group) { return !group ? 0 : order->ends ? order->ends[group - 1] : group; }
 static uint64_t bzi_order_size(const bzi_order *order, uint32_t group) { return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1; }
 
@@ -3999,18 +4337,12 @@ static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 /* One weighted draw: the position is the counter, so that any position can be had at any time. */
 static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
 {
-    uint32_t low = 0, high = order->group_count - 1;
+    uint32_t low, last = order->group_count - 1;
     bzna_random random;
     double u;
     bzi_random_init(&random, order->seed, order->epoch, position, BZNA_OPERATION_ORDER);
-    u = bzi_random_uniform(&random, 0, order->sums[high]);
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (order->sums[middle] > u)
-            high = middle;
-        else
-            low = middle + 1;
-    }
+    u = bzi_random_uniform(&random, 0, order->sums[last]);
+    low = (uint32_t)bzi_search(order->sums, last, &u, bzi_order_sums_past);
     while (low && !(order->weights[low] > 0))
         low--;                                              /* u can round up to the sum: the last group with a weight */
     u = bzi_random_uniform(&random, 0, (double)bzi_order_size(order, low));
@@ -5915,9 +6247,9 @@ typedef struct bzi_item {
     uint32_t            replacements; /* samples tried for this slot before this one */
     uint64_t            position;     /* in the epoch's order */
     uint64_t            index;        /* in the data set */
-    const bzna_dataset *archive;      /* and in its archive */
+    const bzi_container *container;   /* and in its container */
     uint64_t            local;
-    uint64_t            offset, size;
+    bzi_extent          extent;
     bzna_status         status;       /* of reading */
     bzi_buffer          bytes;
     uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
@@ -6007,7 +6339,7 @@ typedef struct bzi_worker {
     bzi_thread   thread;
     uint32_t     started;
     bzi_software software;
-    bzi_movie    movie;
+    bzi_scratch  scratch;
     bzi_buffer   workspace;
     bzi_lane     lane;                /* on the device; and what goes up by it: */
     void        *staging;
@@ -6238,7 +6570,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
     item->decode_ns = item->warp_ns = item->by_nvdec = 0;
-    item->archive = bzi_dataset_at(loader->dataset, &item->local);
+    item->container = bzi_dataset_at(loader->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
 
@@ -6401,12 +6733,12 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
 {
     uint64_t ceiling = loader->config.read_memory_bytes, want = 4096, had = item->bytes.capacity;
     bzna_status status = BZNA_OK;
-    if (item->size <= had)
+    if (item->extent.size <= had)
         return BZNA_OK;
-    if (item->size > ceiling)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read_memory_bytes, %llu", (unsigned long long)item->size,
+    if (item->extent.size > ceiling)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read_memory_bytes, %llu", (unsigned long long)item->extent.size,
                         (unsigned long long)ceiling);
-    while (want < item->size)
+    while (want < item->extent.size)
         want *= 2;
     want = bzi_min(want, ceiling);
     bzi_buffer_free(&loader->host->memory, &item->bytes);        /* before waiting: two that wait must not hold what the other needs */
@@ -6453,17 +6785,15 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
-    const bzna_dataset *archive = item->archive;
+    const bzi_container *container = item->container;
     uint64_t backoff = loader->config.read_backoff_ns;
     bzna_status status;
-    item->size = 0;
+    item->extent.size = 0;
     reader->retries = 0;
     for (;;) {
-        if ((status = bzi_dataset_target(archive, item->local, &item->batch->targets[item->slot], err)) == BZNA_OK &&
-            (status = bzi_dataset_locate(archive, item->local, &item->offset, &item->size, err)) == BZNA_OK &&
-            ((status = bzi_reader_reserve(loader, item, err)) != BZNA_OK ||
-             (status = bzi_source_read(&archive->source, item->offset, item->bytes.data, item->size, err)) != BZNA_OK))
-            bzi_dataset_fail(item->local, err);
+        if ((status = bzi_container_locate(container, item->local, &item->extent, &item->batch->targets[item->slot], err)) == BZNA_OK &&
+            (status = bzi_reader_reserve(loader, item, err)) == BZNA_OK)
+            status = bzi_source_read(&container->source, item->extent.offset, item->bytes.data, item->extent.size, err);
         if (status != BZNA_E_IO || reader->retries == loader->config.read_retries || !bzi_reader_back_off(loader, backoff))
             return status;
         reader->retries++;
@@ -6504,7 +6834,7 @@ static void *bzi_reader_run(void *argument)
         bzi_os_lock(&loader->mutex);
         stage->busy_ns += start;
         stage->count++;
-        stage->bytes += item->status == BZNA_OK ? item->size : 0;
+        stage->bytes += item->status == BZNA_OK ? item->extent.size : 0;
         loader->stats.retries += reader->retries;
         if (loader->pool && !bzi_loader_disturbed(loader) && bzi_pool_submit(loader->pool, item))
             continue;
@@ -6521,6 +6851,13 @@ static void *bzi_reader_run(void *argument)
 /* ==== 25. Decode stages: workers =====================================================================================
  * Calls: rooms 1-24. What a sample becomes, in software or on the device; lanes, the streams that write slots; workers, which decode in software. */
 
+
+/* The coded picture in an item's bytes. */
+static bzna_status bzi_item_image(const bzi_item *item, bzi_scratch *scratch, bzna_image *image, bzna_error *err)
+{
+    bzi_sample sample = { item->local, item->extent, item->bytes.data };
+    return item->container->ops->image(item->container, &sample, item->batch->loader->track, scratch, image, err);
+}
 
 /* What the config and the user's callback make of one sample. */
 static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_item *item, const bzna_picture *picture, bzna_transform *transform,
@@ -6591,7 +6928,7 @@ static int bzi_loader_tried(bzna_loader *loader, bzi_item *item, bzna_status sta
     bzna_stage_stats *decode = &loader->stats.stage[BZNA_STAGE_DECODE], *warp = &loader->stats.stage[BZNA_STAGE_WARP];
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
-    decode->bytes += item->decode_ns ? item->size : 0;
+    decode->bytes += item->decode_ns ? item->extent.size : 0;
     warp->count += item->warp_ns != 0;
     warp->busy_ns += item->warp_ns;
     warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
@@ -6627,9 +6964,7 @@ static void bzi_loader_finish(bzna_loader *loader, bzi_item *item, bzna_status s
 static void bzi_loader_explain(bzna_loader *loader, const bzi_item *item)
 {
     bzna_error *err = &item->batch->errors[item->slot];
-    if (item->status == BZNA_OK)
-        bzi_dataset_fail(item->local, err);                 /* reading has said it already */
-    bzi_error_prefix(err, item->archive->name);
+    bzi_container_fail(item->container, item->local, err);
     bzi_log(loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
 }
 
@@ -6778,8 +7113,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     bzna_picture picture;
     bzna_image image;
     bzna_status status;
-    if ((status = bzi_sample_parse(item->archive, item->bytes.data, item->size, item->offset, &worker->movie, err)) != BZNA_OK ||
-        (status = bzi_sample_image(item->archive, &worker->movie, loader->track, item->bytes.data, item->size, item->offset, &image, err)) != BZNA_OK ||
+    if ((status = bzi_item_image(item, &worker->scratch, &image, err)) != BZNA_OK ||
         (status = bzi_software_decode(&worker->software, &image, &picture, err)) != BZNA_OK)
         return status;
     decoded = bzi_os_now_ns();
@@ -6893,7 +7227,7 @@ typedef struct bzi_engine {
     uint32_t    retired;              /* that were too many; others go on */
     bzi_session session;
     bzi_lane    lane;
-    bzi_movie   movie;
+    bzi_scratch scratch;
 } bzi_engine;
 
 /* With the pool's lock held. */
@@ -7092,8 +7426,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     bzna_picture picture;
     bzna_image image;
     bzi_sps sps;
-    if (status == BZNA_OK && (status = bzi_sample_parse(item->archive, item->bytes.data, item->size, item->offset, &engine->movie, err)) == BZNA_OK &&
-        (status = bzi_sample_image(item->archive, &engine->movie, loader->track, item->bytes.data, item->size, item->offset, &image, err)) == BZNA_OK &&
+    if (status == BZNA_OK && (status = bzi_item_image(item, &engine->scratch, &image, err)) == BZNA_OK &&
         (status = bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err)) == BZNA_OK) {
         if ((status = bzi_session_accepts(&engine->session, image.codec, &sps, err)) == BZNA_OK) {
             item->by_nvdec = 1;
@@ -7496,7 +7829,7 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, const bzna_loader_
         sum += loader->weights[i];
         loader->sums[i] = sum;
         if (loader->ends)
-            loader->ends[i] = dataset->parts ? dataset->parts[i].begin + dataset->parts[i].count : dataset->count;
+            loader->ends[i] = dataset->parts[i].begin + dataset->parts[i].count;
     }
     order->indices = loader->indices;
     order->weights = loader->weights;
@@ -8320,7 +8653,7 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
         c->epoch_samples = samples;
         return BZNA_OK;
     }
-    groups = c->weights_by_part ? (dataset->parts ? dataset->part_count : 1) : samples;
+    groups = c->weights_by_part ? dataset->part_count : samples;
     if (c->weights_by_part && c->indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights_by_part: not together with indices");
     if (!c->weights || c->weight_count != groups || groups > UINT32_MAX)
@@ -8331,7 +8664,7 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights[%llu]: %g is negative or not a number", (unsigned long long)i, c->weights[i]);
         sum += c->weights[i];
         if (c->weights[i] > 0)
-            positive += !c->weights_by_part ? 1 : dataset->parts ? dataset->parts[i].count : dataset->count;
+            positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
     }
     if (!(sum > 0) || !isfinite(sum))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights: their sum is %g", sum);
@@ -8643,7 +8976,7 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
 /* Common to both ways of opening: the name that messages use, and the end of a failure. */
 static bzna_status bzi_api_dataset(bzna_context *context, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *e)
 {
-    bzna_status status = bzi_dataset_make(context->host, source, name, split, out, e);
+    bzna_status status = bzi_dataset_open(context->host, source, name, split, out, e);
     bzi_log_deliver(context->host);
     return status == BZNA_OK ? status : bzi_error_prefix(e, name);
 }
@@ -8701,7 +9034,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     for (uint32_t i = 0; i < part_count; i++)
         if (!parts[i])
             BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: parts[%u] is NULL", i);
-    BZI_API_END(bzi_view_make(context->host, parts, part_count, 0, UINT64_MAX, out, &e));
+    BZI_API_END(bzi_dataset_concat(context->host, parts, part_count, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err)
@@ -8716,7 +9049,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     if (first > dataset->count || count > dataset->count - first)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, of %llu", (unsigned long long)count, (unsigned long long)first,
                      (unsigned long long)dataset->count);
-    BZI_API_END(bzi_view_make(dataset->host, &dataset, 1, first, count, out, &e));
+    BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
@@ -8731,87 +9064,47 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
 
-/* The archive whose tracks speak for a dataset. */
-static const bzna_dataset *bzi_api_first_archive(const bzna_dataset *dataset) { return dataset->parts ? dataset->parts[0].archive : dataset; }
-
-static uint64_t bzi_api_target_count(const bzna_dataset *archive, uint64_t first, uint64_t count)
-{
-    uint64_t all = archive->target < 0 ? 0 : archive->movie.tracks[archive->target].table.sample_count;
-    return all <= first ? 0 : bzi_min(count, all - first);
-}
-
 BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size)
 {
-    const bzna_dataset *archive;
     bzna_dataset_info all;
     if (!dataset || !info)
         return BZNA_E_ARGUMENT;
-    archive = bzi_api_first_archive(dataset);
-    memset(&all, 0, sizeof all);
-    all.track_count = archive->movie.track_count;
-    all.sample_count = dataset->count;
-    all.part_count = dataset->parts ? dataset->part_count : 1;
-    all.size_bytes = dataset->source.size;
-    all.target_count = dataset->parts ? 0 : bzi_api_target_count(dataset, 0, dataset->count);
-    for (uint32_t i = 0; i < dataset->part_count; i++) {
-        const bzi_part *part = &dataset->parts[i];
-        all.size_bytes += part->archive->source.size;
-        all.target_count += bzi_api_target_count(part->archive, part->first, part->count);
-    }
-    all.brand_count = archive->movie.brand_count;
-    memcpy(all.brands, archive->movie.brands, sizeof all.brands);
+    bzi_dataset_describe(dataset, &all);
     bzi_struct_out(info, struct_size, &all, sizeof all);
     return BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info, size_t struct_size)
 {
-    const bzi_track *found;
     bzna_track_info all;
+    bzna_status status;
     if (!dataset || !info)
         return BZNA_E_ARGUMENT;
-    dataset = bzi_api_first_archive(dataset);
-    if (track >= dataset->movie.track_count)
-        return BZNA_E_RANGE;
-    found = &dataset->movie.tracks[track];
     memset(&all, 0, sizeof all);
-    all.handler = found->handler;
-    all.format = found->format;
-    all.flags = found->flags;
-    all.sample_count = found->table.sample_count;
-    memcpy(all.name, found->name, sizeof all.name);
-    memcpy(all.mime, found->mime, sizeof all.mime);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
-}
-
-/* Checks the index and goes to its archive; the error has the archive's name. */
-static bzna_status bzi_api_at(const bzna_dataset **dataset, uint64_t *index, bzna_error *err)
-{
-    bzna_status status = bzi_dataset_check_index(*dataset, *index, err);
-    if (status == BZNA_OK)
-        *dataset = bzi_dataset_at(*dataset, index);
-    else
-        bzi_error_prefix(err, (*dataset)->parts ? "data set" : (*dataset)->name);
+    if ((status = dataset->parts[0].container->ops->track(dataset->parts[0].container, track, &all)) == BZNA_OK)
+        bzi_struct_out(info, struct_size, &all, sizeof all);
     return status;
 }
 
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
+    const bzi_container *c;
     bzna_status status;
     BZI_API_BEGIN;
     if (!dataset || !target)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_target: %s is NULL", dataset ? "target" : "dataset");
     *target = BZNA_TARGET_NONE;
-    if ((status = bzi_api_at(&dataset, &index, &e)) != BZNA_OK)
+    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if ((status = bzi_dataset_target(dataset, index, target, &e)) != BZNA_OK)
-        bzi_error_prefix(&e, dataset->name);
+    c = bzi_dataset_at(dataset, &index);
+    if ((status = c->ops->target(c, index, target, &e)) != BZNA_OK)
+        bzi_container_fail(c, index, &e);
     BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, size_t capacity, size_t *needed, bzna_error *err)
 {
+    const bzi_container *c;
     uint64_t size = 0;
     bzna_status status;
     BZI_API_BEGIN;
@@ -8819,10 +9112,11 @@ BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t
         *needed = 0;
     if (!dataset || (!buffer && capacity))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_filename: %s is NULL", dataset ? "buffer" : "dataset");
-    if ((status = bzi_api_at(&dataset, &index, &e)) != BZNA_OK)
+    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if ((status = bzi_dataset_filename(dataset, index, buffer, capacity, &size, &e)) != BZNA_OK)
-        bzi_error_prefix(&e, dataset->name);
+    c = bzi_dataset_at(dataset, &index);
+    if ((status = c->ops->filename(c, index, buffer, capacity, &size, &e)) != BZNA_OK)
+        bzi_container_fail(c, index, &e);
     if (needed)
         *needed = (size_t)size;
     BZI_API_END(status);
@@ -8830,7 +9124,8 @@ BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t
 
 BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err)
 {
-    uint64_t global = index;
+    const bzi_container *c;
+    uint64_t local = index;
     bzna_sample all;
     bzna_status status;
     BZI_API_BEGIN;
@@ -8838,19 +9133,21 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_sample: %s is NULL", dataset ? "sample" : "dataset");
     if (sample->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "sample.struct_size: not set");
-    if ((status = bzi_api_at(&dataset, &index, &e)) != BZNA_OK)
+    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if ((status = bzi_dataset_sample(dataset, index, &all, &e)) != BZNA_OK)
-        bzi_error_prefix(&e, dataset->name);
-    all.index = global;
-    if (status == BZNA_OK)
-        bzi_struct_out(sample, sample->struct_size, &all, sizeof all);
-    BZI_API_END(status);
+    c = bzi_dataset_at(dataset, &local);
+    if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
+        BZI_API_END(bzi_container_fail(c, local, &e));
+    all.index = index;
+    bzi_struct_out(sample, sample->struct_size, &all, sizeof all);
+    return BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer, size_t capacity,
                                         bzna_image *image, bzna_error *err)
 {
+    const bzi_container *c;
+    bzi_span room = { buffer, capacity };
     bzna_image all;
     bzna_status status;
     BZI_API_BEGIN;
@@ -8858,13 +9155,14 @@ BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t in
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_image: %s is NULL", dataset ? "image" : "dataset");
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
-    if ((status = bzi_api_at(&dataset, &index, &e)) != BZNA_OK)
+    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if ((status = bzi_dataset_image(dataset, index, track, buffer, capacity, &all, &e)) != BZNA_OK)
-        bzi_error_prefix(&e, dataset->name);
-    else
-        bzi_struct_out(image, image->struct_size, &all, sizeof all);
-    BZI_API_END(status);
+    c = bzi_dataset_at(dataset, &index);
+    status = buffer ? bzi_container_read_image(c, index, track, room, &all, &e) : bzi_container_describe_image(c, index, track, &all, &e);
+    if (status != BZNA_OK)
+        BZI_API_END(bzi_container_fail(c, index, &e));
+    bzi_struct_out(image, image->struct_size, &all, sizeof all);
+    return BZNA_OK;
 }
 
 /* --- Decoding single pictures --- */

@@ -29,6 +29,7 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     bzna_writer *writer = NULL;
     bzna_image image = { .struct_size = sizeof image };
     bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .filename = "00000000.JPEG", .input = &image };
+    bzi_coded thumb;
     bzna_status status = bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, err);
     if (status == BZNA_OK)
         status = bzna_dataset_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, err);
@@ -36,9 +37,11 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
         status = bzna_writer_open(context, path, NULL, &writer, err);
     if (status == BZNA_OK)
         status = bzna_writer_add(writer, &desc, err);
+    if (status == BZNA_OK)
+        status = bzi_coded_make(&thumb, &image, "thumb", err);
     for (uint32_t i = 1; status == BZNA_OK && i < SAMPLES; i++) {
         bzi_sample_places at = { 28, 15000, 28, 15000, 0, 0, 14 };
-        status = bzi_writer_index(writer, &desc, &writer->thumb, &at, SAMPLE_BYTES, err);
+        status = bzi_writer_index(writer, &desc, &thumb, &at, SAMPLE_BYTES, err);
     }
     if (status == BZNA_OK)
         status = bzna_writer_finish(writer, err);

@@ -578,8 +578,8 @@ TEST(an_odd_number_of_4_bit_sizes_ends_in_half_a_byte)
     build_open(&b, r.root, 40);
     REQUIRE(b.status == BZNA_OK);
     for (uint32_t i = 0; i < 5; i++)
-        CHECK_EQ(bzi_table_size(&b.dataset->movie.tracks[2].table, i), sizes[i]);
-    CHECK_EQ(b.dataset->movie.tracks[2].table.sample_count, 5);
+        CHECK_EQ(bzi_table_size(&((const bzi_mp4 *)b.dataset->parts[0].container->own)->tracks[2].table, i), sizes[i]);
+    CHECK_EQ(((const bzi_mp4 *)b.dataset->parts[0].container->own)->tracks[2].table.sample_count, 5);
     build_close(&b);
     archive_free(&r);
 }
