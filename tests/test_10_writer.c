@@ -817,7 +817,7 @@ enum { BAD_NULL, BAD_DESC_SIZE, BAD_INPUT_NULL, BAD_INPUT_SIZE, BAD_CODEC, BAD_A
 
 static const struct { bzna_status status; const char *says; } bad[BAD_CASES] = {
     [BAD_NULL] = { BZNA_E_ARGUMENT, "sample" }, [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" }, [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.input" },
-    [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "input.struct_size" }, [BAD_CODEC] = { BZNA_E_CODEC, "input.codec" }, [BAD_AV1] = { BZNA_E_CODEC, "input.codec" },
+    [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "input.struct_size" }, [BAD_CODEC] = { BZNA_E_CODEC, "input.codec" }, [BAD_AV1] = { BZNA_E_DECODE, "input" },
     [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "input.data" }, [BAD_DATA_EMPTY] = { BZNA_E_ARGUMENT, "input.data" }, [BAD_LENGTH_3] = { BZNA_E_ARGUMENT, "input.length_size" },
     [BAD_LENGTH_5] = { BZNA_E_ARGUMENT, "input.length_size" }, [BAD_CONFIG_NULL] = { BZNA_E_ARGUMENT, "input" }, [BAD_CONFIG_SHORT] = { BZNA_E_ARGUMENT, "input.config" },
     [BAD_CONFIG_COUNT] = { BZNA_E_BOX, "hvcC" }, [BAD_DATA_CUT] = { BZNA_E_BOX, "access unit" }, [BAD_NO_SETS] = { BZNA_E_ARGUMENT, "parameter sets" },

@@ -700,7 +700,7 @@ TEST(a_decoder_keeps_its_context_and_gives_all_memory_back)
             }
             CHECK_EQ(bzna_decoder_close(decoder), BZNA_OK);
         } else {
-            CHECK_EQ(fail_at, 1);
+            CHECK(fail_at == 1 || fail_at == 2);               /* the context and its host */
         }
         if (fail_at == 0)
             needed = l.calls;
