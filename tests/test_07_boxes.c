@@ -894,6 +894,44 @@ TEST(zeros_behind_the_last_box_are_padding)
     }
 }
 
+/* Zeros where no box header fits any more, at the end of every box on the way to the file's last one; with one byte that is none, or enough for a header, they
+ * are a damaged box. */
+TEST(what_stands_behind_the_last_box_inside_another_is_padding_only_if_it_is_zero)
+{
+    static const char *const last[] = { "moov", "moov/trak.3", "moov/trak.3/mdia", "moov/trak.3/mdia/minf", "moov/trak.3/mdia/minf/stbl" };
+    archive r = archive_load(0);
+    for (size_t levels = 1; levels <= sizeof last / sizeof *last; levels++)
+        for (size_t bytes = 1; bytes <= 8; bytes++)
+            for (size_t odd = bytes < 8 ? 0 : bytes; odd <= bytes; odd++) {         /* which of them is not zero; the last time none is */
+                built b;
+                int before = test_failures;
+                memset(&b, 0, sizeof b);
+                b.context = context_of(&b.c);
+                b.size = r.size + bytes;
+                b.file = calloc(b.size, 1);
+                node_write(r.root, b.file, 0);
+                for (size_t k = 0; k < levels; k++) {
+                    const node *n = node_need(r.root, last[k]);
+                    CHECK_EQ(n->at + node_size(n), r.size);
+                    be_put(b.file + n->at, node_size(n) + bytes, 4);
+                }
+                if (odd < bytes)
+                    b.file[r.size + odd] = 1;
+                reopen(&b);
+                if (odd == bytes && bytes < 8) {
+                    check_contents(&r, &b, "zeros at the end of a box");
+                } else {
+                    CHECK_EQ(b.status, bytes < 8 ? BZNA_E_TRUNCATED : BZNA_E_BOX);
+                    CHECK_EQ(b.err.byte_offset, r.size);
+                    CHECK(bytes == 8 || strstr(b.err.message, "a box header has 8"));
+                }
+                if (test_failures != before)
+                    printf("  %d bytes behind the last box of %s, number %d is not zero: %s\n", (int)bytes, last[levels - 1], (int)odd, b.err.message);
+                build_close(&b);
+            }
+    archive_free(&r);
+}
+
 TEST(zeros_behind_the_last_box_of_the_file_are_padding_too)
 {
     for (size_t zeros = 1; zeros < 20; zeros++) {
@@ -1535,7 +1573,7 @@ TEST(av1_units_are_found_and_wrong_sizes_noticed)
 
 /* ---- AV1: sequence headers, written bit by bit from 5.5 ---- */
 
-typedef struct bit_writer { uint8_t bytes[512]; size_t bits; } bit_writer;
+typedef struct bit_writer { uint8_t bytes[8192]; size_t bits; } bit_writer;
 
 static void put(bit_writer *w, uint32_t n, uint64_t value)
 {
@@ -1861,11 +1899,492 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
     }
 }
 
+/* ---- H.264 and H.265: parameter sets written bit by bit, and what an archive that holds them says of its pictures ---- */
+
+static void put_se(bit_writer *w, int64_t value) { put_uvlc(w, (uint32_t)(value > 0 ? 2 * value - 1 : -2 * value)); }     /* ue(v) is uvlc() */
+
+/* Annex B. */
+typedef struct byte_stream { uint8_t bytes[1 << 14]; size_t size; } byte_stream;
+
+/* Ends a unit, and appends it behind a start code, with emulation prevention. */
+static void stream_add(byte_stream *s, bit_writer *w)
+{
+    int zeros = 0;
+    put(w, 1, 1);
+    memcpy(s->bytes + s->size, "\0\0\0\1", 4);
+    s->size += 4;
+    for (size_t i = 0; i < (w->bits + 7) / 8; i++) {
+        if (zeros >= 2 && w->bytes[i] <= 3) {
+            s->bytes[s->size++] = 3;
+            zeros = 0;
+        }
+        zeros = w->bytes[i] ? 0 : zeros + 1;
+        s->bytes[s->size++] = w->bytes[i];
+    }
+    memset(w, 0, sizeof *w);
+}
+
+/* What is chosen of a sequence parameter set; the rest is rolled. */
+typedef struct sps_choice {
+    uint32_t profile, chroma, depth, width, height, window[4];              /* coded size; window in its units */
+    uint32_t full, primaries, transfer, matrix;
+    uint32_t poc_type, frame_num_bits, poc_bits, frames_only, always_zero;  /* what an H.264 slice's header depends on */
+    int      legal;                                                         /* only what libavcodec takes, too */
+} sps_choice;
+
+static sps_choice roll_sps(uint32_t codec, int legal)
+{
+    static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
+    static const uint8_t primaries[] = { 1, 4, 5, 6, 7, 9 }, transfers[] = { 1, 4, 6, 8, 13, 16 }, matrices[] = { 1, 4, 5, 6, 9, 10 };
+    sps_choice c;
+    memset(&c, 0, sizeof c);
+    c.legal = legal;
+    c.profile = codec == BZNA_CODEC_H265 ? 4 : roll(4) ? high[roll(legal ? 10 : sizeof high)] : 66 + 11 * roll(3);      /* libavcodec lacks the last three */
+    c.chroma = codec == BZNA_CODEC_H265 || memchr(high, (int)c.profile, sizeof high) ? roll(4) : C420;
+    c.depth = codec == BZNA_CODEC_H265 || memchr(high, (int)c.profile, sizeof high) ? 8 + 2 * roll(2) : 8;
+    c.frames_only = codec == BZNA_CODEC_H265 || roll(2);
+    c.width = codec == BZNA_CODEC_H265 ? 8 * (9 + roll(50)) : 16 * (5 + roll(25));
+    c.height = codec == BZNA_CODEC_H265 ? 8 * (9 + roll(50)) : (c.frames_only ? 16 : 32) * (5 + roll(12));
+    for (int i = 0; i < 4; i++)
+        c.window[i] = roll(2) ? roll(8) : 0;
+    c.full = roll(2);
+    c.primaries = primaries[roll(6)];
+    c.transfer = transfers[roll(6)];
+    c.matrix = matrices[roll(6)];
+    c.poc_type = roll(3);
+    c.frame_num_bits = 4 + roll(13);
+    c.poc_bits = 4 + roll(13);
+    c.always_zero = roll(2);
+    return c;
+}
+
+/* E.2.1 of both, up to the chroma location. The colour stands behind all that a reader may have got wrong. */
+static void put_vui(bit_writer *w, const sps_choice *c)
+{
+    uint32_t said = roll(2);
+    put(w, 1, said);                                      /* aspect ratio */
+    if (said) {
+        put(w, 8, 255);
+        put(w, 32, 0x00030002);
+    }
+    put(w, 1, said = roll(2));                            /* overscan */
+    if (said)
+        put(w, 1, roll(2));
+    put(w, 1, 1);
+    put(w, 3, 5);
+    put(w, 1, c->full);
+    put(w, 1, 1);
+    put(w, 8, c->primaries);
+    put(w, 8, c->transfer);
+    put(w, 8, c->matrix);
+    put(w, 1, said = c->chroma == C420 && roll(2));       /* chroma location */
+    if (said) {
+        put_uvlc(w, roll(6));
+        put_uvlc(w, roll(6));
+    }
+}
+
+static void put_window(bit_writer *w, const sps_choice *c)
+{
+    put(w, 1, 1);
+    for (int i = 0; i < 4; i++)
+        put_uvlc(w, c->window[i]);
+}
+
+/* H.264 7.3.2.1.1.1, as 7.4.2.1.1 has it: a list may be left out, be the default one, end early, or be whole. */
+static void put_scaling_list(bit_writer *w, const sps_choice *c, int size)
+{
+    int how = (int)roll(4), last = 8, end = how == 1 ? 0 : how == 2 ? 1 + (int)roll((uint32_t)size - 1) : size;
+    put(w, 1, how > 0);
+    for (int i = 0; how && i < size && i <= end; i++) {
+        int next = i == end ? 0 : 1 + (int)roll(255), delta = ((next - last + 128) & 255) - 128;
+        put_se(w, c->legal || roll(4) ? delta : delta < 0 ? delta - 0x7fffff00ll : delta + 0x7fffff00ll);       /* it counts modulo 256 */
+        last = next;
+    }
+}
+
+static void put_poc(bit_writer *w, const sps_choice *c)
+{
+    uint32_t cycle = roll(4) ? roll(6) : roll(256), range = c->legal || roll(8) ? 1000 : 0xffffffff;
+    put_uvlc(w, c->poc_type);
+    if (c->poc_type == 0)
+        put_uvlc(w, c->poc_bits - 4);
+    if (c->poc_type != 1)
+        return;
+    put(w, 1, c->always_zero);
+    put_se(w, (int64_t)roll(range) - range / 2);
+    put_se(w, (int64_t)roll(range) - range / 2);
+    put_uvlc(w, cycle);
+    while (cycle--)
+        put_se(w, (int64_t)roll(range) - range / 2);
+}
+
+/* 7.3.2.1.1 */
+static void put_h264_sps(bit_writer *w, const sps_choice *c)
+{
+    put(w, 8, 0x67);
+    put(w, 8, c->profile);
+    put(w, 8, 0);
+    put(w, 8, 40);
+    put_uvlc(w, 0);
+    if (c->profile != 66 && c->profile != 77 && c->profile != 88) {
+        put_uvlc(w, c->chroma);
+        if (c->chroma == C444)
+            put(w, 1, 0);                                 /* no separate planes */
+        put_uvlc(w, c->depth - 8);
+        put_uvlc(w, c->depth - 8);
+        put(w, 1, roll(2));
+        put(w, 1, 1);                                     /* scaling lists */
+        for (int i = 0; i < (c->chroma == C444 ? 12 : 8); i++)
+            put_scaling_list(w, c, i < 6 ? 16 : 64);
+    }
+    put_uvlc(w, c->frame_num_bits - 4);
+    put_poc(w, c);
+    put_uvlc(w, roll(5));                                 /* reference frames */
+    put(w, 1, roll(2));
+    put_uvlc(w, c->width / 16 - 1);
+    put_uvlc(w, c->height / (c->frames_only ? 16 : 32) - 1);
+    put(w, 1, c->frames_only);
+    if (!c->frames_only)
+        put(w, 1, roll(2));
+    put(w, 1, 1);
+    put_window(w, c);
+    put(w, 1, 1);
+    put_vui(w, c);
+    put(w, 5, 0);                                         /* timing, HRDs, picture structure, restrictions */
+}
+
+/* The picture parameter set, and a slice's header with junk behind. */
+static void put_h264_picture(byte_stream *s, bit_writer *w, const sps_choice *c)
+{
+    put(w, 8, 0x68);
+    put(w, 2, 3);
+    put(w, 2, 0);
+    put(w, 3, 7);
+    put(w, 3, 0);
+    put(w, 3, 7);
+    put(w, 3, 4);
+    stream_add(s, w);
+    put(w, 8, 0x65);
+    put_uvlc(w, 0);
+    put_uvlc(w, 7);
+    put_uvlc(w, 0);
+    put(w, c->frame_num_bits, 0);
+    if (!c->frames_only)
+        put(w, 1, 0);
+    put_uvlc(w, 0);
+    if (c->poc_type == 0)
+        put(w, c->poc_bits, 0);
+    if (c->poc_type == 1 && !c->always_zero)
+        put_se(w, 0);
+    put(w, 2, 0);
+    put_se(w, 0);
+    put_uvlc(w, 1);                                       /* no deblocking */
+    put(w, 16, 0xa5a5);
+    stream_add(s, w);
+}
+
+/* 7.3.7 of H.265: pictures that a picture may refer to, each with its distance and whether this one does. */
+static void put_explicit_set(bit_writer *w, uint32_t negative, uint32_t positive)
+{
+    put_uvlc(w, negative);
+    put_uvlc(w, positive);
+    for (uint64_t i = 0; i < (uint64_t)negative + positive && i < 40; i++) {
+        put_uvlc(w, roll(30));
+        put(w, 1, roll(2));
+    }
+}
+
+/* One set that is predicted from the one before, which has count pictures. Returns how many this one has. */
+static uint32_t put_predicted_set(bit_writer *w, uint32_t count)
+{
+    uint32_t taken = 0;
+    put(w, 1, 1);                                         /* inter_ref_pic_set_prediction_flag */
+    put(w, 1, 1);
+    put_uvlc(w, 5000);                                    /* so far before them all that none falls on the picture itself */
+    for (uint32_t i = 0; i <= count; i++) {
+        uint32_t used = taken < 14 && roll(2), delta = !used && taken < 14 && roll(2);
+        put(w, 1, used);
+        if (!used)
+            put(w, 1, delta);
+        taken += used || delta;
+    }
+    return taken;
+}
+
+/* One to three sets that say all themselves, then some that are predicted. */
+static void put_sets(bit_writer *w)
+{
+    uint32_t explicit_sets = 1 + roll(3), predicted = roll(3), count = 0;
+    put_uvlc(w, explicit_sets + predicted);
+    for (uint32_t i = 0; i < explicit_sets; i++) {
+        uint32_t negative = roll(2) ? roll(16) : roll(3), positive = roll(16 - negative);
+        if (i)
+            put(w, 1, 0);
+        put_explicit_set(w, negative, positive);
+        count = negative + positive;
+    }
+    while (predicted--)
+        count = put_predicted_set(w, count);
+}
+
+/* 7.3.3 */
+static void put_profile(bit_writer *w)
+{
+    put(w, 8, 4);
+    put(w, 32, 0x08000000);
+    put(w, 48, 0x900000000000);
+    put(w, 8, 120);
+}
+
+/* 7.3.2.2.1 up to the reference picture sets. */
+static void put_h265_sps_head(bit_writer *w, const sps_choice *c)
+{
+    static const uint32_t blocks[6] = { 0, 3, 0, 3, 0, 0 };
+    put(w, 16, 0x4201);
+    put(w, 8, 1);                                         /* one sub-layer */
+    put_profile(w);
+    put_uvlc(w, 0);
+    put_uvlc(w, c->chroma);
+    if (c->chroma == C444)
+        put(w, 1, 0);
+    put_uvlc(w, c->width);
+    put_uvlc(w, c->height);
+    put_window(w, c);
+    put_uvlc(w, c->depth - 8);
+    put_uvlc(w, c->depth - 8);
+    put_uvlc(w, 4);
+    put(w, 1, 1);
+    put_uvlc(w, 15);                                      /* as many pictures are kept as may be */
+    put_uvlc(w, 0);
+    put_uvlc(w, 0);
+    for (int i = 0; i < 6; i++)
+        put_uvlc(w, blocks[i]);
+    put(w, 4, 0);                                         /* no scaling lists; AMP, SAO; no PCM */
+}
+
+static void put_h265_sps_tail(bit_writer *w, const sps_choice *c)
+{
+    put(w, 3, 0);
+    put(w, 1, 1);
+    put_vui(w, c);
+    put(w, 7, 0);                                         /* what else a VUI may say, and extensions */
+}
+
+static void put_h265_vps(byte_stream *s, bit_writer *w)
+{
+    put(w, 16, 0x4001);
+    put(w, 16, 0x0c01);
+    put(w, 16, 0xffff);
+    put_profile(w);
+    put(w, 1, 1);
+    put_uvlc(w, 15);
+    put_uvlc(w, 0);
+    put_uvlc(w, 0);
+    put(w, 6, 0);
+    put_uvlc(w, 0);
+    put(w, 2, 0);
+    stream_add(s, w);
+}
+
+static void put_h265_picture(byte_stream *s, bit_writer *w)
+{
+    put(w, 16, 0x4401);
+    put(w, 2, 3);
+    put(w, 7, 0);
+    put(w, 3, 7);                                         /* one reference each way, QP 26 */
+    put(w, 3, 0);
+    put(w, 2, 3);
+    put(w, 10, 0);
+    put_uvlc(w, 0);
+    put(w, 2, 0);
+    stream_add(s, w);
+    put(w, 16, 0x2601);                                   /* an IDR picture */
+    put(w, 2, 2);
+    put_uvlc(w, 0);
+    put_uvlc(w, 2);
+    put(w, 16, 0xa5a5);
+    stream_add(s, w);
+}
+
+/* A stream of one picture with such parameter sets. */
+static void stream_make(byte_stream *s, uint32_t codec, const sps_choice *c)
+{
+    static bit_writer w;
+    memset(&w, 0, sizeof w);
+    memset(s, 0, sizeof *s);
+    if (codec == BZNA_CODEC_H265) {
+        put_h265_vps(s, &w);
+        put_h265_sps_head(&w, c);
+        put_sets(&w);
+        put_h265_sps_tail(&w, c);
+        stream_add(s, &w);
+        put_h265_picture(s, &w);
+    } else {
+        put_h264_sps(&w, c);
+        stream_add(s, &w);
+        put_h264_picture(s, &w, c);
+    }
+}
+
+static uint32_t window_px(const sps_choice *c, int side)
+{
+    uint32_t across = c->chroma == C420 || c->chroma == C422 ? 2 : 1, down = (c->chroma == C420 ? 2u : 1u) * (c->frames_only ? 1 : 2);
+    return c->window[side] * (side < 2 ? across : down);
+}
+
+static uint32_t shown_width(const sps_choice *c)  { return c->width - window_px(c, 0) - window_px(c, 1); }
+static uint32_t shown_height(const sps_choice *c) { return c->height - window_px(c, 2) - window_px(c, 3); }
+
+typedef struct memory_file { uint8_t bytes[1 << 16]; size_t size; } memory_file;
+
+static bzna_status memory_write_at(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    memory_file *f = user;
+    if (offset + size > sizeof f->bytes)
+        return BZNA_E_IO;
+    memcpy(f->bytes + offset, src, (size_t)size);
+    f->size = offset + size > f->size ? (size_t)(offset + size) : f->size;
+    return BZNA_OK;
+}
+
+/* Writes an archive of this one picture. */
+static bzna_status write_picture(bzna_context *context, memory_file *f, uint32_t codec, const byte_stream *s, bzna_error *err)
+{
+    bzna_sink sink = { f, memory_write_at, NULL };
+    bzna_image image = { .struct_size = sizeof image, .codec = codec, .width = 1, .height = 1, .data = s->bytes, .data_size = s->size };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .input = &image };
+    bzna_writer *writer = NULL;
+    bzna_status status = bzna_writer_open_sink(context, &sink, NULL, &writer, err);
+    f->size = 0;
+    if (status == BZNA_OK)
+        status = bzna_writer_add(writer, &desc, err);
+    if (status == BZNA_OK)
+        status = bzna_writer_finish(writer, err);
+    bzna_writer_close(writer);
+    return status;
+}
+
+/* What the writer read of the stream is what was written of it. */
+static void check_described(bzna_context *context, uint32_t codec, const byte_stream *s, const sps_choice *c)
+{
+    static memory_file f;
+    static uint8_t buffer[1 << 16];
+    bzna_image image = { .struct_size = sizeof image };
+    memory_source m;
+    bzna_source source;
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    const uint8_t *config;
+    int before = test_failures;
+    CHECK_EQ(write_picture(context, &f, codec, s, &err), BZNA_OK);
+    source = source_of(&m, f.bytes, f.size);
+    if (test_failures == before)
+        CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &dataset, &err), BZNA_OK);
+    if (dataset && bzna_dataset_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, &err) == BZNA_OK) {
+        CHECK_EQ(image.frame_width, shown_width(c));
+        CHECK_EQ(image.frame_height, shown_height(c));
+        CHECK(image.colour.present && image.colour.full_range == c->full);
+        CHECK(image.colour.primaries == c->primaries && image.colour.transfer == c->transfer && image.colour.matrix == c->matrix);
+        config = image.config;
+        CHECK_EQ(codec == BZNA_CODEC_H265 ? config[1] & 31u : config[1], c->profile);
+        config += codec == BZNA_CODEC_H265 ? 16 : image.config_size - 4;
+        if (codec == BZNA_CODEC_H265 || c->profile == 100 || c->profile == 110 || c->profile == 122)
+            CHECK((config[0] & 3u) == c->chroma && (config[1] & 7u) == c->depth - 8 && (config[2] & 7u) == c->depth - 8);
+    } else {
+        CHECK(dataset != NULL);
+    }
+    bzna_dataset_close(dataset);
+    if (test_failures != before)
+        printf("  in profile %u, chroma %u, %u bits, %ux%u, pic_order_cnt_type %u: %s\n", c->profile, c->chroma, c->depth, c->width, c->height, c->poc_type, err.message);
+}
+
+static void check_parameter_sets(uint32_t codec, int count)
+{
+    static byte_stream s;
+    counter counted;
+    bzna_context *context = context_of(&counted);
+    for (int i = 0; i < count && test_failures < 20; i++) {
+        sps_choice c = roll_sps(codec, i % 2);
+        stream_make(&s, codec, &c);
+        check_described(context, codec, &s, &c);
+    }
+    bzna_context_close(context);
+    CHECK_ALL_FREED(counted);
+}
+
+TEST(h264_parameter_sets_with_scaling_lists_and_every_order_count_type_are_read_to_their_end) { check_parameter_sets(BZNA_CODEC_H264, 600); }
+TEST(h265_parameter_sets_with_sets_of_reference_pictures_are_read_to_their_end) { check_parameter_sets(BZNA_CODEC_H265, 600); }
+
+/* By hand, so that the writer above is not the only witness. */
+TEST(parameter_sets_written_by_hand_are_read_to_their_end)
+{
+    /* 67, profile 100, no constraints, level 10 | ue 0: 1 | 4:2:0: 010 | 8 and 8 bits: 1 1 | 0 | lists: 1, five not said: 00000, the default one:
+     * 1 and se -8: 000010001, two not said: 00 | frame_num: 1 | order count type 1: 010, 1, se 0: 1, se -1: 011, two in a cycle: 011, se 1: 010,
+     * se -2: 00101 | one reference: 010, 0 | 2x1 macroblocks: 010 1 | frames: 1 | 1 | no window: 0 | VUI: 1, no aspect, no overscan: 0 0, 1, format 5: 101,
+     * full: 1, 1, BT.2020: 00001001, PQ: 00010000, BT.2020: 00001001, no location: 0 | 00000 | 1 */
+    static const char h264[] = "\0\0\0\1\x67\x64\0\x0a\xad\x04\x22\x56\xda\x2a\x2e\x9b\x84\x88\x04\x81" "\0\0\0\1\x68\xce\x38\x80"
+                               "\0\0\0\1\x65\x88\x80";
+    static byte_stream s;
+    const sps_choice c = { .profile = 100, .chroma = C420, .depth = 8, .width = 32, .height = 16, .full = 1, .primaries = 9, .transfer = 16, .matrix = 9,
+                           .poc_type = 1, .frames_only = 1 };
+    counter counted;
+    bzna_context *context = context_of(&counted);
+    memcpy(s.bytes, h264, sizeof h264 - 1);
+    s.size = sizeof h264 - 1;
+    check_described(context, BZNA_CODEC_H264, &s, &c);
+    bzna_context_close(context);
+}
+
+/* 16 pictures before and behind are the most that a set can have. What claims more must cost no time, however many those are. */
+TEST(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
+{
+    static const struct { uint32_t negative, positive; int right; } cases[] = {
+        { 16, 0, 1 }, { 0, 16, 1 }, { 17, 0, 0 }, { 0, 17, 0 }, { 0x80000000u, 0, 0 }, { 0, 0x80000000u, 0 }, { 0x80000000u, 0x80000000u, 0 },
+        { 0xfffffffeu, 2, 0 }, { 2, 0xfffffffeu, 0 }, { 0x40000000u, 0xc0000000u, 0 } };
+    static byte_stream s;
+    static memory_file f;
+    counter counted;
+    bzna_context *context = context_of(&counted);
+    clock_t start = clock();
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int predicted = 0; predicted < 2 && clock() - start < CLOCKS_PER_SEC; predicted++) {             /* the first set, and one behind another */
+            static bit_writer w;
+            sps_choice c = roll_sps(BZNA_CODEC_H265, 1);
+            bzna_error err = fresh_error();
+            int before = test_failures;
+            memset(&s, 0, sizeof s);
+            put_h265_vps(&s, &w);
+            put_h265_sps_head(&w, &c);
+            put_uvlc(&w, 1 + (uint32_t)predicted);
+            if (predicted) {
+                put_explicit_set(&w, 1, 1);
+                put(&w, 1, 0);
+            }
+            put_explicit_set(&w, cases[k].negative, cases[k].positive);
+            put_h265_sps_tail(&w, &c);
+            stream_add(&s, &w);
+            put_h265_picture(&s, &w);
+            if (cases[k].right) {
+                check_described(context, BZNA_CODEC_H265, &s, &c);
+            } else {
+                CHECK_EQ(write_picture(context, &f, BZNA_CODEC_H265, &s, &err), BZNA_E_DECODE);
+                CHECK_CONTAINS(err.message, "the sequence parameter set is damaged");
+            }
+            if (test_failures != before)
+                printf("  %u before, %u behind\n", cases[k].negative, cases[k].positive);
+        }
+    CHECK(clock() - start < CLOCKS_PER_SEC);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(counted);
+}
+
 #ifdef BENZINA_NO_AVCODEC
 TEST(libavcodec_reads_the_same_from_av1_sequence_headers) { SKIP("built without libavcodec"); }
 TEST(headers_of_av1_encoders_say_what_their_decoders_see) { SKIP("built without libavcodec"); }
 TEST(damaged_av1_pictures_give_a_status) { SKIP("built without libavcodec"); }
 TEST(an_av1_image_becomes_the_stream_that_its_decoder_takes) { SKIP("built without libavcodec"); }
+TEST(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit) { SKIP("built without libavcodec"); }
 #else
 #include <libavcodec/bsf.h>
 #include <libavutil/dict.h>
@@ -2262,6 +2781,56 @@ TEST(an_av1_image_becomes_the_stream_that_its_decoder_takes)
     free((void *)(uintptr_t)image.data);
     free(stream);
 }
+/* What libavcodec's decoder says of a stream before it fails on the picture. */
+static AVCodecContext *libavcodec_sees(uint32_t codec, const byte_stream *s)
+{
+    const AVCodec *decoder = avcodec_find_decoder(codec == BZNA_CODEC_H265 ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264);
+    AVCodecContext *c = decoder ? avcodec_alloc_context3(decoder) : NULL;
+    AVPacket *packet = av_packet_alloc();
+    AVFrame *f = av_frame_alloc();
+    if (c && av_new_packet(packet, (int)s->size) >= 0) {
+        memcpy(packet->data, s->bytes, s->size);
+        c->thread_count = 1;
+        c->log_level_offset = 64;
+        if (avcodec_open2(c, decoder, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 && avcodec_send_packet(c, NULL) >= 0)
+            avcodec_receive_frame(c, f);
+    }
+    av_frame_free(&f);
+    av_packet_free(&packet);
+    return c;
+}
+
+/* That what is written above is what the standards say. */
+TEST(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit)
+{
+    static byte_stream s;
+    int seen[3] = { 0 };
+    for (int i = 0; i < 400 && test_failures < 20; i++) {
+        uint32_t codec = i % 2 ? BZNA_CODEC_H265 : BZNA_CODEC_H264;
+        sps_choice chosen = roll_sps(codec, 1);
+        AVCodecContext *c;
+        int before = test_failures;
+        stream_make(&s, codec, &chosen);
+        if (!(c = libavcodec_sees(codec, &s)))
+            SKIP("libavcodec has no decoder here");
+        if (c->width) {
+            const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(c->pix_fmt);
+            CHECK_EQ(c->width, shown_width(&chosen));
+            CHECK_EQ(c->height, shown_height(&chosen));
+            CHECK_EQ(c->color_range, chosen.full ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG);
+            CHECK_EQ(c->color_primaries, chosen.primaries);
+            CHECK_EQ(c->color_trc, chosen.transfer);
+            CHECK_EQ(c->colorspace, chosen.matrix);
+            CHECK(d && d->comp[0].depth == (int)chosen.depth && (chroma_of(d) == chosen.chroma || chosen.chroma == GREY));      /* it may add neutral chroma */
+            seen[codec]++;
+        }
+        if (test_failures != before)
+            printf("  in codec %u, profile %u, chroma %u, %u bits\n", codec, chosen.profile, chosen.chroma, chosen.depth);
+        avcodec_free_context(&c);
+    }
+    printf("libavcodec read %d and %d of 200 parameter sets\n", seen[BZNA_CODEC_H264], seen[BZNA_CODEC_H265]);
+    CHECK(seen[BZNA_CODEC_H264] > 100 && seen[BZNA_CODEC_H265] > 100);
+}
 #endif
 
 TEST_MAIN(
@@ -2280,6 +2849,7 @@ TEST_MAIN(
     RUN(box_sizes_that_cannot_be_are_refused_where_they_stand)
     RUN(sizes_of_64_bits_do_not_wrap)
     RUN(zeros_behind_the_last_box_are_padding)
+    RUN(what_stands_behind_the_last_box_inside_another_is_padding_only_if_it_is_zero)
     RUN(zeros_behind_the_last_box_of_the_file_are_padding_too)
     RUN(sixty_four_tracks_are_read_and_one_more_is_refused)
     RUN(boxes_nested_deeper_than_the_limit_are_refused)
@@ -2301,6 +2871,11 @@ TEST_MAIN(
     RUN(av1_units_are_found_and_wrong_sizes_noticed)
     RUN(av1_sequence_headers_are_understood_with_every_option)
     RUN(av1_sequence_headers_written_by_hand_are_understood)
+    RUN(h264_parameter_sets_with_scaling_lists_and_every_order_count_type_are_read_to_their_end)
+    RUN(h265_parameter_sets_with_sets_of_reference_pictures_are_read_to_their_end)
+    RUN(parameter_sets_written_by_hand_are_read_to_their_end)
+    RUN(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
+    RUN(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit)
     RUN(libavcodec_reads_the_same_from_av1_sequence_headers)
     RUN(headers_of_av1_encoders_say_what_their_decoders_see)
     RUN(damaged_av1_pictures_give_a_status)

@@ -906,6 +906,37 @@ TEST(refused_samples_leave_the_archive_as_it_was)
     free(clean.data);
 }
 
+/* H.265 has six types of pictures that a stream can start with (Table 7-1: 16 to 21, BLA, IDR, CRA), H.264 one. */
+TEST(pictures_that_start_a_stream_are_taken_and_no_others)
+{
+    for (int a = 0; a < 2; a++) {
+        bench b;
+        bench_open(&b, a);
+        for (uint32_t type = a ? 1 : 0; type < (a ? 6 : 32); type++) {
+            int starts = a ? type == 5 : type >= 16 && type <= 21, slices = 0;
+            bzna_error err = fresh_error();
+            prepared p;
+            prepare(&p, b.from, &known[a].samples[0], AS_READ);
+            for (size_t at = 0; at < p.input.data_size;) {
+                uint8_t *unit = p.buffers[0] + ((const uint8_t *)p.input.data - p.buffers[0]) + at;
+                int slice = a ? (unit[4] & 31) == 5 : (unit[4] >> 1 & 63) < 32;
+                if (slice)
+                    unit[4] = (uint8_t)(a ? (unit[4] & 0xe0u) | type : (unit[4] & 0x81u) | type << 1);
+                slices += slice;
+                at += 4 + be_get(unit, 4);
+            }
+            CHECK(slices > 0);
+            CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &err), starts ? BZNA_OK : BZNA_E_ARGUMENT);
+            if (!starts)
+                CHECK_CONTAINS(err.message, "not an intra picture that stands alone");
+            if (starts != (err.status == BZNA_OK))
+                printf("  %s, type %u: %s\n", a ? "H.264" : "H.265", type, err.message);
+            prepared_free(&p);
+        }
+        bench_close(&b);
+    }
+}
+
 TEST(an_archive_that_was_never_finished_is_recognised)
 {
     bench b;
@@ -1364,6 +1395,7 @@ TEST_MAIN(
     RUN(splits_are_tracks_of_their_own_over_the_same_samples)
     RUN(an_unknown_split_is_refused)
     RUN(refused_samples_leave_the_archive_as_it_was)
+    RUN(pictures_that_start_a_stream_are_taken_and_no_others)
     RUN(an_archive_that_was_never_finished_is_recognised)
     RUN(a_finished_archive_takes_no_more)
     RUN(writers_that_cannot_be_opened_say_why)

@@ -566,6 +566,38 @@ TEST(what_is_missing_or_contradicts_is_named)
     }
 }
 
+/* All slices of a picture become those of another type: a decoder can start with six types of H.265's, with one of H.264's. */
+TEST(only_pictures_that_start_a_stream_are_given_to_the_decoder)
+{
+    for (uint32_t codec = 1; codec <= 2; codec++) {
+        bzna_decoder *decoder = decoder_new();
+        for (unsigned type = codec == BZNA_CODEC_H264 ? 1 : 0; type < (codec == BZNA_CODEC_H264 ? 6 : 32); type++) {
+            int starts = codec == BZNA_CODEC_H264 ? type == 5 : type >= 16 && type <= 21;
+            unit u = unit_load(codec, 5, NULL);
+            bzna_picture picture = { .struct_size = sizeof picture };
+            bzna_error e = { .struct_size = sizeof e };
+            bzna_status status;
+            int refused;
+            for (uint64_t at = 0; at < u.image.data_size; at += 4 + bzi_be32(u.data + at)) {
+                uint8_t *header = u.data + at + 4;
+                if (codec == BZNA_CODEC_H264 && (*header & 31) == 5)
+                    *header = (uint8_t)((*header & 0xe0) | type);
+                if (codec == BZNA_CODEC_H265 && (*header >> 1 & 63) < 32)
+                    *header = (uint8_t)((*header & 0x81) | type << 1);
+            }
+            status = bzna_decoder_decode(decoder, &u.image, &picture, &e);
+            refused = status == BZNA_E_DECODE && strstr(e.message, "the picture needs other pictures");
+            CHECK_EQ(refused, !starts);
+            if (codec == BZNA_CODEC_H264 ? type == 5 : type == 19 || type == 20)       /* those are coded alike */
+                CHECK_EQ(status, BZNA_OK);
+            if (refused == starts)
+                printf("  codec %u, type %u: %s\n", codec, type, e.message);
+            unit_free(&u);
+        }
+        bzna_decoder_close(decoder);
+    }
+}
+
 /* The picture of another configuration: its slices must not find parameter sets that an earlier picture brought. */
 TEST(parameter_sets_of_earlier_pictures_are_not_used)
 {
@@ -1642,6 +1674,7 @@ static void everything(void)
     RUN(damaged_h265_parameter_sets_give_the_same_after_anything)
     RUN(a_shortened_slice_gives_the_same_after_anything)
     RUN(what_is_missing_or_contradicts_is_named)
+    RUN(only_pictures_that_start_a_stream_are_given_to_the_decoder)
     RUN(parameter_sets_of_earlier_pictures_are_not_used)
     RUN(pictures_over_max_edge_px_are_refused)
     RUN(missing_arguments_are_refused)
