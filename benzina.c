@@ -1168,7 +1168,7 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
     int32_t last = 8, next = 8;
     for (int i = 0; i < size && !b->overrun; i++) {
         if (next)
-            next = (last + bzi_bits_se(b) % 256) & 255;     /* the sum of any two would not fit */
+            next = (last + bzi_bits_se(b) % 256) & 255;     /* a damaged delta may be as large as an int can be */
         if (next)
             last = next;
     }

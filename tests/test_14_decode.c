@@ -1093,7 +1093,33 @@ static int units_make(unit *units, const kind **of)
     return n;
 }
 
-/* Two sequence parameter sets, and the picture uses the one that is not last: what was read of the last must not be believed of its planes. */
+/* H.264 with two sequence parameter sets, of which the picture uses the one that is not last: the sets of one packet, those of another, the slices of the first.
+ * The image says of its frame what the last set says. */
+static unit unit_with_last_set(const kind *of, const AVPacket *packet, const kind *last, const AVPacket *other)
+{
+    unit u = unit_of(last, packet);
+    size_t n = 0;
+    u.data = realloc(u.data, (size_t)packet->size + (size_t)other->size + 64);
+    if (!u.data || codec_of(of->encoder) != BZNA_CODEC_H264)
+        abort();
+    for (int part = 0; part < 3; part++) {
+        const AVPacket *from = part == 1 ? other : packet;
+        bzi_span all = { from->data, (uint64_t)from->size }, nal;
+        bzi_nals nals = bzi_nals_of_unit(all, 0);
+        while (bzi_nals_next(&nals, &nal) > 0) {
+            int type = nal.data[0] & 31;
+            if (part == 0 ? type == 7 || type == 8 : part == 1 ? type == 7 : type == 5) {
+                memcpy(u.data + n, "\0\0\0\1", 4);
+                memcpy(u.data + n + 4, nal.data, (size_t)nal.size);
+                n += 4 + (size_t)nal.size;
+            }
+        }
+    }
+    unit_cut(&u, n);
+    return u;
+}
+
+/* What was read of the last set must not be believed of the picture's planes. */
 TEST(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
 {
     static const char *const formats[] = { "yuv420p", "yuv420p10le", "yuv422p", "yuv444p", "yuv444p10le", "gray", "gray10le" };
@@ -1104,35 +1130,11 @@ TEST(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
         for (size_t b = 0; b < COUNT(formats); b++) {
             kind of = { "libx264", formats[a], "preset=fast,qp=1", 66, 50, 0, 0, 2, 0, NULL }, last = { "libx264", formats[b], "preset=fast,qp=1,x264-params=sps-id=5", 66, 50, 0, 0, 2, 0, NULL };
             AVPacket *packet = a == b ? NULL : encode(&of, 3, 0, &why), *other = packet ? encode(&last, 4, 0, &why) : NULL;
-            uint8_t *data;
-            size_t n = 0, depth_a = strstr(formats[a], "10") ? 10 : 8, depth_b = strstr(formats[b], "10") ? 10 : 8;
+            size_t depth_a = strstr(formats[a], "10") ? 10 : 8, depth_b = strstr(formats[b], "10") ? 10 : 8;
             bzna_picture picture = { .struct_size = sizeof picture };
             bzna_status status;
             if (packet && other) {
-                bzi_span all = { other->data, (uint64_t)other->size }, nal;
-                bzi_nals nals = bzi_nals_of_unit(all, 0);
-                unit u = unit_of(&of, packet);
-                data = malloc((size_t)packet->size + (size_t)other->size + 64);
-                for (int part = 0; part < 2; part++) {      /* the sets of the picture, the other's, the slices */
-                    bzi_span own = { packet->data, (uint64_t)packet->size };
-                    bzi_nals these = bzi_nals_of_unit(own, 0);
-                    while (bzi_nals_next(part ? &nals : &these, &nal) > 0)
-                        if ((nal.data[0] & 31) == 7 || (!part && (nal.data[0] & 31) == 8)) {
-                            memcpy(data + n, "\0\0\0\1", 4);
-                            memcpy(data + n + 4, nal.data, (size_t)nal.size);
-                            n += 4 + (size_t)nal.size;
-                        }
-                    if (part)
-                        for (these = bzi_nals_of_unit(own, 0); bzi_nals_next(&these, &nal) > 0;)
-                            if ((nal.data[0] & 31) == 5) {
-                                memcpy(data + n, "\0\0\0\1", 4);
-                                memcpy(data + n + 4, nal.data, (size_t)nal.size);
-                                n += 4 + (size_t)nal.size;
-                            }
-                }
-                free(u.data);
-                u.image.data = u.data = copy_of(data, n);
-                u.image.data_size = n;
+                unit u = unit_with_last_set(&of, packet, &last, other);
                 status = bzna_decoder_decode(decoder, &u.image, &picture, NULL);
                 coded++;
                 if (status == BZNA_OK) {                    /* believed to be grey, its luma alone is handed out; libavcodec's grey is 4:2:0 with neutral chroma */
@@ -1143,7 +1145,6 @@ TEST(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
                 }
                 tried += status == BZNA_E_CODEC;
                 unit_free(&u);
-                free(data);
             }
             av_packet_free(&packet);
             av_packet_free(&other);
@@ -1153,6 +1154,88 @@ TEST(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
         SKIP(why);
     CHECK(tried >= coded / 2);                              /* libavcodec itself has no objection to most */
     printf("H.264: %d pictures were not what the last parameter set said\n", tried);
+}
+
+/* One dimension that is wrong is enough: whoever warps the picture would read beyond its planes. */
+TEST(a_frame_of_another_size_than_its_last_parameter_set_says_is_refused)
+{
+    static const int others[][2] = { { 98, 50 }, { 66, 82 }, { 98, 82 }, { 34, 50 }, { 66, 18 }, { 34, 18 }, { 34, 82 }, { 98, 18 }, { 68, 50 }, { 66, 52 }, { 64, 50 } };
+    const char *why = NULL;
+    bzna_decoder *decoder = decoder_new();
+    int coded = 0;
+    for (size_t i = 0; i < COUNT(others); i++) {
+        kind of = { "libx264", "yuv420p", "preset=fast,qp=1", 66, 50, 0, 0, 2, 0, NULL };
+        kind last = { "libx264", "yuv420p", "preset=fast,qp=1,x264-params=sps-id=5", others[i][0], others[i][1], 0, 0, 2, 0, NULL };
+        AVPacket *packet = encode(&of, 3, 0, &why), *other = packet ? encode(&last, 4, 0, &why) : NULL;
+        if (packet && other) {
+            unit u = unit_with_last_set(&of, packet, &last, other), good = unit_of(&of, packet);
+            char says[64];
+            snprintf(says, sizeof says, "frame is 66x50, not %dx%d", others[i][0], others[i][1]);
+            check_fails(decoder, &u, BZNA_E_MISMATCH, says);
+            CHECK_EQ(pass(decoder, &good.image), BZNA_OK);
+            coded++;
+            unit_free(&good);
+            unit_free(&u);
+        }
+        av_packet_free(&packet);
+        av_packet_free(&other);
+    }
+    bzna_decoder_close(decoder);
+    if (!coded)
+        SKIP(why);
+}
+
+/* Windows that leave out samples on the left and at the top, coded without loss: what is shown is that part of the drawing, from its first sample on. */
+TEST(a_window_that_begins_inside_the_frame_is_decoded_from_there)
+{
+    static const struct { const char *encoder, *format, *options, *filter; int left, top; } work[] = {
+        { "libx265", "yuv420p",     X265_LOSSLESS,      "hevc_metadata=crop_left=2:crop_top=2",   2,  2 },
+        { "libx265", "yuv420p",     X265_LOSSLESS,      "hevc_metadata=crop_left=18:crop_top=6",  18, 6 },
+        { "libx265", "yuv420p10le", X265_LOSSLESS,      "hevc_metadata=crop_left=2:crop_top=2",   2,  2 },
+        { "libx265", "yuv422p",     X265_LOSSLESS,      "hevc_metadata=crop_left=6:crop_top=1",   6,  1 },
+        { "libx265", "yuv444p",     X265_LOSSLESS,      "hevc_metadata=crop_left=1:crop_top=3",   1,  3 },
+        { "libx265", "gray",        X265_LOSSLESS,      "hevc_metadata=crop_left=5:crop_top=1",   5,  1 },
+        { "libx264", "yuv420p",     "preset=fast,qp=0", "h264_metadata=crop_left=2:crop_top=2",   2,  2 },
+        { "libx264", "yuv420p",     "preset=fast,qp=0", "h264_metadata=crop_left=34:crop_top=10", 34, 10 },
+        { "libx264", "yuv420p10le", "preset=fast,qp=0", "h264_metadata=crop_left=2:crop_top=2",   2,  2 },
+        { "libx264", "yuv444p",     "preset=fast,qp=0", "h264_metadata=crop_left=3:crop_top=1",   3,  1 } };
+    const char *why = NULL;
+    bzna_decoder *decoder = decoder_new();
+    int coded = 0;
+    for (size_t i = 0; i < COUNT(work); i++) {
+        kind whole = { work[i].encoder, work[i].format, work[i].options, 70, 54, 1, AVCOL_RANGE_JPEG, 1, 0, work[i].filter }, shown = whole;
+        AVPacket *packet = encode(&whole, 21, 0, &why);
+        bzna_picture picture = { .struct_size = sizeof picture };
+        AVFrame *drawn;
+        const AVPixFmtDescriptor *d;
+        unit u;
+        long wrong = 0;
+        if (!packet)
+            continue;
+        shown.width -= work[i].left;
+        shown.height -= work[i].top;
+        u = unit_of(&shown, packet);
+        drawn = frame_draw(&whole, 21);
+        d = av_pix_fmt_desc_get(drawn->format);
+        CHECK_EQ(bzna_decoder_decode(decoder, &u.image, &picture, NULL), BZNA_OK);
+        CHECK(picture.frame_width == (uint32_t)shown.width && picture.frame_height == (uint32_t)shown.height);
+        for (int p = 0; p < d->nb_components && picture.plane[p]; p++) {
+            int left = work[i].left >> (p ? d->log2_chroma_w : 0), top = work[i].top >> (p ? d->log2_chroma_h : 0);
+            for (int y = top; y < plane_height(drawn, d, p); y++)
+                for (int x = left; x < plane_width(drawn, d, p); x++)
+                    wrong += picture_sample(&picture, p, x - left, y - top) != frame_sample(drawn, d, p, x, y);
+        }
+        CHECK_EQ(wrong, 0);
+        if (wrong || !picture.plane[0])
+            printf("  in %s %s, %d and %d left out\n", work[i].encoder, work[i].format, work[i].left, work[i].top);
+        coded++;
+        unit_free(&u);
+        av_frame_free(&drawn);
+        av_packet_free(&packet);
+    }
+    bzna_decoder_close(decoder);
+    if (!coded)
+        SKIP(why);
 }
 
 /* More kinds than a decoder keeps contexts for, in disorder, some of them damaged. */
@@ -1684,6 +1767,8 @@ static void everything(void)
     RUN(h265_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
     RUN(av1_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
     RUN(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
+    RUN(a_frame_of_another_size_than_its_last_parameter_set_says_is_refused)
+    RUN(a_window_that_begins_inside_the_frame_is_decoded_from_there)
     RUN(kinds_of_pictures_that_alternate_are_as_alone)
     RUN(a_damaged_av1_picture_fails_or_not_alike_and_spoils_nothing)
     RUN(an_av1_picture_may_be_laid_out_in_several_ways)
