@@ -560,6 +560,164 @@ static void bench_close(bench *b)
     free(b->s.data);
 }
 
+/* Box at a path of d[0, size), which must be there and be whole. */
+static size_t box_need(const uint8_t *d, size_t size, const char *path)
+{
+    size_t at = box_at(d, 0, size, path);
+    if (!at) {
+        printf("  no box %s\n", path);
+        exit(1);
+    }
+    return at;
+}
+
+/* A table's entries, which must fill it to the byte: all boxes may add up although one entry too many was written. */
+static uint64_t entries_of(const uint8_t *d, size_t size, const char *stbl, const char *type, size_t entry_bytes)
+{
+    char path[96];
+    size_t at;
+    uint64_t count;
+    snprintf(path, sizeof path, "%s/%s", stbl, type);
+    at = box_need(d, size, path);
+    count = be_get(d + at + 12, 4);
+    CHECK_EQ(be_get(d + at, 4), 16 + count * entry_bytes);
+    return count;
+}
+
+/* The tracks of the movie box in d[0, size): each table as large as it says, all of one track of one mind, and track IDs from 1 on below the next one. */
+static uint32_t check_tracks(const uint8_t *d, size_t size)
+{
+    uint32_t tracks = 0;
+    char path[96];
+    size_t at;
+    for (snprintf(path, sizeof path, "moov/trak"); box_at(d, 0, size, path); snprintf(path, sizeof path, "moov/trak.%u", ++tracks)) {
+        char stbl[64];
+        uint64_t samples;
+        snprintf(path, sizeof path, "moov/trak.%u/tkhd", tracks);
+        at = box_need(d, size, path);
+        CHECK_EQ(be_get(d + at + (d[at + 8] ? 28 : 20), 4), tracks + 1);
+        snprintf(stbl, sizeof stbl, "moov/trak.%u/mdia/minf/stbl", tracks);
+        snprintf(path, sizeof path, "%s/stsz", stbl);
+        at = box_need(d, size, path);
+        samples = be_get(d + at + 16, 4);
+        CHECK_EQ(be_get(d + at, 4), 20 + (be_get(d + at + 12, 4) ? 0 : 4 * samples));
+        CHECK_EQ(entries_of(d, size, stbl, "stts", 8), 1);
+        snprintf(path, sizeof path, "%s/stts", stbl);
+        CHECK_EQ(be_get(d + box_need(d, size, path) + 16, 4), samples);
+        CHECK_EQ(entries_of(d, size, stbl, "stsc", 12), 1);
+        CHECK_EQ(entries_of(d, size, stbl, "stco", 4), samples);
+    }
+    at = box_need(d, size, "moov/mvhd");
+    CHECK_EQ(be_get(d + at + be_get(d + at, 4) - 4, 4), tracks + 1);
+    return tracks;
+}
+
+/* The archive of a bench, outside and in each sample. inside: how many tracks sample i has. */
+static void check_archive(const memory_sink *s, uint32_t outside, const uint32_t *inside, uint32_t count)
+{
+    size_t stsz = box_need(s->data, s->size, "moov/trak/mdia/minf/stbl/stsz"), at = 40;
+    CHECK_EQ(check_tracks(s->data, s->size), outside);
+    CHECK_EQ(be_get(s->data + stsz + 16, 4), count);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t size = be_get(s->data + stsz + 20 + 4 * i, 4);
+        CHECK_EQ(check_tracks(s->data + at, size), inside[i]);
+        at += size;
+    }
+}
+
+TEST(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
+{
+    enum { SPLITS = 1, NO_TARGETS = 2, NO_NAMES = 4, LARGE = 8, WAYS = 16 };
+    for (int way = 0; way < 2 * WAYS; way++) {
+        static const uint32_t splits[6] = { 1, 3, 1, 0, 3, 3 };
+        uint32_t inside[6], meta = way & NO_NAMES ? 2 : 3;
+        int before = test_failures;
+        bench b;
+        bench_open(&b, way / WAYS);
+        for (int i = 0; i < 6; i++) {
+            prepared p;
+            prepare(&p, b.from, &known[way / WAYS].samples[way & LARGE && i % 2 ? 2 : 0], AS_READ);       /* number 2 has a frame of 1024x512 */
+            if (way & LARGE && i % 4 == 1)
+                p.desc.thumb = NULL;                        /* then it has none */
+            p.desc.split = way & SPLITS ? splits[i] : 0;
+            p.desc.has_target = !(way & NO_TARGETS) && i < 5;
+            p.desc.filename = way & NO_NAMES || i == 4 ? NULL : p.name;
+            inside[i] = 1 + p.desc.has_target + (p.desc.filename != NULL) + !(way & LARGE && i % 4 == 1);
+            CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
+            prepared_free(&p);
+        }
+        bench_finish(&b);
+        check_archive(&b.s, meta * (way & SPLITS ? 3 : 1) + !(way & LARGE), inside, 6);
+        if (test_failures != before)
+            printf("  %s%s%s%s%s\n", way < WAYS ? "H.265" : "H.264", way & SPLITS ? ", splits" : "", way & NO_TARGETS ? ", no targets" : "",
+                   way & NO_NAMES ? ", no names" : "", way & LARGE ? ", thumbnails not everywhere" : "");
+        bench_close(&b);
+    }
+}
+
+#define Z4  "\0\0\0\0"
+#define Z8  Z4 Z4
+#define Z16 Z8 Z8
+#define MATRIX "\0\1\0\0" Z4 Z4 Z4 "\0\1\0\0" Z4 Z4 Z4 "\x40\0\0\0"
+#define VISUAL "\0\0\0\0\0\0\0\1" Z16               /* a visual entry up to its width */
+#define VISUAL_END "\0\x48\0\0\0\x48\0\0" Z4 "\0\1" Z16 Z16 "\0\x18\xff\xff"
+
+/* The box at a path, skip bytes into it, begins with these bytes. */
+static void check_bytes(const uint8_t *d, size_t size, const char *path, size_t skip, const char *bytes, size_t count)
+{
+    size_t at = box_need(d, size, path) + skip;
+    for (size_t i = 0; i < count; i++)
+        if (d[at + i] != (uint8_t)bytes[i]) {
+            printf("  %s: byte %d is %02x, not %02x\n", path, (int)(skip + i), d[at + i], (uint8_t)bytes[i]);
+            test_failures++;
+            return;
+        }
+}
+#define BYTES(path, literal) check_bytes(d, size, path, 0, literal, sizeof literal - 1)
+#define BYTES_AT(path, skip, literal) check_bytes(d, size, path, skip, literal, sizeof literal - 1)
+
+/* ISO/IEC 14496-12, 8.2.2, 8.3.2, 8.4.2, 8.7.2, 12.1: written out by hand. Sample 2 has a picture of 640x480 in a frame of 1024x512, and a thumbnail. */
+TEST(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
+{
+    for (int a = 0; a < 2; a++) {
+        memory_sink s;
+        const uint8_t *d;
+        size_t size, stsz;
+        const char *outer = a ? "moov/trak.3/mdia/minf/stbl/stsd/avc1" : "moov/trak.3/mdia/minf/stbl/stsd/hvc1";
+        const char *input = a ? "moov/trak/mdia/minf/stbl/stsd/avc1" : "moov/trak/mdia/minf/stbl/stsd/hvc1";
+        pack(&s, a, AS_READ, SHARED);
+        d = s.data;
+        size = s.size;
+        BYTES("moov/mvhd", "\0\0\0\x78mvhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x8c\0\1\0\0\1\0\0\0" Z8 MATRIX Z16 Z8 "\0\0\0\5");
+        BYTES("moov/trak.1/tkhd", "\0\0\0\x68tkhd\1\0\0\0" Z16 "\0\0\0\2" Z4 Z4 "\0\0\0\x64" Z16 MATRIX Z8);
+        BYTES("moov/trak.3/tkhd", "\0\0\0\x68tkhd\1\0\0\3" Z16 "\0\0\0\4" Z4 Z4 "\0\0\0\x8c" Z16 MATRIX "\2\0\0\0\2\0\0\0");
+        BYTES("moov/trak.1/mdia/mdhd", "\0\0\0\x2cmdhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x64\x55\xc4\0\0");
+        BYTES("moov/trak.3/mdia/mdhd", "\0\0\0\x2cmdhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x8c\x55\xc4\0\0");
+        BYTES("moov/trak.1/mdia/hdlr", "\0\0\0\x2chdlr" Z8 "meta" Z8 Z4 "bzna_target");
+        BYTES("moov/trak.3/mdia/hdlr", "\0\0\0\x2bhdlr" Z8 "vide" Z8 Z4 "bzna_thumb");
+        BYTES("moov/trak.1/mdia/minf/nmhd", "\0\0\0\x0cnmhd" Z4);
+        BYTES("moov/trak.3/mdia/minf/vmhd", "\0\0\0\x14vmhd\0\0\0\1" Z8);
+        BYTES("moov/trak.1/mdia/minf/dinf", "\0\0\0\x24" "dinf\0\0\0\x1c" "dref" Z4 "\0\0\0\1\0\0\0\x0curl \0\0\0\1");
+        BYTES_AT("moov/trak.1/mdia/minf/stbl/stsd", 8, Z4 "\0\0\0\1\0\0\0\x2amett\0\0\0\0\0\0\0\1\0application/octet-stream");
+        BYTES("moov/trak.1/mdia/minf/stbl/stts", "\0\0\0\x18stts" Z4 "\0\0\0\1\0\0\0\5\0\0\0\x14");
+        BYTES("moov/trak.1/mdia/minf/stbl/stsc", "\0\0\0\x1cstsc" Z4 "\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1");
+        BYTES("moov/trak.1/mdia/minf/stbl/stsz", "\0\0\0\x28stsz" Z8 "\0\0\0\5\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8");
+        BYTES_AT(outer, 8, VISUAL "\2\0\2\0" VISUAL_END);
+        stsz = box_need(d, size, "moov/trak/mdia/minf/stbl/stsz");
+        d += 40 + be_get(d + stsz + 20, 4) + be_get(d + stsz + 24, 4);
+        size = be_get(s.data + stsz + 28, 4);
+        BYTES("moov/mvhd", "\0\0\0\x6cmvhd" Z4 Z8 "\0\0\0\x14\0\0\0\x14\0\1\0\0\1\0\0\0" Z8 MATRIX Z16 Z8 "\0\0\0\5");
+        BYTES("moov/trak/tkhd", "\0\0\0\x5ctkhd" Z4 Z8 "\0\0\0\1" Z4 "\0\0\0\x14" Z16 MATRIX "\2\x80\0\0\1\xe0\0\0");
+        BYTES("moov/trak.3/tkhd", "\0\0\0\x5ctkhd\0\0\0\3" Z8 "\0\0\0\4" Z4 "\0\0\0\x14" Z16 MATRIX);
+        BYTES("moov/trak/mdia/mdhd", "\0\0\0\x20mdhd" Z4 Z8 "\0\0\0\x14\0\0\0\x14\x55\xc4\0\0");
+        BYTES("moov/trak.2/mdia/mdhd", "\0\0\0\x20mdhd" Z4 Z8 "\0\0\0\x14\0\0\0\x14\x55\xc4\0\0");
+        BYTES("moov/trak.2/mdia/minf/stbl/stsz", "\0\0\0\x14stsz" Z4 "\0\0\0\x8\0\0\0\1");
+        BYTES_AT(input, 8, VISUAL "\4\0\2\0" VISUAL_END);
+        BYTES_AT(outer, 8, VISUAL "\2\0\2\0" VISUAL_END);
+        free(s.data);
+    }
+}
+
 TEST(targets_end_at_the_first_sample_without_one)
 {
     bench b;
@@ -1386,6 +1544,8 @@ TEST_MAIN(
     RUN(every_box_adds_up_outside_and_inside)
     RUN(configurations_hold_no_banner_and_colr_is_always_there)
     RUN(configuration_records_say_what_the_original_ones_say)
+    RUN(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
+    RUN(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
     RUN(targets_end_at_the_first_sample_without_one)
     RUN(an_archive_without_targets_and_names_opens)
     RUN(names_are_kept_byte_for_byte_up_to_65535)
