@@ -1686,6 +1686,45 @@ TEST(a_session_that_ends_finishes_what_it_has_under_way)
     archive_free(a);
 }
 
+/* Four samples in a row without memory for their decoder end a session, and not one fewer: a sample that it decodes in between starts the count again. */
+TEST(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
+{
+    static const struct { const char *pattern; int decoded, lost; } cases[] = {     /* a: there is memory for; b, twice as large: not. What stands behind a
+                                                                                       session's end, libavcodec decodes. */
+        { "baaa", 3, 0 }, { "abbba", 2, 0 }, { "bbbabbbabbba", 3, 0 }, { "abbaabababbbaa", 7, 0 }, { "bbb", 0, 0 },
+        { "abbbba", 1, 1 }, { "bbbaabbbbaaa", 2, 1 }, { "bbbba", 0, 1 }, { "bbbbaaaaaaaa", 0, 1 }, { "aaaaaabbbbbbbbaa", 6, 1 } };
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    for (size_t k = 0; k < COUNT(cases); k++)
+        for (int kind = HOST; kind <= SYNCED; kind++) {
+            int list[SAMPLES], count = (int)strlen(cases[k].pattern), before = test_failures;
+            archive *a;
+            bzna_context_config config;
+            bzna_context *context;
+            bzna_loader_config c = config_of((uint32_t)count, 0, 0);
+            bzna_loader_stats stats;
+            for (int i = 0; i < count; i++)
+                list[i] = cases[k].pattern[i] == 'a' ? plain[0] : formats[4];
+            a = archive_make((uint64_t)count, list, count);
+            bzna_context_config_init(&config, sizeof config);
+            config.sessions = 1;
+            config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
+            require(bzna_context_open(&config, &context, NULL), "a context");
+            c.order = BZNA_ORDER_SEQUENTIAL;
+            c.reader_threads = 1;
+            CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+            CHECK_EQ(stats.samples_nvdec, cases[k].decoded);
+            CHECK_EQ(stats.samples_software, count - cases[k].decoded);
+            CHECK_EQ(stats.sessions_lost, cases[k].lost);
+            if (test_failures != before)
+                printf("  in %s\n", cases[k].pattern);
+            bzna_context_close(context);
+            archive_free(a);
+            finish();
+        }
+}
+
 /* ---- 17. Closing -------------------------------------------------------------------------------------------------------- */
 
 TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
@@ -3465,6 +3504,7 @@ TEST_MAIN(setup();
     RUN(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
     RUN(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_be_made)
     RUN(a_session_that_ends_finishes_what_it_has_under_way)
+    RUN(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
     RUN(closing_in_any_phase_and_order_leaves_nothing_behind)
     RUN(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
     RUN(closing_and_resetting_do_not_wait_for_what_is_queued)
