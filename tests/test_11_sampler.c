@@ -2,6 +2,7 @@
  * Every seed is fixed, so a statistical test either always passes or always fails; bounds are five standard deviations. */
 #include "../benzina.c"
 #include "test.h"
+#include "orders.h"
 
 /* ---- Oracles ------------------------------------------------------------------------------------------------------------ */
 
@@ -288,6 +289,48 @@ TEST(a_position_outside_the_count_has_no_index)
     CHECK(bzna_permute(1, 1, 1, 0) == 0);
 }
 
+/* What a saved state relies on: today's orders are tomorrow's. */
+TEST(orders_are_the_stored_ones)
+{
+    for (size_t k = 0; k < sizeof stored_orders / sizeof *stored_orders; k++) {
+        const stored_order *o = &stored_orders[k];
+        uint64_t wrong = 0;
+        for (uint32_t i = 0; o->kind == ORDER_SHUFFLED && i < o->n; i++)
+            wrong += bzna_permute(o->seed, o->epoch, o->count, o->first + i) != o->at[i];
+        if (wrong) {
+            test_failures++;
+            printf("  seed %llu, epoch %llu, %llu samples: %llu of %u positions are wrong\n", (unsigned long long)o->seed,
+                   (unsigned long long)o->epoch, (unsigned long long)o->count, (unsigned long long)wrong, o->n);
+        }
+    }
+}
+
+/* And they come from the script, which knows nothing of the library. */
+TEST(the_stored_orders_are_what_their_script_writes)
+{
+    FILE *stored = fopen("tests/orders.h", "rb"), *made;
+    int same = 1, a = 0, b = 0;
+    long bytes = 0;
+    if (system("python3 -c '' >/dev/null 2>&1")) {
+        if (stored)
+            fclose(stored);
+        SKIP("no python3");
+    }
+    made = popen("python3 tests/orders.py", "r");
+    CHECK(stored != NULL && made != NULL);
+    while (stored && made && same && a != EOF) {
+        a = getc(stored);
+        b = getc(made);
+        same = a == b;
+        bytes++;
+    }
+    CHECK(same && bytes > 10000);
+    if (stored)
+        fclose(stored);
+    if (made)
+        CHECK_EQ(pclose(made), 0);
+}
+
 TEST(an_order_has_one_fixed_point_on_average)
 {
     static const uint64_t counts[] = { 3, 7, 10, 64, 100, 1000 };
@@ -458,24 +501,33 @@ TEST(large_orders_stay_in_range_and_can_be_inverted)
     }
 }
 
+/* Of this thread's own: what others do on the machine costs nothing. */
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* 40 and 100 ns where this was written; a walk over the samples would cost thousands of times that. */
 TEST(a_position_costs_little)
 {
     enum { N = 1000000 };
     static const uint64_t counts[] = { 1000, 1281167, (1ull << 20) + 1 };
     for (size_t c = 0; c < 3; c++) {
         bzi_permutation p = bzi_permutation_make(1, 1, counts[c]);
-        uint64_t sum = 0, start = bzi_os_now_ns(), prepared, whole;
+        uint64_t sum = 0, start = cpu_ns(), prepared, whole;
         for (uint64_t i = 0; i < N; i++)
             sum += bzi_permutation_at(&p, i % counts[c]);
-        prepared = bzi_os_now_ns() - start;
-        start = bzi_os_now_ns();
+        prepared = cpu_ns() - start;
+        start = cpu_ns();
         for (uint64_t i = 0; i < N / 4; i++)
             sum -= bzna_permute(1, 1, counts[c], i % counts[c]);
-        whole = (bzi_os_now_ns() - start) * 4;
+        whole = (cpu_ns() - start) * 4;
         printf("a position of %llu: %.1f ns prepared, %.1f ns by bzna_permute (%llx)\n", (unsigned long long)counts[c], (double)prepared / N,
                (double)whole / N, (unsigned long long)sum & 15);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-        CHECK(prepared / N < 500 && whole / N < 500);
+        CHECK(prepared / N < 2000 && whole / N < 2000);
 #endif
     }
 }
@@ -585,6 +637,8 @@ TEST_MAIN(
     RUN(uniform_of_any_range_stays_in_it)
     RUN(an_order_has_every_index_once)
     RUN(a_position_outside_the_count_has_no_index)
+    RUN(orders_are_the_stored_ones)
+    RUN(the_stored_orders_are_what_their_script_writes)
     RUN(an_order_has_one_fixed_point_on_average)
     RUN(each_index_comes_equally_often_at_each_position)
     RUN(all_orders_of_few_samples_are_equally_likely)

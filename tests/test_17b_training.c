@@ -5,6 +5,7 @@
  * `BINARY alone NAME` runs one test in a process of its own, `BINARY resume ...` goes on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
 #include "../benzina.c"
 #include "test.h"
+#include "orders.h"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
 #else
@@ -802,7 +803,7 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     enum { EPOCHS = 4000, K = 5, N = 12 };
     static uint64_t got[EPOCHS * K];
     double weights[N], chi;
-    uint64_t included[N] = { 0 }, simulated[N] = { 0 }, first[N] = { 0 };
+    uint64_t included[N] = { 0 }, drawn_at[K][N] = { { 0 } }, simulated_at[K][N] = { { 0 } };
     memory m;
     bzna_dataset *whole = open_archive(&m, &small), *dataset = NULL;
     bzna_loader_config c = plan_of(K, BZNA_ORDER_SEQUENTIAL);
@@ -818,12 +819,13 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * K);
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         uint8_t seen[N] = { 0 };
-        first[got[epoch * K]]++;
         for (uint64_t i = 0; i < K; i++) {
             uint64_t index = got[epoch * K + i];
-            CHECK(index < N && !seen[index] && weights[index] > 0);
+            REQUIRE(index < N);
+            CHECK(!seen[index] && weights[index] > 0);
             seen[index] = 1;
             included[index]++;
+            drawn_at[i][index]++;
         }
     }
     bzna_random_init(&random, 4711, 0, 0, 99);              /* draw, take out, draw again */
@@ -838,16 +840,23 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
                 u -= left[i++];
             while (left[i] <= 0)
                 i--;
-            simulated[i]++;
+            simulated_at[k][i]++;
             sum -= left[i];
             left[i] = 0;
         }
     }
     for (int i = 0; i < N; i++) {
-        double p = (double)simulated[i] / EPOCHS;
-        CHECK_NEAR((double)included[i], (double)simulated[i], 5 * sqrt(2 * EPOCHS * p * (1 - p)) + 1e-9);
+        uint64_t simulated = 0;
+        double p;
+        for (int k = 0; k < K; k++) {                       /* at each place, and at any */
+            p = (double)simulated_at[k][i] / EPOCHS;
+            simulated += simulated_at[k][i];
+            CHECK_NEAR((double)drawn_at[k][i], (double)simulated_at[k][i], 5 * sqrt(2 * EPOCHS * p * (1 - p)) + 1e-9);
+        }
+        p = (double)simulated / EPOCHS;
+        CHECK_NEAR((double)included[i], (double)simulated, 5 * sqrt(2 * EPOCHS * p * (1 - p)) + 1e-9);
     }
-    chi = chi_square(first, weights, N, EPOCHS);            /* what comes first is a single weighted draw */
+    chi = chi_square(drawn_at[0], weights, N, EPOCHS);      /* what comes first is a single weighted draw */
     CHECK(chi < 10 + 6 * 4.5);
     c.epoch_samples = 0;                                    /* default: all that have a weight */
     c.epochs = 3;
@@ -860,6 +869,143 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     bzna_dataset_close(dataset);
     bzna_dataset_close(whole);
 }
+
+/* The order of Efraimidis and Spirakis: the smallest -log(1 - u) / weight first, of equal ones the first; what has no weight comes last. */
+enum { DRAWN_MAX = 1000 };
+typedef struct drawn { double key; uint64_t sample; } drawn;
+
+static int drawn_compare(const void *left, const void *right)
+{
+    const drawn *a = left, *b = right;
+    if (a->key < b->key || a->key > b->key)
+        return a->key < b->key ? -1 : 1;
+    return (a->sample > b->sample) - (a->sample < b->sample);
+}
+
+static void draw_once(const double *weights, uint64_t n, uint64_t seed, uint64_t epoch, uint64_t *order)
+{
+    drawn all[DRAWN_MAX];
+    for (uint64_t i = 0; i < n; i++) {
+        bzna_random random;
+        bzna_random_init(&random, seed, epoch, i, BZNA_OPERATION_ORDER);
+        all[i].sample = i;
+        all[i].key = weights[i] > 0 ? fmin(-log1p(-bzna_random_uniform(&random, 0, 1)) / weights[i], DBL_MAX) : (double)INFINITY;
+    }
+    qsort(all, n, sizeof *all, drawn_compare);
+    for (uint64_t i = 0; i < n; i++)
+        order[i] = all[i].sample;
+}
+
+TEST(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
+{
+    enum { EPOCHS = 3 };
+    static const uint64_t counts[] = { 1, 2, 3, 4, 5, 8, 13, 40, 333, DRAWN_MAX };
+    static uint64_t list[DRAWN_MAX], order[DRAWN_MAX], got[EPOCHS * DRAWN_MAX];
+    static double weights[DRAWN_MAX];
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small);
+    for (size_t k = 0; k < COUNT(counts); k++)
+        for (int tiny = 0; tiny < 2; tiny++) {              /* weights so small that the keys are all the same: then the order is that of the samples */
+            uint64_t n = counts[k], length = 0, wrong = 0;
+            bzna_loader_config c = plan_of(50, BZNA_ORDER_SHUFFLE);
+            for (uint64_t i = 0; i < n; i++) {
+                list[i] = (i * 7 + 3) % 40;
+                weights[i] = tiny ? 4e-324 : (double)((i * 7 + 1) % 11);
+                length += weights[i] > 0;
+            }
+            c.indices = list;
+            c.weights = weights;
+            c.index_count = c.weight_count = n;
+            c.weighting = BZNA_WEIGHTING_ONCE;
+            c.epochs = EPOCHS;
+            c.first_epoch = 5;
+            CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * length);
+            for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+                draw_once(weights, n, 77, 5 + epoch, order);
+                for (uint64_t i = 0; i < length; i++)
+                    wrong += got[epoch * length + i] != list[order[i]] || (tiny && order[i] != i);
+            }
+            CHECK_EQ(wrong, 0);
+        }
+    bzna_dataset_close(dataset);
+}
+
+/* One way to share weights among parts: the exact order, all of it and its beginning, and each sample at most once. */
+static void check_parts_drawn_once(bzna_dataset *dataset, const double *by_part, const uint64_t *counts, uint32_t parts)
+{
+    enum { EPOCHS = 3, FEW = 10 };
+    uint64_t order[128], got[EPOCHS * 128], n = 0, positive = 0;
+    double spread[128];
+    bzna_loader_config c = plan_of(16, BZNA_ORDER_SEQUENTIAL);
+    for (uint32_t p = 0; p < parts; p++) {
+        positive += by_part[p] > 0 ? counts[p] : 0;
+        for (uint64_t i = 0; i < counts[p]; i++)
+            spread[n++] = by_part[p] / (double)counts[p];
+    }
+    CHECK_EQ(bzna_dataset_count(dataset), n);
+    c.weighting = BZNA_WEIGHTING_ONCE;
+    c.weights = by_part;
+    c.weight_count = parts;
+    c.weights_by_part = 1;
+    c.epochs = EPOCHS;
+    for (int few = 0; few < 2; few++) {
+        uint64_t length = few ? FEW : positive, wrong = 0;
+        c.epoch_samples = few ? FEW : 0;
+        CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * length);
+        for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
+            uint8_t seen[128] = { 0 };
+            draw_once(spread, n, 77, epoch, order);
+            for (uint64_t i = 0; i < length; i++) {
+                uint64_t sample = got[epoch * length + i];
+                wrong += sample >= n || seen[sample]++ || sample != order[i] || !(spread[sample] > 0);
+            }
+        }
+        CHECK_EQ(wrong, 0);
+    }
+}
+
+/* In a process of its own: who looks for a sample's part may look for ever. */
+static void alone_parts_drawn_once(void)
+{
+    static const double weights[][4] = { { 1, 1, 1, 1 }, { 2, 0, 5, 0.5 }, { 0, 3, 0, 1 }, { 1e-300, 1, 1e300, 0 }, { 0, 0, 0, 1 } };
+    static const uint64_t counts[4] = { 40, 25, 1, 12 }, begins[4] = { 0, 40, 65, 66 };
+    enum { EPOCHS = 2000 };
+    static uint64_t got[EPOCHS];
+    uint64_t first[4] = { 0 };
+    memory m, n;
+    bzna_dataset *parts[4] = { open_archive(&m, &small), open_archive(&n, &other), NULL, NULL }, *all = NULL;
+    bzna_loader_config c = plan_of(50, BZNA_ORDER_SEQUENTIAL);
+    require(bzna_dataset_range(parts[1], 3, 1, &parts[2], NULL), "range");
+    require(bzna_dataset_range(parts[0], 5, 12, &parts[3], NULL), "range");
+    require(bzna_dataset_concat(context, parts, 4, &all, NULL), "concat");
+    for (size_t w = 0; w < COUNT(weights); w++)
+        check_parts_drawn_once(all, weights[w], counts, 4);
+    for (int k = 0; k < 2; k++) {                           /* of one part, as it is, and as a view */
+        bzna_dataset *view = NULL;
+        require(bzna_dataset_concat(context, parts + k, 1, &view, NULL), "concat");
+        check_parts_drawn_once(parts[k], &weights[1][3], counts + k, 1);
+        check_parts_drawn_once(view, &weights[1][3], counts + k, 1);
+        bzna_dataset_close(view);
+    }
+    c.weighting = BZNA_WEIGHTING_ONCE;
+    c.weights = weights[1];
+    c.weight_count = 4;
+    c.weights_by_part = 1;
+    c.epoch_samples = 1;
+    c.epochs = EPOCHS;
+    CHECK_EQ(collect_all(all, &c, got, EPOCHS), EPOCHS);
+    for (uint64_t i = 0; i < EPOCHS; i++)                   /* what comes first is a weighted draw of a part */
+        for (int p = 3; p >= 0; p--)
+            if (got[i] >= begins[p]) {
+                first[p]++;
+                break;
+            }
+    CHECK(chi_square(first, weights[1], 4, EPOCHS) < 2 + 6 * 2);           /* three weights: 2 degrees; 6 standard deviations */
+    bzna_dataset_close(all);
+    for (int p = 0; p < 4; p++)
+        bzna_dataset_close(parts[p]);
+}
+TEST(weights_of_parts_drawn_without_replacement_give_the_exact_order) { alone("parts_drawn_once"); }
 
 TEST(a_sample_of_no_weight_is_never_drawn_however_small_the_others_are)
 {
@@ -937,6 +1083,44 @@ static bzna_loader_config order_kind(int kind, uint32_t batch_size)
         c.index_count = 33;
     }
     return c;
+}
+
+/* Not by the library's own arithmetic: see orders.py. */
+TEST(loaders_take_the_stored_orders)
+{
+    static uint64_t got[1000], list[1000];
+    double weights[40];
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small);
+    uint64_t rows = 0;
+    for (uint64_t i = 0; i < 1000; i++)
+        list[i] = i * 7 % 40;
+    for (uint64_t i = 0; i < 40; i++)
+        weights[i] = (double)(1 + i % 7);
+    for (size_t k = 0; k < COUNT(stored_orders); k++) {
+        const stored_order *o = &stored_orders[k];
+        bzna_loader_config c = plan_of(7, BZNA_ORDER_SHUFFLE);
+        uint64_t wrong = 0;
+        if (o->count > 1000)
+            continue;
+        c.seed = o->seed;
+        c.first_epoch = o->epoch;
+        if (o->kind == ORDER_SHUFFLED) {
+            c.indices = list;
+            c.index_count = o->count;
+        } else {
+            c.weighting = o->kind == ORDER_ONCE ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
+            c.weights = weights;
+            c.weight_count = 40;
+        }
+        CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), o->n);
+        for (uint32_t i = 0; i < o->n; i++)
+            wrong += got[i] != (o->kind == ORDER_SHUFFLED ? list[o->at[i]] : o->at[i]);
+        CHECK_EQ(wrong, 0);
+        rows++;
+    }
+    CHECK(rows > 30);
+    bzna_dataset_close(dataset);
 }
 
 TEST(an_order_is_the_same_from_whatever_position_it_is_entered)
@@ -1323,6 +1507,42 @@ TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
     bzna_dataset_close(train);
 }
 
+/* Where the parts of a view begin, how long they are and in which order they stand all tell it apart; who made it does not. */
+TEST(a_state_of_a_view_is_refused_by_views_of_other_lengths_of_the_same_parts)
+{
+    static const struct { int swapped; uint64_t first, count; } ways[] = { { 0, 0, 10 }, { 0, 0, 20 }, { 0, 5, 10 }, { 0, 5, 20 }, { 1, 0, 10 }, { 0, 0, 10 } };
+    enum { WAYS = COUNT(ways), TOTAL = 30 };
+    memory m[2];
+    bzna_dataset *archives[2] = { open_archive(&m[0], &small), open_archive(&m[1], &other) }, *views[WAYS] = { NULL };
+    bzna_loader_config c = plan_of(5, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loaders[WAYS];
+    for (int w = 0; w < WAYS; w++) {
+        bzna_dataset *parts[2] = { NULL, NULL };
+        require(bzna_dataset_range(archives[0], ways[w].first, ways[w].count, &parts[ways[w].swapped], NULL), "range");
+        require(bzna_dataset_range(archives[1], 0, TOTAL - ways[w].count, &parts[!ways[w].swapped], NULL), "range");
+        require(bzna_dataset_concat(context, parts, 2, &views[w], NULL), "concat");
+        CHECK_EQ(bzna_dataset_count(views[w]), TOTAL);
+        bzna_dataset_close(parts[0]);
+        bzna_dataset_close(parts[1]);
+        loaders[w] = open_loader(views[w], &c);
+    }
+    for (int from = 0; from < WAYS; from++)
+        for (int to = 0; to < WAYS; to++) {
+            bzna_loader_state state = state_of(loaders[from]);
+            bzna_error e = { .struct_size = sizeof e };
+            int same = ways[from].swapped == ways[to].swapped && ways[from].first == ways[to].first && ways[from].count == ways[to].count;
+            CHECK_EQ(bzna_loader_restore(loaders[to], &state, &e), same ? BZNA_OK : BZNA_E_ARGUMENT);
+            if (!same)
+                CHECK_CONTAINS(e.message, "state.fingerprint: the state is of another data set");
+        }
+    for (int w = 0; w < WAYS; w++) {
+        bzna_loader_close(loaders[w]);
+        bzna_dataset_close(views[w]);
+    }
+    bzna_dataset_close(archives[0]);
+    bzna_dataset_close(archives[1]);
+}
+
 /* Opening starts the plan on another thread: whoever restores at once may be first. */
 static void alone_restore_at_once(void)
 {
@@ -1555,6 +1775,51 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
     free(broken.bytes);
 }
 
+/* A ranked order is one array for all epochs: the next may not be written while a slot of this one may still take another sample. */
+TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
+{
+    enum { EPOCHS = 3, LENGTH = 30 };
+    static const uint32_t batch_sizes[] = { 15, 10 };       /* the last batch is the second, or the third, of three in flight */
+    for (size_t k = 0; k < COUNT(batch_sizes); k++) {
+        bzna_loader_config c = order_kind(3, batch_sizes[k]);
+        uint64_t order[EPOCHS][40], at = LENGTH - batch_sizes[k], bad;
+        memory m;
+        bzna_dataset *dataset = open_archive(&m, &small);
+        bzna_loader *loader;
+        bzna_batch *batch;
+        uint32_t replaced = 0;
+        for (uint64_t e = 0; e < EPOCHS; e++)
+            draw_once(c.weights, 40, 77, e, order[e]);
+        bad = order[0][at];
+        CHECK(order[0][at + 1] != order[1][at + 1] && order[0][at + 1] != order[2][at + 1]);
+        break_sample(&m, dataset, bad, -5, -1);
+        c.track = NULL;
+        c.epochs = EPOCHS;
+        c.threads = c.reader_threads = 2;                   /* while one pauses, the other could go on to the next epoch */
+        c.on_error = BZNA_ON_ERROR_REPLACE;
+        c.read_retries = 1;
+        c.read_backoff_ns = 100000000;
+        loader = open_loader(dataset, &c);
+        while ((batch = next_batch(loader)) != NULL) {
+            bzna_batch_info info = info_of(batch);
+            for (uint32_t slot = 0; slot < info.count; slot++) {
+                uint64_t position = info.position + slot, index = order[info.epoch][position];
+                index = index == bad ? order[info.epoch][(position + 1) % LENGTH] : index;
+                CHECK_EQ(info.indices[slot], index);
+                CHECK_EQ(info.targets[slot], small.base + (int64_t)index);
+                CHECK_EQ(info.status[slot], BZNA_OK);
+                CHECK(!memcmp((float *)info.data + slot * SLOT, reference[info.indices[slot] % 3], sizeof reference[0]));
+            }
+            CHECK(info.epoch || !info.last_of_epoch || info.replaced == 1);
+            replaced += info.replaced;
+            bzna_batch_release(batch);
+        }
+        CHECK_EQ(stats_of(loader).replaced, replaced);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+    }
+}
+
 TEST(replacing_gives_up_after_64_samples_and_says_why)
 {
     uint64_t bad[70];
@@ -1638,6 +1903,31 @@ TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever
     }
     bzna_dataset_close(dataset);
     free(broken.bytes);
+}
+
+TEST(stopping_reports_a_batchs_only_failure_in_whichever_slot)
+{
+    static const struct { uint32_t batch_size; uint64_t bad; } ways[] = { { 5, 15 }, { 5, 17 }, { 5, 19 }, { 1, 0 }, { 1, 15 }, { 40, 0 }, { 40, 39 } };
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        archive broken = damage(&small, &ways[w].bad, 1);
+        memory m;
+        bzna_dataset *dataset = open_archive(&m, &broken);
+        bzna_loader_config c = config_of(ways[w].batch_size, BZNA_ORDER_SEQUENTIAL);
+        uint64_t before = ways[w].bad / ways[w].batch_size, got[40];
+        bzna_error e = { .struct_size = sizeof e };
+        char name[32];
+        bzna_loader *loader;
+        bzna_batch *batch;
+        c.on_error = BZNA_ON_ERROR_STOP;
+        loader = open_loader(dataset, &c);
+        CHECK_EQ(collect(loader, before, got, 40), before * ways[w].batch_size);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_BOX);
+        snprintf(name, sizeof name, "sample %d: ", (int)ways[w].bad);
+        CHECK_CONTAINS(e.message, name);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        free(broken.bytes);
+    }
 }
 
 static bzna_status refuse_13(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
@@ -2914,8 +3204,11 @@ static void everything(void)
     RUN(two_ranges_split_a_data_set_by_position)
     RUN(weighted_draws_with_replacement_follow_the_weights)
     RUN(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a_simulation)
+    RUN(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
+    RUN(weights_of_parts_drawn_without_replacement_give_the_exact_order)
     RUN(a_sample_of_no_weight_is_never_drawn_however_small_the_others_are)
     RUN(weights_that_mean_nothing_are_refused_and_named)
+    RUN(loaders_take_the_stored_orders)
     RUN(an_order_is_the_same_from_whatever_position_it_is_entered)
     RUN(the_next_epoch_is_ready_before_the_last_batch_of_this_one_is_taken)
     RUN(reset_gives_the_order_of_a_loader_opened_at_that_epoch)
@@ -2924,13 +3217,16 @@ static void everything(void)
     RUN(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
     RUN(any_chain_of_worlds_takes_each_position_of_an_epoch_exactly_once)
     RUN(a_state_of_other_samples_list_weights_or_order_is_refused)
+    RUN(a_state_of_a_view_is_refused_by_views_of_other_lengths_of_the_same_parts)
     RUN(any_seed_can_be_restored_at_once)
     RUN(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     RUN(the_published_test_vectors_hold)
     RUN(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
     RUN(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_threads)
+    RUN(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
     RUN(replacing_gives_up_after_64_samples_and_says_why)
     RUN(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
+    RUN(stopping_reports_a_batchs_only_failure_in_whichever_slot)
     RUN(failures_are_counted_by_kind)
     RUN(a_read_that_fails_is_tried_again_after_pauses_that_double)
     RUN(the_longest_pause_is_a_pause)
@@ -3002,6 +3298,7 @@ int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*function)(void); } tests[] = {
         { "restore_at_once", alone_restore_at_once }, { "close_while_next_delivers_messages", alone_close_while_next_delivers_messages },
+        { "parts_drawn_once", alone_parts_drawn_once },
     };
     int result = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
