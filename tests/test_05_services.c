@@ -265,6 +265,7 @@ TEST(a_bad_context_config_is_refused_by_field)
         { "log_level", offsetof(bzna_context_config, log_level), -1, BZNA_E_ARGUMENT },
         { "log_level", offsetof(bzna_context_config, log_level), 5, BZNA_E_ARGUMENT },
         { "max_edge_px", offsetof(bzna_context_config, max_edge_px), 65536, BZNA_E_ARGUMENT },
+        { "sessions", offsetof(bzna_context_config, sessions), 257, BZNA_E_ARGUMENT },
         { "struct_size", 0, 0, BZNA_E_STRUCT_SIZE }, { "struct_size", 0, 3, BZNA_E_STRUCT_SIZE } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bzna_context_config config;
@@ -291,6 +292,23 @@ TEST(a_bad_context_config_is_refused_by_field)
         config.allocator.release = counter_release;
         CHECK_EQ(bzna_context_open(&config, &context, &err), BZNA_E_ARGUMENT);
         CHECK_EQ(bzna_context_open(NULL, NULL, &err), BZNA_E_ARGUMENT);
+    }
+}
+
+TEST(a_context_config_at_its_limits_is_accepted)
+{
+    static const struct { size_t at; int32_t value; } cases[] = {
+        { offsetof(bzna_context_config, device), BZNA_DEVICE_CPU }, { offsetof(bzna_context_config, log_level), BZNA_LOG_ERROR },
+        { offsetof(bzna_context_config, log_level), BZNA_LOG_DEBUG }, { offsetof(bzna_context_config, max_edge_px), 1 },
+        { offsetof(bzna_context_config, max_edge_px), 65535 }, { offsetof(bzna_context_config, sessions), 1 },
+        { offsetof(bzna_context_config, sessions), 256 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_context_config_init(&config, sizeof config);
+        memcpy((uint8_t *)&config + cases[i].at, &cases[i].value, 4);
+        CHECK_EQ(bzna_context_open(&config, &context, NULL), BZNA_OK);
+        bzna_context_close(context);
     }
 }
 
@@ -581,6 +599,7 @@ TEST_MAIN(
     RUN(a_buffer_grows_keeps_and_gives_back)
     RUN(a_context_takes_its_own_memory_from_the_allocator)
     RUN(a_bad_context_config_is_refused_by_field)
+    RUN(a_context_config_at_its_limits_is_accepted)
     RUN(context_configs_of_other_versions_are_taken_or_refused)
     RUN(messages_of_other_threads_wait_for_the_callers_next_call)
     RUN(with_log_any_thread_messages_come_at_once)

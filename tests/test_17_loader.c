@@ -508,9 +508,12 @@ TEST(the_same_seed_gives_the_same_bytes_for_any_threads_readers_and_sources)
         { 1, 1, 1, 1, 0, 0, 1 }, { 2, 1, 3, 0, 0, 0, 1 }, { 8, 4, 3, 0, 0, 0, 1 }, { 1, 4, 2, 40, 0, 0, 0 }, { 8, 1, 8, 3, 0, 777, 0 }, { 2, 2, 3, 0, 3000, 0, 0 },
         { 8, 4, 3, 0, 3000, 0, 0 }, { 1, 3, 64, 0, 2000, 0, 0 },
     };
-    FILE *file = fopen(TEST_BUILD "/tests/loader_mixed.bzna", "wb");
+    FILE *file;
     bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
     uint64_t size = 0;
+    char path[256];
+    snprintf(path, sizeof path, TEST_BUILD "/tests/loader_mixed.%ld.bzna", (long)getpid());       /* suites may run beside each other */
+    file = fopen(path, "wb");
     REQUIRE(file != NULL);
     CHECK_EQ(fwrite(mixed.bytes, 1, (size_t)mixed.size, file), mixed.size);
     fclose(file);
@@ -524,7 +527,7 @@ TEST(the_same_seed_gives_the_same_bytes_for_any_threads_readers_and_sources)
         c.batches_in_flight = ways[w].in_flight;
         c.read_ahead = ways[w].ahead;
         if (ways[w].mapped) {
-            REQUIRE(bzna_dataset_open(context, TEST_BUILD "/tests/loader_mixed.bzna", NULL, &dataset, NULL) == BZNA_OK);
+            REQUIRE(bzna_dataset_open(context, path, NULL, &dataset, NULL) == BZNA_OK);
         } else {
             dataset = open_archive(&m, &mixed);
             m.delay_us = ways[w].delay;
@@ -545,7 +548,7 @@ TEST(the_same_seed_gives_the_same_bytes_for_any_threads_readers_and_sources)
     CHECK_EQ(dump(dataset, &c, other, ROOM), size);
     CHECK(memcmp(first, other, (size_t)size));
     bzna_dataset_close(dataset);
-    remove(TEST_BUILD "/tests/loader_mixed.bzna");
+    remove(path);
 }
 
 TEST(every_slot_is_what_the_pure_functions_say)
@@ -2151,6 +2154,131 @@ TEST(configs_without_meaning_are_refused_by_field)
     bzna_dataset_close(dataset);
 }
 
+/* A config that is accepted gets as far as the first allocation, which fails: so no thread is started. */
+TEST(every_limit_is_accepted_and_one_more_is_refused)
+{
+    memory m;
+    ledger l;
+    bzna_context *own = open_context(&l, NULL, NULL, 0);
+    bzna_dataset *dataset;
+    bzna_loader_config c;
+    const struct { uint32_t *field; uint32_t limit; bzna_status status; const char *name; } limits[] = {
+        { &c.batch_size, 65536, BZNA_E_ARGUMENT, "batch_size" }, { &c.width, 16384, BZNA_E_ARGUMENT, "width" },
+        { &c.height, 16384, BZNA_E_ARGUMENT, "height" }, { &c.dtype, BZNA_DTYPE_FLOAT16, BZNA_E_UNSUPPORTED, "dtype" },
+        { &c.layout, BZNA_LAYOUT_NHWC, BZNA_E_UNSUPPORTED, "layout" }, { &c.order, BZNA_ORDER_SHUFFLE, BZNA_E_ARGUMENT, "order" },
+        { &c.last_batch, BZNA_LAST_PAD, BZNA_E_ARGUMENT, "last_batch" }, { &c.rank, 3, BZNA_E_ARGUMENT, "rank" },
+        { &c.threads, 1024, BZNA_E_ARGUMENT, "threads" }, { &c.reader_threads, 256, BZNA_E_ARGUMENT, "reader_threads" },
+        { &c.batches_in_flight, 64, BZNA_E_ARGUMENT, "batches_in_flight" }, { &c.read_ahead, 65536, BZNA_E_ARGUMENT, "read_ahead" },
+        { &c.decoder, BZNA_DECODER_NVDEC, BZNA_E_ARGUMENT, "decoder" }, { &c.output, BZNA_OUTPUT_DEVICE, BZNA_E_ARGUMENT, "output" },
+        { &c.on_error, BZNA_ON_ERROR_STOP, BZNA_E_ARGUMENT, "on_error" }, { &c.read_retries, 1000, BZNA_E_ARGUMENT, "read_retries" },
+        { &c.slices, 4, BZNA_E_ARGUMENT, "slices" }, { &c.warp, BZNA_WARP_SIMILARITY, BZNA_E_ARGUMENT, "warp" },
+        { &c.warp_law, BZNA_LAW_TORCHVISION, BZNA_E_ARGUMENT, "warp_law" }, { &c.fill_space, BZNA_FILL_OUTPUT, BZNA_E_ARGUMENT, "fill_space" },
+        { &c.matrix, BZNA_MATRIX_BT2020_FULL, BZNA_E_ARGUMENT, "matrix" }, { &c.filter, BZNA_FILTER_LINEAR, BZNA_E_UNSUPPORTED, "filter" },
+        { &c.antialias, 0, BZNA_E_UNSUPPORTED, "antialias" },
+    };
+    const struct { float *field; float limit, past; const char *name; } ranges[] = {
+        { &c.flip_h, 0, -1, "flip_h" }, { &c.flip_h, 1, 2, "flip_h" }, { &c.flip_v, 0, -1, "flip_v" }, { &c.flip_v, 1, 2, "flip_v" },
+        { &c.warp_scale[1], 1e6f, 2e6f, "warp_scale" }, { &c.warp_ratio[1], 1e6f, 2e6f, "warp_ratio" },
+        { &c.warp_translate[0], 0, -1, "warp_translate" }, { &c.warp_translate[1], 0, -1, "warp_translate" },
+    };
+    memset(&m, 0, sizeof m);
+    m.bytes = mixed.bytes;
+    m.size = mixed.size;
+    dataset = open_memory(own, &m);
+    for (size_t i = 0; i < COUNT(limits) + COUNT(ranges); i++)
+        for (int past = 0; past < 2; past++) {
+            size_t k = i < COUNT(limits) ? i : i - COUNT(limits);
+            bzna_loader *loader = (bzna_loader *)&m;
+            bzna_error e = { .struct_size = sizeof e };
+            bzna_status status, expected = !past ? BZNA_E_MEMORY : i < COUNT(limits) ? limits[k].status : BZNA_E_ARGUMENT;
+            const char *name = i < COUNT(limits) ? limits[k].name : ranges[k].name;
+            c = config_of(4, BZNA_ORDER_SHUFFLE);
+            c.warp = BZNA_WARP_SIMILARITY;
+            c.warp_scale[0] = c.warp_scale[1] = c.warp_ratio[0] = c.warp_ratio[1] = 1;
+            c.world_size = 4;
+            if (i < COUNT(limits))
+                *limits[k].field = limits[k].limit + (uint32_t)past;
+            else
+                *ranges[k].field = past ? nextafterf(ranges[k].limit, ranges[k].past) : ranges[k].limit;
+            l.fail_all = 1;
+            status = bzna_loader_open(own, dataset, &c, &loader, &e);
+            l.fail_all = 0;
+            CHECK(loader == NULL);
+            if (status != expected || !strstr(e.message, past ? name : "out of memory for a loader")) {
+                test_failures++;
+                printf("  %s, %s: %s \"%s\"\n", name, past ? "one more" : "at the limit", bzna_status_name(status), e.message);
+            }
+        }
+    bzna_dataset_close(dataset);
+    bzna_context_close(own);
+    check_settled(&l);
+}
+
+TEST(loaders_work_at_their_limits)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(65536, BZNA_ORDER_SHUFFLE);
+    c.width = c.height = 1;
+    c.batches_in_flight = 1;
+    CHECK_EQ(walk_all(dataset, &mixed, &c), 1);
+    c = config_of(1, BZNA_ORDER_SHUFFLE);
+    c.reader_threads = 256;
+    c.batches_in_flight = 64;
+    c.read_ahead = 65536;
+    c.width = 16384;
+    c.height = 1;
+    CHECK_EQ(walk_all(dataset, &mixed, &c), 40);
+    c.width = 1;
+    c.height = 16384;
+    CHECK_EQ(walk_all(dataset, &mixed, &c), 40);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
+{
+    uint64_t sizes[40], largest = 0;
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    for (uint64_t i = 0; i < 40; i++) {
+        bzna_sample sample = { .struct_size = sizeof sample };
+        require(bzna_dataset_sample(dataset, i, &sample, NULL), "sample");
+        sizes[i] = sample.size;
+        largest = sample.size > largest ? sample.size : largest;
+    }
+    bzna_dataset_close(dataset);
+    for (int k = 0; k < 4; k++) {                           /* max_sample_bytes, then read_memory_bytes; enough, then one too few */
+        uint64_t limit = largest - (uint64_t)(k % 2), failed = 0;
+        bzna_context_config own_config;
+        bzna_context *own = NULL;
+        bzna_loader_config c = config_of(40, BZNA_ORDER_SEQUENTIAL);
+        bzna_loader *loader = NULL;
+        bzna_batch *batch;
+        bzna_batch_info info;
+        bzna_context_config_init(&own_config, sizeof own_config);
+        own_config.max_sample_bytes = k < 2 ? limit : 0;
+        c.read_memory_bytes = k < 2 ? 0 : limit;
+        require(bzna_context_open(&own_config, &own, NULL), "context");
+        memset(&m, 0, sizeof m);
+        m.bytes = mixed.bytes;
+        m.size = mixed.size;
+        dataset = open_memory(own, &m);
+        require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
+        batch = next_batch(loader);
+        REQUIRE(batch != NULL);
+        info = info_of(batch);
+        for (uint32_t i = 0; i < 40; i++) {
+            CHECK_EQ(info.status[i], sizes[i] > limit ? BZNA_E_LIMIT : BZNA_OK);
+            failed += info.status[i] < 0;
+        }
+        CHECK_EQ(failed, k % 2 ? 8 : 0);
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(own);
+    }
+}
+
 TEST(other_misuse_of_open_is_refused)
 {
     memory m;
@@ -2612,6 +2740,9 @@ static void everything(void)
     RUN(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
     RUN(the_librarys_threads_block_all_signals)
     RUN(configs_without_meaning_are_refused_by_field)
+    RUN(every_limit_is_accepted_and_one_more_is_refused)
+    RUN(loaders_work_at_their_limits)
+    RUN(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
     RUN(other_misuse_of_open_is_refused)
     RUN(absurd_sizes_are_refused_without_harm)
     RUN(defaults_are_filled_in_and_can_be_asked)

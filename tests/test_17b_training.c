@@ -241,6 +241,14 @@ static archive damage(const archive *a, const uint64_t *bad, uint64_t bad_count)
     return copy;
 }
 
+/* The path of a file of this process's own: suites may run beside each other. */
+static const char *scratch(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, TEST_BUILD "/tests/training_%s.%ld.bzna", name, (long)getpid());
+    return path;
+}
+
 /* ---- Allocator, threads, files ------------------------------------------------------------------------------------------ */
 
 typedef struct ledger { _Atomic int64_t bytes, peak, blocks, calls, mistakes; } ledger;
@@ -607,6 +615,33 @@ TEST(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
     CHECK(m[0].closes == 1 && m[1].closes == 1);
 }
 
+TEST(a_data_set_has_at_most_65536_archives)
+{
+    enum { MOST = 65536 };
+    static bzna_dataset *parts[MOST + 1];
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small), *pair = NULL, *all = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    int64_t target = 0;
+    for (int i = 0; i <= MOST; i++)
+        parts[i] = dataset;
+    REQUIRE(bzna_dataset_concat(context, parts, 2, &pair, &e) == BZNA_OK);
+    for (uint32_t each = 1; each <= 2; each++) {            /* given as they are, or two by two */
+        for (uint32_t i = 0; i <= MOST / each; i++)
+            parts[i] = each == 1 ? dataset : pair;
+        REQUIRE(bzna_dataset_concat(context, parts, MOST / each, &all, &e) == BZNA_OK);
+        CHECK_EQ(bzna_dataset_count(all), 40 * MOST);
+        CHECK_EQ(bzna_dataset_target(all, 40 * MOST - 1, &target, &e), BZNA_OK);
+        CHECK_EQ(target, small.base + 39);
+        bzna_dataset_close(all);
+        CHECK_EQ(bzna_dataset_concat(context, parts, MOST / each + 1, &all, &e), BZNA_E_LIMIT);
+        CHECK(all == NULL);
+        CHECK_CONTAINS(e.message, "65536");
+    }
+    bzna_dataset_close(pair);
+    bzna_dataset_close(dataset);
+}
+
 TEST(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
 {
     static const uint64_t bad[] = { 3 };
@@ -691,19 +726,21 @@ TEST(splits_are_the_samples_that_were_written_into_them)
 
 TEST(an_archive_with_splits_still_plays)
 {
-    FILE *f = fopen(TEST_BUILD "/tests/training_splits.bzna", "wb");
-    char line[256] = "";
+    const char *path = scratch("splits");
+    FILE *f = fopen(path, "wb");
+    char line[512] = "";
     REQUIRE(f != NULL);
     CHECK_EQ(fwrite(splits.bytes, 1, (size_t)splits.size, f), splits.size);
     fclose(f);
     if (system("command -v ffprobe >/dev/null 2>&1"))
         SKIP("no ffprobe");
-    f = popen("ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames,codec_name -of csv=p=0 " TEST_BUILD "/tests/training_splits.bzna 2>&1", "r");
+    snprintf(line, sizeof line, "ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames,codec_name -of csv=p=0 %s 2>&1", path);
+    f = popen(line, "r");
     REQUIRE(f != NULL);
     CHECK(fgets(line, sizeof line, f) != NULL);
     CHECK_EQ(pclose(f), 0);
     CHECK_CONTAINS(line, "hevc,40");
-    remove(TEST_BUILD "/tests/training_splits.bzna");
+    remove(path);
 }
 
 TEST(two_ranges_split_a_data_set_by_position)
@@ -1578,7 +1615,7 @@ TEST(any_seed_can_be_restored_at_once) { alone("restore_at_once"); }
 TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
 {
     enum { SAMPLES = 200000, BYTES = 8000, PARTS = 65536 };
-    static const char path[] = TEST_BUILD "/tests/training_sparse.bzna";
+    const char *path = scratch("sparse");
     static bzna_dataset *parts[PARTS];
     static uint8_t buffer[1 << 17];
     bzna_image image = { .struct_size = sizeof image };
@@ -2515,7 +2552,7 @@ static double rate_of(bzna_dataset *dataset, uint32_t readers, double *waited)
 
 TEST(many_readers_make_up_for_a_slow_source)
 {
-    static const char path[] = TEST_BUILD "/tests/training_heavy.bzna";
+    const char *path = scratch("heavy");
     FILE *f = fopen(path, "wb");
     memory m;
     bzna_dataset *slow = open_archive(&m, &heavy), *local = NULL;
@@ -2946,7 +2983,7 @@ TEST(the_librarys_threads_block_signals_but_those_that_a_thread_causes_itself)
 
 TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
 {
-    static const char path[] = TEST_BUILD "/tests/training_cycles.bzna";
+    const char *path = scratch("cycles");
     static const uint64_t bad[] = { 3, 8 };
     archive broken = damage(&small, bad, 2);
     FILE *f = fopen(path, "wb");
@@ -3198,6 +3235,7 @@ static void everything(void)
 {
     RUN(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
     RUN(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
+    RUN(a_data_set_has_at_most_65536_archives)
     RUN(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
     RUN(splits_are_the_samples_that_were_written_into_them)
     RUN(an_archive_with_splits_still_plays)
