@@ -1814,14 +1814,13 @@ static enum AVPixelFormat plain_format(enum AVPixelFormat format, int *full_rang
     return format;
 }
 
-/* Scales src into the top left width x height pixels of dst, full-range BT.601. Returns NULL or the reason. */
-static char *frame_convert(const AVFrame *src, AVFrame *dst, int width, int height)
+/* Scales src into the top left width x height pixels of dst, full-range BT.601. Returns NULL or the reason. Chroma stays where it is if
+ * both edges of both are multiples of what a chroma sample stands for, or if neither size nor subsampling changes: see frame_put. */
+static char *frame_scale(const AVFrame *src, AVFrame *dst, int width, int height, int filter)
 {
     int full_range = src->color_range == AVCOL_RANGE_JPEG;
     enum AVPixelFormat format = plain_format((enum AVPixelFormat)src->format, &full_range);
     if (!sws_isSupportedInput(format)) return text_make("pixel format %s cannot be converted", av_get_pix_fmt_name(format));
-    int same_size = width == src->width && height == src->height;
-    int flags = (same_size ? SWS_AREA : SWS_LANCZOS) | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT;
     int matrix = src->colorspace == AVCOL_SPC_RGB || src->colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_ITU601 : (int)src->colorspace;
     struct SwsContext *scaler = checked(sws_alloc_context());
     av_opt_set_int(scaler, "srcw", src->width, 0);
@@ -1832,7 +1831,7 @@ static char *frame_convert(const AVFrame *src, AVFrame *dst, int width, int heig
     av_opt_set_int(scaler, "dsth", height, 0);
     av_opt_set_int(scaler, "dst_format", dst->format, 0);
     av_opt_set_int(scaler, "dst_range", 1, 0);
-    av_opt_set_int(scaler, "sws_flags", flags, 0);
+    av_opt_set_int(scaler, "sws_flags", filter | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT, 0);
     int result = sws_init_context(scaler, NULL, NULL);
     if (result >= 0) {
         sws_setColorspaceDetails(scaler, sws_getCoefficients(matrix), full_range, sws_getCoefficients(SWS_CS_ITU601), 1,
@@ -1841,6 +1840,99 @@ static char *frame_convert(const AVFrame *src, AVFrame *dst, int width, int heig
     }
     sws_freeContext(scaler);
     return result < 0 ? av_reason("cannot be converted", result) : NULL;
+}
+
+/* Whether fewer samples than pixels carry chroma. Packed formats are left out: what decodes pictures has planes then, but for odd DDS files. */
+static int is_subsampled(const AVFrame *frame)
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get((enum AVPixelFormat)frame->format);
+    return (format->flags & AV_PIX_FMT_FLAG_PLANAR) && (format->log2_chroma_w || format->log2_chroma_h);
+}
+
+typedef struct block { int width, height; } block;
+
+/* The pixels that a whole number of chroma samples stands for, in the frame's own format and in 4:2:0 alike. */
+static block chroma_block(const AVFrame *frame)
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get((enum AVPixelFormat)frame->format);
+    return (block){ 1 << (format->log2_chroma_w ? format->log2_chroma_w : 1), 1 << (format->log2_chroma_h ? format->log2_chroma_h : 1) };
+}
+
+static int is_whole(const AVFrame *frame)
+{
+    block b = chroma_block(frame);
+    return frame->width % b.width == 0 && frame->height % b.height == 0;
+}
+
+/* Makes a planar frame's edges multiples of its chroma block: the last column and row are repeated. */
+static void frame_pad(AVFrame **frame)
+{
+    const AVFrame *src = *frame;
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get((enum AVPixelFormat)src->format);
+    block b = chroma_block(src);
+    if (is_whole(src)) return;
+    AVFrame *dst = frame_make((enum AVPixelFormat)src->format, (src->width + b.width - 1) / b.width * b.width,
+                              (src->height + b.height - 1) / b.height * b.height);
+    dst->color_range = src->color_range;
+    dst->colorspace = src->colorspace;
+    for (int i = 0; i < format->nb_components; i++) {
+        int plane = format->comp[i].plane, shift_w = i == 1 || i == 2 ? format->log2_chroma_w : 0;
+        int shift_h = i == 1 || i == 2 ? format->log2_chroma_h : 0, last = AV_CEIL_RSHIFT(src->height, shift_h) - 1;
+        size_t step = (size_t)format->comp[i].step, width = step * (size_t)AV_CEIL_RSHIFT(src->width, shift_w);
+        for (int y = 0; y < dst->height >> shift_h; y++) {
+            uint8_t *row = dst->data[plane] + (ptrdiff_t)y * dst->linesize[plane];
+            memcpy(row, src->data[plane] + (ptrdiff_t)(y < last ? y : last) * src->linesize[plane], width);
+            for (size_t x = width; x < step * (size_t)(dst->width >> shift_w); x++) row[x] = row[x - step];
+        }
+    }
+    av_frame_free(frame);
+    *frame = dst;
+}
+
+/* Replaces *frame by width x height pixels of 4:4:4. */
+static char *frame_resize(AVFrame **frame, int width, int height)
+{
+    AVFrame *full = frame_make(AV_PIX_FMT_YUV444P, width, height);
+    int same_size = width == (*frame)->width && height == (*frame)->height;
+    char *reason = frame_scale(*frame, full, width, height, same_size ? SWS_AREA : SWS_LANCZOS);
+    full->color_range = AVCOL_RANGE_JPEG;
+    full->colorspace = AVCOL_SPC_BT470BG;
+    av_frame_free(frame);
+    *frame = full;
+    return reason;
+}
+
+/* The same, and chroma stays where it is, whatever the edges. */
+static char *frame_full(AVFrame **frame, int width, int height)
+{
+    int w = (*frame)->width, h = (*frame)->height;
+    if (is_subsampled(*frame) && !is_whole(*frame)) {
+        frame_pad(frame);
+        char *reason = frame_resize(frame, (*frame)->width, (*frame)->height);
+        (*frame)->width = w;
+        (*frame)->height = h;
+        if (reason || (w == width && h == height)) return reason;
+    }
+    return frame_resize(frame, width, height);
+}
+
+/* Puts a picture into the top left corner of a 4:2:0 frame as width x height pixels. Returns NULL or the reason. Where an edge is odd, n chroma
+ * samples would be scaled to (n + 1) / 2, which stretches them by up to one: then the picture is made even before its chroma is halved, and
+ * another size is made in 4:4:4 first. That may cover one more column and row than asked for. */
+static char *frame_put(const AVFrame *picture, AVFrame *dst, int width, int height)
+{
+    int same_size = width == picture->width && height == picture->height, even = width % 2 == 0 && height % 2 == 0;
+    int direct = same_size ? even || is_subsampled(picture) : even && (!is_subsampled(picture) || is_whole(picture));
+    AVFrame *ready = checked(av_frame_clone(picture));
+    char *reason = direct ? NULL : frame_full(&ready, width, height);
+    if (!reason && (same_size || !direct)) {
+        frame_pad(&ready);
+        width = ready->width;
+        height = ready->height;
+    }
+    if (!reason) reason = frame_scale(ready, dst, width, height, same_size ? SWS_AREA : SWS_LANCZOS);
+    av_frame_free(&ready);
+    return reason;
 }
 
 /* Turns a 4:4:4 frame as an EXIF orientation asks. */
@@ -1867,16 +1959,12 @@ static AVFrame *frame_turn(const AVFrame *src, int orientation)
 static char *frame_orient(AVFrame **frame, int orientation)
 {
     if (orientation == 1) return NULL;
-    AVFrame *full = frame_make(AV_PIX_FMT_YUV444P, (*frame)->width, (*frame)->height);
-    char *reason = frame_convert(*frame, full, full->width, full->height);
-    full->color_range = AVCOL_RANGE_JPEG;
-    full->colorspace = AVCOL_SPC_BT470BG;
-    if (!reason) {
-        av_frame_free(frame);
-        *frame = frame_turn(full, orientation);
-    }
-    av_frame_free(&full);
-    return reason;
+    char *reason = frame_full(frame, (*frame)->width, (*frame)->height);
+    if (reason) return reason;
+    AVFrame *turned = frame_turn(*frame, orientation);
+    av_frame_free(frame);
+    *frame = turned;
+    return NULL;
 }
 
 /* Repeats the last column and row of the top left width x height pixels over the rest of a 4:2:0 frame. */
@@ -1979,7 +2067,7 @@ static char *picture_code(const options *o, const AVFrame *picture, int width, i
     result->frame_width = (width + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX;
     result->frame_height = (height + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX;
     AVFrame *frame = frame_make(AV_PIX_FMT_YUV420P, result->frame_width, result->frame_height);
-    char *reason = frame_convert(picture, frame, width, height);
+    char *reason = frame_put(picture, frame, width, height);
     if (!reason) {
         frame_smear(frame, width, height);
         result->packet = checked(av_packet_alloc());

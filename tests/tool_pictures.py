@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""tool_pictures.py - pictures for tests/test_tool.sh that no other program at hand makes, and where chroma lies in what was packed of them
+
+    python3 tests/tool_pictures.py chroma DIR         JPEGs and PPMs with a spot near each corner, for every subsampling, parity and orientation
+    python3 tests/tool_pictures.py shift BZNA ARCHIVE     how far chroma lies from luma at each corner of each picture; numpy for these two
+    python3 tests/tool_pictures.py tiff DIR           TIFFs of every kind that libavcodec does not decode, and of some that it does
+    python3 tests/tool_pictures.py icon DIR           icons of several sizes
+    python3 tests/tool_pictures.py unsized FILE.mp4   the last AV1 unit of a one-frame film loses its size field, which a sample may do
+"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+# ---- baseline JPEG, every quantiser 1: the pixels come back almost as they were ----
+
+# ITU T.81, annex K.3: how many codes of each length, and their symbols.
+DC_TABLE = [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], list(range(12))
+# Not that annex's table: 8 bits for each symbol run/size are as legal, and shorter to write down.
+AC_SYMBOLS = [0x00, 0xF0] + [run << 4 | size for run in range(16) for size in range(1, 11)]
+AC_TABLE = [0] * 7 + [len(AC_SYMBOLS)] + [0] * 8, AC_SYMBOLS
+
+
+def huffman_codes(table):
+    counts, symbols = table
+    codes, code, at = {}, 0, 0
+    for length, count in enumerate(counts, 1):
+        for symbol in symbols[at:at + count]:
+            codes[symbol] = format(code, "0%db" % length)
+            code += 1
+        at += count
+        code <<= 1
+    return codes
+
+
+def zigzag():
+    order = sorted(range(64), key=lambda i: (i // 8 + i % 8, i % 8 if (i // 8 + i % 8) % 2 == 0 else i // 8))
+    return np.array(order)
+
+
+def blocks_of(plane, down, across):
+    """Coefficients of a plane's 8x8 blocks, in zigzag order: [rows, columns, 64]; the last row and column are repeated to fill them."""
+    height, width = plane.shape
+    plane = np.pad(plane, ((0, down * 8 - height), (0, across * 8 - width)), mode="edge") - 128.0
+    k, n = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
+    dct = np.cos((2 * n + 1) * k * np.pi / 16) * np.where(k == 0, np.sqrt(1 / 8), 1 / 2)
+    blocks = plane.reshape(down, 8, across, 8).transpose(0, 2, 1, 3)
+    return np.rint(dct @ blocks @ dct.T).astype(int).reshape(down, across, 64)[:, :, zigzag()]
+
+
+def signed_bits(value):
+    size = int(abs(value)).bit_length()
+    return size, format(value if value > 0 else value + (1 << size) - 1, "0%db" % size) if size else ""
+
+
+EXIF_1 = b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, 1, 0, 0)      # orientation 1
+
+
+def jpeg(planes, factors, width, height):
+    """planes: of Y, Cb, Cr (or C, M, Y, K); factors: (horizontal, vertical) of each."""
+    widest, tallest = max(f[0] for f in factors), max(f[1] for f in factors)
+    across, down = -(-width // (8 * widest)), -(-height // (8 * tallest))
+    blocks = [blocks_of(p, down * f[1], across * f[0]) for p, f in zip(planes, factors)]
+    dc, ac = huffman_codes(DC_TABLE), huffman_codes(AC_TABLE)
+    bits, last = [], [0] * len(planes)
+    for row in range(down):
+        for column in range(across):
+            for i, (h, v) in enumerate(factors):
+                for y in range(v):
+                    for x in range(h):
+                        block = blocks[i][row * v + y, column * h + x]
+                        size, text = signed_bits(int(block[0]) - last[i])
+                        last[i] = int(block[0])
+                        bits += dc[size], text
+                        at = 0
+                        for k in np.flatnonzero(block[1:]) + 1:
+                            bits += [ac[0xF0]] * ((k - at - 1) // 16)
+                            size, text = signed_bits(int(block[k]))
+                            bits += ac[(k - at - 1) % 16 << 4 | size], text
+                            at = k
+                        if at < 63:
+                            bits.append(ac[0x00])
+    text = "".join(bits)
+    text += "1" * (-len(text) % 8)
+    coded = int(text, 2).to_bytes(len(text) // 8, "big").replace(b"\xff", b"\xff\0")
+
+    def segment(marker, data):
+        return struct.pack(">BBH", 255, marker, len(data) + 2) + data
+    count = len(planes)
+    head = segment(0xE1, b"Exif\0\0" + EXIF_1) + (segment(0xEE, b"Adobe\0\x64\0\0\0\0\0") if count == 4 else b"")
+    head += segment(0xDB, b"\0" + b"\1" * 64)
+    head += segment(0xC0, struct.pack(">BHHB", 8, height, width, count) + b"".join(bytes((i + 1, h << 4 | v, 0)) for i, (h, v) in enumerate(factors)))
+    head += segment(0xC4, b"\0" + bytes(DC_TABLE[0]) + bytes(DC_TABLE[1])) + segment(0xC4, b"\x10" + bytes(AC_TABLE[0]) + bytes(AC_TABLE[1]))
+    head += segment(0xDA, bytes((count,)) + b"".join(bytes((i + 1, 0)) for i in range(count)) + b"\0\x3f\0")
+    return b"\xff\xd8" + head + coded + b"\xff\xd9"
+
+
+def png(rgb, orientation):
+    height, width, _ = rgb.shape
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    exif = b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, orientation, 0, 0)
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), rgb.reshape(height, -1)], axis=1)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"eXIf", exif) +
+            chunk(b"IDAT", zlib.compress(rows.tobytes(), 1)) + chunk(b"IEND", b""))
+
+
+# ---- chroma: spots that are brighter, bluer and less red than their ground, luma and chroma around the same point ----
+
+SPOT_PX, SPOT_EDGE_PX = 7.0, 27.0                    # standard deviation; distance from both edges of a corner
+FACTORS = {"444": (1, 1), "422": (2, 1), "420": (2, 2), "411": (4, 1), "440": (1, 2)}
+
+
+def spots(width, height, across, down):
+    """1 in the midst of a spot, 0 far from it; every sample the mean of the across x down pixels that it stands for."""
+    def edge(size, step):
+        at = np.arange(-(-size // step) * step) + 0.5
+        two = [np.exp(-((at - c) / SPOT_PX) ** 2 / 2) for c in (SPOT_EDGE_PX, size - SPOT_EDGE_PX)]
+        return sum(two).reshape(-1, step).mean(axis=1)
+    return np.outer(edge(height, down), edge(width, across))
+
+
+def spot_picture(kind, width, height):
+    """Planes and sampling factors of a JPEG, or the pixels of a PNG."""
+    luma = 90 + 60 * spots(width, height, 1, 1)
+    if kind in FACTORS:
+        across, down = FACTORS[kind]
+        spot = spots(width, height, across, down)
+        return [luma, 128 + 55 * spot, 128 - 60 * spot], [(across, down), (1, 1), (1, 1)]
+    spot = spots(width, height, 1, 1)
+    blue, red = 55 * spot, -60 * spot
+    rgb = np.stack([luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue], axis=2)
+    if kind == "rgb":
+        return np.rint(rgb).astype(np.uint8)
+    return [rgb[:, :, 0], rgb[:, :, 1], rgb[:, :, 2], 0 * luma + 255], [(1, 1)] * 4      # cmyk, inverted as Adobe has it
+
+
+def chroma_pictures(folder):
+    sizes = [(kind, w, h, range(1, 9)) for kind in (*FACTORS, "rgb", "cmyk") for w in (112, 113) for h in (108, 109)]
+    sizes += [("411", w, 109, (1,)) for w in (114, 115)]
+    # These get thumbnails: 512 x 343 pixels and the like.
+    sizes += [(kind, w, h, (1, 6)) for kind in ("420", "422", "rgb") for w, h in ((603, 405), (404, 602))]
+    for kind, width, height, orientations in sizes:
+        picture = spot_picture(kind, width, height)
+        for o in orientations:
+            name = os.path.join(folder, "%s_%dx%d_%d" % (kind, width, height, o))
+            data = png(picture, o) if kind == "rgb" else None
+            if data is None and o == orientations[0]:
+                coded = jpeg(*picture, width, height)
+            with open(name + (".jpg" if data is None else ".png"), "wb") as file:
+                file.write(coded.replace(EXIF_1, EXIF_1[:-7] + bytes((o,)) + EXIF_1[-6:], 1) if data is None else data)
+
+
+def centre(plane, ground, block, right, bottom):
+    """Of the spot in one quarter, in pixels."""
+    height, width = plane.shape
+    quarter = np.abs(plane.astype(float) - ground)
+    quarter = quarter[height // 2:, :] if bottom else quarter[:height // 2, :]
+    quarter = quarter[:, width // 2:] if right else quarter[:, :width // 2]
+    weight = np.maximum(quarter - quarter.max() / 10, 0)             # what coding adds far from the spot must not count
+    x = np.arange(weight.shape[1]) + (width // 2 if right else 0) + 0.5
+    y = np.arange(weight.shape[0]) + (height // 2 if bottom else 0) + 0.5
+    return np.array([(weight.sum(axis=0) * x).sum(), (weight.sum(axis=1) * y).sum()]) * block / weight.sum()
+
+
+def planes_shift(path, frame_width, frame_height, width, height):
+    """The largest shift of chroma against luma at any corner, in pixels; and how far the last chroma row and column are from grey."""
+    data = np.fromfile(path, np.uint8)
+    area = frame_width * frame_height
+    luma = data[:area].reshape(frame_height, frame_width)[:height, :width]
+    worst, edge = 0.0, 0
+    for i in (0, 1):
+        chroma = data[area + i * area // 4:][:area // 4].reshape(frame_height // 2, frame_width // 2)
+        chroma = chroma[:(height + 1) // 2, :(width + 1) // 2]
+        edge = max(edge, *(int(np.abs(line.astype(int) - 128).max()) for line in (chroma[-1], chroma[:, -1])))
+        for corner in range(4):
+            shift = centre(chroma, 128, 2, corner & 1, corner & 2) - centre(luma, 90, 1, corner & 1, corner & 2)
+            worst = max(worst, float(np.abs(shift).max()))
+    return worst, edge
+
+
+def chroma_shift(bzna, archive):
+    """A line a picture: its name, its track, the shift in pixels, the edge's distance from grey."""
+    listed = json.loads(subprocess.run([bzna, "list", "--json", archive], stdout=subprocess.PIPE, check=True).stdout)
+    planes = os.path.join(tempfile.mkdtemp(), "planes.yuv")
+    for sample in listed:
+        for track, image in sample["images"].items():
+            if track == "bzna_thumb" and image["payload_offset"] == sample["images"]["bzna_input"]["payload_offset"]:
+                continue
+            subprocess.run([bzna, "extract", archive, str(sample["index"]), "--track", track, "-o", planes], check=True)
+            shift = planes_shift(planes, *(image[k] for k in ("frame_width", "frame_height", "width", "height")))
+            print("%s %s %.3f %d" % (sample["filename"], track, *shift))
+    shutil.rmtree(os.path.dirname(planes))
+
+
+if __name__ == "__main__":
+    {"chroma": chroma_pictures, "shift": chroma_shift}[sys.argv[1]](*sys.argv[2:])
