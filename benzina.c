@@ -1502,7 +1502,7 @@ static int bzi_av1_read(bzi_span unit, bzi_sps *sps, uint32_t *reduced)
 /* --- Coded pictures --- */
 
 /* Their colour where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix, full range. Elsewhere what
- * the codecs' standards and players take it for: limited range, and BT.601 at any size, as which an unspecified matrix counts here. */
+ * the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as which an unspecified matrix counts here. */
 static const bzna_colour bzi_colour_of_archives = { 1, 13, 5, 1, 1 }, bzi_colour_of_codecs = { 2, 2, 2, 0, 1 };
 
 static bzi_span bzi_image_config(const bzna_image *image) { bzi_span s = { image->config, image->config ? image->config_size : 0 }; return s; }

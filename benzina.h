@@ -123,6 +123,10 @@
  * the system or driver. A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with the
  * out-of-bounds colour, its status says why (bzna_batch_error has the message), and its neighbours are as they would have been.
  *
+ * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; the little that it says in
+ * no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", on stderr) goes through its process-wide
+ * log, which is the program's to set: av_log_set_level.
+ *
  *
  * 7. COLOUR AND COORDINATES
  *
@@ -130,15 +134,21 @@
  * integers are pixel centres: [X Y W]' = H [x y 1]', sampled at (X/W, Y/W). What lies more than half a pixel outside
  * [0, width-1] x [0, height-1], and NaN, gives the out-of-bounds colour; within that half pixel the border pixel is used.
  * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255], unrounded, by the matrix and
- * range of the container (colr), else of the stream (VUI), else full-range BT.601. Then y = (x - bias) * scale for each channel.
+ * range of the container (colr), else of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601
+ * at any size, full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg takes
+ * it. Then y = (x - bias) * scale for each channel.
  * "mean" and "std" are a second spelling: bias = mean, scale = 1 / std; giving both spellings is refused.
+ *
+ * Pictures are delivered as they are coded: a track whose matrix (tkhd, mvhd) turns, flips or scales them is refused
+ * with E_UNSUPPORTED.
  *
  *
  * 8. LIMITS AND HOSTILE FILES
  *
  * Every length, count and offset of a file is checked before it is used. Boxes nest 16 deep at most, a movie has 64 tracks at
  * most, a sample max_sample_bytes (default 256 MiB) and a picture edge max_edge_px (default 16384) at most; the two last are
- * settings of the context. A damaged index entry fails its own sample, when it is used.
+ * settings of the context. A damaged index entry fails its own sample, when it is used. A fragmented mp4 (mvex, moof)
+ * is refused with E_UNSUPPORTED: its fragments are not read.
  *
  *
  * 9. DETERMINISM AND RESUMING
@@ -423,7 +433,9 @@ typedef struct bzna_image {
     uint32_t    frame_width, frame_height;  /* of the coded frame. Writer: 0 = as the stream says */
     uint32_t    crop_x, crop_y;       /* the picture's top left corner in the frame, pixels */
     int32_t     clap[8];              /* the clean aperture as it stands in the file (n, d) x 4; all 0: there is none. Reader only */
-    bzna_colour colour;               /* the container's. Writer: present = 0 takes the stream's, else full-range BT.601 */
+    bzna_colour colour;               /* the container's; where neither it nor the stream says any, what chapter 7 says.
+                                         present = 0 is the stream's, else limited-range BT.601 to a decoder, and
+                                         full-range BT.601 to a writer */
     uint32_t    length_size;          /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or AV1 */
     uint64_t    config_offset;        /* of the hvcC/avcC/av1C payload in the file, bytes. Reader only */
     uint64_t    data_offset;          /* of the access unit in the file, bytes. Reader only */

@@ -1341,6 +1341,264 @@ TEST(configs_of_other_versions_are_taken_or_refused)
     close_all(&o);
 }
 
+/* ---- Plain videos, as other programs make them ---- */
+
+/* An archive's sample on its own: a plain mp4, for changes. */
+static void open_cut_out(opened *o, int a)
+{
+    const fact_sample *s = &known[a].samples[2];
+    open_copy(o, a);
+    memmove(o->file, o->file + s->offset, (size_t)s->size);
+    o->size = (size_t)s->size;
+}
+
+TEST(fragmented_files_are_refused_by_name)
+{
+    static const uint8_t mvex[16] = { 0, 0, 0, 16, 'm', 'v', 'e', 'x', 0, 0, 0, 8, 'f', 'r', 'e', 'e' };
+    static const uint8_t moof[8] = { 0, 0, 0, 8, 'm', 'o', 'o', 'f' };
+    for (int in_moov = 0; in_moov < 2; in_moov++) {
+        opened o;
+        bzna_error err;
+        size_t at;
+        open_cut_out(&o, in_moov);
+        if (in_moov) {
+            o.size = box_append(o.file, o.size, "moov", mvex, sizeof mvex);
+            at = box_find(o.file, o.size, "moov/mvex");
+        } else {
+            at = o.size;
+            memcpy(o.file + o.size, moof, sizeof moof);
+            o.size += sizeof moof;
+        }
+        err = open_fails(&o, BZNA_E_UNSUPPORTED);
+        CHECK_CONTAINS(err.message, in_moov ? "moov/mvex at byte" : ": moof at byte");
+        CHECK_CONTAINS(err.message, "fragmented; remux with ffmpeg -c copy");
+        CHECK_EQ(err.byte_offset, at + 8);
+        close_all(&o);
+    }
+}
+
+/* Where a matrix lies: tkhd (its box has version 0 or 1) or mvhd. */
+static uint8_t *matrix_of(opened *o, size_t from, size_t to, const char *path)
+{
+    int header = strstr(path, "mvhd") ? 36 : 40;
+    size_t at = box_at(o->file, from, to, path, NULL, NULL);
+    if (!at)
+        exit(1);
+    return o->file + at + 8 + header + (o->file[at + 8] ? 12 : 0);
+}
+
+static void put_matrix(uint8_t *m, int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    be_put(m, (uint32_t)a, 4);
+    be_put(m + 4, (uint32_t)b, 4);
+    be_put(m + 12, (uint32_t)c, 4);
+    be_put(m + 16, (uint32_t)d, 4);
+}
+
+TEST(a_video_that_is_to_be_turned_flipped_or_scaled_is_refused)
+{
+    static const struct { const char *path; int32_t m[4]; int fine; } cases[] = {
+        { "moov/trak.0/tkhd", { 0, 0x10000, -0x10000, 0 }, 0 }, { "moov/trak.0/tkhd", { -0x10000, 0, 0, -0x10000 }, 0 },
+        { "moov/trak.0/tkhd", { -0x10000, 0, 0, 0x10000 }, 0 }, { "moov/trak.0/tkhd", { 0x10000, 0, 0, 0x8000 }, 0 },
+        { "moov/trak.0/tkhd", { 0x10000, 1, 0, 0x10000 }, 0 }, { "moov/trak.0/tkhd", { 0x10000, 0, 1, 0x10000 }, 0 },
+        { "moov/mvhd", { 0, -0x10000, 0x10000, 0 }, 0 }, { "moov/mvhd", { 0, 0, 0, 0 }, 1 },
+        { "moov/trak.0/tkhd", { 0, 0, 0, 0 }, 1 },
+        { "moov/trak.1/tkhd", { 0, 0x10000, -0x10000, 0 }, 1 } };           /* not the pictures' */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        opened o;
+        bzna_error err = fresh_error();
+        uint8_t *m;
+        const char *box = strstr(cases[i].path, "mvhd") ? "moov/mvhd" : "moov/trak[0]/tkhd";
+        char says[64];
+        open_cut_out(&o, (int)i % 2);
+        m = matrix_of(&o, 0, o.size, cases[i].path);
+        CHECK_EQ(be_get(m, 4), 0x10000);
+        CHECK_EQ(be_get(m + 32, 4), 0x40000000);
+        put_matrix(m, cases[i].m[0], cases[i].m[1], cases[i].m[2], cases[i].m[3]);
+        be_put(m + 24, 0x50000, 4);                         /* what only moves the picture changes nothing in it */
+        if (cases[i].fine) {
+            CHECK_EQ(open_now(&o, &err), BZNA_OK);
+        } else {
+            err = open_fails(&o, BZNA_E_UNSUPPORTED);
+            CHECK_EQ(err.byte_offset, m - o.file);
+            snprintf(says, sizeof says, "%s at byte %d:", box, (int)(m - o.file));
+            CHECK_CONTAINS(err.message, says);
+            CHECK_CONTAINS(err.message, "track \"bzna_input\"");
+        }
+        close_all(&o);
+    }
+}
+
+TEST(a_sample_that_is_to_be_turned_fails_alone)
+{
+    for (int in_movie = 0; in_movie < 2; in_movie++) {
+        const fact_sample *s = &known[in_movie].samples[3];
+        const char *path = in_movie ? "moov/mvhd" : "moov/trak.0/tkhd";
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_error err = fresh_error();
+        size_t begin = (size_t)s->offset, end = begin + (size_t)s->size;
+        opened o;
+        uint8_t *m;
+        open_copy(&o, in_movie);
+        m = matrix_of(&o, begin, end, path);
+        put_matrix(m, 0, 0x10000, -0x10000, 0);
+        put_matrix(matrix_of(&o, 0, o.size, path), 0, 0x10000, -0x10000, 0);           /* is not the samples' */
+        REQUIRE(open_now(&o, &err) == BZNA_OK);
+        for (uint64_t i = 0; i < 8; i++)
+            CHECK_EQ(bzna_dataset_image(o.dataset, i, "bzna_input", NULL, 0, &image, &err),
+                     i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
+        CHECK_EQ(bzna_dataset_image(o.dataset, 3, "bzna_thumb", NULL, 0, &image, NULL),
+                 in_movie ? BZNA_E_UNSUPPORTED : BZNA_OK);
+        CHECK_EQ(err.byte_offset, m - o.file);
+        CHECK_CONTAINS(err.message, "sample 3: moov/");
+        CHECK_CONTAINS(err.message, "track \"bzna_input\"");
+        close_all(&o);
+    }
+}
+
+static int has_ffmpeg(void) { return system("command -v ffmpeg >/dev/null 2>&1") == 0; }
+
+static int ffmpeg(const char *arguments)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "ffmpeg -nostdin -v error -y %s >/dev/null 2>&1", arguments);
+    return system(command) == 0;
+}
+
+#define VIDEO TEST_BUILD "/tests/08_video"
+
+TEST(a_fragmented_file_that_was_remuxed_has_all_its_frames)
+{
+    static const char *const flags[2] = { "frag_keyframe+empty_moov", "frag_keyframe" };
+    if (!has_ffmpeg() || !ffmpeg("-f lavfi -i testsrc=size=64x64:rate=10 -frames:v 7 -c:v libx264 -preset ultrafast "
+                                 "-g 1 " VIDEO ".mp4"))
+        SKIP("no ffmpeg with libx264");
+    for (int i = 0; i < 2; i++) {
+        bzna_context *context = NULL;
+        bzna_dataset *dataset = NULL;
+        bzna_error err = fresh_error();
+        char arguments[256];
+        snprintf(arguments, sizeof arguments, "-i " VIDEO ".mp4 -c copy -movflags %s " VIDEO "_fragmented.mp4",
+                 flags[i]);
+        REQUIRE(ffmpeg(arguments) && ffmpeg("-i " VIDEO "_fragmented.mp4 -c copy " VIDEO "_again.mp4"));
+        REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+        CHECK_EQ(bzna_dataset_open(context, VIDEO "_fragmented.mp4", NULL, &dataset, &err), BZNA_E_UNSUPPORTED);
+        CHECK_CONTAINS(err.message, "fragmented; remux with ffmpeg -c copy");
+        CHECK_EQ(bzna_dataset_open(context, VIDEO "_again.mp4", NULL, &dataset, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_count(dataset), 7);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+    }
+    remove(VIDEO ".mp4");
+    remove(VIDEO "_fragmented.mp4");
+    remove(VIDEO "_again.mp4");
+}
+
+#ifndef BENZINA_NO_AVCODEC
+/* 8 by 6 blocks of one colour each, 4:2:0: all that can be told apart without knowing how chroma is resampled. */
+static void draw_blocks(uint8_t *yuv, int width, int height)
+{
+    static const uint8_t luma[6] = { 16, 235, 60, 100, 150, 190 };
+    static const uint8_t chroma[8][2] = { { 128, 128 }, { 90, 128 }, { 166, 128 }, { 128, 90 },
+                                          { 128, 166 }, { 100, 160 }, { 160, 100 }, { 100, 100 } };
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++)
+            *yuv++ = luma[y * 6 / height];
+    for (int p = 0; p < 2; p++)
+        for (int y = 0; y < height / 2; y++)
+            for (int x = 0; x < width / 2; x++)
+                *yuv++ = chroma[x * 16 / width][p];
+}
+
+/* The largest difference between what is rendered of the video's only frame and ffmpeg's picture, amid the blocks. */
+static double difference(bzna_context *context, const char *path, const uint8_t *rgb, int width, int height)
+{
+    bzna_output output = { .struct_size = sizeof output, .width = (uint32_t)width, .height = (uint32_t)height,
+                           .layout = BZNA_LAYOUT_NHWC };
+    size_t pixels = (size_t)width * (size_t)height, buffer_size = pixels * 4;
+    bzna_dataset *dataset = NULL;
+    bzna_decoder *decoder = NULL;
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_transform transform;
+    bzna_error err = fresh_error();
+    float *ours = calloc(pixels * 3, sizeof *ours);
+    uint8_t *buffer = malloc(buffer_size);
+    double worst = 999;
+    bzna_transform_init(&transform, sizeof transform);
+    if (bzna_dataset_open(context, path, NULL, &dataset, &err) == BZNA_OK &&
+        bzna_decoder_open(context, &decoder, &err) == BZNA_OK &&
+        bzna_dataset_image(dataset, 0, NULL, buffer, buffer_size, &image, &err) == BZNA_OK &&
+        bzna_decoder_decode(decoder, &image, &picture, &err) == BZNA_OK &&
+        bzna_picture_render(&picture, &transform, &output, ours, pixels * 3 * sizeof *ours, &err) == BZNA_OK) {
+        worst = 0;
+        for (int block = 0; block < 48; block++) {
+            int x = width * (2 * (block % 8) + 1) / 16, y = height * (2 * (block / 8) + 1) / 12;
+            for (size_t at = (size_t)(y * width + x) * 3, c = 0; c < 3; c++)
+                worst = fmax(worst, fabs(fmin(fmax((double)ours[at + c], 0), 255) - rgb[at + c]));
+        }
+    } else {
+        printf("  %s\n", err.message);
+    }
+    bzna_decoder_close(decoder);
+    bzna_dataset_close(dataset);
+    free(ours);
+    free(buffer);
+    return worst;
+}
+#endif
+
+TEST(plain_videos_have_the_colours_that_ffmpeg_gives_them)
+{
+#ifdef BENZINA_NO_AVCODEC
+    SKIP("built without libavcodec");
+#else
+    static const struct { const char *encoder; int width, height; } kinds[] = {
+        { "libx264 -preset ultrafast -crf 4", 128, 96 }, { "libx264 -preset ultrafast -crf 4", 1280, 720 },
+        { "libx264 -preset ultrafast -crf 4 -color_range tv", 128, 96 },
+        { "libx264 -preset ultrafast -crf 4 -color_range pc", 128, 96 },
+        { "libx265 -preset ultrafast -crf 4 -x265-params log-level=none", 128, 96 },
+        { "libx265 -preset ultrafast -crf 4 -x265-params log-level=none -color_range pc", 128, 96 },
+        { "libaom-av1 -cpu-used 8 -crf 4", 128, 96 }, { "libaom-av1 -cpu-used 8 -crf 4 -color_range tv", 128, 96 },
+        { "libaom-av1 -cpu-used 8 -crf 4 -color_range pc", 128, 96 } };
+    bzna_context *context = NULL;
+    int compared = 0;
+    if (!has_ffmpeg())
+        SKIP("no ffmpeg");
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int width = kinds[i].width, height = kinds[i].height;
+        size_t size = (size_t)width * (size_t)height * 3 / 2;
+        uint8_t *yuv = malloc(size), *rgb;
+        char arguments[512];
+        double worst;
+        draw_blocks(yuv, width, height);
+        spill(VIDEO ".yuv", yuv, size);
+        snprintf(arguments, sizeof arguments, "-f rawvideo -pix_fmt yuv420p -s %dx%d -i %s.yuv -c:v %s %s.mp4", width,
+                 height, VIDEO, kinds[i].encoder, VIDEO);
+        free(yuv);
+        if (!ffmpeg(arguments) || !ffmpeg("-i " VIDEO ".mp4 -sws_flags accurate_rnd+full_chroma_int -pix_fmt rgb24 "
+                                          "-f rawvideo " VIDEO ".rgb"))
+            continue;                                       /* without that encoder, or a decoder for what it makes */
+        rgb = slurp(VIDEO ".rgb", &size);
+        REQUIRE(rgb && size == (size_t)width * (size_t)height * 3);
+        worst = difference(context, VIDEO ".mp4", rgb, width, height);
+        CHECK(worst <= 2);
+        if (!(worst <= 2))
+            printf("  %s %dx%d: %.1f off\n", kinds[i].encoder, width, height, worst);
+        free(rgb);
+        compared++;
+    }
+    bzna_context_close(context);
+    remove(VIDEO ".yuv");
+    remove(VIDEO ".rgb");
+    remove(VIDEO ".mp4");
+    if (!compared)
+        SKIP("ffmpeg has none of the encoders");
+    printf("plain videos: %d of %d kinds compared with ffmpeg\n", compared, (int)(sizeof kinds / sizeof *kinds));
+#endif
+}
+
 TEST_MAIN(
     facts_load();
     RUN(mini_archives_open_by_path_as_their_facts_say)
@@ -1384,4 +1642,9 @@ TEST_MAIN(
     RUN(every_allocation_that_fails_gives_e_memory_and_no_leak)
     RUN(answers_are_never_longer_than_the_callers_struct)
     RUN(configs_of_other_versions_are_taken_or_refused)
+    RUN(fragmented_files_are_refused_by_name)
+    RUN(a_video_that_is_to_be_turned_flipped_or_scaled_is_refused)
+    RUN(a_sample_that_is_to_be_turned_fails_alone)
+    RUN(a_fragmented_file_that_was_remuxed_has_all_its_frames)
+    RUN(plain_videos_have_the_colours_that_ffmpeg_gives_them)
 )

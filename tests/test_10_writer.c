@@ -1534,6 +1534,130 @@ TEST(ffprobe_counts_a_frame_a_sample)
     }
 }
 
+/* Two samples without targets, of which the second is the first. */
+static void write_without_targets(bench *b, int a)
+{
+    prepared p;
+    bench_open(b, a);
+    prepare(&p, b->from, &known[a].samples[0], AS_READ);
+    p.desc.has_target = 0;
+    CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
+    CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
+    bench_finish(b);
+    prepared_free(&p);
+}
+
+/* ISO/IEC 14496-12 8.7.4: stsc says which chunks have how many samples. Without chunks it has nothing to say. */
+TEST(a_track_without_samples_has_no_run_of_chunks)
+{
+    static const char *const names[4] = { "bzna_input", "bzna_target", "bzna_fname", "bzna_thumb" };
+    bench b;
+    write_without_targets(&b, 0);
+    for (int t = 0; t < 4; t++) {
+        char path[64];
+        size_t hdlr, stsc, stsz, stco;
+        uint32_t samples = t == 1 ? 0 : 2;
+        snprintf(path, sizeof path, "moov/trak.%d/mdia/hdlr", t);
+        hdlr = box_at(b.s.data, 0, b.s.size, path);
+        snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsc", t);
+        stsc = box_at(b.s.data, 0, b.s.size, path);
+        snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsz", t);
+        stsz = box_at(b.s.data, 0, b.s.size, path);
+        snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stco", t);
+        stco = box_at(b.s.data, 0, b.s.size, path);
+        REQUIRE(hdlr && stsc && stsz && stco);
+        CHECK_STR((const char *)b.s.data + hdlr + 32, names[t]);
+        CHECK_EQ(be_get(b.s.data + stsz + 16, 4), samples);
+        CHECK_EQ(be_get(b.s.data + stco + 12, 4), samples);
+        CHECK_EQ(be_get(b.s.data + stsc + 12, 4), samples > 0);
+        CHECK_EQ(be_get(b.s.data + stsc, 4), samples ? 28 : 16);
+    }
+    bench_close(&b);
+}
+
+TEST(ffprobe_reads_an_archive_without_targets)
+{
+    if (system("command -v ffprobe >/dev/null 2>&1") != 0)
+        SKIP("no ffprobe");
+    for (int a = 0; a < 2; a++) {
+        bench b;
+        char path[256];
+        write_without_targets(&b, a);
+        snprintf(path, sizeof path, "%s/tests/10_no_targets_%d.mp4", TEST_BUILD, a);
+        spill(path, b.s.data, b.s.size);
+        CHECK_EQ(ffprobe_frames(path, "v"), 2);
+        remove(path);
+        bench_close(&b);
+    }
+}
+
+/* ---- Colours that nobody says ---- */
+
+/* H.264: parameter sets of a 128x96 picture without VUI, and what passes for its slice. */
+static const uint8_t silent[] = { 0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0a, 0xf8, 0x41, 0xa2, 0, 0, 0, 1, 0x68, 0xce, 0x38,
+                                  0x80, 0, 0, 0, 1, 0x65, 0x88, 0x84, 0x21 };
+
+/* Puts to over each from of the same length. */
+static void rename_all(uint8_t *d, size_t size, const char *from, const char *to)
+{
+    size_t n = strlen(from);
+    for (size_t i = 0; i + n <= size; i++)
+        if (!memcmp(d + i, from, n))
+            memcpy(d + i, to, n);
+}
+
+static void check_colour(const bzna_colour *c, int primaries, int transfer, int matrix, int full)
+{
+    CHECK_EQ(c->present, 1);
+    CHECK(c->primaries == primaries && c->transfer == transfer && c->matrix == matrix && c->full_range == full);
+}
+
+/* The only picture of an archive or video in memory. Its data goes to buffer, which has 4096 bytes. */
+static bzna_image picture_of(bench *b, uint8_t *buffer)
+{
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_dataset_close(b->to);
+    b->to = NULL;
+    CHECK_EQ(open_bytes(b->context, &b->m, b->s.data, b->s.size, &b->to, &b->err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image(b->to, 0, NULL, buffer, 4096, &image, &b->err), BZNA_OK);
+    return image;
+}
+
+static void write_one(bench *b, const bzna_image *image)
+{
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .input = image };
+    bench_open(b, 0);
+    CHECK_EQ(bzna_writer_add(b->writer, &desc, &b->err), BZNA_OK);
+    bench_finish(b);
+}
+
+TEST(a_colour_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_videos)
+{
+    bench b, again;
+    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_H264, .width = 128, .height = 96,
+                         .data = silent, .data_size = sizeof silent };
+    uint8_t buffer[4096], copy[4096];
+    write_one(&b, &image);
+    image = picture_of(&b, buffer);
+    check_colour(&image.colour, 1, 13, 5, 1);               /* the writer said so */
+    rename_all(b.s.data, b.s.size, "colr", "free");
+    image = picture_of(&b, buffer);
+    check_colour(&image.colour, 1, 13, 5, 1);               /* an archive's track */
+    memcpy(b.s.data + box_at(b.s.data, 0, b.s.size, "moov/trak.0") + 4, "free", 4);
+    memcpy(b.s.data + box_at(b.s.data, 0, b.s.size, "moov/trak.0") + 4, "free", 4);
+    image = picture_of(&b, buffer);
+    CHECK(b.to->is_video);
+    check_colour(&image.colour, 1, 13, 5, 1);               /* whose track is still called bzna_thumb */
+    rename_all(b.s.data, b.s.size, "bzna_thumb", "VideoTrack");
+    image = picture_of(&b, buffer);
+    check_colour(&image.colour, 2, 2, 2, 0);                /* a plain video */
+    write_one(&again, &image);
+    image = picture_of(&again, copy);
+    check_colour(&image.colour, 2, 2, 2, 0);                /* and so it stays in an archive */
+    bench_close(&again);
+    bench_close(&b);
+}
+
 TEST_MAIN(
     facts_load();
     RUN(archives_packed_again_hold_the_same_by_sink_and_by_path)
@@ -1565,4 +1689,7 @@ TEST_MAIN(
     RUN(offsets_are_64_bits_wide_only_when_the_last_needs_it)
     RUN(archives_larger_than_4_gib_are_written_and_read)
     RUN(ffprobe_counts_a_frame_a_sample)
+    RUN(a_track_without_samples_has_no_run_of_chunks)
+    RUN(ffprobe_reads_an_archive_without_targets)
+    RUN(a_colour_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_videos)
 )

@@ -998,13 +998,12 @@ static void check_picture(const kind *k, const bzna_picture *picture, const AVFr
                 wrong += picture_sample(picture, p, x, y) != frame_sample(f, d, p, x, y);
     CHECK_EQ(wrong, 0);
     CHECK(picture->colour.present);
-    /* H.26x without a word on colour: full-range BT.601. AV1 always says its range. */
-    full = f->color_range == AVCOL_RANGE_UNSPECIFIED || f->color_range == AVCOL_RANGE_JPEG;
+    /* H.26x without a word on colour: limited range, the rest unspecified. AV1 always says its range. */
+    full = f->color_range == AVCOL_RANGE_JPEG;
     CHECK_EQ(picture->colour.full_range, full);
-    if (f->color_range == AVCOL_RANGE_UNSPECIFIED)
-        CHECK_EQ(picture->colour.matrix, 5);
-    else
-        CHECK(picture->colour.matrix == (int)f->colorspace && picture->colour.primaries == (int)f->color_primaries && picture->colour.transfer == (int)f->color_trc);
+    CHECK_EQ(picture->colour.matrix, f->colorspace);
+    CHECK_EQ(picture->colour.primaries, f->color_primaries);
+    CHECK_EQ(picture->colour.transfer, f->color_trc);
     if (wanted->log2_chroma_w && wanted->log2_chroma_h && !grey) {
         int at = (int)f->chroma_location;
         CHECK_EQ(picture->chroma_left, at == AVCHROMA_LOC_UNSPECIFIED ? !full : at == AVCHROMA_LOC_LEFT || at == AVCHROMA_LOC_TOPLEFT || at == AVCHROMA_LOC_BOTTOMLEFT);
@@ -1745,6 +1744,71 @@ TEST(without_libavcodec_it_compiles_without_warnings_and_says_so)
     CHECK_STR(output, "BZNA_E_UNSUPPORTED decoder: this build has no libavcodec (BENZINA_NO_AVCODEC) 1 BZNA_E_UNSUPPORTED");
 }
 
+/* ---- What is printed ---------------------------------------------------------------------------------------------------- */
+
+#define SAID TEST_BUILD "/tests/14_stderr.txt"
+
+/* stderr goes to a file; its descriptor before that, or -1. */
+static int stderr_begin(void)
+{
+    int file = open(SAID, O_WRONLY | O_CREAT | O_TRUNC, 0600), before = -1;
+    fflush(stderr);
+    if (file >= 0 && (before = dup(2)) >= 0)
+        dup2(file, 2);
+    if (file >= 0)
+        close(file);
+    return before;
+}
+
+static void stderr_end(int before)
+{
+    fflush(stderr);
+    dup2(before, 2);
+    close(before);
+}
+
+/* A byte of picture or configuration is changed, many times over. Returns how many were refused. */
+static int damage_all_over(bzna_decoder *decoder, uint32_t codec)
+{
+    unit original = unit_load(codec, 2, NULL);
+    int refused = 0;
+    for (int i = 0; i < 600; i++) {
+        unit damaged = unit_copy(&original.image);
+        bzna_picture picture = { .struct_size = sizeof picture };
+        uint64_t size = i % 2 ? damaged.image.config_size : bzi_min(damaged.image.data_size, 400);
+        (i % 2 ? damaged.config : damaged.data)[random_u32() % size] ^= (uint8_t)(1u << random_u32() % 8);
+        refused += bzna_decoder_decode(decoder, &damaged.image, &picture, NULL) < 0;
+        unit_free(&damaged);
+    }
+    unit_free(&original);
+    return refused;
+}
+
+/* Header, chapter 6: no line "[hevc @ 0x...] ..."; only what libavcodec says in nobody's name. */
+TEST(libavcodec_prints_nothing_about_damaged_pictures_in_its_decoders_names)
+{
+    int level = av_log_get_level(), refused = 0, before = stderr_begin();
+    bzna_decoder *decoder = decoder_new();
+    char line[512];
+    FILE *said;
+    REQUIRE(before >= 0);
+    for (uint32_t codec = BZNA_CODEC_H264; codec <= BZNA_CODEC_H265; codec++)
+        refused += damage_all_over(decoder, codec);
+    bzna_decoder_close(decoder);
+    stderr_end(before);
+    CHECK(refused > 200);
+    CHECK_EQ(av_log_get_level(), level);                    /* which is the program's */
+    REQUIRE((said = fopen(SAID, "r")) != NULL);
+    while (fgets(line, sizeof line, said)) {
+        int anonymous = strchr(line, '@') == NULL;
+        CHECK(anonymous);
+        if (!anonymous)
+            printf("  %s", line);
+    }
+    fclose(said);
+    remove(SAID);
+}
+
 static void everything(void)
 {
     RUN(every_picture_has_the_md5_of_the_encoders_decoder)
@@ -1775,6 +1839,7 @@ static void everything(void)
     RUN(what_an_av1_picture_lacks_or_contradicts_is_named)
     RUN(pictures_of_every_kind_are_rendered_as_the_manual_says_in_floats_and_halves)
     RUN(without_libavcodec_it_compiles_without_warnings_and_says_so)
+    RUN(libavcodec_prints_nothing_about_damaged_pictures_in_its_decoders_names)
 }
 
 TEST_MAIN(if (bzna_context_open(NULL, &context, NULL) != BZNA_OK) return 1; everything(); bzna_context_close(context);)
