@@ -32,6 +32,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -40,6 +41,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -111,6 +114,13 @@ static void sleep_ns(int64_t duration_ns)
     nanosleep(&time, NULL);
 }
 
+/* Whether anything has that name. */
+static int is_there(const char *path)
+{
+    struct stat status;
+    return !lstat(path, &status);
+}
+
 static int is_folder(const char *path)
 {
     struct stat status;
@@ -173,10 +183,10 @@ static void progress_end(const progress *p)
 
 /* Everything that any command can be told. */
 typedef struct options {
-    const char *out, *track, *codec, *preset, *warp, *decoder, *output, *dtype;
+    const char *out, *track, *codec, *preset, *warp, *decoder, *output, *dtype, *class_order;
     double      crf, flip, seconds;
     int64_t     jobs, batch, size, threads, seed, device, sessions;
-    int64_t     json, md5, decode, shuffle;           /* flags */
+    int64_t     json, md5, decode, shuffle, overwrite;        /* flags */
     const char *operand[2];
     int         operands;
 } options;
@@ -717,6 +727,43 @@ static int extract_planes(const bzna_picture *picture, const char *path)
     return output_close(&out);
 }
 
+/* A sample's AV1 units as a file. That begins with a temporal delimiter, which samples of an mp4 leave out, and each
+ * unit tells its size, which the last of a sample need not do ("AV1 Bitstream & Decoding Process Specification", 5.2;
+ * "AV1 Codec ISO Media File Format Binding", 2.4). dst has room for size + 16 bytes. Returns how many are written, 0 if
+ * a unit does not fit into the sample. */
+static size_t av1_stream(const uint8_t *src, size_t size, uint8_t *dst)
+{
+    enum { TEMPORAL_DELIMITER = 2, HAS_EXTENSION = 4, HAS_SIZE = 2 };
+    size_t written = 0;
+    dst[written++] = TEMPORAL_DELIMITER << 3 | HAS_SIZE;
+    dst[written++] = 0;
+    for (size_t at = 0; at < size;) {
+        size_t header = src[at] & HAS_EXTENSION ? 2 : 1, payload = at + header;
+        if (payload > size) return 0;
+        uint64_t length = size - payload;
+        if (src[at] & HAS_SIZE) {
+            int shift = 0, more = 1;
+            for (length = 0; more; shift += 7) {
+                if (payload == size || shift > 49) return 0;
+                length |= (uint64_t)(src[payload] & 127) << shift;
+                more = src[payload++] & 128;
+            }
+        }
+        if (length > size - payload) return 0;
+        if ((src[at] >> 3 & 15) != TEMPORAL_DELIMITER) {
+            memcpy(dst + written, src + at, header);
+            dst[written] |= HAS_SIZE;
+            written += header;
+            for (uint64_t left = length, first = 1; left || first; left >>= 7, first = 0)
+                dst[written++] = (uint8_t)((left & 127) | (left > 127 ? 128 : 0));
+            memcpy(dst + written, src + payload, (size_t)length);
+            written += (size_t)length;
+        }
+        at = payload + (size_t)length;
+    }
+    return written;
+}
+
 static int extract_stream(const bzna_image *image, const char *path)
 {
     bzna_error err = error_empty();
@@ -724,12 +771,20 @@ static int extract_stream(const bzna_image *image, const char *path)
     size_t size = 0;
     bzna_status status = bzna_image_annexb(image, NULL, 0, &size, &err);
     if (status < 0 && status != BZNA_E_BUFFER) return complain("%s", err.message);
-    void *stream = checked(malloc(size ? size : 1));
-    int result = bzna_image_annexb(image, stream, size, &size, &err) < 0 ? complain("%s", err.message) : output_open(&out, path);
+    uint8_t *units = checked(malloc(size ? size : 1)), *stream = checked(malloc(size + 16));
+    int result = bzna_image_annexb(image, units, size, &size, &err) < 0 ? complain("%s", err.message) : EXIT_OK;
+    if (result == EXIT_OK && image->codec == BZNA_CODEC_AV1) {
+        size = av1_stream(units, size, stream);
+        if (!size) result = complain("%s: not written: an AV1 unit is longer than the sample", path);
+    } else {
+        memcpy(stream, units, size);
+    }
+    if (result == EXIT_OK) result = output_open(&out, path);
     if (result == EXIT_OK) {
         fwrite(stream, 1, size, out.file);
         result = output_close(&out);
     }
+    free(units);
     free(stream);
     return result;
 }
@@ -1697,7 +1752,44 @@ static int format_open(AVFormatContext **format, const char *path)
     return avformat_open_input(format, NULL, av_find_input_format("image2pipe"), NULL);
 }
 
-/* Decodes the first picture of a file in memory. Returns NULL or the reason. */
+/* A number of `size` bytes at an offset, 0 beyond the end. */
+static uint32_t number_at(const uint8_t *data, size_t data_size, size_t offset, size_t size, int little)
+{
+    uint32_t number = 0;
+    if (offset > data_size || size > data_size - offset) return 0;
+    for (size_t i = 0; i < size; i++) number = number << 8 | data[offset + (little ? size - 1 - i : i)];
+    return number;
+}
+
+/* Reads the packet of the first picture; of an icon's the largest, and of several of that size the one with the most
+ * bytes, since it has the most colours. */
+static int packet_read(AVFormatContext *format, AVPacket *packet)
+{
+    if (strcmp(format->iformat->name, "ico")) {
+        int stream = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
+        return stream < 0 ? stream : av_read_frame(format, packet);
+    }
+    AVPacket *next = checked(av_packet_alloc());
+    uint64_t largest = 0;
+    int result;
+    while ((result = av_read_frame(format, next)) >= 0) {
+        const AVCodecParameters *p = format->streams[next->stream_index]->codecpar;
+        size_t size = (size_t)next->size;
+        int is_png = p->codec_id == AV_CODEC_ID_PNG;              /* tells its size itself */
+        uint64_t width = is_png ? number_at(next->data, size, 16, 4, 0) : (uint64_t)p->width;
+        uint64_t area = width * (is_png ? number_at(next->data, size, 20, 4, 0) : (uint64_t)p->height);
+        if (!packet->data || area > largest || (area == largest && next->size > packet->size)) {
+            av_packet_unref(packet);
+            av_packet_move_ref(packet, next);
+            largest = area;
+        }
+        av_packet_unref(next);
+    }
+    av_packet_free(&next);
+    return result == AVERROR_EOF && packet->data ? 0 : result;
+}
+
+/* Decodes the first picture of a file in memory, or the largest of an icon. Returns NULL or the reason. */
 static char *file_decode(const AVPacket *file, const char *path, AVFrame *frame)
 {
     enum { IO_BYTES = 32768 };
@@ -1716,8 +1808,7 @@ static char *file_decode(const AVPacket *file, const char *path, AVFrame *frame)
         reason = packet_decode(format->streams[0]->codecpar, file, frame);        /* the file is one packet */
     } else {
         AVPacket *packet = checked(av_packet_alloc());
-        int stream = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
-        result = stream < 0 ? stream : av_read_frame(format, packet);
+        result = packet_read(format, packet);
         reason = result < 0 ? av_reason("cannot be read", result) :
                  packet_decode(format->streams[packet->stream_index]->codecpar, packet, frame);
         av_packet_free(&packet);
@@ -1728,29 +1819,39 @@ static char *file_decode(const AVPacket *file, const char *path, AVFrame *frame)
     return reason;
 }
 
-/* A number of `size` bytes at an offset, 0 beyond the end. */
-static uint32_t number_at(const uint8_t *data, size_t data_size, size_t offset, size_t size, int little)
+/* The first value of a tag in the first directory of a TIFF structure, which EXIF data is, too; 0 if there is none. */
+static uint32_t tiff_value(const uint8_t *data, size_t size, uint32_t tag)
 {
-    uint32_t number = 0;
-    if (offset > data_size || size > data_size - offset) return 0;
-    for (size_t i = 0; i < size; i++) number = number << 8 | data[offset + (little ? size - 1 - i : i)];
-    return number;
-}
-
-/* The orientation in a TIFF structure, which is what EXIF data is: tag 0x0112 of the first directory. */
-static int tiff_orientation(const uint8_t *data, size_t size)
-{
+    enum { TYPE_BYTE = 1, TYPE_LONG = 4 };
     if (size >= 6 && !memcmp(data, "Exif\0\0", 6)) data += 6, size -= 6;
-    if (size < 8 || (memcmp(data, "II*\0", 4) && memcmp(data, "MM\0*", 4))) return 1;
+    if (size < 8 || (memcmp(data, "II*\0", 4) && memcmp(data, "MM\0*", 4))) return 0;
     int little = data[0] == 'I';
     size_t directory = number_at(data, size, 4, 4, little), count = number_at(data, size, directory, 2, little);
     for (size_t i = 0; i < count; i++) {
         size_t entry = directory + 2 + 12 * i;
-        if (number_at(data, size, entry, 2, little) != 0x0112) continue;
-        uint32_t value = number_at(data, size, entry + 8, 2, little);
-        return value >= 1 && value <= 8 ? (int)value : 1;
+        if (number_at(data, size, entry, 2, little) != tag) continue;
+        uint32_t type = number_at(data, size, entry + 2, 2, little);
+        return number_at(data, size, entry + 8, type == TYPE_LONG ? 4 : type == TYPE_BYTE ? 1 : 2, little);
     }
-    return 1;
+    return 0;
+}
+
+static int tiff_orientation(const uint8_t *data, size_t size)
+{
+    uint32_t value = tiff_value(data, size, 0x0112);
+    return value >= 1 && value <= 8 ? (int)value : 1;
+}
+
+/* Why a TIFF file must not be given to libavcodec, which makes black pictures of some without a word; or NULL. */
+static char *tiff_refuse(const uint8_t *data, size_t size)
+{
+    enum { COMPRESSION = 259, TILE_WIDTH = 322, DNG_VERSION = 50706, OLD_JPEG = 6, JPEG = 7 };
+    uint32_t compression = tiff_value(data, size, COMPRESSION);
+    if (tiff_value(data, size, DNG_VERSION)) return NULL;          /* there it knows them, or says that it does not */
+    if (compression == JPEG || compression == OLD_JPEG)
+        return text_make("a TIFF compressed as JPEG, which libavcodec cannot decode");
+    if (tiff_value(data, size, TILE_WIDTH)) return text_make("a TIFF in tiles, which libavcodec cannot decode");
+    return NULL;
 }
 
 /* The orientation in a file: in JPEG's APP1, PNG's eXIf, WebP's EXIF, or TIFF itself; 1 when it has none. */
@@ -1814,8 +1915,9 @@ static enum AVPixelFormat plain_format(enum AVPixelFormat format, int *full_rang
     return format;
 }
 
-/* Scales src into the top left width x height pixels of dst, full-range BT.601. Returns NULL or the reason. Chroma stays where it is if
- * both edges of both are multiples of what a chroma sample stands for, or if neither size nor subsampling changes: see frame_put. */
+/* Scales src into the top left width x height pixels of dst, full-range BT.601. Returns NULL or the reason. Chroma
+ * stays where it is if both edges of both are multiples of what a chroma sample stands for, or if neither size nor
+ * subsampling changes: see frame_put. */
 static char *frame_scale(const AVFrame *src, AVFrame *dst, int width, int height, int filter)
 {
     int full_range = src->color_range == AVCOL_RANGE_JPEG;
@@ -1842,7 +1944,7 @@ static char *frame_scale(const AVFrame *src, AVFrame *dst, int width, int height
     return result < 0 ? av_reason("cannot be converted", result) : NULL;
 }
 
-/* Whether fewer samples than pixels carry chroma. Packed formats are left out: what decodes pictures has planes then, but for odd DDS files. */
+/* Whether chroma has planes of its own with fewer samples than luma. Of decoders of pictures, only DDS's packs it. */
 static int is_subsampled(const AVFrame *frame)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get((enum AVPixelFormat)frame->format);
@@ -1851,11 +1953,11 @@ static int is_subsampled(const AVFrame *frame)
 
 typedef struct block { int width, height; } block;
 
-/* The pixels that a whole number of chroma samples stands for, in the frame's own format and in 4:2:0 alike. */
+/* The pixels that a whole number of chroma samples stands for, both in the frame's own format and in 4:2:0. */
 static block chroma_block(const AVFrame *frame)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get((enum AVPixelFormat)frame->format);
-    return (block){ 1 << (format->log2_chroma_w ? format->log2_chroma_w : 1), 1 << (format->log2_chroma_h ? format->log2_chroma_h : 1) };
+    return (block){ 1 << FFMAX(format->log2_chroma_w, 1), 1 << FFMAX(format->log2_chroma_h, 1) };
 }
 
 static int is_whole(const AVFrame *frame)
@@ -1916,9 +2018,10 @@ static char *frame_full(AVFrame **frame, int width, int height)
     return frame_resize(frame, width, height);
 }
 
-/* Puts a picture into the top left corner of a 4:2:0 frame as width x height pixels. Returns NULL or the reason. Where an edge is odd, n chroma
- * samples would be scaled to (n + 1) / 2, which stretches them by up to one: then the picture is made even before its chroma is halved, and
- * another size is made in 4:4:4 first. That may cover one more column and row than asked for. */
+/* Puts a picture into the top left corner of a 4:2:0 frame as width x height pixels; beyond them, anything may stand.
+ * Returns NULL or the reason. Where an edge is odd, n chroma samples would be scaled to (n + 1) / 2, which stretches
+ * them by up to a pixel: then the picture is made even before its chroma is halved, and another size is made in 4:4:4
+ * first. */
 static char *frame_put(const AVFrame *picture, AVFrame *dst, int width, int height)
 {
     int same_size = width == picture->width && height == picture->height, even = width % 2 == 0 && height % 2 == 0;
@@ -2093,6 +2196,7 @@ static char *file_code(const options *o, const char *path, coded *input, coded *
     AVFrame *picture = checked(av_frame_alloc());
     av_complaint[0] = 0;
     char *reason = file_read(path, file);
+    if (!reason) reason = tiff_refuse(file->data, (size_t)file->size);
     if (!reason) reason = file_decode(file, path, picture);
     if (!reason) reason = frame_orient(&picture, file_orientation(file->data, (size_t)file->size));
     if (!reason) reason = picture_code_both(o, picture, input, thumb);
@@ -2148,6 +2252,32 @@ static void entries_add(entries *e, char *path, int64_t target, char *reason)
 
 static int name_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+static int is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* As name_order, but numbers within the names compare by their values: 2 before 10. */
+static int numeric_order(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    while (*x && *y) {
+        if (!is_digit(*x) || !is_digit(*y)) {
+            if (*x != *y) break;
+            x++, y++;
+            continue;
+        }
+        while (*x == '0' && is_digit(x[1])) x++;
+        while (*y == '0' && is_digit(y[1])) y++;
+        size_t digits_x = 0, digits_y = 0;
+        while (is_digit(x[digits_x])) digits_x++;
+        while (is_digit(y[digits_y])) digits_y++;
+        if (digits_x != digits_y) return digits_x < digits_y ? -1 : 1;
+        int order = strncmp(x, y, digits_x);
+        if (order) return order;
+        x += digits_x, y += digits_y;
+    }
+    if (*x || *y) return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
+    return name_order(a, b);                      /* "1" and "01" */
+}
+
 /* The names in a folder, sorted, without those that begin with a dot. Returns 0, or errno. */
 static int folder_names(const char *path, list *names)
 {
@@ -2182,8 +2312,65 @@ static void folder_collect(entries *e, char *path, int64_t target, int depth)
     free(path);
 }
 
+/* Whether a folder is called as splits of data sets are: train, val2017. */
+static int is_split(const char *name)
+{
+    static const char *const splits[] = { "train", "training", "val", "valid", "validation", "dev", "test", "testing" };
+    for (size_t i = 0; i < LENGTH(splits); i++) {
+        size_t length = strlen(splits[i]);
+        if (!strncasecmp(name, splits[i], length) && !name[length + strspn(name + length, "0123456789")]) return 1;
+    }
+    return 0;
+}
+
+static int holds_folders(const char *path)
+{
+    list names = { NULL, 0, 0 };
+    int found = 0;
+    folder_names(path, &names);
+    for (size_t i = 0; i < names.count && !found; i++) {
+        char *inner = text_make("%s/%s", path, names.names[i]);
+        found = is_folder(inner);
+        free(inner);
+    }
+    list_free(&names);
+    return found;
+}
+
+/* Refuses splits as classes: where there are two, or one and nothing else, or one that has classes of its own. */
+static int classes_check_splits(const list *classes, const char *root)
+{
+    const char *split = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < classes->count; i++)
+        if (is_split(classes->names[i])) split = classes->names[i], count++;
+    if (!split) return EXIT_OK;
+    char *path = text_make("%s/%s", root, split);
+    int result = EXIT_OK;
+    if (count > 1 || classes->count == 1 || holds_folders(path))
+        result = complain("%s: holds splits, not classes: pack each of them by itself, as in `bzna pack %s -o %s.bzna` "
+                          "(or rename %s if it is a class)", root, path, split, path);
+    free(path);
+    return result;
+}
+
+/* Puts the classes into the order in which they are numbered. */
+static void classes_sort(list *classes, const char *order)
+{
+    if (!classes->count) return;
+    char **names = classes->names;
+    if (order && !strcmp(order, "numeric")) qsort(names, classes->count, sizeof *names, numeric_order);
+    for (size_t i = 1; i < classes->count && !order; i++) {
+        if (numeric_order(&names[i - 1], &names[i]) < 0) continue;
+        complain("warning: classes are numbered in the order of their names as text: \"%s\" is class %zu, \"%s\" is "
+                 "class %zu; --class-order numeric puts 2 before 10, --class-order text does this without a warning",
+                 names[i - 1], i - 1, names[i], i);
+        return;
+    }
+}
+
 /* The files of a data set: each sub-folder is a class; without sub-folders there are no classes. */
-static int entries_collect(entries *e, const char *root)
+static int entries_collect(entries *e, const char *root, const char *class_order)
 {
     list names = { NULL, 0, 0 };
     int error = folder_names(root, &names);
@@ -2193,16 +2380,20 @@ static int entries_collect(entries *e, const char *root)
     }
     for (size_t i = 0; i < names.count; i++) {
         char *path = text_make("%s/%s", root, names.names[i]);
-        if (is_folder(path)) {
-            folder_collect(e, path, (int64_t)e->classes.count, 0);
-            list_add(&e->classes, text_make("%s", names.names[i]));
-        } else {
+        if (!is_folder(path)) {
             entries_add(e, path, BZNA_TARGET_NONE, NULL);
+            continue;
         }
+        list_add(&e->classes, text_make("%s", names.names[i]));
+        free(path);
     }
-    for (size_t i = 0; i < e->count && e->classes.count; i++)
-        if (e->list[i].target == BZNA_TARGET_NONE) e->list[i].reason = text_make("lies outside every class folder");
     list_free(&names);
+    for (size_t i = 0; i < e->count && e->classes.count; i++)
+        e->list[i].reason = text_make("lies outside every class folder");
+    if (classes_check_splits(&e->classes, root)) return EXIT_INPUT;
+    classes_sort(&e->classes, class_order);
+    for (size_t i = 0; i < e->classes.count; i++)
+        folder_collect(e, text_make("%s/%s", root, e->classes.names[i]), (int64_t)i, 0);
     return e->count ? EXIT_OK : complain("%s: there are no files in it", root);
 }
 
@@ -2372,35 +2563,92 @@ static size_t pack_list_unreadable(const entries *e)
     return count;
 }
 
-/* Writes OUT.partial and gives it its name at the end: a run that is broken off leaves no half archive behind under that name. */
-static int run_pack(const options *o)
+/* Opens and locks the file that is written to. A run that is killed leaves its file behind, but no lock, and the next
+ * run takes it over. */
+static int partial_open(const char *path, int *file)
 {
-    entries e = { 0 };
+    struct stat opened, named;
+    for (int i = 0; i < 10; i++) {
+        *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (*file < 0) return complain("%s: cannot be written: %s", path, strerror(errno));
+        if (flock(*file, LOCK_EX | LOCK_NB)) {
+            if (errno != EWOULDBLOCK) {
+                complain("warning: %s: cannot be locked (%s): no other bzna pack may write it", path, strerror(errno));
+                return EXIT_OK;
+            }
+            break;
+        }
+        /* Its last owner may have given it its final name between the two calls. */
+        if (!fstat(*file, &opened) && !stat(path, &named) &&
+            opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return EXIT_OK;
+        close(*file);
+        *file = -1;
+    }
+    if (*file >= 0) close(*file);
+    *file = -1;
+    return complain("%s: another bzna pack is writing it", path);
+}
+
+/* Gives the whole archive its name. */
+static int partial_finish(const options *o, const char *partial)
+{
+    if (!o->overwrite && is_there(o->out))
+        return complain("%s: was made by another program meanwhile and is left as it is; the new archive is %s",
+                        o->out, partial);
+    if (!rename(partial, o->out)) return EXIT_OK;
+    int result = complain("%s: cannot be written: %s", o->out, strerror(errno));
+    unlink(partial);
+    return result;
+}
+
+/* Makes a whole archive. */
+static int pack_archive(const options *o, entries *e, const char *path, size_t *unreadable)
+{
     bzna_context *context = NULL;
     bzna_writer *writer = NULL;
     bzna_error err = error_empty();
     bzna_context_config config;
-    int64_t start = now_ns();
-    char *partial = text_make("%s.partial", o->out);
-    int result = is_folder(o->out) ? complain("%s: is a folder", o->out) : entries_collect(&e, o->operand[0]);
+    int result = EXIT_OK;
     bzna_context_config_init(&config, sizeof config);
     config.device = BZNA_DEVICE_CPU;
-    if (result == EXIT_OK && (bzna_context_open(&config, &context, &err) < 0 ||
-                              bzna_writer_open(context, partial, NULL, &writer, &err) < 0)) result = complain("%s", err.message);
-    if (result == EXIT_OK) {
+    if (bzna_context_open(&config, &context, &err) < 0 || bzna_writer_open(context, path, NULL, &writer, &err) < 0) {
+        result = complain("%s", err.message);
+    } else {
         av_log_set_callback(av_log_quiet);
-        result = pack_all(o, &e, writer);
-        size_t unreadable = pack_list_unreadable(&e);
-        if (result == EXIT_OK && unreadable == e.count)
-            result = complain("%s: none of its %zu files is a readable picture", o->operand[0], e.count);
+        result = pack_all(o, e, writer);
+        *unreadable = pack_list_unreadable(e);
+        if (result == EXIT_OK && *unreadable == e->count)
+            result = complain("%s: none of its %zu files is a readable picture", o->operand[0], e->count);
         if (result == EXIT_OK && bzna_writer_finish(writer, &err) < 0) result = complain("%s", err.message);
-        bzna_writer_close(writer);
-        if (result == EXIT_OK && rename(partial, o->out)) result = complain("%s: cannot be written: %s", o->out, strerror(errno));
-        if (result != EXIT_OK) unlink(partial);
+    }
+    bzna_writer_close(writer);
+    bzna_context_close(context);
+    return result;
+}
+
+/* Writes OUT.partial and gives it its name at the end: a run that breaks off leaves no half archive under that name. */
+static int run_pack(const options *o)
+{
+    entries e = { 0 };
+    int64_t start = now_ns();
+    size_t unreadable = 0;
+    int file = -1;
+    char *partial = text_make("%s.partial", o->out);
+    int result = is_folder(o->out) ? complain("%s: is a folder", o->out) : partial_open(partial, &file);
+    if (result == EXIT_OK && !o->overwrite && is_there(o->out)) {
+        complain("%s: is there already; to replace it: bzna pack --overwrite ...", o->out);
+        result = EXIT_USAGE;
+    }
+    if (result == EXIT_OK) result = entries_collect(&e, o->operand[0], o->class_order);
+    if (result == EXIT_OK) result = pack_archive(o, &e, partial, &unreadable);
+    if (result == EXIT_OK) {
+        result = partial_finish(o, partial);
         if (result == EXIT_OK) pack_report(o, &e, unreadable, (double)(now_ns() - start) * 1e-9);
         if (result == EXIT_OK && unreadable) result = complain("%zu of %zu files could not be read and are left out", unreadable, e.count);
+    } else if (file >= 0) {
+        unlink(partial);
     }
-    bzna_context_close(context);
+    if (file >= 0) close(file);                   /* and with it the lock */
     entries_free(&e);
     free(partial);
     return result;
@@ -2417,6 +2665,9 @@ static const option pack_options[] = {
     { "crf", 0, KIND_REAL, FIELD(crf), 0, 51, "N", "20", "quality, 0..51: less is better and larger" },
     { "preset", 0, KIND_CHOICE, FIELD(preset), 0, 0, PRESETS, "medium", "the encoder's effort" },
     { "jobs", 'j', KIND_INTEGER, FIELD(jobs), 1, 1024, "N", NULL, "coding threads (default: one a processor); does not change the result" },
+    { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "numeric|text", NULL,
+      "folders 0, 1, 2, 10 are numbered in this order, or 0, 1, 10, 2 (default: text, and a warning if they differ)" },
+    { "overwrite", 0, KIND_FLAG, FIELD(overwrite), 0, 0, NULL, NULL, "replace OUT.bzna if it is there" },
     OPTION_JSON, OPTION_END
 };
 static const option json_options[] = { OPTION_JSON, OPTION_END };
@@ -2457,10 +2708,14 @@ static const command commands[] = {
     { "pack", "DIR -o OUT.bzna", "make an archive from a folder of pictures",
       "Codes every picture below DIR as one H.265 (or H.264) frame and writes them into an archive. Each folder in\n"
       "DIR is a class, numbered from 0 in the order of their names; without folders the pictures have no class.\n"
+      "Folders called train, val, test and the like are splits, not classes: each is to be packed by itself.\n"
       "Any picture format that libavcodec knows is read. EXIF orientations are applied, alpha channels dropped.\n"
       "Files that are no readable pictures are listed at the end; the archive is whole without them. Names that\n"
       "begin with a dot are passed over. The same pictures and options give the same bytes.\n"
-      "Exit status: 0 all packed, 1 something was left out or went wrong, 2 wrong usage.", 1, pack_options, run_pack },
+      "Until it is whole, the archive is OUT.bzna.partial, which one run alone may write; the next run replaces what\n"
+      "is left of one that was killed.\n"
+      "Exit status: 0 all packed, 1 something was left out or went wrong, 2 wrong usage, or OUT.bzna is there already\n"
+      "and --overwrite was not given.", 1, pack_options, run_pack },
     { "info", "FILE", "brands, samples and tracks of an archive",
       "Shows what an archive holds as a whole: brands, size, number of samples and of targets, tracks.", 1, json_options, run_info },
     { "list", "FILE", "every sample of an archive",

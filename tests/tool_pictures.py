@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """tool_pictures.py - pictures for tests/test_tool.sh that no other program at hand makes, and where chroma lies in what was packed of them
 
-    python3 tests/tool_pictures.py chroma DIR         JPEGs and PPMs with a spot near each corner, for every subsampling, parity and orientation
-    python3 tests/tool_pictures.py shift BZNA ARCHIVE     how far chroma lies from luma at each corner of each picture; numpy for these two
-    python3 tests/tool_pictures.py tiff DIR           TIFFs of every kind that libavcodec does not decode, and of some that it does
-    python3 tests/tool_pictures.py icon DIR           icons of several sizes
-    python3 tests/tool_pictures.py unsized FILE.mp4   the last AV1 unit of a one-frame film loses its size field, which a sample may do
-"""
+    python3 tests/tool_pictures.py chroma DIR             JPEGs and PNGs with a spot near each corner, for every subsampling,
+                                                          parity of both edges and orientation
+    python3 tests/tool_pictures.py shift BZNA ARCHIVE     how far chroma lies from luma in each picture packed of those
+    python3 tests/tool_pictures.py tiff DIR FILE.jpg      TIFFs that libavcodec decodes, and that it does not
+    python3 tests/tool_pictures.py icons DIR              icons of several sizes
+    python3 tests/tool_pictures.py unsized FILE.mp4       the AV1 sample of a film of one frame gets a delimiter and loses a size
+    python3 tests/tool_pictures.py units FILE.obu         the types of the units of a stream
+
+The first two need numpy."""
 import json
 import os
 import shutil
@@ -104,15 +107,18 @@ def jpeg(planes, factors, width, height):
     return b"\xff\xd8" + head + coded + b"\xff\xd9"
 
 
-def png(rgb, orientation):
-    height, width, _ = rgb.shape
-
+def png_file(width, height, rows, orientation=1):
+    """rows: each behind its filter's number."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     exif = b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, orientation, 0, 0)
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), rgb.reshape(height, -1)], axis=1)
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"eXIf", exif) +
-            chunk(b"IDAT", zlib.compress(rows.tobytes(), 1)) + chunk(b"IEND", b""))
+            chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
+
+
+def png(rgb, orientation):
+    height, width, _ = rgb.shape
+    return png_file(width, height, np.concatenate([np.zeros((height, 1), np.uint8), rgb.reshape(height, -1)], axis=1).tobytes(), orientation)
 
 
 # ---- chroma: spots that are brighter, bluer and less red than their ground, luma and chroma around the same point ----
@@ -203,5 +209,123 @@ def chroma_shift(bzna, archive):
     shutil.rmtree(os.path.dirname(planes))
 
 
+# ---- TIFF: RGB in strips or tiles, and what libavcodec makes black pictures of ----
+
+WIDTH, HEIGHT, TILE = 64, 48, 16
+
+
+def tiff(path, tags, data, order="<"):
+    """tags: {tag: (type, values)}, types 3 (16 bits) and 4 (32 bits); of tags that are offsets, counted from the data's begin."""
+    offsets, extra, directory = (273, 324, 513), b"", b""
+    begin = 8 + 2 + 12 * len(tags) + 4
+    begin += sum(len(values) * (2, 4)[kind - 3] for kind, values in tags.values() if len(values) * (2, 4)[kind - 3] > 4)
+    for tag, (kind, values) in sorted(tags.items()):
+        values = [v + begin if tag in offsets else v for v in values]
+        field = struct.pack(order + "HI"[kind - 3] * len(values), *values)
+        if len(field) > 4:
+            extra += field
+            field = struct.pack(order + "I", 8 + 2 + 12 * len(tags) + 4 + len(extra) - len(field))
+        directory += struct.pack(order + "HHI", tag, kind, len(values)) + field.ljust(4, b"\0")
+    with open(path, "wb") as file:
+        file.write((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IH", 8, len(tags)) + directory + bytes(4) + extra + data)
+
+
+def tiffs(folder, jpeg_file):
+    with open(jpeg_file, "rb") as file:
+        coded = file.read()
+    pixels = bytes(160 if c == 1 else 60 for _ in range(WIDTH * HEIGHT) for c in range(3))          # green
+
+    def write(name, compression, photometric, data, order="<", **more):
+        tags = {256: (3, [WIDTH]), 257: (3, [HEIGHT]), 258: (3, [8, 8, 8]), 259: (3, [compression]), 262: (3, [photometric]), 277: (3, [3])}
+        tags.update({int(tag[1:]): value for tag, value in more.items()} or {273: (4, [0]), 278: (3, [HEIGHT]), 279: (4, [len(data)])})
+        tiff(os.path.join(folder, name), tags, data, order)
+    count = WIDTH // TILE * (HEIGHT // TILE)
+    size = TILE * TILE * 3
+    tiles = {"_322": (3, [TILE]), "_323": (3, [TILE]), "_324": (4, [i * size for i in range(count)]), "_325": (4, [size] * count)}
+    write("deflate.tif", 8, 2, zlib.compress(pixels))
+    write("raw.tif", 1, 2, pixels)
+    write("raw_mm.tif", 1, 2, pixels, ">")
+    write("jpeg.tif", 7, 6, coded)
+    write("jpeg_mm.tif", 7, 6, coded, ">")
+    write("jpeg_rgb.tif", 7, 2, coded)
+    write("old_jpeg.tif", 6, 6, coded, _273=(4, [0]), _278=(3, [HEIGHT]), _279=(4, [len(coded)]), _512=(3, [1]), _513=(4, [0]), _514=(4, [len(coded)]))
+    write("tiles.tif", 1, 2, pixels, **tiles)
+
+
+# ---- icons ----
+
+def bitmap(edge, bits, colour):
+    """A device-independent bitmap as icons have it: header, palette, pixels from the bottom up, and a mask of one bit a pixel."""
+    header = struct.pack("<IiiHHIIiiII", 40, edge, 2 * edge, 1, bits, 0, 0, 0, 0, 0, 0)
+    pixels = bytes((*colour, 255)) * edge * edge if bits == 32 else bytes((*colour, 0)) * 16 + bytes(-(-edge // 8) * 4) * edge
+    return header + pixels + bytes(-(-edge // 32) * 4) * edge
+
+
+def icon_png(edge, colour):
+    rows = (b"\0" + bytes(colour[::-1]) * edge) * edge
+    return png_file(edge, edge, rows)
+
+
+def icon(path, pictures):
+    """pictures: (edge, bits, bytes)."""
+    at, entries = 6 + 16 * len(pictures), b""
+    for edge, bits, data in pictures:
+        entries += struct.pack("<BBBBHHII", edge & 255, edge & 255, 0, 0, 1, bits, len(data), at)
+        at += len(data)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<HHH", 0, 1, len(pictures)) + entries + b"".join(data for _, _, data in pictures))
+
+
+def icons(folder):
+    blue, green, red = (220, 30, 30), (30, 160, 30), (30, 30, 220)
+    small = (16, 32, bitmap(16, 32, blue)), (32, 32, bitmap(32, 32, blue))
+    icon(os.path.join(folder, "a_bitmap.ico"), [small[0], (48, 32, bitmap(48, 32, red)), small[1]])
+    icon(os.path.join(folder, "b_png.ico"), [small[0], (256, 32, icon_png(256, red)), small[1]])
+    icon(os.path.join(folder, "c_depth.ico"), [(32, 4, bitmap(32, 4, blue)), (32, 32, bitmap(32, 32, green)), (32, 4, bitmap(32, 4, blue))])
+    icon(os.path.join(folder, "d_cut.ico"), [small[0], (48, 32, bitmap(48, 32, red)[:100])])
+
+
+# ---- AV1 ----
+
+def unit_at(data, at):
+    """Offsets of a unit's size field and payload, and the payload's size."""
+    field = payload = at + (2 if data[at] & 4 else 1)
+    size = shift = 0
+    while True:
+        size |= (data[payload] & 127) << shift
+        shift += 7
+        payload += 1
+        if not data[payload - 1] & 128:
+            return field, payload, size
+
+
+def units(path):
+    """Prints the types of a stream's units, each of which must tell its size."""
+    with open(path, "rb") as file:
+        data = file.read()
+    types, at = [], 0
+    while at < len(data):
+        assert data[at] & 2, "a unit does not tell its size"
+        types.append(str(data[at] >> 3 & 15))
+        at = sum(unit_at(data, at)[1:])
+    assert at == len(data), "the last unit is cut off"
+    print(" ".join(types))
+
+
+def unsized(path):
+    """The last unit of the one sample loses its size, of two bytes, and in exchange a temporal delimiter comes first."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = last = data.index(b"mdat") + 4
+    end = at - 8 + int.from_bytes(data[at - 8:at - 4], "big")
+    while sum(unit_at(data, last)[1:]) < end:
+        last = sum(unit_at(data, last)[1:])
+    field, payload, _ = unit_at(data, last)
+    assert payload - field == 2, "the frame's size is not one of two bytes"
+    with open(path, "wb") as file:
+        file.write(data[:at] + b"\x12\0" + data[at:last] + bytes((data[last] & ~2,)) + data[last + 1:field] + data[payload:])
+
+
 if __name__ == "__main__":
-    {"chroma": chroma_pictures, "shift": chroma_shift}[sys.argv[1]](*sys.argv[2:])
+    {"chroma": chroma_pictures, "shift": chroma_shift, "tiff": tiffs, "icons": icons, "unsized": unsized,
+     "units": units}[sys.argv[1]](*sys.argv[2:])
