@@ -604,7 +604,7 @@ static uint32_t check_tracks(const uint8_t *d, size_t size)
         CHECK_EQ(entries_of(d, size, stbl, "stts", 8), 1);
         snprintf(path, sizeof path, "%s/stts", stbl);
         CHECK_EQ(be_get(d + box_need(d, size, path) + 16, 4), samples);
-        CHECK_EQ(entries_of(d, size, stbl, "stsc", 12), 1);
+        CHECK_EQ(entries_of(d, size, stbl, "stsc", 12), samples > 0);
         CHECK_EQ(entries_of(d, size, stbl, "stco", 4), samples);
     }
     at = box_need(d, size, "moov/mvhd");

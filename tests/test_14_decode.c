@@ -1092,6 +1092,56 @@ static int units_make(unit *units, const kind **of)
     return n;
 }
 
+/* Written, read back and decoded, AV1 pictures of every kind are what their bare stream decodes to. */
+TEST(an_archive_of_av1_pictures_holds_what_was_written)
+{
+    static const char path[] = TEST_BUILD "/tests/14_av1.bzna";
+    unit units[COUNT(kinds)];
+    const kind *of[COUNT(kinds)];
+    uint8_t *buffer = malloc(1 << 20);
+    bzna_decoder *decoder = decoder_new();
+    bzna_writer *writer = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    int n = units_make(units, of), av1 = 0;
+    REQUIRE(bzna_writer_open(context, path, NULL, &writer, &e) == BZNA_OK);
+    for (int i = 0; i < n; i++) {
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = i, .input = &units[i].image };
+        if (codec_of(of[i]->encoder) == BZNA_CODEC_AV1 && ++av1)
+            CHECK_EQ(bzna_writer_add(writer, &desc, &e), BZNA_OK);
+    }
+    if (av1)
+        CHECK_EQ(bzna_writer_finish(writer, &e), BZNA_OK);
+    bzna_writer_close(writer);
+    if (av1)
+        REQUIRE(bzna_dataset_open(context, path, NULL, &dataset, &e) == BZNA_OK);
+    for (int i = 0, at = 0; i < n; i++) {
+        bzna_image image = { .struct_size = sizeof image };
+        outcome bare, read;
+        if (codec_of(of[i]->encoder) != BZNA_CODEC_AV1)
+            continue;
+        CHECK_EQ(bzna_dataset_image(dataset, (uint64_t)at++, "bzna_input", buffer, 1 << 20, &image, &e), BZNA_OK);
+        REQUIRE(image.codec == BZNA_CODEC_AV1 && image.fourcc == 0x61763031 && image.config_size > 4);
+        CHECK_EQ(((const uint8_t *)image.config)[0], 0x81);
+        CHECK_EQ(((const uint8_t *)image.config)[4], 0x0a); /* a sequence header that says its size */
+        bare = decode(decoder, &units[i].image);
+        image.config_size = 0;                              /* a sample stands alone: it has the sequence header, too */
+        image.config = NULL;
+        read = decode(decoder, &image);
+        CHECK(bare.status == BZNA_OK && read.status == BZNA_OK && bare.size == read.size &&
+              !memcmp(bare.pixels, read.pixels, (size_t)bare.size));
+        outcome_free(&bare);
+        outcome_free(&read);
+    }
+    for (int i = 0; i < n; i++)
+        unit_free(&units[i]);
+    bzna_dataset_close(dataset);
+    bzna_decoder_close(decoder);
+    free(buffer);
+    if (!av1)
+        SKIP("libavcodec has no AV1 encoder here");
+}
+
 /* H.264 with two sequence parameter sets, of which the picture uses the one that is not last: the sets of one packet, those of another, the slices of the first.
  * The image says of its frame what the last set says. */
 static unit unit_with_last_set(const kind *of, const AVPacket *packet, const kind *last, const AVPacket *other)
@@ -1830,6 +1880,7 @@ static void everything(void)
     RUN(h264_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
     RUN(h265_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
     RUN(av1_pictures_of_every_depth_and_chroma_format_are_libavcodecs)
+    RUN(an_archive_of_av1_pictures_holds_what_was_written)
     RUN(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
     RUN(a_frame_of_another_size_than_its_last_parameter_set_says_is_refused)
     RUN(a_window_that_begins_inside_the_frame_is_decoded_from_there)
