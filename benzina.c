@@ -731,7 +731,7 @@ static void bzi_log_deliver(bzi_host *host)
 typedef struct bzi_source {
     bzna_source    callbacks;
     bzi_file       file;              /* callbacks.user points here when owns_file */
-    uint32_t       owns_file;
+    uint32_t       owns_file, in_memory;
     uint64_t       size;
     const uint8_t *map;
 } bzi_source;
@@ -762,6 +762,32 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     source->callbacks = *callbacks;
     source->size = (uint64_t)size;
     return BZNA_OK;
+}
+
+static int64_t bzi_source_read_memory(void *user, uint64_t offset, void *dst, uint64_t size)
+{
+    const bzi_source *source = user;
+    uint64_t n = offset < source->size ? bzi_min(size, source->size - offset) : 0;
+    memcpy(dst, source->map + offset, (size_t)n);
+    return (int64_t)n;
+}
+
+/* Memory of the caller's, borrowed: as a file that is mapped. */
+static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64_t size)
+{
+    source->map = bytes;
+    source->size = size;
+    source->in_memory = 1;
+    source->callbacks.read_at = bzi_source_read_memory;
+}
+
+/* After the struct was copied: its callbacks may point to its own members. */
+static void bzi_source_moved(bzi_source *source)
+{
+    if (source->owns_file)
+        source->callbacks.user = &source->file;
+    if (source->in_memory)
+        source->callbacks.user = source;
 }
 
 static void bzi_source_close(bzi_source *source)
@@ -2951,8 +2977,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
     c->source = *source;
-    if (source->owns_file)
-        c->source.callbacks.user = &c->source.file;
+    bzi_source_moved(&c->source);
     c->name_size = strlen(name) + 1;
     c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
     status = c->name ? bzi_container_recognise(c, split, err) : bzi_fail_memory(err, "a dataset's name");
@@ -3058,6 +3083,20 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     return BZNA_OK;
 }
 
+static bzna_status bzi_dataset_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+{
+    const char *name = config->name ? config->name : path;
+    bzi_source source;
+    bzna_status status;
+    memset(&source, 0, sizeof source);
+    if (bzi_source_open_path(&source, path, err) != BZNA_OK)
+        return bzi_error_prefix(err, path);
+    if ((status = bzi_dataset_open(host, &source, name, config->split, out, err)) == BZNA_OK)
+        return status;
+    bzi_source_close(&source);
+    return bzi_error_prefix(err, name);
+}
+
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count, bzna_dataset **out, bzna_error *err)
 {
     uint64_t parts = 0, samples = 0;
@@ -3076,6 +3115,27 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
             bzi_dataset_append(*out, part->container, part->first, part->count);
         }
     return BZNA_OK;
+}
+
+/* Files laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count, const bzna_dataset_config *config,
+                                         bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *all = NULL;
+    bzna_status status = bzi_dataset_make(host, count, &all, err);
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+        bzna_dataset *one = NULL;
+        if ((status = bzi_dataset_open_path(host, paths[i], config, &one, err)) != BZNA_OK)
+            break;
+        bzi_container_retain(one->parts[0].container);
+        bzi_dataset_append(all, one->parts[0].container, 0, one->count);
+        bzi_dataset_drop(one);
+    }
+    if (status == BZNA_OK)
+        *out = all;
+    else if (all)
+        bzi_dataset_drop(all);
+    return status;
 }
 
 /* Samples first .. first + count - 1. Pre: they exist, and count > 0. */
@@ -4180,6 +4240,17 @@ static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, 
     random->used = 4;
 }
 
+/* Another stream for another view of a sample, or another occurrence of it in an epoch; (0, 0) is the sample's own. Pre: fresh from bzi_random_init. */
+static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
+{
+    uint32_t counter[4] = { (uint32_t)occurrence, (uint32_t)(occurrence >> 32), view, 1 }, key[4];
+    if (!view && !occurrence)
+        return;
+    bzi_philox(counter, random->key, key);
+    random->key[0] = key[0];
+    random->key[1] = key[1];
+}
+
 static uint32_t bzi_random_u32(bzna_random *random)
 {
     if (random->used >= 4) {
@@ -4557,6 +4628,7 @@ static void bzi_similarity_random_resized_crop(bzna_similarity *p)
     p->ratio[0] = 3.0 / 4;
     p->ratio[1] = 4.0 / 3;
     p->resize = p->random_crop = 1;
+    p->law = BZNA_LAW_TORCHVISION;
 }
 
 static void bzi_similarity_center_resized_crop(bzna_similarity *p, double scale)
@@ -8800,7 +8872,8 @@ static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_simil
         for (int i = 0; i < 2 && (c->warp_ratio[0] != 0 || c->warp_ratio[1] != 0); i++)
             p->ratio[i] = c->warp_ratio[i];
     }
-    p->law = c->warp_law;
+    if (c->warp_law)
+        p->law = c->warp_law;
     p->flip_h = c->flip_h;
     p->flip_v = c->flip_v;
     if (bzi_similarity_check(p, &field) != BZNA_OK)
@@ -8973,15 +9046,59 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
 
-/* Common to both ways of opening: the name that messages use, and the end of a failure. */
-static bzna_status bzi_api_dataset(bzna_context *context, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *e)
+/* The caller's config, whole. */
+static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c, bzna_error *err)
 {
-    bzna_status status = bzi_dataset_open(context->host, source, name, split, out, e);
-    bzi_log_deliver(context->host);
-    return status == BZNA_OK ? status : bzi_error_prefix(e, name);
+    memset(c, 0, sizeof *c);
+    if (config && !bzi_struct_in(c, sizeof *c, config))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+    return BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset_config c;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    if (!context || !path || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open: %s is NULL", !context ? "context" : !path ? "path" : "out");
+    if ((status = bzi_api_dataset_config(config, &c, &e)) == BZNA_OK) {
+        status = bzi_dataset_open_path(context->host, path, &c, out, &e);
+        bzi_log_deliver(context->host);
+    }
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count, const bzna_dataset_config *config,
+                                            bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset_config c;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (out)
+        *out = NULL;
+    if (!context || !paths || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: %s is NULL", !context ? "context" : !paths ? "paths" : "out");
+    if (count == 0)
+        BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
+    if (count > BZI_LIMIT_PARTS)
+        BZI_API_FAIL(BZNA_E_LIMIT, "bzna_dataset_open_list: %u paths are more than %u", count, BZI_LIMIT_PARTS);
+    for (uint32_t i = 0; i < count; i++)
+        if (!paths[i])
+            BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: paths[%u] is NULL", i);
+    if ((status = bzi_api_dataset_config(config, &c, &e)) == BZNA_OK && c.name)
+        status = BZI_FAIL(&e, BZNA_E_ARGUMENT, "dataset_config.name: of a list, every file is called by its path");
+    if (status == BZNA_OK) {
+        status = bzi_dataset_open_list(context->host, paths, count, &c, out, &e);
+        bzi_log_deliver(context->host);
+    }
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size, const bzna_dataset_config *config,
+                                              bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzi_source source;
@@ -8989,17 +9106,15 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     BZI_API_BEGIN;
     if (out)
         *out = NULL;
-    if (!context || !path || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open: %s is NULL", !context ? "context" : !path ? "path" : "out");
-    memset(&c, 0, sizeof c);
-    if (config && !bzi_struct_in(&c, sizeof c, config))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+    if (!context || !bytes || !out)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_memory: %s is NULL", !context ? "context" : !bytes ? "bytes" : "out");
+    if ((status = bzi_api_dataset_config(config, &c, &e)) != BZNA_OK)
+        BZI_API_END(status);
     memset(&source, 0, sizeof source);
-    if (bzi_source_open_path(&source, path, &e) != BZNA_OK)
-        BZI_API_END(bzi_error_prefix(&e, path));
-    status = bzi_api_dataset(context, &source, c.name ? c.name : path, c.split, out, &e);
-    if (status != BZNA_OK)
-        bzi_source_close(&source);
+    bzi_source_open_memory(&source, bytes, size);
+    if ((status = bzi_dataset_open(context->host, &source, c.name ? c.name : "memory", c.split, out, &e)) != BZNA_OK)
+        bzi_error_prefix(&e, c.name ? c.name : "memory");
+    bzi_log_deliver(context->host);
     BZI_API_END(status);
 }
 
@@ -9008,6 +9123,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
 {
     bzna_dataset_config c;
     bzi_source opened;
+    bzna_status status;
     BZI_API_BEGIN;
     if (out)
         *out = NULL;
@@ -9015,13 +9131,15 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_source: %s is NULL", !context ? "context" : !source ? "source" : "out");
     if (!source->read_at || !source->size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", source->read_at ? "size" : "read_at");
-    memset(&c, 0, sizeof c);
-    if (config && !bzi_struct_in(&c, sizeof c, config))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+    if ((status = bzi_api_dataset_config(config, &c, &e)) != BZNA_OK)
+        BZI_API_END(status);
     memset(&opened, 0, sizeof opened);
-    if (bzi_source_open_user(&opened, source, &e) != BZNA_OK)
-        BZI_API_END(bzi_error_prefix(&e, c.name ? c.name : "source"));
-    BZI_API_END(bzi_api_dataset(context, &opened, c.name ? c.name : "source", c.split, out, &e));
+    if ((status = bzi_source_open_user(&opened, source, &e)) == BZNA_OK)
+        status = bzi_dataset_open(context->host, &opened, c.name ? c.name : "source", c.split, out, &e);
+    if (status != BZNA_OK)
+        bzi_error_prefix(&e, c.name ? c.name : "source");
+    bzi_log_deliver(context->host);
+    BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count, bzna_dataset **out, bzna_error *err)
@@ -9229,6 +9347,7 @@ BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoc
     bzi_random_init(random, seed, epoch, sample, operation);
 }
 
+BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence) { bzi_random_fork(random, view, occurrence); }
 BZNA_API uint32_t bzna_random_u32(bzna_random *random) { return bzi_random_u32(random); }
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi) { return bzi_random_uniform(random, lo, hi); }
 

@@ -505,6 +505,16 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
  * Errors: E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED, E_MEMORY. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
+/* Several files laid end to end, in the order of paths, each called by its path in messages (config->name must be
+ * NULL). Errors: those of opening each; E_NO_SAMPLES (count is 0), E_LIMIT (more than 65536). */
+BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
+                                            const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
+/* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data set, and every loader
+ * and data set made of it, is closed. Errors: as of opening a path, without E_NOT_FOUND and E_IO. */
+BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
+                                              const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
 /* The same from a user's source. On success the dataset owns it and closes it exactly once; on failure the caller still does. */
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source, const bzna_dataset_config *config,
                                               bzna_dataset **out, bzna_error *err);
@@ -588,6 +598,12 @@ enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOUR = 1, BZNA_OPERATION_ORDER 
 
 BZNA_API void     bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 BZNA_API void     bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation);
+
+/* Of a stream that is fresh from bzna_random_init, the one of another view of the sample, or of another occurrence of
+ * it in the epoch: key = the first two words of philox(counter = {occurrence low, high, view, 1}, key). (0, 0) leaves
+ * it as it is. A loader's occurrence is the position in the epoch's order where an order can repeat a sample (weights
+ * with replacement, indices that repeat), so that what is drawn k times is augmented in k ways; else 0. */
+BZNA_API void     bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
 BZNA_API double   bzna_random_uniform(bzna_random *random, double lo, double hi);   /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high */
 
@@ -665,8 +681,9 @@ typedef struct bzna_affine {
 /* Writes the 3x3 matrix. Errors: E_ARGUMENT for a size of 0 or a NaN. */
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9]);
 
-/* The laws by which a crop is drawn. */
-enum { BZNA_LAW_BENZINA = 0, BZNA_LAW_TORCHVISION = 1 };   /* log-uniform area | torchvision's RandomResizedCrop: uniform area, rounded boxes */
+/* The laws by which a crop is drawn. AUTO goes by the warp's name: torchvision's for RANDOM_RESIZED_CROP, else the
+ * original's. BENZINA: the area is log-uniform. TORCHVISION: the area is uniform, boxes are of whole pixels. */
+enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 
 /* The general random warp. bzna_similarity_init makes the identity (1:1, centred). */
 typedef struct bzna_similarity {

@@ -667,6 +667,84 @@ TEST(archives_laid_end_to_end_count_on_and_live_as_long_as_the_whole)
     }
 }
 
+TEST(an_archive_in_memory_is_read_where_it_lies)
+{
+    for (int a = 0; a < 2; a++) {
+        counter c;
+        bzna_context *context = context_of(&c);
+        bzna_dataset *file = NULL, *dataset = NULL, *cut = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        long long before;
+        size_t size;
+        uint8_t *bytes = slurp(archives[a], &size), *buffers[2] = { malloc(1 << 20), malloc(1 << 20) };
+        REQUIRE(bzna_dataset_open(context, archives[a], NULL, &file, &e) == BZNA_OK);
+        before = c.blocks;
+        REQUIRE(bzna_dataset_open_memory(context, bytes, size, NULL, &dataset, &e) == BZNA_OK);
+        CHECK(c.blocks - before <= 6);                      /* nothing a sample, no copy */
+        CHECK_EQ(bzna_dataset_count(dataset), bzna_dataset_count(file));
+        for (uint64_t i = 0; i < bzna_dataset_count(file); i++) {
+            bzna_image images[2] = { { .struct_size = sizeof(bzna_image) }, { .struct_size = sizeof(bzna_image) } };
+            int64_t targets[2];
+            CHECK_EQ(bzna_dataset_image(file, i, NULL, buffers[0], 1 << 20, &images[0], &e), BZNA_OK);
+            CHECK_EQ(bzna_dataset_image(dataset, i, NULL, buffers[1], 1 << 20, &images[1], &e), BZNA_OK);
+            CHECK(images[0].data_size == images[1].data_size && !memcmp(images[0].data, images[1].data, (size_t)images[0].data_size));
+            CHECK_EQ(bzna_dataset_target(file, i, &targets[0], &e), BZNA_OK);
+            CHECK_EQ(bzna_dataset_target(dataset, i, &targets[1], &e), BZNA_OK);
+            CHECK_EQ(targets[0], targets[1]);
+        }
+        CHECK_EQ(bzna_dataset_open_memory(context, bytes, size - 1, NULL, &cut, &e), BZNA_E_TRUNCATED);
+        CHECK_CONTAINS(e.message, "memory: ");
+        CHECK_EQ(bzna_dataset_open_memory(context, bytes, 0, NULL, &cut, &e), BZNA_E_FORMAT);
+        CHECK_EQ(bzna_dataset_open_memory(context, NULL, 1, NULL, &cut, &e), BZNA_E_ARGUMENT);
+        bzna_dataset_close(file);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK_EQ(c.blocks, 0);
+        free(buffers[0]);
+        free(buffers[1]);
+        free(bytes);
+    }
+}
+
+TEST(a_list_of_files_is_one_data_set_in_its_order)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    const char *paths[3] = { archives[1], archives[0], archives[1] }, *missing[2] = { archives[0], "tests/data/none.bzna" };
+    bzna_dataset *parts[3] = { NULL, NULL, NULL }, *list = NULL, *whole = NULL;
+    bzna_dataset_config named;
+    bzna_error e = { .struct_size = sizeof e };
+    REQUIRE(bzna_dataset_open_list(context, paths, 3, NULL, &list, &e) == BZNA_OK);
+    for (int i = 0; i < 3; i++)
+        REQUIRE(bzna_dataset_open(context, paths[i], NULL, &parts[i], &e) == BZNA_OK);
+    REQUIRE(bzna_dataset_concat(context, parts, 3, &whole, &e) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(list), bzna_dataset_count(whole));
+    for (uint64_t i = 0; i < bzna_dataset_count(whole); i++) {
+        bzna_sample a = { .struct_size = sizeof a }, b = { .struct_size = sizeof b };
+        CHECK_EQ(bzna_dataset_sample(list, i, &a, &e), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(whole, i, &b, &e), BZNA_OK);
+        CHECK(!memcmp(&a, &b, sizeof a));
+    }
+    for (int i = 0; i < 3; i++)
+        bzna_dataset_close(parts[i]);
+    bzna_dataset_close(list);
+    bzna_dataset_close(whole);
+    CHECK_EQ(bzna_dataset_open_list(context, missing, 2, NULL, &list, &e), BZNA_E_NOT_FOUND);
+    CHECK(list == NULL);
+    CHECK_CONTAINS(e.message, "tests/data/none.bzna: cannot open");
+    CHECK_EQ(bzna_dataset_open_list(context, paths, 0, NULL, &list, &e), BZNA_E_NO_SAMPLES);
+    CHECK_EQ(bzna_dataset_open_list(context, paths, 65537, NULL, &list, &e), BZNA_E_LIMIT);
+    missing[1] = NULL;
+    CHECK_EQ(bzna_dataset_open_list(context, missing, 2, NULL, &list, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "paths[1]");
+    bzna_dataset_config_init(&named, sizeof named);
+    named.name = "mine";
+    CHECK_EQ(bzna_dataset_open_list(context, paths, 3, &named, &list, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "dataset_config.name");
+    bzna_context_close(context);
+    CHECK_EQ(c.blocks, 0);
+}
+
 TEST(ranges_outside_a_data_set_and_empty_ones_are_refused)
 {
     static const struct { uint64_t first, count; bzna_status status; } cases[] = {
@@ -1620,6 +1698,8 @@ TEST_MAIN(
     RUN(a_sync_table_that_lists_every_sample_is_no_obstacle)
     RUN(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
     RUN(archives_laid_end_to_end_count_on_and_live_as_long_as_the_whole)
+    RUN(an_archive_in_memory_is_read_where_it_lies)
+    RUN(a_list_of_files_is_one_data_set_in_its_order)
     RUN(ranges_outside_a_data_set_and_empty_ones_are_refused)
     RUN(files_that_cannot_be_opened_say_why)
     RUN(files_are_closed_when_open_fails_and_when_the_data_set_ends)

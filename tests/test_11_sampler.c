@@ -225,6 +225,25 @@ TEST(first_numbers_of_neighbouring_samples_and_epochs_are_uniform)
     check_uniform("neighbouring seeds", by_seed, 1024, N, 1023);
 }
 
+/* Expected words by a Philox of Python's integers, from the header's words alone. */
+TEST(views_and_occurrences_of_a_sample_have_streams_of_their_own)
+{
+    static const struct { uint32_t view; uint64_t occurrence; uint32_t words[4]; } known[] = {
+        { 0, 0, { 0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105 } },
+        { 1, 0, { 0xa83fd076, 0xbaf3aa3f, 0x40816e1a, 0xf6b3f4d3 } },
+        { 0, 1, { 0x7f47a3b0, 0x611498b3, 0x61c78113, 0x44d19add } },
+        { 0, 30064771081, { 0xc6a7e3c4, 0x51b59823, 0x88450d2d, 0xc15e41e6 } },
+        { 3, 1000000, { 0xad3ddeca, 0xdece89a9, 0xc6d0e77e, 0xebd25244 } },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        bzna_random random;
+        bzna_random_init(&random, 1234, 5, 1000000, BZNA_OPERATION_USER);
+        bzna_random_fork(&random, known[i].view, known[i].occurrence);
+        for (int k = 0; k < 4; k++)
+            CHECK_EQ(bzna_random_u32(&random), known[i].words[k]);
+    }
+}
+
 TEST(uniform_of_any_range_stays_in_it)
 {
     static const double ranges[][2] = { { -1, 1 }, { 0, 1e-300 }, { 0.75, 4.0 / 3 }, { -180, 180 }, { 1e6, 1e6 + 1 }, { 0, 7 }, { -0.25, 0 } };
@@ -634,6 +653,7 @@ TEST_MAIN(
     RUN(streams_that_differ_in_one_bit_of_anything_are_unrelated)
     RUN(uniform_numbers_are_uniform)
     RUN(first_numbers_of_neighbouring_samples_and_epochs_are_uniform)
+    RUN(views_and_occurrences_of_a_sample_have_streams_of_their_own)
     RUN(uniform_of_any_range_stays_in_it)
     RUN(an_order_has_every_index_once)
     RUN(a_position_outside_the_count_has_no_index)

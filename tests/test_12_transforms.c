@@ -366,7 +366,7 @@ TEST(the_law_of_torchvision_is_uniform_in_area_and_rounds)   { check_crop_law(BZ
 TEST(crops_stay_inside_pictures_of_any_size)
 {
     static const uint32_t sizes[][2] = { { 1, 1 }, { 2, 1 }, { 1, 3 }, { 500, 375 }, { 127, 95 }, { 3000, 11 }, { 11, 3000 }, { 65535, 1 }, { 16384, 16384 } };
-    for (uint32_t law = 0; law < 2; law++)
+    for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
         for (size_t s = 0; s < COUNT(sizes); s++)
             for (uint64_t i = 0; i < 2000; i++) {
                 bzna_similarity p;
@@ -385,7 +385,7 @@ TEST(crops_stay_inside_pictures_of_any_size)
 
 TEST(extreme_pictures_get_the_largest_central_crop)
 {
-    for (uint32_t law = 0; law < 2; law++)
+    for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
         for (uint64_t i = 0; i < 200; i++) {
             bzna_similarity p;
             bzna_random random = stream(i);
@@ -422,7 +422,7 @@ TEST(a_fallback_leaves_the_next_sample_alone)
 /* Without a ratio there is nothing that a central crop could be cut to: an area above 1 is then the whole picture, not a sliver of it. */
 TEST(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
 {
-    for (uint32_t law = 0; law < 2; law++) {
+    for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++) {
         bzna_similarity p = similarity();
         bzna_random random = stream(1);
         double h[9];
@@ -550,7 +550,7 @@ TEST(a_similarity_without_meaning_is_refused)
         }
     }
     p = similarity();
-    p.law = 2;
+    p.law = 3;
     CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
     p = similarity();
     CHECK_EQ(bzna_warp_similarity(&random, &p, 0, 10, 10, 10, h), BZNA_E_ARGUMENT);
