@@ -1534,6 +1534,30 @@ TEST(a_sample_that_is_to_be_turned_fails_alone)
     }
 }
 
+/* Readers keep one bzi_movie for all samples. */
+TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
+{
+    bzi_movie *movie = malloc(sizeof *movie);
+    opened o;
+    open_copy(&o, 0);
+    memset(movie, 0xdd, sizeof *movie);
+    put_matrix(matrix_of(&o, (size_t)known[0].samples[3].offset, o.size, "moov/mvhd"), 0, 0x10000, -0x10000, 0);
+    memcpy(o.file + box_at(o.file, (size_t)known[0].samples[4].offset, o.size, "moov/mvhd", NULL, NULL) + 4, "free", 4);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    for (int i = 2; i < 5; i++) {
+        const fact_sample *s = &known[0].samples[i];
+        const uint8_t *bytes = o.file + s->offset;
+        uint64_t size = (uint64_t)s->size, at = (uint64_t)s->offset;
+        bzna_image image;
+        bzna_error err;
+        CHECK_EQ(bzi_sample_parse(o.dataset, bytes, size, at, movie, &err), BZNA_OK);
+        CHECK_EQ(bzi_sample_image(o.dataset, movie, NULL, bytes, size, at, &image, &err),
+                 i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
+    }
+    close_all(&o);
+    free(movie);
+}
+
 static int has_ffmpeg(void) { return system("command -v ffmpeg >/dev/null 2>&1") == 0; }
 
 static int ffmpeg(const char *arguments)
@@ -1725,6 +1749,7 @@ TEST_MAIN(
     RUN(fragmented_files_are_refused_by_name)
     RUN(a_video_that_is_to_be_turned_flipped_or_scaled_is_refused)
     RUN(a_sample_that_is_to_be_turned_fails_alone)
+    RUN(nothing_of_a_turned_sample_is_left_for_the_next_one)
     RUN(a_fragmented_file_that_was_remuxed_has_all_its_frames)
     RUN(plain_videos_have_the_colours_that_ffmpeg_gives_them)
 )
