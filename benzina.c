@@ -6201,8 +6201,9 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
                                 bzi_device_drain(device, batch->stream, err);
 }
 
-/* The retiring batch that was released first, if the plan needs a batch and none is free. One reader reclaims at a time.
- * With the lock held. */
+/* The retiring batch that was released first, if the plan needs a batch and none is free. One reader reclaims at a
+ * time; the only one does not while it may have to read a replacement for a batch that is being filled. With the lock
+ * held. */
 static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
@@ -6214,7 +6215,7 @@ static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
     for (uint32_t i = 0; i < config->batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
         if (batch->state == BZI_BATCH_FILLING && only_reader)
-            return NULL;                                    /* a slot may take another sample: who would read it? */
+            return NULL;
         if (batch->state == BZI_BATCH_RETIRING && (!found || batch->retired_number < found->retired_number))
             found = batch;
     }
@@ -6302,7 +6303,7 @@ static int bzi_reader_trim(bzna_loader *loader)
 }
 
 /* Exchanges `had` bytes for `want` under the common ceiling: waits until others have freed enough. */
-static bzna_status bzi_reader_account(bzna_loader *loader, uint64_t had, uint64_t want, bzna_error *err)
+static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uint64_t want, bzna_error *err)
 {
     const uint64_t ceiling = loader->config.read_memory_bytes;
     int fits;
@@ -6333,7 +6334,7 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
         want *= 2;
     want = bzi_min(want, ceiling);
     bzi_buffer_free(&loader->host->memory, &item->bytes);   /* first: of two that wait, neither may hold memory */
-    if ((status = bzi_reader_account(loader, had, want, err)) != BZNA_OK)
+    if ((status = bzi_reader_wait_memory(loader, had, want, err)) != BZNA_OK)
         return status;
     item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
@@ -6477,7 +6478,7 @@ static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_ite
     return BZNA_OK;
 }
 
-/* --- What becomes of a sample that was tried --- */
+/* --- Bookkeeping for a sample that was tried --- */
 
 /* By what was at fault: reading, decoding, the format, anything else. With the lock held. */
 static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
@@ -6659,9 +6660,10 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     bzi_os_unlock(&loader->mutex);
 }
 
-/* Ends the try of a sample: it is counted, and its item finished; or it failed, and its slot takes another sample or is
- * filled. lane: the stream that fills it, which has a place left for that; NULL when slots are on the host. What a lane
- * warps comes here only if it failed: the rest is counted and finished by the launch. Without the lock. */
+/* What becomes of a sample that was tried: it is counted, and its item finished; if it failed, its slot takes another
+ * sample, or is filled. lane: NULL when slots are on the host; else the stream that fills the slot, with a place left
+ * in its launch, which then finishes the item. Samples that a lane warps come here only if they failed: the launch
+ * counts and finishes the others. Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
@@ -8462,10 +8464,10 @@ static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *
         mode->read_ahead = 2 * config->threads + 2 + BZI_SESSION_DEPTH * sessions;
 }
 
-/* Decides, and changes nothing but *mode. That there is no GPU is an error only if the config insists on one; that there
- * is one which cannot be used (after fork, out of memory, lost) always is. */
-static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi_loader_gpu *gpu, bzi_loader_mode *mode,
-                                     bzna_error *err)
+/* Decides, and changes nothing but *mode. Having no GPU is an error only if the config insists on one; having one that
+ * cannot be used (after fork, out of memory, lost) always is. */
+static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi_loader_gpu *gpu,
+                                     bzi_loader_mode *mode, bzna_error *err)
 {
     const bzna_status why = gpu->why.status;
     const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
