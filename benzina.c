@@ -24,9 +24,9 @@
  *     24  readers
  *     25  decode stages     workers: software
  *     26  decode stages     engines: NVDEC; the context
- *     27  opening, closing
+ *     27  parts, closing    a loader's batches, queues, order, threads
  *     28  delivering
- *     29  configuration     defaults, checks
+ *     29  configuration     defaults, checks; opening
  *     30  public API        validate, delegate
  */
 
@@ -4335,7 +4335,7 @@ typedef struct bzi_order {
     const uint64_t *ends;             /* cumulated sizes of the groups; NULL: one sample each */
     bzi_ranked     *ranked;           /* drawn once each: all samples, by key; the epoch's order */
     uint64_t        seed, epoch;
-    uint32_t        made;             /* for that seed and epoch */
+    uint32_t        valid;            /* for that seed and epoch */
     bzi_permutation permutation;
 } bzi_order;
 
@@ -4397,7 +4397,7 @@ static void bzi_order_rank(bzi_order *order)
 
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 {
-    order->made = 1;
+    order->valid = 1;
     order->seed = seed;
     order->epoch = epoch;
     order->permutation = bzi_permutation_make(seed, epoch, order->samples);
@@ -6291,26 +6291,38 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 23. Loader: state, plan, the life of a batch ===================================================================
- * Calls: rooms 1-22. A loader: readers fetch samples in the planned order, workers decode and warp each into the slot that the plan gave it,
- * bzna_loader_next lends out finished batches in order. Completion order never matters. With NVDEC, readers hand samples to the device's pool,
- * whose engines (a thread and a session each) serve all loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
+ * Calls: rooms 1-22. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
+ * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
+ * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
+ * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
  *
- * One lock a loader guards everything marked (L); it is held for bookkeeping only, never across a read, a decode or user code. An item
- * belongs to whoever holds it: free list -> reader -> (pool -> engine ->) ring -> worker -> free list, or -> redo -> reader when its slot takes
- * another sample. A batch slot is written by the one worker or engine whose item names it. Steady state allocates nothing: items, batches, rings
- * are made at open; an item's bytes grow to the largest sample met, under a common ceiling.
+ * Locks. One lock a loader guards everything marked (L). It is held for bookkeeping only, never across a read, a decode
+ * or user code. The pool's lock, (P), may be taken while a loader's is held, never the other way round.
  *
- * A batch: free -> filling -> ready -> on loan -> (on the device) leaving -> free. Leaving is what was given back, but is perhaps still read. A reader
- * that has nothing to plan sees one off; it is not active meanwhile: a reset does not wait for it, closing does.
+ * Items. An item is a slot of a batch and the sample for it. It belongs to whoever holds it: free list -> reader ->
+ * (pool -> engine ->) ring -> worker -> free list, or -> redo -> reader when its slot takes another sample. A slot is
+ * written by the one worker or engine that holds its item. In steady state nothing is allocated: items, batches and
+ * queues are made at open; an item's bytes grow to the largest sample met, under a common ceiling.
  *
- * Pausing (stop, reset, restore) lets readers and workers finish the sample at hand and keeps them from taking another; whoever waits with an
- * item in hand (for memory, for a retry) gives up at once, because what is planned will be thrown away.
+ * Batches. free -> filling -> ready -> on loan -> free; with batches on the device, on loan -> retiring -> free.
+ * Retiring: released, but GPU work that the consumer enqueued may still read it. A reader that has nothing to read
+ * reclaims it: it waits for that work. It is not active meanwhile: a reset does not wait for it, closing does.
  *
- * The pool's lock (P) comes after a loader's. On the device, slots are written by lanes: streams of engines and of workers. A batch has an event
- * a lane, recorded behind the lane's last write, for which the consumer's stream waits; and one that its release recorded on the consumer's
- * stream, for which a reader waits. So the consumer's thread never waits for the GPU, but for host output, for batches that are thrown away,
- * in next while every batch is leaving, and at the end. And nothing of the decoders, threads or streams, ever stands behind the consumer: what
- * a session's stream copies out of decoded surfaces makes room for the pictures to come. */
+ * Interrupts. Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from
+ * taking another. Who waits with an item in hand (for memory, for a retry) gives up at once: what is planned is thrown
+ * away.
+ *
+ * Streams. On the device, slots are written by lanes: streams of engines and of workers. A batch has an event a lane,
+ * recorded after the lane's last write, for which the consumer's stream waits; and one that its release records on the
+ * consumer's stream, for which a reader waits. Decode streams never wait on consumer streams, nor do engines and
+ * workers: a session has few surfaces, and its stream frees them, so a slow consumer must not hold that up.
+ *
+ * bzna_loader_next blocks on the GPU only when
+ *   - batches go to the host: until the copy of the batch at hand is complete;
+ *   - all batches that are not on loan are retiring: until a reader has reclaimed one;
+ *   - the driver refuses to let the consumer's stream wait: until nothing writes to that batch any more.
+ * Of the other calls, reset, restore and close wait for writes to batches that are thrown away, close also for reads of
+ * those that are retiring, and a release waits for the consumer's stream only if its event cannot be recorded. */
 
 typedef struct bzi_item {
     struct bzi_item    *next;         /* (P) in the pool's queue */
@@ -6329,7 +6341,7 @@ typedef struct bzi_item {
     uint32_t            in_pool;      /* (L) with the pool or one of its engines */
 } bzi_item;
 
-/* A stream on which slots of batches are written, and the launch that is being gathered. All its items are of one loader. */
+/* A stream that writes slots of batches, and the launch that is being gathered. All its items are of one loader. */
 typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
@@ -6371,24 +6383,25 @@ typedef struct bzi_dl_managed {
     void        (*deleter)(struct bzi_dl_managed *self);
 } bzi_dl_managed;
 
-enum { BZI_CONDS = 5 };              /* of a loader */
+enum { BZI_CONDS = 5 };               /* of a loader */
 enum { BZI_FIELDS = 4 };              /* data, target, index, status: see bzna_loader_field */
 
-enum { BZI_BATCH_FREE, BZI_BATCH_LEAVING, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN };
+enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
 
 struct bzna_batch {
     bzna_loader *loader;
-    uint32_t     state;               /* (L) */
+    uint32_t     state;               /* (L) changed by bzi_batch_to_free and its four neighbours only */
     uint32_t     slots;               /* shape[0] */
-    uint32_t     real;
-    uint32_t     unfinished;          /* (L) */
+    uint32_t     real;                /* slots that are not padding */
+    uint32_t     unfinished;          /* (L) slots */
     uint32_t     failed, replaced;    /* (L) of the real ones */
     uint32_t     last_of_epoch;
-    uint32_t     owned, exports;      /* (L) on loan while bzna_batch_release is to come, or a tensor's deleter */
+    uint32_t     owned;               /* (L) on loan, and bzna_batch_release is to come */
+    uint32_t     references;          /* (L) on loan: the owner's, and one a DLPack tensor */
     uint64_t     epoch, number, position;
-    uint64_t     next_epoch, next_position;   /* where a run goes on behind this batch */
+    uint64_t     next_epoch, next_position;   /* where a run goes on after this batch */
     bzi_order    order;               /* of its epoch: the plan may be in a later one already */
-    uint8_t     *block;               /* the four arrays below, and the data when it is on the host and not the user's */
+    uint8_t     *block;               /* the four arrays below, and data on the host that is not the user's */
     uint8_t    **slices;              /* where each slice of the data lies, on host or device */
     int64_t     *targets;
     uint64_t    *indices;
@@ -6396,14 +6409,16 @@ struct bzna_batch {
     bzna_error  *errors;
     bzi_dl_managed tensors[BZI_FIELDS];
     int64_t      shape[4], strides[4];
-    uint64_t     device_data;         /* the library's memory on the device: the data, or what goes to the host from there */
+    uint64_t     device_data;         /* the library's, on the device: the data, or what the host gets a copy of */
     void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's */
     void       **written;             /* an event a lane */
-    uint8_t     *touched;             /* a flag a lane: it writes to this round of the batch. The lane's, until the batch is ready */
+    /* A flag a lane: it writes to this round of the batch. The lane's alone, until the batch is ready. */
+    uint8_t     *touched;
     void        *released;            /* event on the consumer's stream */
-    uint32_t     has_release;         /* it has been recorded, and nobody has waited for it. (L), or whoever gives back a batch on loan */
-    uint64_t     left;                /* (L) when, by loader->left */
+    /* That event is recorded, and nobody has waited for it. (L); on loan, only who drops the last reference sets it. */
+    uint32_t     has_release;
+    uint64_t     retired_number;      /* (L) retiring: those with lower numbers were released before */
 };
 
 typedef struct bzi_worker {
@@ -6413,9 +6428,9 @@ typedef struct bzi_worker {
     bzi_software software;
     bzi_scratch  scratch;
     bzi_buffer   workspace;
-    bzi_lane     lane;                /* on the device; and what goes up by it: */
-    void        *staging;
-    uint64_t     upload, upload_bytes;
+    bzi_lane     lane;                /* with batches on the device */
+    void        *staging;             /* likewise: pictures go from here, in pinned memory, */
+    uint64_t     upload, upload_bytes;        /* to here, on the device */
     void        *uploaded;            /* event: staging may be written again */
 } bzi_worker;
 
@@ -6450,16 +6465,18 @@ struct bzna_loader {
     char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
 
     bzi_mutex mutex;
-    bzi_cond  reader_wake, holder_wake, worker_wake, consumer_wake, control_wake;     /* holders: readers that wait with an item in hand */
-    uint32_t  conds_made, has_mutex;
+    bzi_cond  reader_wake, worker_wake, consumer_wake, control_wake;
+    bzi_cond  holder_wake;            /* readers that wait with an item in hand */
+    uint32_t  cond_count, has_mutex;
 
     uint32_t references;              /* (L) the owner's and one a batch on loan */
-    uint32_t quit, stopped, paused;   /* (L) paused counts who wants quiet */
-    uint32_t active;                  /* (L) readers and workers with an item in hand */
+    uint32_t quit, stopped;           /* (L) */
+    uint32_t paused;                  /* (L) resets and restores at work */
+    uint32_t active;                  /* (L) readers and workers with an item in hand, and items with the pool */
     uint32_t holding;                 /* (L) of them, readers that wait: for memory, for a retry */
     uint32_t waiting;                 /* (L) a thread is in next */
     uint32_t on_loan, free_batches;   /* (L) */
-    uint32_t seeing_off;              /* (L) a reader waits for what reads a batch that is leaving */
+    uint32_t reclaiming;              /* (L) a reader waits for the GPU work that reads a retiring batch */
     bzna_error poison;                /* (L) status < 0: what every call of next returns */
 
     bzi_item  *items;
@@ -6473,8 +6490,9 @@ struct bzna_loader {
     uint8_t    **slice_data;
     void       **events;              /* of all batches */
     uint8_t     *touched;
-    bzna_batch **line;                /* (L) planned and not yet delivered, in order; capacity batches_in_flight */
-    uint32_t     line_first, line_count;      /* (L) */
+    /* (L) Planned and not yet delivered, in order: a ring of batches_in_flight places. */
+    bzna_batch **pending_batches;
+    uint32_t     pending_first, pending_count;
 
     uint64_t  *indices;               /* what order points to */
     double    *weights, *sums;
@@ -6485,15 +6503,16 @@ struct bzna_loader {
     uint64_t   next_batch;            /* (L) number in the epoch */
     bzna_batch *planning;             /* (L) batch with slots not yet given out */
     uint32_t   next_slot;             /* (L) */
-    uint64_t   done_epoch, done_position;     /* (L) behind the last delivered batch */
-    uint64_t   left;                  /* (L) counts batches given back */
+    uint64_t   done_epoch, done_position;     /* (L) after the last delivered batch */
+    uint64_t   retired_count;         /* (L) batches that were ever retiring */
 
     bzi_worker       *workers;
     bzi_reader       *readers;
     bzna_loader_stats stats;          /* (L) */
     uint64_t          refusals[8];    /* (L) hashes of what was logged */
     uint32_t          in_pool;        /* (L) items with the pool or its engines */
-    uint64_t          pool_ns, starved_ns;    /* (L) when that changed, and how long sessions had none, summed over them */
+    uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over them, ... */
+    uint64_t          pool_ns;        /* (L) ... up to this time */
 };
 
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
@@ -6518,11 +6537,14 @@ static void bzi_loader_shape(const bzna_loader *loader, uint32_t count, int64_t 
     shape[3] = last ? 3 : loader->config.width;
 }
 
-/* Somebody wants quiet, or the end: do not wait with an item in hand. */
-static int bzi_loader_disturbed(const bzna_loader *loader) { return loader->quit || loader->paused || loader->stopped; }
+/* Stop, pause or quit was requested: do not wait with an item in hand. With the lock held. */
+static int bzi_loader_interrupted(const bzna_loader *loader)
+{
+    return loader->quit || loader->paused || loader->stopped;
+}
 
-/* After quit, paused or stopped was set. With the lock held. */
-static void bzi_loader_disturb(bzna_loader *loader)
+/* After quit, paused or stopped has changed. With the lock held. */
+static void bzi_loader_wake_all(bzna_loader *loader)
 {
     bzi_os_wake_all(&loader->reader_wake);
     bzi_os_wake_all(&loader->holder_wake);
@@ -6533,37 +6555,108 @@ static void bzi_loader_disturb(bzna_loader *loader)
 /* More sessions than a loader has slots need not all be busy with it. */
 static uint32_t bzi_loader_sessions(const bzna_loader *loader)
 {
-    return (uint32_t)bzi_min(loader->pool->count, (uint64_t)loader->config.batch_size * loader->config.batches_in_flight);
+    uint64_t slots = (uint64_t)loader->config.batch_size * loader->config.batches_in_flight;
+    return (uint32_t)bzi_min(loader->pool->count, slots);
 }
 
-/* An item goes to the pool (1) or has left it (-1); 0 brings the time up to date. With the lock held. */
-static void bzi_loader_count_pool(bzna_loader *loader, int change)
+/* Brings starved_ns up to date, as before each change of in_pool. With the lock held. */
+static void bzi_loader_count_starved(bzna_loader *loader)
 {
     uint64_t now = bzi_os_now_ns();
     uint32_t sessions = bzi_loader_sessions(loader);
     if (loader->in_pool < sessions)
         loader->starved_ns += (sessions - loader->in_pool) * (now - loader->pool_ns);
     loader->pool_ns = now;
-    loader->in_pool += (uint32_t)change;
 }
 
-/* One item less in hand. With the lock held. */
+/* The item goes to the pool, and comes from there. With the lock held. */
+static void bzi_item_enter_pool(bzi_item *item)
+{
+    bzi_loader_count_starved(item->batch->loader);
+    item->batch->loader->in_pool++;
+    item->in_pool = 1;
+}
+
+static void bzi_item_leave_pool(bzi_item *item)
+{
+    bzi_loader_count_starved(item->batch->loader);
+    item->batch->loader->in_pool--;
+    item->in_pool = 0;
+}
+
+/* The thread that held the item has put it into a list or the ring. With the lock held. */
 static void bzi_loader_done(bzna_loader *loader, bzi_item *item)
 {
     loader->active--;
     if (item->in_pool)
-        bzi_loader_count_pool(loader, -1);
-    item->in_pool = 0;
+        bzi_item_leave_pool(item);
     if (loader->paused || loader->quit)
         bzi_os_wake_all(&loader->control_wake);
 }
 
-/* Ends a loader that cannot go on: whoever waits in next, or comes there, gets the error. With the lock held. */
+/* Ends a loader that cannot go on: every call of next returns the error. With the lock held. */
 static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 {
     if (loader->poison.status == BZNA_OK)
         loader->poison = *err;
     bzi_os_wake_all(&loader->consumer_wake);
+}
+
+/* --- The life of a batch: each change of state is one function; all with the lock held --- */
+
+/* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
+ * does so any more; from filling or ready, when a reset forgets what is planned. */
+static void bzi_batch_to_free(bzna_batch *batch)
+{
+    bzna_loader *loader = batch->loader;
+    loader->on_loan -= batch->state == BZI_BATCH_ON_LOAN;
+    batch->state = BZI_BATCH_FREE;
+    batch->has_release = 0;
+    loader->free_batches++;
+    bzi_os_wake_all(&loader->reader_wake);
+}
+
+/* From free: it is planned, and delivered after those that are pending. */
+static void bzi_batch_to_filling(bzna_batch *batch)
+{
+    bzna_loader *loader = batch->loader;
+    uint32_t last = (loader->pending_first + loader->pending_count++) % loader->config.batches_in_flight;
+    batch->state = BZI_BATCH_FILLING;
+    loader->free_batches--;
+    loader->pending_batches[last] = batch;
+}
+
+/* From filling: all its slots are written, or their writing is enqueued. */
+static void bzi_batch_to_ready(bzna_batch *batch)
+{
+    batch->state = BZI_BATCH_READY;
+    bzi_os_wake_all(&batch->loader->consumer_wake);
+}
+
+/* From ready: the first of the pending batches becomes the consumer's, and holds the loader. A state that is saved goes
+ * on after it. */
+static void bzi_batch_to_loan(bzna_batch *batch)
+{
+    bzna_loader *loader = batch->loader;
+    batch->state = BZI_BATCH_ON_LOAN;
+    batch->owned = batch->references = 1;
+    loader->pending_first = (loader->pending_first + 1) % loader->config.batches_in_flight;
+    loader->pending_count--;
+    loader->on_loan++;
+    loader->references++;
+    loader->done_epoch = batch->next_epoch;
+    loader->done_position = batch->next_position;
+}
+
+/* From on loan: released, but GPU work may still read it. From new: whoever had its memory before may still use that,
+ * on the consumer's stream. A reader may wait for either. */
+static void bzi_batch_to_retiring(bzna_batch *batch)
+{
+    bzna_loader *loader = batch->loader;
+    loader->on_loan -= batch->state == BZI_BATCH_ON_LOAN;
+    batch->state = BZI_BATCH_RETIRING;
+    batch->retired_number = loader->retired_count++;
+    bzi_os_wake_all(&loader->reader_wake);
 }
 
 /* --- Plan: all with the lock held --- */
@@ -6591,10 +6684,11 @@ static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
     return NULL;
 }
 
-/* Makes order that of the epoch being planned. A ranked order is one array, which batches still being filled may need: then not yet. */
+/* Makes order that of the epoch being planned. A ranked order is one array, which batches still being filled may need:
+ * then not yet. */
 static int bzi_plan_order(bzna_loader *loader)
 {
-    if (loader->order.made && loader->order.epoch == loader->epoch && loader->order.seed == loader->config.seed)
+    if (loader->order.valid && loader->order.epoch == loader->epoch && loader->order.seed == loader->config.seed)
         return 1;
     for (uint32_t i = 0; loader->order.ranked && i < loader->config.batches_in_flight; i++)
         if (loader->batches[i].state == BZI_BATCH_FILLING)
@@ -6603,7 +6697,7 @@ static int bzi_plan_order(bzna_loader *loader)
     return 1;
 }
 
-/* Opens the next batch of the plan, if there is one and room for it. */
+/* Opens the next batch of the plan. Returns 0 when there is none, or no free batch for it. */
 static int bzi_plan_batch(bzna_loader *loader)
 {
     const bzi_shard *shard = &loader->shard;
@@ -6613,8 +6707,6 @@ static int bzi_plan_batch(bzna_loader *loader)
     if (!bzi_plan_has_batch(loader) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
     batch = bzi_plan_free_batch(loader);
-    loader->free_batches--;
-    batch->state = BZI_BATCH_FILLING;
     batch->epoch = loader->epoch;
     batch->order = loader->order;
     batch->number = loader->next_batch++;
@@ -6626,13 +6718,12 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
     batch->next_epoch = loader->epoch + batch->last_of_epoch;
     batch->next_position = batch->last_of_epoch ? 0 : shard->start + loader->next_batch * bzi_shard_step(shard);
-    loader->line[(loader->line_first + loader->line_count++) % loader->config.batches_in_flight] = batch;
+    bzi_batch_to_filling(batch);
     if (batch->slots) {
         loader->planning = batch;
         loader->next_slot = 0;
     } else {
-        batch->state = BZI_BATCH_READY;                     /* the last samples of the epoch went to other ranks */
-        bzi_os_wake_all(&loader->consumer_wake);
+        bzi_batch_to_ready(batch);                          /* the last samples of the epoch went to other ranks */
     }
     return 1;
 }
@@ -6672,8 +6763,7 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     bzi_os_lock(&pool->mutex);
     alive = pool->live > 0;
     if (alive) {
-        bzi_loader_count_pool(item->batch->loader, 1);
-        item->in_pool = 1;
+        bzi_item_enter_pool(item);
         item->next = NULL;
         if (pool->last)
             pool->last->next = item;
@@ -6689,7 +6779,7 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     return alive;
 }
 
-/* Takes a loader's items out of the queue, for they will be thrown away. With the loader's lock held. */
+/* Takes a loader's items out of the queue, because they will be thrown away. With the loader's lock held. */
 static void bzi_pool_withdraw(bzna_loader *loader)
 {
     bzi_pool *pool = loader->pool;
@@ -6714,79 +6804,107 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
 
 /* ==== 24. Readers ====================================================================================================
- * Calls: rooms 1-23. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims batches. */
+ * Calls: rooms 1-23. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+ * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
+/* --- Reclaiming --- */
 
-/* The batch to wait for when there is none to plan: that which was given back first, or the first, when all are new. With the lock held. */
-static bzna_batch *bzi_reader_leaving(bzna_loader *loader)
+/* The host waits until no GPU work of the consumer's reads the batch. In the CUDA context. */
+static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
 {
-    const int lone = loader->config.reader_threads == 1 && loader->config.on_error == BZNA_ON_ERROR_REPLACE;
+    bzi_device *device = batch->loader->device;
+    return batch->has_release ? bzi_device_await(device, batch->released, err) :
+                                bzi_device_drain(device, batch->stream, err);
+}
+
+/* The retiring batch that was released first, if the plan needs a batch and none is free. One reader reclaims at a
+ * time; the only one does not while it may have to read a replacement for a batch that is being filled. With the lock
+ * held. */
+static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
+{
+    const bzna_loader_config *config = &loader->config;
+    const int only_reader = config->reader_threads == 1 && config->on_error == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
-    if (loader->seeing_off || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK || !bzi_plan_has_batch(loader))
+    if (loader->reclaiming || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK ||
+        bzi_loader_interrupted(loader) || !bzi_plan_has_batch(loader))
         return NULL;
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
+    for (uint32_t i = 0; i < config->batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
-        if (batch->state == BZI_BATCH_FILLING && lone)      /* a slot of it may take another sample, and nobody else would read that */
+        if (batch->state == BZI_BATCH_FILLING && only_reader)
             return NULL;
-        if (batch->state == BZI_BATCH_LEAVING && (!found || batch->left < found->left))
+        if (batch->state == BZI_BATCH_RETIRING && (!found || batch->retired_number < found->retired_number))
             found = batch;
     }
     return found;
 }
 
-/* Waits until the batch can be written. Called and returns with the lock held, which others have meanwhile. */
-static void bzi_reader_see_off(bzna_loader *loader, bzna_batch *batch)
+/* Waits until the batch can be written. With the lock held, but not while it waits. */
+static void bzi_reader_reclaim(bzna_batch *batch)
 {
+    bzna_loader *loader = batch->loader;
     bzna_error err;
     bzna_status status;
-    loader->seeing_off = 1;
+    loader->reclaiming = 1;
     bzi_os_unlock(&loader->mutex);
-    status = batch->has_release ? bzi_device_await(loader->device, batch->released, &err) : bzi_device_drain(loader->device, batch->stream, &err);
+    status = bzi_batch_drain_reads(batch, &err);
     bzi_os_lock(&loader->mutex);
-    loader->seeing_off = 0;
-    if (status == BZNA_OK) {
-        batch->has_release = 0;
-        batch->state = BZI_BATCH_FREE;
-        loader->free_batches++;
-    } else {
-        bzi_loader_break(loader, &err);                     /* nothing may be written where something is perhaps still read */
-    }
-    bzi_os_wake_all(&loader->reader_wake);
+    loader->reclaiming = 0;
+    if (status == BZNA_OK)
+        bzi_batch_to_free(batch);
+    else
+        bzi_loader_break(loader, &err);                     /* nothing may be written where GPU work perhaps reads */
+    bzi_os_wake_all(&loader->reader_wake);                  /* another reader may reclaim the next */
 }
 
-/* An item with a sample to read, or NULL when the loader closes. Called and returns with the lock held. */
+/* --- Taking items --- */
+
+/* The next sample to read: a slot's replacement, or the plan's next. NULL if there is none now. With the lock held. */
+static bzi_item *bzi_reader_next(bzna_loader *loader)
+{
+    if (bzi_loader_interrupted(loader))
+        return NULL;
+    if (loader->redo_count)
+        return loader->redo[--loader->redo_count];
+    if (loader->free_item_count && bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1]))
+        return loader->free_items[--loader->free_item_count];
+    return NULL;
+}
+
+/* For a reader that has nothing to read: reclaims a batch, or waits. With the lock held. */
+static void bzi_reader_idle(bzna_loader *loader)
+{
+    uint64_t start = bzi_os_now_ns();
+    bzna_batch *batch = bzi_reader_reclaimable(loader);
+    if (batch)
+        bzi_reader_reclaim(batch);
+    else
+        bzi_os_wait(&loader->reader_wake, &loader->mutex);
+    loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
+}
+
+/* An item with a sample to read, or NULL when the loader closes. With the lock held. */
 static bzi_item *bzi_reader_take(bzna_loader *loader)
 {
-    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_READ];
     while (!loader->quit) {
-        bzi_item *item = NULL;
-        bzna_batch *leaving;
-        uint64_t start;
-        if (!bzi_loader_disturbed(loader) && loader->redo_count)
-            item = loader->redo[--loader->redo_count];
-        else if (!bzi_loader_disturbed(loader) && loader->free_item_count && bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1]))
-            item = loader->free_items[--loader->free_item_count];
+        bzi_item *item = bzi_reader_next(loader);
         if (item) {
             loader->active++;
             return item;
         }
-        start = bzi_os_now_ns();
-        leaving = bzi_loader_disturbed(loader) ? NULL : bzi_reader_leaving(loader);
-        if (leaving)
-            bzi_reader_see_off(loader, leaving);
-        else
-            bzi_os_wait(&loader->reader_wake, &loader->mutex);
-        stage->wait_after_ns += bzi_os_now_ns() - start;
+        bzi_reader_idle(loader);
     }
     return NULL;
 }
 
-/* Gives back the bytes of one item that nobody uses: free, or waiting for another sample. With the lock held, which is let go around the
- * user's allocator. Returns 0 when there is none. */
+/* --- Memory for what is read --- */
+
+/* Frees the bytes of one item that nobody uses: free, or waiting for another sample. Returns 0 when there is none. With
+ * the lock held, but not around the user's allocator. */
 static int bzi_reader_trim(bzna_loader *loader)
 {
     for (uint32_t i = 0; i < loader->free_item_count + loader->redo_count; i++) {
-        bzi_item *item = i < loader->free_item_count ? loader->free_items[i] : loader->redo[i - loader->free_item_count];
+        uint32_t free_items = loader->free_item_count;
+        bzi_item *item = i < free_items ? loader->free_items[i] : loader->redo[i - free_items];
         bzi_buffer bytes = item->bytes;
         if (!bytes.capacity)
             continue;
@@ -6800,33 +6918,39 @@ static int bzi_reader_trim(bzna_loader *loader)
     return 0;
 }
 
-/* Room for the item's sample under the common ceiling; waits for workers to give some back. */
-static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_error *err)
+/* Exchanges `had` bytes for `want` under the common ceiling: waits until others have freed enough. */
+static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uint64_t want, bzna_error *err)
 {
-    uint64_t ceiling = loader->config.read_memory_bytes, want = 4096, had = item->bytes.capacity;
-    bzna_status status = BZNA_OK;
-    if (item->extent.size <= had)
-        return BZNA_OK;
-    if (item->extent.size > ceiling)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read_memory_bytes, %llu", (unsigned long long)item->extent.size,
-                        (unsigned long long)ceiling);
-    while (want < item->extent.size)
-        want *= 2;
-    want = bzi_min(want, ceiling);
-    bzi_buffer_free(&loader->host->memory, &item->bytes);        /* before waiting: two that wait must not hold what the other needs */
+    const uint64_t ceiling = loader->config.read_memory_bytes;
+    int fits;
     bzi_os_lock(&loader->mutex);
     loader->held_bytes -= had;
     loader->holding++;
-    while (loader->held_bytes + want > ceiling && !bzi_loader_disturbed(loader))
+    while (loader->held_bytes + want > ceiling && !bzi_loader_interrupted(loader))
         if (!bzi_reader_trim(loader))
             bzi_os_wait(&loader->holder_wake, &loader->mutex);
     loader->holding--;
-    if (loader->held_bytes + want > ceiling)
-        status = BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-    else
-        loader->held_bytes += want;
+    fits = loader->held_bytes + want <= ceiling;
+    loader->held_bytes += fits ? want : 0;
     bzi_os_unlock(&loader->mutex);
-    if (status != BZNA_OK)
+    return fits ? BZNA_OK : BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
+}
+
+/* Memory for the item's sample. */
+static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_error *err)
+{
+    uint64_t ceiling = loader->config.read_memory_bytes, want = 4096, had = item->bytes.capacity;
+    bzna_status status;
+    if (item->extent.size <= had)
+        return BZNA_OK;
+    if (item->extent.size > ceiling)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read_memory_bytes, %llu",
+                        (unsigned long long)item->extent.size, (unsigned long long)ceiling);
+    while (want < item->extent.size)
+        want *= 2;
+    want = bzi_min(want, ceiling);
+    bzi_buffer_free(&loader->host->memory, &item->bytes);   /* first: of two that wait, neither may hold memory */
+    if ((status = bzi_reader_wait_memory(loader, had, want, err)) != BZNA_OK)
         return status;
     item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
@@ -6839,17 +6963,19 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
     return bzi_fail_memory(err, "a sample's bytes");
 }
 
-/* Waits before a retry. Returns 0 when the loader wants quiet instead. */
+/* --- Reading --- */
+
+/* Waits before a retry. Returns 0 when the loader was interrupted. */
 static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 {
-    uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);        /* 146 years: no overflow in what follows */
+    uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
     int go_on;
     bzi_os_lock(&loader->mutex);
     loader->holding++;
-    while (!bzi_loader_disturbed(loader) && bzi_os_now_ns() < deadline)
+    while (!bzi_loader_interrupted(loader) && bzi_os_now_ns() < deadline)
         bzi_os_wait_until(&loader->holder_wake, &loader->mutex, deadline);
     loader->holding--;
-    go_on = !bzi_loader_disturbed(loader);
+    go_on = !bzi_loader_interrupted(loader);
     bzi_os_unlock(&loader->mutex);
     return go_on;
 }
@@ -6863,17 +6989,19 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
     item->extent.size = 0;
     reader->retries = 0;
     for (;;) {
-        if ((status = bzi_container_locate(container, item->local, &item->extent, &item->batch->targets[item->slot], err)) == BZNA_OK &&
+        if ((status = bzi_container_locate(container, item->local, &item->extent, &item->batch->targets[item->slot],
+                                           err)) == BZNA_OK &&
             (status = bzi_reader_reserve(loader, item, err)) == BZNA_OK)
             status = bzi_source_read(&container->source, item->extent.offset, item->bytes.data, item->extent.size, err);
-        if (status != BZNA_E_IO || reader->retries == loader->config.read_retries || !bzi_reader_back_off(loader, backoff))
+        if (status != BZNA_E_IO || reader->retries == loader->config.read_retries ||
+            !bzi_reader_back_off(loader, backoff))
             return status;
         reader->retries++;
         backoff = backoff > UINT64_MAX / 2 ? backoff : backoff * 2;
     }
 }
 
-/* From a reader, or an engine that cannot. With the lock held. */
+/* From a reader, or an engine that cannot decode it. With the lock held. */
 static void bzi_loader_to_workers(bzna_loader *loader, bzi_item *item)
 {
     bzna_error err;
@@ -6884,6 +7012,16 @@ static void bzi_loader_to_workers(bzna_loader *loader, bzi_item *item)
     loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = item;
     bzi_os_wake_one(&loader->worker_wake);
     bzi_loader_done(loader, item);
+}
+
+/* What was read goes to the device's engines, or to the loader's workers. With the lock held. */
+static void bzi_reader_hand_on(bzna_loader *loader, bzi_item *item)
+{
+    const int to_pool = loader->pool && !bzi_loader_interrupted(loader);
+    if (to_pool && bzi_pool_submit(loader->pool, item))
+        return;
+    loader->stats.fallbacks += to_pool && item->status == BZNA_OK;
+    bzi_loader_to_workers(loader, item);
 }
 
 static void *bzi_reader_run(void *argument)
@@ -6908,10 +7046,7 @@ static void *bzi_reader_run(void *argument)
         stage->count++;
         stage->bytes += item->status == BZNA_OK ? item->extent.size : 0;
         loader->stats.retries += reader->retries;
-        if (loader->pool && !bzi_loader_disturbed(loader) && bzi_pool_submit(loader->pool, item))
-            continue;
-        loader->stats.fallbacks += loader->pool && item->status == BZNA_OK && !bzi_loader_disturbed(loader);
-        bzi_loader_to_workers(loader, item);
+        bzi_reader_hand_on(loader, item);
     }
     bzi_os_unlock(&loader->mutex);
     if (entered)
@@ -6921,8 +7056,8 @@ static void *bzi_reader_run(void *argument)
 
 
 /* ==== 25. Decode stages: workers =====================================================================================
- * Calls: rooms 1-24. What a sample becomes, in software or on the device; lanes, the streams that write slots; workers, which decode in software. */
-
+ * Calls: rooms 1-24. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+ * device; workers, which decode in software. */
 
 /* The coded picture in an item's bytes. */
 static bzna_status bzi_item_image(const bzi_item *item, bzi_scratch *scratch, bzna_image *image, bzna_error *err)
@@ -6932,54 +7067,85 @@ static bzna_status bzi_item_image(const bzi_item *item, bzi_scratch *scratch, bz
 }
 
 /* What the config and the user's callback make of one sample. */
-static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_item *item, const bzna_picture *picture, bzna_transform *transform,
-                                        bzna_error *err)
+static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_item *item, const bzna_picture *picture,
+                                        bzna_transform *transform, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
+    const uint64_t seed = config->seed, epoch = item->batch->epoch;
     bzna_sample_info info;
     bzna_random random;
     bzna_status status;
     *transform = loader->transform;
-    bzi_random_init(&random, config->seed, item->batch->epoch, item->index, BZNA_OPERATION_WARP);
-    bzi_warp_similarity(&random, &loader->warp, picture->width, picture->height, config->width, config->height, transform->homography);
+    bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_WARP);
+    bzi_warp_similarity(&random, &loader->warp, picture->width, picture->height, config->width, config->height,
+                        transform->homography);
     if (!config->transform)
         return BZNA_OK;
     info.struct_size = sizeof info;
     info.slot = item->slot;
     info.index = item->index;
-    info.epoch = item->batch->epoch;
+    info.epoch = epoch;
     info.target = item->batch->targets[item->slot];
     info.width = picture->width;
     info.height = picture->height;
     info.out_width = config->width;
     info.out_height = config->height;
-    bzi_random_init(&random, config->seed, item->batch->epoch, item->index, BZNA_OPERATION_USER);
+    bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_USER);
     bzi_os_in_callback++;
     status = config->transform(config->transform_user, &info, &random, transform);
     bzi_os_in_callback--;
-    return status >= 0 ? BZNA_OK : bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d", (int)status);
+    if (status < 0)
+        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
+                        (int)status);
+    return BZNA_OK;
 }
 
-/* read: the status is of reading. */
-static void bzi_loader_count(bzna_loader *loader, bzna_status status, int read)
+/* --- Bookkeeping for a sample that was tried --- */
+
+/* By what was at fault: reading, decoding, the format, anything else. With the lock held. */
+static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 {
-    bzna_loader_stats *stats = &loader->stats;
-    stats->samples++;
-    stats->samples_failed += status != BZNA_OK;
-    if (read && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
+    bzna_loader_stats *stats = &item->batch->loader->stats;
+    const int unread = item->status != BZNA_OK;
+    stats->samples_failed++;
+    if (unread && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
         stats->failed_read++;
     else if (status <= -400 && status > -500)
         stats->failed_decode++;
     else if ((status <= -300 && status > -400) || status == BZNA_E_NOT_FOUND)
         stats->failed_format++;
     else
-        stats->failed_other += status != BZNA_OK;
+        stats->failed_other++;
 }
 
-/* The slot takes the sample one step of its rank further on, if it may. With the lock held. */
-static int bzi_loader_replace(bzna_loader *loader, bzi_item *item)
+/* Counts the sample and the time spent on it. With the lock held. */
+static void bzi_item_account(const bzi_item *item, bzna_status status)
 {
-    if (loader->config.on_error != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_disturbed(loader))
+    bzna_loader *loader = item->batch->loader;
+    bzna_loader_stats *stats = &loader->stats;
+    bzna_stage_stats *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
+    decode->count += item->decode_ns != 0;
+    decode->busy_ns += item->decode_ns;
+    decode->bytes += item->decode_ns ? item->extent.size : 0;
+    warp->count += item->warp_ns != 0;
+    warp->busy_ns += item->warp_ns;
+    warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
+    stats->samples++;
+    if (status != BZNA_OK)
+        bzi_item_count_failure(item, status);
+    else if (item->by_nvdec)
+        stats->samples_nvdec++;
+    else
+        stats->samples_software++;
+}
+
+/* The slot takes the sample one step of its rank further on, and a reader the item. Returns 0 if it may not. With the
+ * lock held. */
+static int bzi_item_replace(bzi_item *item)
+{
+    bzna_loader *loader = item->batch->loader;
+    if (loader->config.on_error != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS ||
+        bzi_loader_interrupted(loader))
         return 0;
     item->replacements++;
     item->position = (item->position + loader->config.world_size) % loader->shard.count;
@@ -6993,38 +7159,18 @@ static int bzi_loader_replace(bzna_loader *loader, bzi_item *item)
     return 1;
 }
 
-/* Counts a sample that was tried. With the lock held. Returns 1 when its slot takes another sample: then the item is in other hands. Otherwise, if it
- * failed, the slot is to be filled. */
-static int bzi_loader_tried(bzna_loader *loader, bzi_item *item, bzna_status status)
-{
-    bzna_stage_stats *decode = &loader->stats.stage[BZNA_STAGE_DECODE], *warp = &loader->stats.stage[BZNA_STAGE_WARP];
-    decode->count += item->decode_ns != 0;
-    decode->busy_ns += item->decode_ns;
-    decode->bytes += item->decode_ns ? item->extent.size : 0;
-    warp->count += item->warp_ns != 0;
-    warp->busy_ns += item->warp_ns;
-    warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
-    loader->stats.samples_nvdec += status == BZNA_OK && item->by_nvdec;
-    loader->stats.samples_software += status == BZNA_OK && !item->by_nvdec;
-    bzi_loader_count(loader, status, item->status != BZNA_OK);
-    if (status == BZNA_E_DEVICE_LOST)
-        bzi_loader_break(loader, &item->batch->errors[item->slot]);
-    return status != BZNA_OK && status != BZNA_E_DEVICE_LOST && bzi_loader_replace(loader, item);
-}
-
 /* The item's slot is written, or its writing enqueued. With the lock held. */
-static void bzi_loader_finish(bzna_loader *loader, bzi_item *item, bzna_status status)
+static void bzi_item_finish(bzi_item *item, bzna_status status)
 {
     bzna_batch *batch = item->batch;
+    bzna_loader *loader = batch->loader;
     batch->status[item->slot] = status;
     if (item->slot < batch->real) {
         batch->failed += status != BZNA_OK;
         batch->replaced += status == BZNA_OK && item->replacements;
     }
-    if (--batch->unfinished == 0) {
-        batch->state = BZI_BATCH_READY;
-        bzi_os_wake_all(&loader->consumer_wake);
-    }
+    if (--batch->unfinished == 0)
+        bzi_batch_to_ready(batch);
     loader->free_items[loader->free_item_count++] = item;
     bzi_os_wake_one(&loader->reader_wake);
     if (loader->holding)
@@ -7033,20 +7179,11 @@ static void bzi_loader_finish(bzna_loader *loader, bzi_item *item, bzna_status s
 }
 
 /* Completes the message of a failed sample, and logs it. */
-static void bzi_loader_explain(bzna_loader *loader, const bzi_item *item)
+static void bzi_item_report_failure(const bzi_item *item)
 {
     bzna_error *err = &item->batch->errors[item->slot];
     bzi_container_fail(item->container, item->local, err);
-    bzi_log(loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
-}
-
-/* A failed slot holds the out-of-bounds colour; nothing of what was there before. An empty picture is all of that colour. */
-static void bzi_loader_fill_slot(const bzna_loader *loader, bzi_kernel_slot *slot)
-{
-    memset(slot, 0, sizeof *slot);
-    slot->x1 = slot->y1 = -1;
-    slot->depth = 8;
-    bzi_slot_colours(slot, &loader->transform);
+    bzi_log(item->batch->loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
 }
 
 /* --- Lanes --- */
@@ -7055,10 +7192,12 @@ static void bzi_loader_fill_slot(const bzna_loader *loader, bzi_kernel_slot *slo
 static uint64_t bzi_lane_target(const bzi_item *item)
 {
     const bzna_batch *batch = item->batch;
-    return batch->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, item->slot) : batch->device_data + item->slot * batch->loader->slot_bytes;
+    const bzna_loader *loader = batch->loader;
+    return loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, item->slot) :
+                               batch->device_data + item->slot * loader->slot_bytes;
 }
 
-/* Pre: there is room, and all gathered so far is of the same loader. */
+/* Pre: the launch has a place left, and all gathered so far is of the same loader. */
 static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status, const bzi_kernel_slot *slot)
 {
     lane->slots.slot[lane->count] = *slot;
@@ -7076,30 +7215,34 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, bzna_error *err)
     for (uint32_t i = 0; i < lane->count; i++)
         lane->items[i]->batch->touched[lane->number] = 1;
     status = bzi_device_warp(lane->device, &lane->slots, lane->count, &out, lane->stream, err);
-    for (uint32_t i = 0; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
-        status = bzi_device_download(lane->device, bzi_batch_slot(lane->items[i]->batch, lane->items[i]->slot), lane->slots.slot[i].dst,
-                                     loader->slot_bytes, lane->stream, err);
-    for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++)
-        if (i + 1 == lane->count || lane->items[i + 1]->batch != lane->items[i]->batch)
-            status = bzi_device_record(lane->device, lane->items[i]->batch->written[lane->number], lane->stream, err);
-    if (status != BZNA_OK)
-        bzi_device_stream_wait(lane->device, lane->stream);  /* what was enqueued has no event to wait for: memory may be freed after this */
+    for (uint32_t i = 0; i < lane->count && status == BZNA_OK && !loader->on_device; i++) {
+        void *dst = bzi_batch_slot(lane->items[i]->batch, lane->items[i]->slot);
+        status = bzi_device_download(lane->device, dst, lane->slots.slot[i].dst, loader->slot_bytes, lane->stream, err);
+    }
+    for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++) {
+        bzna_batch *batch = lane->items[i]->batch;
+        if (i + 1 == lane->count || lane->items[i + 1]->batch != batch)
+            status = bzi_device_record(lane->device, batch->written[lane->number], lane->stream, err);
+    }
+    if (status != BZNA_OK)                                  /* no event tells when what was enqueued has ended, */
+        bzi_device_stream_wait(lane->device, lane->stream); /* and memory may be freed after this */
     return status;
 }
 
 /* Gives the slots to their batches. status: of the launch, which began at start. */
-static void bzi_lane_give(bzi_lane *lane, bzna_loader *loader, bzna_status status, const bzna_error *err, uint64_t start)
+static void bzi_lane_give(bzi_lane *lane, bzna_loader *loader, bzna_status status, const bzna_error *err,
+                          uint64_t start)
 {
-    start = (bzi_os_now_ns() - start) / lane->count;
+    uint64_t each = (bzi_os_now_ns() - start) / lane->count;
     bzi_os_lock(&loader->mutex);
     if (status != BZNA_OK)
         bzi_loader_break(loader, err);                      /* slots that nothing was written to cannot be delivered */
     for (uint32_t i = 0; i < lane->count; i++) {
         bzi_item *item = lane->items[i];
-        item->warp_ns += start;
+        item->warp_ns += each;
         if (lane->status[i] == BZNA_OK)
-            bzi_loader_tried(loader, item, BZNA_OK);        /* those that failed were counted when they did */
-        bzi_loader_finish(loader, item, lane->status[i]);
+            bzi_item_account(item, BZNA_OK);                /* those that failed were counted when they did */
+        bzi_item_finish(item, lane->status[i]);
     }
     lane->count = 0;
     bzi_os_unlock(&loader->mutex);
@@ -7113,49 +7256,147 @@ static void bzi_lane_flush(bzi_lane *lane)
     bzi_lane_give(lane, lane->items[0]->batch->loader, status, &err, start);
 }
 
+/* --- The end of a sample --- */
+
+/* A failed slot gets the out-of-bounds colour, and keeps nothing of what was there before: an empty picture is all of
+ * that colour. lane: as for bzi_item_complete. */
+static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
+{
+    bzna_loader *loader = item->batch->loader;
+    bzi_kernel_output out = bzi_loader_output(loader);
+    bzi_kernel_slot slot;
+    memset(&slot, 0, sizeof slot);
+    slot.x1 = slot.y1 = -1;
+    slot.depth = 8;
+    bzi_slot_colours(&slot, &loader->transform);
+    if (lane) {
+        bzi_lane_add(lane, item, status, &slot);
+        return;
+    }
+    slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
+    bzi_kernel_fill(&slot, &out);
+    bzi_os_lock(&loader->mutex);
+    bzi_item_finish(item, status);
+    bzi_os_unlock(&loader->mutex);
+}
+
+/* What becomes of a sample that was tried: it is counted, and its item finished; if it failed, its slot takes another
+ * sample, or is filled. lane: NULL when slots are on the host; else the stream that fills the slot, with a place left
+ * in its launch, which then finishes the item. Samples that a lane warps come here only if they failed: the launch
+ * counts and finishes the others. Without the lock. */
+static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane)
+{
+    bzna_loader *loader = item->batch->loader;
+    int replaced = 0;
+    if (status != BZNA_OK)
+        bzi_item_report_failure(item);
+    bzi_os_lock(&loader->mutex);
+    bzi_item_account(item, status);
+    if (status == BZNA_OK)
+        bzi_item_finish(item, status);
+    else if (status == BZNA_E_DEVICE_LOST)
+        bzi_loader_break(loader, &item->batch->errors[item->slot]);
+    else
+        replaced = bzi_item_replace(item);
+    bzi_os_unlock(&loader->mutex);
+    if (status != BZNA_OK && !replaced)
+        bzi_item_fill(item, status, lane);
+}
+
 /* --- Workers: software decode --- */
+
+/* A worker's part of the device: its stream, and the event after its uploads. In the CUDA context. */
+static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
+{
+    bzi_lane *lane = &worker->lane;
+    bzna_status status;
+    lane->device = worker->loader->device;
+    lane->number = number;
+    if ((status = bzi_device_stream(lane->device, 1, &lane->stream, err)) != BZNA_OK)
+        return status;
+    return bzi_device_event(lane->device, &worker->uploaded, err);
+}
+
+static void bzi_worker_free_lane(bzi_worker *worker)
+{
+    bzi_lane *lane = &worker->lane;
+    if (!lane->device)
+        return;
+    bzi_device_stream_wait(lane->device, lane->stream);
+    bzi_device_event_free(lane->device, worker->uploaded);
+    bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
+    bzi_device_unpin(lane->device, worker->staging);
+    bzi_device_stream_free(lane->device, lane->stream);
+}
+
+/* A plane of a picture, and where it lies in what goes to the device: rows 256 bytes apart or a multiple of that. */
+typedef struct bzi_plane {
+    uint64_t row_bytes, rows;
+    uint64_t pitch, offset;
+} bzi_plane;
+
+static uint32_t bzi_picture_planes(const bzna_picture *picture, bzi_plane planes[3], uint64_t *total)
+{
+    uint32_t count = picture->plane[1] ? 3 : 1, sample_bytes = picture->depth > 8 ? 2 : 1;
+    *total = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
+        bzi_plane *plane = &planes[i];
+        plane->row_bytes = (((uint64_t)picture->frame_width + (1u << shift_x) - 1) >> shift_x) * sample_bytes;
+        plane->rows = ((uint64_t)picture->frame_height + (1u << shift_y) - 1) >> shift_y;
+        plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
+        plane->offset = *total;
+        *total += plane->pitch * plane->rows;
+    }
+    return count;
+}
+
+/* Memory for an upload, pinned and on the device. Pre: the upload before has ended. */
+static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_error *err)
+{
+    bzi_device *device = worker->lane.device;
+    bzna_status status;
+    if (bytes <= worker->upload_bytes)
+        return BZNA_OK;
+    bzi_device_stream_wait(device, worker->lane.stream);
+    bzi_device_unpin(device, worker->staging);
+    bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
+    worker->upload = worker->upload_bytes = 0;
+    if ((status = bzi_device_pin(device, bytes, &worker->staging, err)) != BZNA_OK ||
+        (status = bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err)) != BZNA_OK)
+        return status;
+    worker->upload_bytes = bytes;
+    return BZNA_OK;
+}
 
 /* Copies a picture's planes to the device, where the warp reads them: *picture then has their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
-    uint64_t pitch[3], rows[3], offset[3], total = 0;
-    uint32_t planes = picture->plane[1] ? 3 : 1, bytes = picture->depth > 8 ? 2 : 1;
+    void *stream = worker->lane.stream;
+    bzi_plane planes[3];
+    uint64_t total;
+    uint32_t count = bzi_picture_planes(picture, planes, &total);
     bzna_status status;
-    for (uint32_t i = 0; i < planes; i++) {
-        uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
-        pitch[i] = ((((uint64_t)picture->frame_width + (1u << shift_x) - 1) >> shift_x) * bytes + 255) & ~(uint64_t)255;
-        rows[i] = ((uint64_t)picture->frame_height + (1u << shift_y) - 1) >> shift_y;
-        offset[i] = total;
-        total += pitch[i] * rows[i];
-    }
-    if ((status = bzi_device_await(device, worker->uploaded, err)) != BZNA_OK)      /* the copy before */
+    if ((status = bzi_device_await(device, worker->uploaded, err)) != BZNA_OK ||
+        (status = bzi_worker_reserve(worker, total, err)) != BZNA_OK)
         return status;
-    if (total > worker->upload_bytes) {
-        bzi_device_stream_wait(device, worker->lane.stream);
-        bzi_device_unpin(device, worker->staging);
-        bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
-        worker->upload = worker->upload_bytes = 0;
-        if ((status = bzi_device_pin(device, total, &worker->staging, err)) != BZNA_OK ||
-            (status = bzi_device_alloc(device, total, worker->lane.stream, &worker->upload, err)) != BZNA_OK)
-            return status;
-        worker->upload_bytes = total;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *src = picture->plane[i];
+        uint8_t *dst = (uint8_t *)worker->staging + planes[i].offset;
+        for (uint64_t y = 0; y < planes[i].rows; y++)
+            memcpy(dst + y * planes[i].pitch, src + (int64_t)y * picture->pitch[i], (size_t)planes[i].row_bytes);
+        picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
+        picture->pitch[i] = (int64_t)planes[i].pitch;
     }
-    for (uint32_t i = 0; i < planes; i++) {
-        uint8_t *dst = (uint8_t *)worker->staging + offset[i];
-        uint64_t width = (((uint64_t)picture->frame_width + (i ? (1u << picture->chroma_shift_x) - 1 : 0)) >> (i ? picture->chroma_shift_x : 0)) * bytes;
-        for (uint64_t y = 0; y < rows[i]; y++)
-            memcpy(dst + y * pitch[i], (const uint8_t *)picture->plane[i] + (int64_t)y * picture->pitch[i], (size_t)width);
-        picture->plane[i] = (const void *)(uintptr_t)(worker->upload + offset[i]);
-        picture->pitch[i] = (int64_t)pitch[i];
-    }
-    if ((status = bzi_device_upload(device, worker->upload, worker->staging, total, worker->lane.stream, err)) == BZNA_OK)
-        status = bzi_device_record(device, worker->uploaded, worker->lane.stream, err);
+    if ((status = bzi_device_upload(device, worker->upload, worker->staging, total, stream, err)) == BZNA_OK)
+        status = bzi_device_record(device, worker->uploaded, stream, err);
     return status;
 }
 
-/* On the device the slot is gathered; bzi_worker_end launches. */
-static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, bzna_picture *picture, const bzna_transform *transform, bzna_error *err)
+/* On the device the slot is gathered; bzi_worker_item launches. */
+static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, bzna_picture *picture,
+                                   const bzna_transform *transform, bzna_error *err)
 {
     bzna_loader *loader = worker->loader;
     bzi_kernel_output out = bzi_loader_output(loader);
@@ -7196,69 +7437,38 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     return status;
 }
 
-static void bzi_worker_fill(bzi_worker *worker, bzi_item *item, bzna_status status)
-{
-    bzna_loader *loader = worker->loader;
-    bzi_kernel_output out = bzi_loader_output(loader);
-    bzi_kernel_slot slot;
-    bzi_loader_fill_slot(loader, &slot);
-    if (loader->on_device) {
-        bzi_lane_add(&worker->lane, item, status, &slot);
-        return;
-    }
-    slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
-    bzi_kernel_fill(&slot, &out);
-}
-
 /* One sample, from its bytes to its slot. Without the lock. */
 static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
 {
-    bzna_loader *loader = worker->loader;
+    bzi_lane *lane = worker->loader->on_device ? &worker->lane : NULL;
     bzna_status status = item->status;
     if (status == BZNA_OK)
         status = bzi_worker_sample(worker, item, &item->batch->errors[item->slot]);
-    if (status == BZNA_OK && worker->lane.count) {
-        bzi_lane_flush(&worker->lane);
-        return;
-    }
-    if (status != BZNA_OK)
-        bzi_loader_explain(loader, item);
-    bzi_os_lock(&loader->mutex);
-    if (bzi_loader_tried(loader, item, status)) {
-        bzi_os_unlock(&loader->mutex);
-        return;
-    }
-    if (status != BZNA_OK) {
-        bzi_os_unlock(&loader->mutex);
-        bzi_worker_fill(worker, item, status);
-        if (worker->lane.count) {
-            bzi_lane_flush(&worker->lane);
-            return;
-        }
-        bzi_os_lock(&loader->mutex);
-    }
-    bzi_loader_finish(loader, item, status);
-    bzi_os_unlock(&loader->mutex);
+    if (status != BZNA_OK || !lane)
+        bzi_item_complete(item, status, lane);
+    if (lane && lane->count)
+        bzi_lane_flush(lane);
 }
 
-/* Called and returns with the lock held. */
+/* An item that was read, or NULL when the loader closes. Called and returns with the lock held. */
 static bzi_item *bzi_worker_take(bzna_loader *loader)
 {
     bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
     while (!loader->quit) {
-        uint64_t start, full;
-        if (!bzi_loader_disturbed(loader) && loader->ring_count) {
+        uint64_t start;
+        int blocked;
+        if (!bzi_loader_interrupted(loader) && loader->ring_count) {
             bzi_item *item = loader->ring[loader->ring_first];
             loader->ring_first = (loader->ring_first + 1) % loader->item_count;
             loader->ring_count--;
             loader->active++;
             return item;
         }
-        full = !loader->planning && !loader->free_batches;  /* all batches are filled: the consumer is behind */
+        blocked = !loader->planning && !loader->free_batches;       /* all batches are filled: back-pressure */
         start = bzi_os_now_ns();
         bzi_os_wait(&loader->worker_wake, &loader->mutex);
         if (!loader->pool)                                  /* with NVDEC, workers are idle by nature */
-            *(full ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
+            *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
     return NULL;
 }
@@ -7357,19 +7567,9 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 /* The sample cannot be had: its slot takes another, or is filled. Pre: nothing is mapped that waits to be gathered. */
 static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
-    bzna_loader *loader = item->batch->loader;
-    bzi_kernel_slot slot;
-    int replaced;
     item->decode_ns = 0;
-    bzi_loader_explain(loader, item);
-    bzi_os_lock(&loader->mutex);
-    replaced = bzi_loader_tried(loader, item, status);
-    bzi_os_unlock(&loader->mutex);
-    if (replaced)
-        return;
     bzi_engine_make_room(engine, item);
-    bzi_loader_fill_slot(loader, &slot);
-    bzi_lane_add(&engine->lane, item, status, &slot);
+    bzi_item_complete(item, status, &engine->lane);
 }
 
 /* NVDEC cannot decode this one: libavcodec will, if it is there. Each kind of reason is logged once. */
@@ -7754,21 +7954,21 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 27. Opening and closing ========================================================================================
- * Calls: rooms 1-26. Makes a loader, its batches, threads and what they need of the device, and ends them. */
+/* ==== 27. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-26. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
-/* Bytes of a batch's block: data (unless it lies elsewhere), targets, indices, status, errors. Returns 0 on overflow. */
-static int bzi_batch_layout(const bzna_loader_config *config, int data_elsewhere, uint64_t offsets[5], uint64_t *total)
+/* --- Batches --- */
+
+/* A batch's block: data, targets, indices, status, errors. data_bytes: of a slot, 0 if the data lies elsewhere. Returns
+ * 0 on overflow. */
+static int bzi_batch_layout(uint32_t slots, uint64_t data_bytes, uint64_t offsets[5], uint64_t *total)
 {
-    uint64_t sizes[5], at = 0;
-    sizes[0] = data_elsewhere ? 0 : 3 * bzi_dtype_bytes(config->dtype) * config->width * (uint64_t)config->height;
-    sizes[1] = sizeof(int64_t);
-    sizes[2] = sizeof(uint64_t);
-    sizes[3] = sizeof(bzna_status);
-    sizes[4] = sizeof(bzna_error);
+    uint64_t sizes[5] = { data_bytes, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status), sizeof(bzna_error) };
+    uint64_t at = 0;
     for (int i = 0; i < 5; i++) {
         offsets[i] = at;
-        if (!bzi_mul(sizes[i], config->batch_size, &sizes[i]) || !bzi_add(at, sizes[i], &at) || !bzi_add(at, BZI_BATCH_ALIGN - 1, &at))
+        if (!bzi_mul(sizes[i], slots, &sizes[i]) || !bzi_add(at, sizes[i], &at) ||
+            !bzi_add(at, BZI_BATCH_ALIGN - 1, &at))
             return 0;
         at &= ~(uint64_t)(BZI_BATCH_ALIGN - 1);
     }
@@ -7776,7 +7976,7 @@ static int bzi_batch_layout(const bzna_loader_config *config, int data_elsewhere
     return 1;
 }
 
-/* What a batch needs of the device: memory, pinned memory for data on its way to the host, events. In the CUDA context. */
+/* What a batch needs of the device: memory, pinned memory if data goes to the host, events. In the CUDA context. */
 static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
@@ -7795,10 +7995,6 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzn
     if (status == BZNA_OK)                                  /* whoever had the memory may still use it on that stream */
         status = bzi_device_record(loader->device, batch->released, loader->stream, err);
     batch->has_release = status == BZNA_OK;
-    if (batch->has_release) {
-        batch->state = BZI_BATCH_LEAVING;
-        loader->free_batches--;
-    }
     return status;
 }
 
@@ -7813,46 +8009,63 @@ static void bzi_batch_free_device(bzna_batch *batch)
 }
 
 /* Where the slices of a batch lie: the user's buffers, else one after the other in the library's memory. */
-static void bzi_batch_place(bzna_batch *batch, uint32_t number, const bzna_loader_config *config, uint8_t *host)
+static void bzi_batch_place(bzna_batch *batch, uint32_t number, uint8_t *host)
 {
     const bzna_loader *loader = batch->loader;
+    const bzna_loader_config *config = &loader->config;
     uint64_t slice_bytes = config->batch_size / config->slices * loader->slot_bytes;
+    uint64_t first = (uint64_t)number * config->slices;
     uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : host;
-    batch->slices = loader->slice_data + (uint64_t)number * config->slices;
+    batch->slices = loader->slice_data + first;
     for (uint32_t k = 0; k < config->slices; k++)
-        batch->slices[k] = config->buffers ? config->buffers[(uint64_t)number * config->slices + k] : data + k * slice_bytes;
+        batch->slices[k] = config->buffers ? config->buffers[first + k] : data + k * slice_bytes;
+}
+
+/* All there is of one batch. at: where its arrays lie in its block. In the CUDA context, if there is one. */
+static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const uint64_t at[5], bzna_error *err)
+{
+    bzna_batch *batch = &loader->batches[number];
+    bzna_status status;
+    batch->block = bzi_alloc(&loader->host->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
+    if (!batch->block)
+        return BZI_FAIL(err, BZNA_E_MEMORY,
+                        "out of memory for batch %u of %llu bytes (batch_size, width, height, batches_in_flight)",
+                        number, (unsigned long long)loader->block_bytes);
+    batch->loader = loader;
+    batch->stream = loader->stream;
+    if (loader->device && (status = bzi_batch_make_device(batch, number, err)) != BZNA_OK)
+        return bzi_error_prefix(err, "loader_config.batch_size, width, height, batches_in_flight");
+    bzi_batch_place(batch, number, batch->block + at[0]);
+    batch->targets = (int64_t *)(void *)(batch->block + at[1]);
+    batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
+    batch->status = (bzna_status *)(void *)(batch->block + at[3]);
+    batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
+    if (batch->has_release)
+        bzi_batch_to_retiring(batch);                       /* there are no threads yet: no lock */
+    else
+        bzi_batch_to_free(batch);
+    return BZNA_OK;
 }
 
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    bzna_status status;
-    uint64_t at[5];
-    if (!bzi_batch_layout(config, config->buffers || loader->device, at, &loader->block_bytes))
+    uint64_t at[5], data_bytes = config->buffers || loader->device ? 0 : loader->slot_bytes;
+    bzna_status status = BZNA_OK;
+    if (!bzi_batch_layout(config->batch_size, data_bytes, at, &loader->block_bytes))
         return bzi_fail_memory(err, "batches");
-    for (uint32_t i = 0; i < config->batches_in_flight; i++) {
-        bzna_batch *batch = &loader->batches[i];
-        batch->block = bzi_alloc(&loader->host->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
-        if (!batch->block)
-            return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for batch %u of %llu bytes (batch_size, width, height, batches_in_flight)", i,
-                            (unsigned long long)loader->block_bytes);
-        batch->loader = loader;
-        batch->stream = loader->stream;
-        if (loader->device && (status = bzi_batch_make_device(batch, i, err)) != BZNA_OK)
-            return bzi_error_prefix(err, "loader_config.batch_size, width, height, batches_in_flight");
-        bzi_batch_place(batch, i, config, batch->block + at[0]);
-        batch->targets = (int64_t *)(void *)(batch->block + at[1]);
-        batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
-        batch->status = (bzna_status *)(void *)(batch->block + at[3]);
-        batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
-    }
-    return BZNA_OK;
+    for (uint32_t i = 0; i < config->batches_in_flight && status == BZNA_OK; i++)
+        status = bzi_batch_make(loader, i, at, err);
+    return status;
 }
+
+/* --- The loader's parts --- */
 
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *config = &loader->config;
+    const uint64_t in_flight = config->batches_in_flight;
     loader->item_count = config->read_ahead + config->threads + config->reader_threads;
     if (loader->pool)
         loader->item_count += loader->pool->count * BZI_SESSION_SURFACES;
@@ -7860,43 +8073,58 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->free_items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->free_items);
     loader->redo = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->redo);
     loader->ring = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->ring);
-    loader->batches = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->batches);
-    loader->slice_data = bzi_alloc_zero(memory, (uint64_t)config->batches_in_flight * config->slices, sizeof *loader->slice_data);
-    loader->events = bzi_alloc_zero(memory, (uint64_t)config->batches_in_flight * loader->lanes, sizeof *loader->events);
-    loader->touched = bzi_alloc_zero(memory, (uint64_t)config->batches_in_flight * loader->lanes, sizeof *loader->touched);
-    loader->line = bzi_alloc_zero(memory, config->batches_in_flight, sizeof *loader->line);
+    loader->batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->batches);
+    loader->slice_data = bzi_alloc_zero(memory, in_flight * config->slices, sizeof *loader->slice_data);
+    loader->events = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->events);
+    loader->touched = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->touched);
+    loader->pending_batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->pending_batches);
     loader->workers = bzi_alloc_zero(memory, config->threads, sizeof *loader->workers);
     loader->readers = bzi_alloc_zero(memory, config->reader_threads, sizeof *loader->readers);
-    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches || !loader->slice_data || !loader->events ||
-        !loader->touched || !loader->line || !loader->workers || !loader->readers)
+    if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches ||
+        !loader->slice_data || !loader->events || !loader->touched || !loader->pending_batches || !loader->workers ||
+        !loader->readers)
         return bzi_fail_memory(err, "a loader's queues");
     for (uint32_t i = 0; i < loader->item_count; i++)
         loader->free_items[loader->free_item_count++] = &loader->items[i];
-    loader->free_batches = config->batches_in_flight;
     return BZNA_OK;
 }
 
-/* Copies of the user's arrays, and the tables of weighted draws. Pre: counts and values are checked. */
-static bzna_status bzi_loader_make_order(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+/* Copies of the user's arrays, and memory for what follows from weights. */
+static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
+    const bzna_loader_config *c = &loader->config;
+    bzi_order *order = &loader->order;
+    if (c->index_count &&
+        !(loader->indices = bzi_alloc_copy(memory, c->indices, c->index_count, sizeof *loader->indices)))
+        return bzi_fail_memory(err, "loader_config.indices");
+    if (c->weight_count &&
+        (!(loader->weights = bzi_alloc_copy(memory, c->weights, c->weight_count, sizeof *loader->weights)) ||
+         !(loader->sums = bzi_alloc_zero(memory, c->weight_count, sizeof *loader->sums))))
+        return bzi_fail_memory(err, "loader_config.weights");
+    if (c->weights_by_part && !(loader->ends = bzi_alloc_zero(memory, c->weight_count, sizeof *loader->ends)))
+        return bzi_fail_memory(err, "loader_config.weights");
+    if (c->weighting == BZNA_WEIGHTING_ONCE &&
+        !(order->ranked = bzi_alloc_zero(memory, order->samples, sizeof *order->ranked)))
+        return bzi_fail_memory(err, "the order of weighted draws");
+    return BZNA_OK;
+}
+
+/* Pre: the config's counts and values are checked, and its arrays are still there. */
+static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
+{
+    const bzna_loader_config *config = &loader->config;
     const bzna_dataset *dataset = loader->dataset;
     bzi_order *order = &loader->order;
     double sum = 0;
+    bzna_status status;
     order->samples = config->index_count ? config->index_count : dataset->count;
     order->length = config->epoch_samples;
     order->shuffle = config->order == BZNA_ORDER_SHUFFLE;
     order->weighting = config->weighting;
     order->group_count = (uint32_t)config->weight_count;
-    if (config->index_count && !(loader->indices = bzi_alloc_copy(memory, config->indices, config->index_count, sizeof *loader->indices)))
-        return bzi_fail_memory(err, "loader_config.indices");
-    if (config->weight_count && (!(loader->weights = bzi_alloc_copy(memory, config->weights, config->weight_count, sizeof *loader->weights)) ||
-                                 !(loader->sums = bzi_alloc_zero(memory, config->weight_count, sizeof *loader->sums))))
-        return bzi_fail_memory(err, "loader_config.weights");
-    if (config->weights_by_part && !(loader->ends = bzi_alloc_zero(memory, config->weight_count, sizeof *loader->ends)))
-        return bzi_fail_memory(err, "loader_config.weights");
-    if (config->weighting == BZNA_WEIGHTING_ONCE && !(order->ranked = bzi_alloc_zero(memory, order->samples, sizeof *order->ranked)))
-        return bzi_fail_memory(err, "the order of weighted draws");
+    if ((status = bzi_loader_copy_order(loader, err)) != BZNA_OK)
+        return status;
     for (uint64_t i = 0; i < config->weight_count; i++) {
         sum += loader->weights[i];
         loader->sums[i] = sum;
@@ -7921,80 +8149,79 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
+static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
+{
+    bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake,
+                                   &loader->consumer_wake, &loader->control_wake };
+    return conds[number];
+}
+
 static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 {
-    bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
     loader->has_mutex = bzi_os_mutex_init(&loader->mutex) == 0;
-    while (loader->has_mutex && loader->conds_made < BZI_CONDS && bzi_os_cond_init(conds[loader->conds_made]) == 0)
-        loader->conds_made++;
-    return loader->conds_made == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    while (loader->has_mutex && loader->cond_count < BZI_CONDS &&
+           bzi_os_cond_init(bzi_loader_cond(loader, loader->cond_count)) == 0)
+        loader->cond_count++;
+    return loader->cond_count == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 }
 
-static int32_t bzi_loader_cpu(const bzna_loader_config *config, uint32_t thread) { return config->cpus ? config->cpus[thread % config->cpu_count] : -1; }
-
-/* A worker's part of the device: its stream, and the event behind its uploads. In the CUDA context. */
-static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
+static void bzi_loader_free_locks(bzna_loader *loader)
 {
-    bzi_lane *lane = &worker->lane;
-    bzna_status status;
-    lane->device = worker->loader->device;
-    lane->number = number;
-    if ((status = bzi_device_stream(lane->device, 1, &lane->stream, err)) != BZNA_OK)
-        return status;
-    return bzi_device_event(lane->device, &worker->uploaded, err);
+    while (loader->cond_count)
+        bzi_os_cond_free(bzi_loader_cond(loader, --loader->cond_count));
+    if (loader->has_mutex)
+        bzi_os_mutex_free(&loader->mutex);
 }
 
-static void bzi_worker_free_lane(bzi_worker *worker)
+/* The processor of a thread, or -1: any. */
+static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
 {
-    bzi_lane *lane = &worker->lane;
-    if (!lane->device)
-        return;
-    bzi_device_stream_wait(lane->device, lane->stream);
-    bzi_device_event_free(lane->device, worker->uploaded);
-    bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
-    bzi_device_unpin(lane->device, worker->staging);
-    bzi_device_stream_free(lane->device, lane->stream);
+    return loader->config.cpus ? loader->config.cpus[thread % loader->config.cpu_count] : -1;
 }
 
-static bzna_status bzi_loader_start_workers(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err)
 {
     for (uint32_t i = 0; i < loader->worker_count; i++) {
+        const bzi_host *host = loader->host;
         bzi_worker *worker = &loader->workers[i];
+        int32_t cpu = bzi_loader_cpu(loader, i);
         int error;
-        bzna_status status = bzi_software_open(&worker->software, &loader->host->memory, loader->host->max_edge_px, err);
+        bzna_status status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->loader = loader;
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
         if (status != BZNA_OK)
             return status;
-        if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, bzi_loader_cpu(config, i))) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "loader_config.threads, cpus: cannot start decoder thread %u of %u on processor %d: %s", i,
-                            config->threads, bzi_loader_cpu(config, i), strerror(error));
+        if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, cpu)) != 0)
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
+                            "loader_config.threads, cpus: cannot start decoder thread %u of %u on processor %d: %s", i,
+                            loader->config.threads, cpu, strerror(error));
         worker->started = 1;
     }
     return BZNA_OK;
 }
 
-static bzna_status bzi_loader_start(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
+static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status = bzi_loader_start_workers(loader, config, err);
-    if (status != BZNA_OK)
-        return status;
+    const bzna_loader_config *config = &loader->config;
     for (uint32_t i = 0; i < config->reader_threads; i++) {
         bzi_reader *reader = &loader->readers[i];
-        int32_t cpu = bzi_loader_cpu(config, config->threads + i);
+        int32_t cpu = bzi_loader_cpu(loader, config->threads + i);
         int error;
         reader->loader = loader;
         if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "loader_config.reader_threads, cpus: cannot start reader %u of %u on processor %d: %s", i,
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
+                            "loader_config.reader_threads, cpus: cannot start reader %u of %u on processor %d: %s", i,
                             config->reader_threads, cpu, strerror(error));
         reader->started = 1;
     }
     return BZNA_OK;
 }
 
-/* Waits until no lane writes to the batch. In the CUDA context. */
-static void bzi_batch_settle(bzna_batch *batch)
+/* --- Closing --- */
+
+/* The host waits until no lane writes to the batch. In the CUDA context. */
+static void bzi_batch_drain_writes(bzna_batch *batch)
 {
     bzna_error ignored;
     for (uint32_t i = 0; batch->touched && i < batch->loader->lanes; i++)
@@ -8004,28 +8231,34 @@ static void bzi_batch_settle(bzna_batch *batch)
         }
 }
 
-/* Waits until nothing on the device writes to batches that were not delivered, or reads those that came back. In the CUDA context. */
-static void bzi_loader_settle(bzna_loader *loader, int released)
+/* The host waits until nothing on the device writes to batches that were not delivered. In the CUDA context. */
+static void bzi_loader_drain_writes(bzna_loader *loader)
+{
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+        if (loader->batches[i].loader && loader->batches[i].state != BZI_BATCH_ON_LOAN)
+            bzi_batch_drain_writes(&loader->batches[i]);
+}
+
+/* The host waits until nothing on the device reads batches that were released. In the CUDA context. */
+static void bzi_loader_drain_reads(bzna_loader *loader)
 {
     bzna_error ignored;
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
-        bzna_batch *batch = &loader->batches[i];
-        if (batch->loader && batch->state != BZI_BATCH_ON_LOAN)
-            bzi_batch_settle(batch);
-        if (released && batch->has_release)
-            bzi_device_await(loader->device, batch->released, &ignored);
-        else if (released && batch->state == BZI_BATCH_LEAVING)
-            bzi_device_drain(loader->device, batch->stream, &ignored);
-    }
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+        if (loader->batches[i].state == BZI_BATCH_RETIRING)
+            bzi_batch_drain_reads(&loader->batches[i], &ignored);
 }
 
 static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
-    int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;       /* not on a device that is lost; what is its own may be freed */
-    if (loader->batches)
-        bzi_loader_settle(loader, 1);
-    for (uint32_t i = 0; loader->batches && i < loader->config.batches_in_flight; i++)
+    uint32_t made = loader->batches ? loader->config.batches_in_flight : 0;
+    /* If the device is lost, that fails, and what is the library's own is freed nevertheless. */
+    int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+    if (made) {
+        bzi_loader_drain_writes(loader);
+        bzi_loader_drain_reads(loader);
+    }
+    for (uint32_t i = 0; i < made; i++)
         if (loader->batches[i].loader && loader->batches[i].written)
             bzi_batch_free_device(&loader->batches[i]);
     if (loader->owns_stream)
@@ -8034,13 +8267,12 @@ static void bzi_loader_free_device(bzna_loader *loader)
         bzi_device_leave(loader->device);
 }
 
-/* What a batch on loan still needs. */
+/* The rest, which batches on loan still need. Pre: bzi_loader_end. */
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
     const bzi_memory *memory = &loader->host->memory;
     uint32_t in_flight = loader->config.batches_in_flight;
-    bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake, &loader->consumer_wake, &loader->control_wake };
     if (loader->device)
         bzi_loader_free_device(loader);
     for (uint32_t i = 0; loader->batches && i < in_flight; i++)
@@ -8049,21 +8281,18 @@ static void bzi_loader_free(bzna_loader *loader)
     bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
     bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
     bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.slices, sizeof *loader->slice_data);
-    while (loader->conds_made)
-        bzi_os_cond_free(conds[--loader->conds_made]);
-    if (loader->has_mutex)
-        bzi_os_mutex_free(&loader->mutex);
+    bzi_loader_free_locks(loader);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
 }
 
-/* Waits until no thread of the library or in next uses the loader any more. */
+/* Waits until neither a thread of the library nor one in next uses the loader any more. */
 static void bzi_loader_join(bzna_loader *loader)
 {
-    if (loader->conds_made == BZI_CONDS) {
+    if (loader->cond_count == BZI_CONDS) {
         bzi_os_lock(&loader->mutex);
         loader->quit = 1;
-        bzi_loader_disturb(loader);
+        bzi_loader_wake_all(loader);
         bzi_pool_withdraw(loader);
         while (loader->waiting || loader->active)
             bzi_os_wait(&loader->control_wake, &loader->mutex);
@@ -8101,7 +8330,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_release(memory, loader->free_items, loader->item_count, sizeof *loader->free_items);
     bzi_release(memory, loader->redo, loader->item_count, sizeof *loader->redo);
     bzi_release(memory, loader->ring, loader->item_count, sizeof *loader->ring);
-    bzi_release(memory, loader->line, config->batches_in_flight, sizeof *loader->line);
+    bzi_release(memory, loader->pending_batches, config->batches_in_flight, sizeof *loader->pending_batches);
     bzi_release(memory, loader->workers, config->threads, sizeof *loader->workers);
     bzi_release(memory, loader->readers, config->reader_threads, sizeof *loader->readers);
     bzi_release(memory, loader->indices, loader->order.samples, sizeof *loader->indices);
@@ -8118,138 +8347,12 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
     return config->epochs > UINT64_MAX - first ? UINT64_MAX : first + config->epochs;
 }
 
-/* Who decodes, and where batches lie; defaults that follow from that. */
-static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
+/* Drops one reference; the last one frees. Without the lock. */
+static void bzi_loader_unref(bzna_loader *loader)
 {
-    bzna_loader_config *config = &loader->config;
-    bzi_device *device = NULL;
-    bzna_error why;
-    bzna_status status = BZNA_OK;
-    bzi_error_init(&why);
-    if (config->output != BZNA_OUTPUT_HOST || config->decoder != BZNA_DECODER_SOFTWARE)
-        status = bzi_context_gpu(loader->context, &device, &why);
-    if (status == BZNA_E_STATE || status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST ||
-        (status != BZNA_OK && (config->output == BZNA_OUTPUT_DEVICE || config->decoder == BZNA_DECODER_NVDEC))) {
-        *err = why;
-        return bzi_error_prefix(err, config->decoder == BZNA_DECODER_NVDEC ? "loader_config.decoder" : "loader_config.output");
-    }
-    loader->on_device = device && config->output != BZNA_OUTPUT_HOST;
-    if (device && config->decoder != BZNA_DECODER_SOFTWARE) {
-        why = device->video;
-        if (why.status == BZNA_OK && (status = bzi_context_pool(loader->context, &loader->pool, err)) != BZNA_OK)
-            return status;
-        if (why.status != BZNA_OK && config->decoder == BZNA_DECODER_NVDEC) {
-            *err = why;
-            return bzi_error_prefix(err, "loader_config.decoder");
-        }
-    }
-    bzi_error_prefix(&why, "no NVDEC");
-    bzi_string_copy(loader->reason, sizeof loader->reason, config->decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
-                    loader->pool ? "the device decodes; what it cannot, libavcodec does" : why.message);
-    if (loader->on_device && config->buffers && config->output == BZNA_OUTPUT_AUTO)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: with buffers, and a GPU, say whether they lie on the HOST or the DEVICE");
-    if (loader->on_device || loader->pool)
-        loader->device = device;
-    loader->worker_count = config->threads;
-#ifdef BENZINA_NO_AVCODEC
-    loader->worker_count = loader->pool ? 0 : config->threads;              /* without, opening fails with the reason */
-#endif
-    if (loader->device)
-        loader->lanes = (loader->pool ? loader->pool->count : 0) + (loader->on_device ? loader->worker_count : 0);
-    if (!config->reader_threads)
-        config->reader_threads = !loader->pool ? 1 : loader->pool->count < 4 ? 2 : (uint32_t)bzi_min(loader->pool->count / 2, 8);
-    if (!config->read_ahead)
-        config->read_ahead = 2 * config->threads + 2 + (loader->pool ? BZI_SESSION_DEPTH * loader->pool->count : 0);
-    return BZNA_OK;
-}
-
-/* The consumer's stream: the user's, or one of ours. In the CUDA context. */
-static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
-{
-    loader->stream = loader->config.stream;
-    loader->owns_stream = !loader->stream;
-    return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
-}
-
-/* What lies on the device, or goes there. */
-static bzna_status bzi_loader_make_rest(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-    if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
-        return status;
-    if (loader->device)
-        status = bzi_loader_make_stream(loader, err);
-    if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK)
-        status = bzi_loader_start(loader, config, err);
-    if (loader->device)
-        bzi_device_leave(loader->device);
-    return status;
-}
-
-/* Everything that can fail; what was made is freed by the caller. config: the caller's arrays are still there. */
-static bzna_status bzi_loader_build(bzna_loader *loader, const bzna_loader_config *config, bzna_error *err)
-{
-    bzna_status status = bzi_loader_make_locks(loader, err);
-    if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
-        return status;
-    if (config->track) {
-        loader->track_size = strlen(config->track) + 1;
-        if (!(loader->track = bzi_alloc_copy(&loader->host->memory, config->track, loader->track_size, 1)))
-            return bzi_fail_memory(err, "loader_config.track");
-    }
-    if ((status = bzi_loader_make_order(loader, config, err)) != BZNA_OK || (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
-        return status;
-    loader->fingerprint = bzi_loader_fingerprint(loader);
-    return bzi_loader_make_rest(loader, config, err);
-}
-
-/* config is checked and complete; transform and warp follow from it. */
-static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, const bzna_transform *transform,
-                                   const bzna_similarity *warp, bzna_loader **out, bzna_error *err)
-{
-    bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
-    bzna_status status;
-    if (!loader)
-        return bzi_fail_memory(err, "a loader");
-    bzi_context_retain(context);
-    bzi_dataset_retain(dataset);
-    loader->context = context;
-    loader->host = context->host;
-    loader->dataset = dataset;
-    loader->config = *config;
-    loader->transform = *transform;
-    loader->warp = *warp;
-    loader->references = 1;
-    loader->process = bzi_os_process();
-    loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
-    loader->slot_bytes = (uint64_t)3 * config->width * config->height * bzi_dtype_bytes(config->dtype);
-    loader->shard.count = config->epoch_samples;
-    loader->shard.batch = config->batch_size;
-    loader->shard.world = config->world_size;
-    loader->shard.rank = config->rank;
-    loader->shard.last_batch = config->last_batch;
-    loader->end_epoch = bzi_loader_end_epoch(config, config->first_epoch);
-    loader->done_epoch = config->first_epoch;
-    bzi_plan_epoch(loader, config->first_epoch, 0);
-    status = bzi_loader_build(loader, &loader->config, err);
-    loader->config.track = NULL;                            /* the caller's; what is needed of them has been copied */
-    loader->config.indices = NULL;
-    loader->config.weights = NULL;
-    loader->config.cpus = NULL;
-    loader->config.buffers = NULL;
-    if (status != BZNA_OK) {
-        bzi_loader_end(loader);
-        bzi_loader_free(loader);
-        return status;
-    }
-    *out = loader;
-    return BZNA_OK;
-}
-
-/* Drops one reference; the last one frees. Called with the lock held, returns without. */
-static void bzi_loader_drop_locked(bzna_loader *loader)
-{
-    uint32_t left = --loader->references;
+    uint32_t left;
+    bzi_os_lock(&loader->mutex);
+    left = --loader->references;
     bzi_os_unlock(&loader->mutex);
     if (left == 0)
         bzi_loader_free(loader);
@@ -8258,14 +8361,12 @@ static void bzi_loader_drop_locked(bzna_loader *loader)
 static void bzi_loader_close(bzna_loader *loader)
 {
     bzi_loader_end(loader);
-    bzi_os_lock(&loader->mutex);
-    bzi_loader_drop_locked(loader);
+    bzi_loader_unref(loader);
 }
 
 
 /* ==== 28. Delivering =================================================================================================
- * Calls: rooms 1-27. What the consumer's calls do: batches out and back, tensors, going elsewhere, states, statistics. */
-
+ * Calls: rooms 1-27. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -8285,8 +8386,9 @@ static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batc
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
+    int expired = timeout_ns == 0;
     for (;;) {
-        bzna_batch *head = loader->line_count ? loader->line[loader->line_first] : NULL;
+        bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
         if (loader->poison.status != BZNA_OK) {
@@ -8302,18 +8404,20 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         if (!head && !bzi_plan_has_batch(loader))
             return BZNA_END;
         if (!head && loader->on_loan == loader->config.batches_in_flight)
-            return BZI_FAIL(err, BZNA_E_STATE, "all %u batches are on loan: release one first, or raise batches_in_flight", loader->on_loan);
-        if (timeout_ns == 0)
+            return BZI_FAIL(err, BZNA_E_STATE,
+                            "all %u batches are on loan: release one first, or raise batches_in_flight",
+                            loader->on_loan);
+        if (expired)
             return BZNA_AGAIN;
         if (timeout_ns < 0)
             bzi_os_wait(&loader->consumer_wake, &loader->mutex);
-        else if (bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline))
-            timeout_ns = 0;                                 /* look once more */
+        else
+            expired = bzi_os_wait_until(&loader->consumer_wake, &loader->mutex, deadline);    /* then look once more */
     }
 }
 
 /* Makes the consumer's stream wait for the lanes that wrote to the batch; for a batch on the host, the host waits. */
-static bzna_status bzi_batch_arrive(bzna_batch *batch, bzna_error *err)
+static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
     bzi_device *device = loader->device;
@@ -8324,17 +8428,18 @@ static bzna_status bzi_batch_arrive(bzna_batch *batch, bzna_error *err)
     for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++) {
         if (!batch->touched[i])
             continue;
-        status = loader->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) : bzi_device_await(device, batch->written[i], err);
+        status = loader->on_device ? bzi_device_order(device, batch->stream, batch->written[i], err) :
+                                     bzi_device_await(device, batch->written[i], err);
         batch->touched[i] = status != BZNA_OK;
     }
-    if (status != BZNA_OK)                                  /* nobody gets the batch: it is free when nothing writes to it any more */
-        bzi_batch_settle(batch);
+    if (status != BZNA_OK)                                  /* nobody gets the batch, which may be free after this */
+        bzi_batch_drain_writes(batch);
     bzi_device_leave(device);
     return status;
 }
 
-/* Records behind what the consumer has enqueued; where that fails, the host waits for it. */
-static bzna_status bzi_batch_depart(bzna_batch *batch, bzna_error *err)
+/* Records the event after all that the consumer has enqueued; where that fails, the host waits for it. */
+static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
     bzna_status status = bzi_device_enter(device, err);
@@ -8347,40 +8452,40 @@ static bzna_status bzi_batch_depart(bzna_batch *batch, bzna_error *err)
     return status;
 }
 
-/* The last one that had the batch gives it back. Called with the lock held, returns without. */
-static void bzi_batch_let_go(bzna_batch *batch)
+/* Drops one reference to a batch on loan; the last one ends the loan. Without the lock. */
+static void bzi_batch_unref(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
     bzna_status status = BZNA_OK;
     bzna_error err;
-    if (batch->owned || batch->exports) {
-        bzi_os_unlock(&loader->mutex);
+    uint32_t left;
+    bzi_os_lock(&loader->mutex);
+    left = --batch->references;
+    bzi_os_unlock(&loader->mutex);
+    if (left)
         return;
-    }
-    if (loader->on_device) {
-        bzi_os_unlock(&loader->mutex);                      /* nobody else has the batch */
-        status = bzi_batch_depart(batch, &err);
-        bzi_os_lock(&loader->mutex);
-        if (status != BZNA_OK)
-            bzi_loader_break(loader, &err);                 /* nothing may be written where something is perhaps still read */
-    }
-    batch->state = batch->has_release || status != BZNA_OK ? BZI_BATCH_LEAVING : BZI_BATCH_FREE;
-    batch->left = ++loader->left;
-    loader->on_loan--;
-    loader->free_batches += batch->state == BZI_BATCH_FREE;
-    bzi_os_wake_all(&loader->reader_wake);
-    bzi_os_wake_all(&loader->consumer_wake);
-    bzi_loader_drop_locked(loader);
+    if (loader->on_device)
+        status = bzi_batch_record_release(batch, &err);     /* nobody else has the batch: no lock */
+    bzi_os_lock(&loader->mutex);
+    if (status != BZNA_OK)
+        bzi_loader_break(loader, &err);                     /* nothing may be written where GPU work perhaps reads */
+    if (batch->has_release || status != BZNA_OK)
+        bzi_batch_to_retiring(batch);
+    else
+        bzi_batch_to_free(batch);
+    bzi_os_unlock(&loader->mutex);
+    bzi_loader_unref(loader);
 }
 
-/* A batch that the device did not finish. */
+/* A batch that the device did not finish: nobody gets it. */
 static bzna_status bzi_loader_take_back(bzna_batch *batch, const bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
     bzi_os_lock(&loader->mutex);
     bzi_loader_break(loader, err);
     batch->owned = 0;
-    bzi_batch_let_go(batch);
+    bzi_os_unlock(&loader->mutex);
+    bzi_batch_unref(batch);
     return err->status;
 }
 
@@ -8401,52 +8506,42 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     if (loader->quit)
         bzi_os_wake_all(&loader->control_wake);
     if (batch) {
-        loader->line_first = (loader->line_first + 1) % loader->config.batches_in_flight;
-        loader->line_count--;
-        batch->state = BZI_BATCH_ON_LOAN;
-        batch->owned = 1;
-        loader->on_loan++;
-        loader->references++;
-        loader->done_epoch = batch->next_epoch;
-        loader->done_position = batch->next_position;
+        bzi_batch_to_loan(batch);
         stage->count++;
         stage->bytes += batch->slots * loader->slot_bytes;
     }
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_os_unlock(&loader->mutex);
-    if (batch && loader->device && (status = bzi_batch_arrive(batch, err)) != BZNA_OK)
+    if (batch && loader->device && (status = bzi_batch_wait_written(batch, err)) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
     if (batch && batch->real && batch->failed == batch->real)
-        bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed", batch->real,
-                (unsigned long long)batch->number, (unsigned long long)batch->epoch);
+        bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
+                batch->real, (unsigned long long)batch->number, (unsigned long long)batch->epoch);
     *out = batch;
     return status;
 }
 
 static bzna_status bzi_batch_release(bzna_batch *batch)
 {
+    int owned;
     bzi_os_lock(&batch->loader->mutex);
-    if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
-        bzi_os_unlock(&batch->loader->mutex);
-        return BZNA_E_STATE;
-    }
+    owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     batch->owned = 0;
-    bzi_batch_let_go(batch);
+    bzi_os_unlock(&batch->loader->mutex);
+    if (!owned)
+        return BZNA_E_STATE;
+    bzi_batch_unref(batch);
     return BZNA_OK;
 }
 
-static void bzi_batch_tensor_delete(bzi_dl_managed *tensor)
-{
-    bzna_batch *batch = tensor->manager;
-    bzi_os_lock(&batch->loader->mutex);
-    batch->exports--;
-    bzi_batch_let_go(batch);
-}
+static void bzi_batch_tensor_delete(bzi_dl_managed *tensor) { bzi_batch_unref(tensor->manager); }
 
-/* The tensors of all fields: made when the first is asked for, then only read until the last is gone. With the lock held. */
+/* The tensors of all fields: set when the first is asked for, then only read until the last is gone. With the lock
+ * held. */
 static void bzi_batch_tensors(bzna_batch *batch)
 {
-    static const struct { uint8_t code, bits; } types[BZI_FIELDS] = { { 2, 32 }, { 0, 64 }, { 1, 64 }, { 0, 32 } };     /* kDLFloat, kDLInt, kDLUInt */
+    /* kDLInt is 0, kDLUInt 1, kDLFloat 2 */
+    static const struct { uint8_t code, bits; } types[BZI_FIELDS] = { { 2, 32 }, { 0, 64 }, { 1, 64 }, { 0, 32 } };
     const bzna_loader *loader = batch->loader;
     void *const data[BZI_FIELDS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
     bzi_loader_shape(loader, batch->slots, batch->shape);
@@ -8470,7 +8565,7 @@ static void bzi_batch_tensors(bzna_batch *batch)
     }
 }
 
-/* Every export of a field is the same struct, counted. */
+/* Every export of a field is the same struct, and a reference to the batch. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_managed **out, bzna_error *err)
 {
     bzi_os_lock(&batch->loader->mutex);
@@ -8480,9 +8575,11 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_ma
     }
     if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
         bzi_os_unlock(&batch->loader->mutex);
-        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: on BZNA_STREAM_PER_THREAD; a deleter on another thread would order behind another stream");
+        return BZI_FAIL(err, BZNA_E_STATE,
+                        "bzna_batch_to_dlpack: on BZNA_STREAM_PER_THREAD; a deleter on another thread would order "
+                        "behind another stream");
     }
-    if (batch->exports++ == 0)
+    if (batch->references++ == batch->owned)                /* no other tensor is out */
         bzi_batch_tensors(batch);
     bzi_os_unlock(&batch->loader->mutex);
     *out = &batch->tensors[field];
@@ -8494,12 +8591,14 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 {
     bzi_device *device = batch->loader->device;
     bzna_status status;
-    uint32_t exports;
+    uint32_t tensors;
     bzi_os_lock(&batch->loader->mutex);
-    exports = batch->exports;
+    tensors = batch->references - batch->owned;
     bzi_os_unlock(&batch->loader->mutex);
-    if (exports && stream == BZNA_STREAM_PER_THREAD)
-        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: to BZNA_STREAM_PER_THREAD, with %u tensors, whose deleters may run on other threads", exports);
+    if (tensors && stream == BZNA_STREAM_PER_THREAD)
+        return BZI_FAIL(err, BZNA_E_STATE,
+                        "bzna_batch_move: to BZNA_STREAM_PER_THREAD, with %u tensors, whose deleters may run on other "
+                        "threads", tensors);
     if ((status = bzi_device_enter(device, err)) != BZNA_OK)
         return status;
     if ((status = bzi_device_record(device, batch->released, batch->stream, err)) == BZNA_OK &&
@@ -8513,7 +8612,7 @@ static void bzi_loader_stop(bzna_loader *loader)
 {
     bzi_os_lock(&loader->mutex);
     loader->stopped = 1;
-    bzi_loader_disturb(loader);
+    bzi_loader_wake_all(loader);
     bzi_os_unlock(&loader->mutex);
 }
 
@@ -8527,31 +8626,30 @@ static void bzi_loader_clear(bzna_loader *loader)
     }
     while (loader->redo_count)
         loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
-    loader->free_batches = 0;
     for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
-        if (batch->state != BZI_BATCH_ON_LOAN && batch->state != BZI_BATCH_LEAVING) {
-            batch->state = BZI_BATCH_FREE;
-            loader->free_batches++;
-        }
+        if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
+            bzi_batch_to_free(batch);
     }
-    loader->line_count = 0;
+    loader->pending_count = 0;
     loader->planning = NULL;
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
-/* With the lock held although the host waits: nobody may take what is about to be forgotten. */
-static void bzi_loader_quiet_device(bzna_loader *loader)
+/* Waits until the device writes to nothing that is planned. With the lock held although the host waits: nobody may take
+ * what is about to be forgotten. */
+static void bzi_loader_quiesce_device(bzna_loader *loader)
 {
     bzna_error ignored;
     if (bzi_device_enter(loader->device, &ignored) != BZNA_OK)
         return;
-    bzi_loader_settle(loader, 0);
+    bzi_loader_drain_writes(loader);
     bzi_device_leave(loader->device);
 }
 
-/* Goes elsewhere: waits for the samples at hand, forgets what is planned, plans anew. */
-static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position, uint64_t end_epoch, bzna_error *err)
+/* Moves to a position of an epoch: waits for the samples at hand, forgets what is planned, plans from there. */
+static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position,
+                                   uint64_t end_epoch, bzna_error *err)
 {
     bzi_os_lock(&loader->mutex);
     if (loader->waiting) {
@@ -8559,12 +8657,12 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
     loader->paused++;
-    bzi_loader_disturb(loader);
+    bzi_loader_wake_all(loader);
     bzi_pool_withdraw(loader);
     while (loader->active)
         bzi_os_wait(&loader->control_wake, &loader->mutex);
     if (loader->device)
-        bzi_loader_quiet_device(loader);
+        bzi_loader_quiesce_device(loader);
     bzi_loader_clear(loader);
     loader->config.seed = seed;
     loader->end_epoch = end_epoch;
@@ -8573,7 +8671,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
     bzi_plan_epoch(loader, epoch, position);
     loader->paused--;
     loader->stopped = 0;
-    bzi_loader_disturb(loader);                             /* to work again; and a thread that came to next meanwhile may be at the end */
+    bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
     bzi_os_unlock(&loader->mutex);
     return BZNA_OK;
 }
@@ -8613,17 +8711,21 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     if (state->struct_size != sizeof *state || state->version != 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", state->version, state->struct_size);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", state->version,
+                        state->struct_size);
     if (state->check != bzi_loader_state_check(state))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || state->sample_count != loader->shard.count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has %llu",
-                        (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has "
+                        "%llu", (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count);
     if (state->order != loader->config.order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order, loader->config.order);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
+                        loader->config.order);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu", (unsigned long long)state->position,
-                        (unsigned long long)state->sample_count, (unsigned long long)state->epoch);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu",
+                        (unsigned long long)state->position, (unsigned long long)state->sample_count,
+                        (unsigned long long)state->epoch);
     return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
 }
 
@@ -8631,11 +8733,14 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_stats *stats)
 {
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
+    uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.threads;
     if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
         return BZNA_STAGE_DELIVER;
-    if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * (loader->pool ? bzi_loader_sessions(loader) : loader->config.threads))
-        return BZNA_STAGE_DECODE;                           /* readers that have no room wait for what the consumer has enqueued */
-    return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.reader_threads ? BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
+    if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * decoders)
+        return BZNA_STAGE_DECODE;
+    /* Readers that are blocked wait for what the consumer has enqueued. */
+    return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.reader_threads ?
+           BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
 }
 
 static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
@@ -8646,12 +8751,12 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
     stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
     stats->stage[BZNA_STAGE_DECODE].depth = loader->ring_count;
     stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
-    for (uint32_t i = 0; i < loader->line_count; i++)
-        stats->stage[BZNA_STAGE_DELIVER].depth += loader->line[(loader->line_first + i) % loader->config.batches_in_flight]->state == BZI_BATCH_READY;
+    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+        stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
     stats->stage[BZNA_STAGE_DELIVER].capacity = loader->config.batches_in_flight;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
-        bzi_loader_count_pool(loader, 0);
+        bzi_loader_count_starved(loader);
         stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
         stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
     }
@@ -8662,15 +8767,16 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 29. Configuration ==============================================================================================
- * Calls: rooms 1-28. Checks what callers ask for, by field, and fills in defaults. */
+/* ==== 29. Configuration, opening =====================================================================================
+ * Calls: rooms 1-28. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
 
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
     if (!c->allocator.alloc != !c->allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
     if (c->device < BZNA_DEVICE_CPU)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device: %d is neither AUTO, CPU nor a CUDA device", c->device);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device: %d is neither AUTO, CPU nor a CUDA device",
+                        c->device);
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
     if (c->max_edge_px > 65535)
@@ -8678,7 +8784,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (!c->device_allocator.alloc != !c->device_allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device_allocator: alloc and release go together");
     if (c->sessions > BZI_LIMIT_SESSIONS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions, BZI_LIMIT_SESSIONS);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
+                        BZI_LIMIT_SESSIONS);
     if (c->cuda_context && c->device == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device is BZNA_DEVICE_CPU");
     if (!c->allocator.alloc) {
@@ -8691,7 +8798,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     return BZNA_OK;
 }
 
-static bzna_status bzi_output_check(const char *what, uint32_t width, uint32_t height, uint32_t dtype, uint32_t layout, bzna_error *err)
+static bzna_status bzi_output_check(const char *what, uint32_t width, uint32_t height, uint32_t dtype, uint32_t layout,
+                                    bzna_error *err)
 {
     if (!width || width > BZI_LIMIT_EDGE)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, width, BZI_LIMIT_EDGE);
@@ -8715,13 +8823,15 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.indices, index_count: one is given without the other");
     for (uint64_t i = 0; i < c->index_count; i++)
         if (c->indices[i] >= dataset->count)
-            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.indices[%llu]: %llu is not below the %llu samples", (unsigned long long)i,
-                            (unsigned long long)c->indices[i], (unsigned long long)dataset->count);
+            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.indices[%llu]: %llu is not below the %llu samples",
+                            (unsigned long long)i, (unsigned long long)c->indices[i],
+                            (unsigned long long)dataset->count);
     if (c->weighting > BZNA_WEIGHTING_ONCE)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weighting: %u is not known", c->weighting);
     if (c->weighting == BZNA_WEIGHTING_NONE) {
         if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weights_by_part, epoch_samples: only with weighting");
+            return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                            "loader_config.weights, weights_by_part, epoch_samples: only with weighting");
         c->epoch_samples = samples;
         return BZNA_OK;
     }
@@ -8729,11 +8839,13 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     if (c->weights_by_part && c->indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights_by_part: not together with indices");
     if (!c->weights || c->weight_count != groups || groups > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weight_count: %llu weights for %llu %s", (unsigned long long)c->weight_count,
-                        (unsigned long long)groups, c->weights_by_part ? "archives" : "samples");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weight_count: %llu weights for %llu %s",
+                        (unsigned long long)c->weight_count, (unsigned long long)groups,
+                        c->weights_by_part ? "archives" : "samples");
     for (uint64_t i = 0; i < groups; i++) {
         if (!isfinite(c->weights[i]) || c->weights[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights[%llu]: %g is negative or not a number", (unsigned long long)i, c->weights[i]);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights[%llu]: %g is negative or not a number",
+                            (unsigned long long)i, c->weights[i]);
         sum += c->weights[i];
         if (c->weights[i] > 0)
             positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
@@ -8741,7 +8853,8 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     if (!(sum > 0) || !isfinite(sum))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights: their sum is %g", sum);
     if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.epoch_samples: %llu draws without replacement of %llu samples with a weight",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "loader_config.epoch_samples: %llu draws without replacement of %llu samples with a weight",
                         (unsigned long long)c->epoch_samples, (unsigned long long)positive);
     if (!c->epoch_samples)
         c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
@@ -8753,7 +8866,8 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     if (c->on_error > BZNA_ON_ERROR_STOP)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.on_error: %u is not known", c->on_error);
     if (c->read_retries > BZI_LIMIT_RETRIES)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_retries: %u is more than %u", c->read_retries, BZI_LIMIT_RETRIES);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_retries: %u is more than %u", c->read_retries,
+                        BZI_LIMIT_RETRIES);
     c->read_backoff_ns = c->read_backoff_ns ? c->read_backoff_ns : 10000000;
     c->read_memory_bytes = c->read_memory_bytes ? c->read_memory_bytes : BZI_LIMIT_READ_BYTES;
     if (!c->cpus != !c->cpu_count)
@@ -8763,13 +8877,17 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus[%u]: %d is no processor", i, (int)c->cpus[i]);
     c->slices = bzi_default(c->slices, 1);
     if (c->batch_size % c->slices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.slices: %u does not divide batch_size, %u", c->slices, c->batch_size);
-    if (!c->buffers != !c->buffer_count || (c->buffers && c->buffer_count != (uint64_t)c->batches_in_flight * c->slices))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers, buffer_count: %u buffers for %u batches in flight of %u slices", c->buffer_count,
-                        c->batches_in_flight, c->slices);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.slices: %u does not divide batch_size, %u", c->slices,
+                        c->batch_size);
+    if (!c->buffers != !c->buffer_count ||
+        (c->buffers && c->buffer_count != (uint64_t)c->batches_in_flight * c->slices))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "loader_config.buffers, buffer_count: %u buffers for %u batches in flight of %u slices",
+                        c->buffer_count, c->batches_in_flight, c->slices);
     for (uint32_t i = 0; i < c->buffer_count; i++)
         if (!c->buffers[i] || (uintptr_t)c->buffers[i] % sizeof(float))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers[%u]: NULL, or not aligned to %u bytes", i, (unsigned)sizeof(float));
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers[%u]: NULL, or not aligned to %u bytes", i,
+                            (unsigned)sizeof(float));
     return BZNA_OK;
 }
 
@@ -8778,7 +8896,8 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
     bzna_status status;
     if (!c->batch_size || c->batch_size > BZI_LIMIT_BATCH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batch_size: %u is not in 1..%u", c->batch_size, BZI_LIMIT_BATCH);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batch_size: %u is not in 1..%u", c->batch_size,
+                        BZI_LIMIT_BATCH);
     if ((status = bzi_output_check("loader_config", c->width, c->height, c->dtype, c->layout, err)) != BZNA_OK)
         return status;
     if (c->order > BZNA_ORDER_SHUFFLE)
@@ -8788,23 +8907,29 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     c->epochs = c->epochs ? c->epochs : 1;
     c->world_size = bzi_default(c->world_size, 1);
     if (c->rank >= c->world_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.rank: %u is not below world_size, %u", c->rank, c->world_size);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.rank: %u is not below world_size, %u", c->rank,
+                        c->world_size);
     c->threads = bzi_default(c->threads, bzi_os_processors());
     if (c->threads > BZI_LIMIT_THREADS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.threads: %u is more than %u", c->threads, BZI_LIMIT_THREADS);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.threads: %u is more than %u", c->threads,
+                        BZI_LIMIT_THREADS);
     if (c->reader_threads > BZI_LIMIT_READERS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.reader_threads: %u is more than %u", c->reader_threads, BZI_LIMIT_READERS);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.reader_threads: %u is more than %u", c->reader_threads,
+                        BZI_LIMIT_READERS);
     c->batches_in_flight = bzi_default(c->batches_in_flight, 3);
     if (c->batches_in_flight > BZI_LIMIT_IN_FLIGHT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batches_in_flight: %u is more than %u", c->batches_in_flight, BZI_LIMIT_IN_FLIGHT);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batches_in_flight: %u is more than %u",
+                        c->batches_in_flight, BZI_LIMIT_IN_FLIGHT);
     if (c->read_ahead > BZI_LIMIT_READ_AHEAD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_ahead: %u is more than %u", c->read_ahead, BZI_LIMIT_READ_AHEAD);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_ahead: %u is more than %u", c->read_ahead,
+                        BZI_LIMIT_READ_AHEAD);
     shard.batch = c->batch_size;
     shard.world = c->world_size;
     shard.last_batch = c->last_batch;
     if (bzi_shard_batches(&shard) == 0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.last_batch: DROP leaves no batch: %llu samples, %u x %u a step", (unsigned long long)samples,
-                        c->batch_size, c->world_size);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "loader_config.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
+                        (unsigned long long)samples, c->batch_size, c->world_size);
     if (c->decoder > BZNA_DECODER_NVDEC)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decoder: %u is not known", c->decoder);
     if (c->output > BZNA_OUTPUT_DEVICE)
@@ -8821,14 +8946,16 @@ static bzna_status bzi_loader_check_colours(const bzna_loader_config *c, bzna_tr
         multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
     }
     if (divides && multiplies)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), which multiplies");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "loader_config.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), "
+                        "which multiplies");
     for (int i = 0; i < 3; i++) {
         t->bias[i] = divides ? c->mean[i] : c->bias[i];
         t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
         t->fill[i] = c->fill[i];
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s, %s, fill: channel %d is not a finite number", divides ? "mean" : "bias",
-                            divides ? "std" : "scale", i);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s, %s, fill: channel %d is not a finite number",
+                            divides ? "mean" : "bias", divides ? "std" : "scale", i);
     }
     t->fill_space = c->fill_space;
     t->matrix = c->matrix;
@@ -8877,7 +9004,229 @@ static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_simil
     p->flip_h = c->flip_h;
     p->flip_v = c->flip_v;
     if (bzi_similarity_check(p, &field) != BZNA_OK)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s%s: out of its range, or not a number", field[0] == 'f' ? "" : "warp_", field);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s%s: out of its range, or not a number",
+                        field[0] == 'f' ? "" : "warp_", field);
+    return BZNA_OK;
+}
+
+/* What a loader is to do. */
+typedef struct bzi_loader_settings {
+    bzna_loader_config config;
+    bzna_transform     transform;
+    bzna_similarity    warp;
+} bzi_loader_settings;
+
+/* Pre: config is what the caller gave, and the rest is unset. */
+static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_dataset *dataset, bzna_error *err)
+{
+    bzna_loader_config *config = &settings->config;
+    bzna_status status;
+    bzi_transform_init(&settings->transform);
+    if ((status = bzi_loader_check_order(config, dataset, err)) == BZNA_OK &&
+        (status = bzi_loader_check_counts(config, config->epoch_samples, err)) == BZNA_OK &&
+        (status = bzi_loader_check_services(config, err)) == BZNA_OK &&
+        (status = bzi_loader_check_warp(config, &settings->warp, err)) == BZNA_OK)
+        status = bzi_loader_check_colours(config, &settings->transform, err);
+    return status;
+}
+
+/* --- Opening --- */
+
+/* What the context's GPU offers to a loader that may use it. */
+typedef struct bzi_loader_gpu {
+    bzi_device *device;               /* NULL: none, or not asked for */
+    bzi_pool   *pool;                 /* NULL: no decode sessions, or not asked for */
+    bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
+} bzi_loader_gpu;
+
+/* Who decodes, where batches lie, and what follows from that. */
+typedef struct bzi_loader_mode {
+    bzi_device *device;               /* NULL: nothing of the loader is on it */
+    bzi_pool   *pool;                 /* NULL: software decodes */
+    uint32_t    on_device;            /* batches lie there */
+    uint32_t    workers, lanes, reader_threads, read_ahead;
+    char        reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
+} bzi_loader_mode;
+
+/* Asks the context for what the config may use. That there is no GPU is no failure here. */
+static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
+{
+    const bzna_loader_config *config = &loader->config;
+    memset(gpu, 0, sizeof *gpu);
+    bzi_error_init(&gpu->why);
+    if (config->output == BZNA_OUTPUT_HOST && config->decoder == BZNA_DECODER_SOFTWARE)
+        return BZNA_OK;
+    if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
+        gpu->device = NULL;
+        return BZNA_OK;
+    }
+    if (config->decoder == BZNA_DECODER_SOFTWARE)
+        return BZNA_OK;
+    gpu->why = gpu->device->video;
+    return gpu->why.status == BZNA_OK ? bzi_context_pool(loader->context, &gpu->pool, err) : BZNA_OK;
+}
+
+/* The numbers of threads, lanes and items: those of the config, else what suits the mode. */
+static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
+{
+    const uint32_t sessions = mode->pool ? mode->pool->count : 0;
+    mode->workers = config->threads;
+#ifdef BENZINA_NO_AVCODEC
+    mode->workers = mode->pool ? 0 : config->threads;       /* without sessions, opening fails with the reason */
+#endif
+    mode->lanes = sessions + (mode->on_device ? mode->workers : 0);
+    mode->reader_threads = config->reader_threads;
+    if (!mode->reader_threads)
+        mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
+    mode->read_ahead = config->read_ahead;
+    if (!mode->read_ahead)
+        mode->read_ahead = 2 * config->threads + 2 + BZI_SESSION_DEPTH * sessions;
+}
+
+/* Decides, and changes nothing but *mode. Having no GPU is an error only if the config insists on one; having one that
+ * cannot be used (after fork, out of memory, lost) always is. */
+static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi_loader_gpu *gpu,
+                                     bzi_loader_mode *mode, bzna_error *err)
+{
+    const bzna_status why = gpu->why.status;
+    const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
+    const int nvdec = config->decoder == BZNA_DECODER_NVDEC;
+    bzna_error missing = gpu->why;
+    memset(mode, 0, sizeof *mode);
+    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || config->output == BZNA_OUTPUT_DEVICE)))) {
+        *err = gpu->why;
+        return bzi_error_prefix(err, nvdec ? "loader_config.decoder" : "loader_config.output");
+    }
+    mode->on_device = gpu->device && config->output != BZNA_OUTPUT_HOST;
+    if (mode->on_device && config->buffers && config->output == BZNA_OUTPUT_AUTO)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "loader_config.output: with buffers, and a GPU, say whether they lie on the HOST or the "
+                        "DEVICE");
+    mode->pool = gpu->pool;
+    mode->device = mode->on_device || mode->pool ? gpu->device : NULL;
+    bzi_error_prefix(&missing, "no NVDEC");
+    bzi_string_copy(mode->reason, sizeof mode->reason,
+                    config->decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
+                    mode->pool ? "the device decodes; what it cannot, libavcodec does" : missing.message);
+    bzi_loader_scale(config, mode);
+    return BZNA_OK;
+}
+
+static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode)
+{
+    loader->device = mode->device;
+    loader->pool = mode->pool;
+    loader->on_device = mode->on_device;
+    loader->worker_count = mode->workers;
+    loader->lanes = mode->lanes;
+    loader->config.reader_threads = mode->reader_threads;
+    loader->config.read_ahead = mode->read_ahead;
+    memcpy(loader->reason, mode->reason, sizeof loader->reason);
+}
+
+static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
+{
+    bzi_loader_gpu gpu;
+    bzi_loader_mode mode;
+    bzna_status status;
+    if ((status = bzi_loader_find_gpu(loader, &gpu, err)) != BZNA_OK ||
+        (status = bzi_loader_decide(&loader->config, &gpu, &mode, err)) != BZNA_OK)
+        return status;
+    bzi_loader_set_mode(loader, &mode);
+    return BZNA_OK;
+}
+
+/* The consumer's stream: the user's, or one of ours. In the CUDA context. */
+static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
+{
+    loader->stream = loader->config.stream;
+    loader->owns_stream = !loader->stream;
+    return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
+}
+
+/* What lies on the device, or goes there; then the threads, which need all the rest. */
+static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
+        return status;
+    if (loader->device)
+        status = bzi_loader_make_stream(loader, err);
+    if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK &&
+        (status = bzi_loader_start_workers(loader, err)) == BZNA_OK)
+        status = bzi_loader_start_readers(loader, err);
+    if (loader->device)
+        bzi_device_leave(loader->device);
+    return status;
+}
+
+/* Everything that can fail; what was made is freed by the caller. Pre: the arrays of the caller's config are there. */
+static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
+{
+    const char *track = loader->config.track;
+    bzna_status status = bzi_loader_make_locks(loader, err);
+    if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
+        return status;
+    if (track) {
+        loader->track_size = strlen(track) + 1;
+        if (!(loader->track = bzi_alloc_copy(&loader->host->memory, track, loader->track_size, 1)))
+            return bzi_fail_memory(err, "loader_config.track");
+    }
+    if ((status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
+        return status;
+    loader->fingerprint = bzi_loader_fingerprint(loader);
+    return bzi_loader_start(loader, err);
+}
+
+/* What the plan is made from, at its start. */
+static void bzi_loader_init_plan(bzna_loader *loader)
+{
+    const bzna_loader_config *config = &loader->config;
+    loader->shard.count = config->epoch_samples;
+    loader->shard.batch = config->batch_size;
+    loader->shard.world = config->world_size;
+    loader->shard.rank = config->rank;
+    loader->shard.last_batch = config->last_batch;
+    loader->end_epoch = bzi_loader_end_epoch(config, config->first_epoch);
+    loader->done_epoch = config->first_epoch;
+    bzi_plan_epoch(loader, config->first_epoch, 0);
+}
+
+/* settings: checked and complete. */
+static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzi_loader_settings *settings,
+                                   bzna_loader **out, bzna_error *err)
+{
+    const bzna_loader_config *config = &settings->config;
+    bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
+    bzna_status status;
+    if (!loader)
+        return bzi_fail_memory(err, "a loader");
+    bzi_context_retain(context);
+    bzi_dataset_retain(dataset);
+    loader->context = context;
+    loader->host = context->host;
+    loader->dataset = dataset;
+    loader->config = *config;
+    loader->transform = settings->transform;
+    loader->warp = settings->warp;
+    loader->references = 1;
+    loader->process = bzi_os_process();
+    loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
+    loader->slot_bytes = (uint64_t)3 * config->width * config->height * bzi_dtype_bytes(config->dtype);
+    bzi_loader_init_plan(loader);
+    status = bzi_loader_build(loader, err);
+    loader->config.track = NULL;                            /* the caller's; what is needed of them has been copied */
+    loader->config.indices = NULL;
+    loader->config.weights = NULL;
+    loader->config.cpus = NULL;
+    loader->config.buffers = NULL;
+    if (status != BZNA_OK) {
+        bzi_loader_end(loader);
+        bzi_loader_free(loader);
+        return status;
+    }
+    *out = loader;
     return BZNA_OK;
 }
 
@@ -9477,24 +9826,17 @@ BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_
 
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, bzna_loader **out, bzna_error *err)
 {
-    bzna_loader_config c;
-    bzna_similarity warp;
-    bzna_transform transform;
+    bzi_loader_settings settings;
     bzna_status status;
     BZI_API_BEGIN;
     if (out)
         *out = NULL;
     if (!context || !dataset || !config || !out)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_open: %s is NULL", !context ? "context" : !dataset ? "dataset" : !config ? "config" : "out");
-    if (!bzi_struct_in(&c, sizeof c, config))
+    if (!bzi_struct_in(&settings.config, sizeof settings.config, config))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "loader_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
-    bzi_transform_init(&transform);
-    if ((status = bzi_loader_check_order(&c, dataset, &e)) == BZNA_OK &&
-        (status = bzi_loader_check_counts(&c, c.epoch_samples, &e)) == BZNA_OK &&
-        (status = bzi_loader_check_services(&c, &e)) == BZNA_OK &&
-        (status = bzi_loader_check_warp(&c, &warp, &e)) == BZNA_OK &&
-        (status = bzi_loader_check_colours(&c, &transform, &e)) == BZNA_OK)
-        status = bzi_loader_make(context, dataset, &c, &transform, &warp, out, &e);
+    if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
+        status = bzi_loader_make(context, dataset, &settings, out, &e);
     bzi_log_deliver(context->host);
     BZI_API_END(status);
 }

@@ -1534,28 +1534,26 @@ TEST(a_sample_that_is_to_be_turned_fails_alone)
     }
 }
 
-/* Readers keep one bzi_movie for all samples. */
+/* A thread keeps one bzi_scratch for all samples. */
 TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
 {
-    bzi_movie *movie = malloc(sizeof *movie);
+    bzi_scratch *scratch = malloc(sizeof *scratch);
     opened o;
     open_copy(&o, 0);
-    memset(movie, 0xdd, sizeof *movie);
+    memset(scratch, 0xdd, sizeof *scratch);
     put_matrix(matrix_of(&o, (size_t)known[0].samples[3].offset, o.size, "moov/mvhd"), 0, 0x10000, -0x10000, 0);
     memcpy(o.file + box_at(o.file, (size_t)known[0].samples[4].offset, o.size, "moov/mvhd", NULL, NULL) + 4, "free", 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     for (int i = 2; i < 5; i++) {
         const fact_sample *s = &known[0].samples[i];
-        const uint8_t *bytes = o.file + s->offset;
-        uint64_t size = (uint64_t)s->size, at = (uint64_t)s->offset;
+        bzi_sample sample = { (uint64_t)i, { (uint64_t)s->offset, (uint64_t)s->size }, o.file + s->offset };
+        const bzi_container *c = o.dataset->parts[0].container;
         bzna_image image;
         bzna_error err;
-        CHECK_EQ(bzi_sample_parse(o.dataset, bytes, size, at, movie, &err), BZNA_OK);
-        CHECK_EQ(bzi_sample_image(o.dataset, movie, NULL, bytes, size, at, &image, &err),
-                 i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
+        CHECK_EQ(c->ops->image(c, &sample, NULL, scratch, &image, &err), i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
     }
     close_all(&o);
-    free(movie);
+    free(scratch);
 }
 
 static int has_ffmpeg(void) { return system("command -v ffmpeg >/dev/null 2>&1") == 0; }
