@@ -526,6 +526,62 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
+/* The keys of a small cache: those of the slots used last stay. What belongs to a slot, its owner keeps under the same index. */
+#define BZI_LRU_SLOTS 8u
+
+typedef struct bzi_lru_slot {
+    bzi_buffer key;
+    uint64_t   size;                  /* of the key */
+    uint64_t   used;                  /* when, by the clock; 0: the slot is free */
+} bzi_lru_slot;
+
+typedef struct bzi_lru {
+    bzi_lru_slot slots[BZI_LRU_SLOTS];
+    uint64_t     clock;
+} bzi_lru;
+
+/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the one that was not used for longest. */
+BZI_SPARE static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
+{
+    lru->clock++;
+    *index = 0;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_slot *slot = &lru->slots[i];
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
+            slot->used = lru->clock;
+            *index = i;
+            return 1;
+        }
+        if (slot->used < lru->slots[*index].used)
+            *index = i;
+    }
+    return 0;
+}
+
+/* Makes a slot free. */
+BZI_SPARE static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+
+/* Gives a slot to a key. Returns 0 when memory is out, and the slot is free. */
+BZI_SPARE static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key, uint64_t size)
+{
+    bzi_lru_slot *slot = &lru->slots[index];
+    bzi_lru_forget(lru, index);
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return 0;
+    memcpy(slot->key.data, key, (size_t)size);
+    slot->size = size;
+    slot->used = lru->clock;
+    return 1;
+}
+
+BZI_SPARE static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+{
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_forget(lru, i);
+        bzi_buffer_free(memory, &lru->slots[i].key);
+    }
+}
+
 
 /* ==== 5. Host ========================================================================================================
  * Calls: rooms 1-4. Inside the library a bzna_error is always there and whole; the public API copies it to the caller's. */
@@ -4103,24 +4159,13 @@ static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLO
  * one content of parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not. It is
  * flushed between pictures, and frame memory is cleared, because H.265 slices that end early leave pixels unwritten and nobody says so. */
 
-#define BZI_SOFTWARE_CODECS 8         /* contexts of a thread: as many frame sizes or encoders may alternate without opening one anew */
-
-#ifndef BENZINA_NO_AVCODEC
-typedef struct bzi_software_codec {
-    AVCodecContext *context;          /* NULL: free */
-    bzi_buffer      key;              /* codec and parameter sets, as bzi_image_key writes them */
-    uint64_t        key_size;
-    uint64_t        used;             /* when, by bzi_software.clock */
-} bzi_software_codec;
-#endif
-
 typedef struct bzi_software {
     const bzi_memory *memory;
     uint32_t          max_edge_px;
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
 #ifndef BENZINA_NO_AVCODEC
-    bzi_software_codec codecs[BZI_SOFTWARE_CODECS];
-    uint64_t          clock;
+    bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
+    AVCodecContext   *codecs[BZI_LRU_SLOTS];  /* as many frame sizes or encoders may alternate without opening one anew */
     bzi_buffer        key;            /* of the picture being decoded */
     AVFrame          *frame;
     AVPacket         *packet;
@@ -4179,10 +4224,9 @@ static void bzi_software_name(char *text, size_t size)
 
 static void bzi_software_close(bzi_software *software)
 {
-    for (int i = 0; i < BZI_SOFTWARE_CODECS; i++) {
-        avcodec_free_context(&software->codecs[i].context);
-        bzi_buffer_free(software->memory, &software->codecs[i].key);
-    }
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
+        avcodec_free_context(&software->codecs[i]);
+    bzi_lru_free(&software->keys, software->memory);
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
     bzi_buffer_free(software->memory, &software->key);
@@ -4227,32 +4271,21 @@ static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, AVCodecContext **out, bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
-    bzi_software_codec *oldest = &software->codecs[0];
+    uint32_t index;
     bzna_status status;
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, software->key.data, size);
-    software->clock++;
-    for (int i = 0; i < BZI_SOFTWARE_CODECS; i++) {
-        bzi_software_codec *c = &software->codecs[i];
-        if (c->context && c->key_size == size && !memcmp(c->key.data, software->key.data, (size_t)size)) {
-            c->used = software->clock;
-            *out = c->context;
-            return BZNA_OK;
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index)) {
+        avcodec_free_context(&software->codecs[index]);
+        if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
+            return bzi_fail_memory(err, "parameter sets");
+        if ((status = bzi_software_open_codec(software, image->codec, &software->codecs[index], err)) != BZNA_OK) {
+            bzi_lru_forget(&software->keys, index);
+            return status;
         }
-        if (c->used < oldest->used)
-            oldest = c;
     }
-    avcodec_free_context(&oldest->context);
-    oldest->used = 0;
-    if (!bzi_buffer_reserve(software->memory, &oldest->key, size, 0))
-        return bzi_fail_memory(err, "parameter sets");
-    if ((status = bzi_software_open_codec(software, image->codec, &oldest->context, err)) != BZNA_OK)
-        return status;
-    memcpy(oldest->key.data, software->key.data, (size_t)size);
-    oldest->key_size = size;
-    oldest->used = software->clock;
-    *out = oldest->context;
+    *out = software->codecs[index];
     return BZNA_OK;
 }
 
@@ -5101,7 +5134,7 @@ static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, 
 #define BZI_SESSION_MAPPED   4u       /* and mapped: one launch warps them together. At most BZI_KERNEL_SLOTS */
 #define BZI_SESSION_SURFACES (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
 #define BZI_SESSION_DECODERS 8u       /* making one takes 50 to 100 ms, giving one another size 5 ms: keep what alternates */
-#define BZI_SESSION_PARSERS  8u       /* likewise */
+#define BZI_SESSION_PARSERS  BZI_LRU_SLOTS    /* likewise */
 #define BZI_SESSION_HOPE     1024u    /* pictures after which a session that had no memory tries again to have one decoder more */
 #define BZI_SESSION_DESPAIR  60000000000u     /* ns for which a decoder that there was no memory for is not made in the place of others */
 #define BZI_ENGINE_PATIENCE  4u       /* samples in a row for which a session found no memory, before it ends */
@@ -5129,10 +5162,7 @@ typedef struct bzi_nvdec {
 
 typedef struct bzi_parser {
     CUvideoparser handle;             /* NULL: free */
-    bzi_buffer    key;                /* its parameter sets */
-    uint64_t      key_size;
-    CUVIDEOFORMAT parsed;             /* what it made of them */
-    uint64_t      used;               /* when, by session->clock */
+    CUVIDEOFORMAT parsed;             /* what it made of its parameter sets */
 } bzi_parser;
 
 /* One picture under way. */
@@ -5152,6 +5182,7 @@ typedef struct bzi_session {
     void         *stream;
     bzi_buffer    bytes;              /* Annex B of the picture being submitted */
     bzi_buffer    key;                /* its parameter sets */
+    bzi_lru       parser_keys;        /* the parameter sets of each parser */
     bzi_parser    parsers[BZI_SESSION_PARSERS];
     bzi_parser   *parser;             /* at work */
     bzi_nvdec     decoders[BZI_SESSION_DECODERS];
@@ -5434,54 +5465,38 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
     if (parser->handle)
         session->device->cu.parser_destroy(parser->handle);
     parser->handle = NULL;
-    parser->key_size = 0;
-}
-
-/* The one that knows the parameter sets in session->key, else a free place, else the least recently used. */
-static bzi_parser *bzi_session_find_parser(bzi_session *session, uint64_t size)
-{
-    bzi_parser *found = &session->parsers[0];
-    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++) {
-        bzi_parser *p = &session->parsers[i];
-        if (p->handle && p->key_size == size && !memcmp(p->key.data, session->key.data, (size_t)size))
-            return p;
-        if (found->handle && (!p->handle || p->used < found->used))
-            found = p;
-    }
-    bzi_session_drop_parser(session, found);
-    return found;
+    bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
 /* Makes session->parser one that has seen the image's parameter sets and no others. */
 static bzna_status bzi_session_parser(bzi_session *session, const bzna_image *image, bzna_error *err)
 {
+    bzi_device *device = session->device;
     uint64_t size = bzi_image_key(image, NULL, 0);
-    bzi_parser *parser;
+    uint32_t index;
     CUVIDPARSERPARAMS parameters;
-    bzi_buffer swap;
     bzna_status status;
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, session->key.data, size);
-    session->parser = parser = bzi_session_find_parser(session, size);
-    parser->used = session->clock;
-    if (parser->handle)
+    if (bzi_lru_find(&session->parser_keys, session->key.data, size, &index)) {
+        session->parser = &session->parsers[index];
         return BZNA_OK;
+    }
+    session->parser = &session->parsers[index];
+    bzi_session_drop_parser(session, session->parser);
+    if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
+        return bzi_fail_memory(err, "parameter sets");
     memset(&parameters, 0, sizeof parameters);
     parameters.CodecType = bzi_session_codec(image->codec);
     parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
     parameters.pUserData = session;
     parameters.pfnSequenceCallback = bzi_session_on_sequence;
     parameters.pfnDecodePicture = bzi_session_on_picture;
-    if ((status = bzi_device_check(session->device, session->device->cu.parser_create(&parser->handle, &parameters), "cuvidCreateVideoParser", err)) != BZNA_OK) {
-        parser->handle = NULL;
-        return status;
-    }
-    swap = parser->key;
-    parser->key = session->key;
-    parser->key_size = size;
-    session->key = swap;
-    return BZNA_OK;
+    status = bzi_device_check(device, device->cu.parser_create(&session->parser->handle, &parameters), "cuvidCreateVideoParser", err);
+    if (status != BZNA_OK)
+        session->parser->handle = NULL;
+    return status;
 }
 
 static bzna_status bzi_session_parse(bzi_session *session, uint64_t size, bzna_error *err)
@@ -5650,10 +5665,9 @@ static void bzi_session_unmap_all(bzi_session *session)
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_unmap_all(session);
-    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++) {
+    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
         bzi_session_drop_parser(session, &session->parsers[i]);
-        bzi_buffer_free(session->memory, &session->parsers[i].key);
-    }
+    bzi_lru_free(&session->parser_keys, session->memory);
     for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
         bzi_nvdec_destroy(session, &session->decoders[i]);
     bzi_device_stream_free(session->device, session->stream);
