@@ -4519,7 +4519,7 @@ struct bzi_device {
     bzi_mutex        mutex;
     bzi_caps         caps[BZI_CAPS_CODECS][4][BZI_CAPS_DEPTHS];      /* (D) */
     uint64_t         decoder_budget;  /* bytes that decoders may take, by estimate */
-    atomic_uint_fast64_t decoder_too_large, decoder_too_large_until;      /* of so many bytes, none could be made; until then (ns) that stands */
+    atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;      /* of so many bytes, none could be made; until then (ns) that stands */
     atomic_uint_fast64_t decoder_bytes, decoders_made, decoders_reconfigured, sessions_lost;
 };
 
@@ -4837,8 +4837,8 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     atomic_init(&device->lost, 0);
-    atomic_init(&device->decoder_too_large, UINT64_MAX);
-    atomic_init(&device->decoder_too_large_until, 0);
+    atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
+    atomic_init(&device->decoder_oom_until_ns, 0);
     atomic_init(&device->decoder_bytes, 0);
     atomic_init(&device->decoders_made, 0);
     atomic_init(&device->decoders_reconfigured, 0);
@@ -5118,54 +5118,78 @@ static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, 
 #endif
 
 /* ==== 22. NVDEC sessions =============================================================================================
- * Calls: rooms 1-8, 19-21. A session decodes pictures one after the other and keeps several under way: a parser of NVIDIA's, decoders for the
- * frame formats it met last, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes it, in the CUDA context.
+ * Calls: rooms 1-8, 19-21. A session decodes pictures in the order in which they are submitted and keeps several in
+ * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
+ * thread opens, uses and closes it, in the CUDA context.
  *
  *     accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
- * A surface of a decoder is in use from its submission until it is unmapped. We choose it, not the parser: every picture stands alone, so the
- * index is only where it goes. What a picture becomes must not depend on the ones before it. So a parser only ever sees one content of
- * parameter sets, and is made anew after a failure; decoders have no memory when every picture is intra. Of both, a session keeps several, because a
- * batch may mix frames of different sizes.
+ * A surface of a decoder is in use from its submission until it is unmapped. The session chooses it, not the parser:
+ * every picture stands alone, so that the index which the parser proposes means nothing.
  *
- * The parser calls back inside submit. It does not tell its caller what a callback returned: session->result does. */
+ * A picture must not depend on those decoded before it. So a parser only ever sees one content of parameter sets, and
+ * is made anew after a failure. Decoders remember nothing as long as every picture is intra. A session keeps several of
+ * both, since a batch may mix frame sizes.
+ *
+ * The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
+ * bzi_submission. */
 
-#define BZI_SESSION_DEPTH    4u       /* pictures submitted and not mapped: cuvidDecodePicture queues as many before it blocks */
-#define BZI_SESSION_MAPPED   4u       /* and mapped: one launch warps them together. At most BZI_KERNEL_SLOTS */
-#define BZI_SESSION_SURFACES (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
-#define BZI_SESSION_DECODERS 8u       /* making one takes 50 to 100 ms, giving one another size 5 ms: keep what alternates */
-#define BZI_SESSION_PARSERS  BZI_LRU_SLOTS    /* likewise */
-#define BZI_SESSION_HOPE     1024u    /* pictures after which a session that had no memory tries again to have one decoder more */
-#define BZI_SESSION_DESPAIR  60000000000u     /* ns for which a decoder that there was no memory for is not made in the place of others */
-#define BZI_ENGINE_PATIENCE  4u       /* samples in a row for which a session found no memory, before it ends */
-#define BZI_ENGINE_FAILURES  32u      /* calls of the driver's in a row that failed, likewise */
-#define BZI_SESSION_GRAIN    512u     /* room for other sizes, in pixels, that a decoder is made with */
+/* Pictures submitted and not mapped: cuvidDecodePicture queues as many before it blocks. */
+#define BZI_SESSION_DEPTH         4u
+/* Pictures mapped and not unmapped: one launch warps them together. At most BZI_KERNEL_SLOTS. */
+#define BZI_SESSION_MAPPED        4u
+#define BZI_SESSION_SURFACES      (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
+/* Making a decoder takes 50 to 100 ms, and giving one another size 5 ms: those of frame sizes that alternate are
+ * kept. Parsers likewise. */
+#define BZI_NVDEC_CACHE_SLOTS     8u
+#define BZI_SESSION_PARSERS       BZI_LRU_SLOTS
+/* Memory was out, and a session does with fewer decoders: after so many pictures it tries to have one more. */
+#define BZI_NVDEC_GROW_INTERVAL   1024u
+/* A decoder could not be made although the session had given up all others: for so long, none of its size or larger
+ * replaces another one. */
+#define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
+/* The largest frame that a decoder is made for is rounded up to a multiple of this, in pixels, so that other sizes
+ * fit, too. */
+#define BZI_NVDEC_SIZE_ALIGNMENT  512u
 
 #ifndef BENZINA_NO_CUDA
 
-/* What decoders are told apart by: the stream's, as our own reading of its parameter sets has it. */
+/* What the calls of a session come to. */
+typedef enum bzi_nvdec_result {
+    BZI_NVDEC_OK,                     /* accepted, queued, mapped */
+    BZI_NVDEC_BUSY,                   /* nothing was queued: map or unmap a picture first */
+    BZI_NVDEC_REFUSED,                /* not by NVDEC; another decoder may have it; the error is E_CODEC */
+    BZI_NVDEC_NO_MEMORY,              /* there is no memory for its decoder; the error is E_MEMORY */
+    BZI_NVDEC_FAILED                  /* the picture cannot be had; the error says why */
+} bzi_nvdec_result;
+
+/* What a picture needs of a decoder, as our own reading of its parameter sets has it. Decoders are told apart by
+ * this. */
 typedef struct bzi_format {
     uint32_t codec, chroma, depth, width, height;
 } bzi_format;
 
 typedef struct bzi_nvdec {
-    CUvideodecoder handle;            /* NULL: free */
+    CUvideodecoder handle;            /* NULL: the slot is free */
     bzi_format     format;
     uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
-    uint32_t       max_width, max_height;
-    uint32_t       surfaces;          /* that it has: those that we choose from, or more if the parser asks for more */
+    uint32_t       max_width, max_height;     /* that it can be given without being made anew */
+    uint32_t       surfaces;          /* how many it has: BZI_SESSION_SURFACES, or more if the parser asks for more */
     uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
-    uint32_t       lost;              /* of them, those that could not be mapped: they never come free, and the decoder takes no more pictures */
-    uint64_t       used;              /* when, by session->clock */
-    uint64_t       bytes;             /* by estimate */
+    uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
+    uint64_t       used;              /* when, by the cache's clock */
+    uint64_t       bytes;             /* of device memory, by estimate */
 } bzi_nvdec;
 
-typedef struct bzi_parser {
-    CUvideoparser handle;             /* NULL: free */
-    CUVIDEOFORMAT parsed;             /* what it made of its parameter sets */
-} bzi_parser;
+/* The decoders of a session, and what happens when memory for one more is out. */
+typedef struct bzi_nvdec_cache {
+    bzi_device *device;
+    bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];
+    uint32_t    max_live;             /* no more are made: lowered when memory is out, raised again from time to time */
+    uint64_t    clock;                /* pictures submitted */
+} bzi_nvdec_cache;
 
-/* One picture under way. */
+/* A picture in flight. */
 typedef struct bzi_flight {
     void        *tag;                 /* the caller's */
     bzna_picture picture;             /* planes are device addresses, once it is mapped */
@@ -5176,205 +5200,218 @@ typedef struct bzi_flight {
     CUdeviceptr  address;             /* of the mapped surface */
 } bzi_flight;
 
-typedef struct bzi_session {
-    bzi_device   *device;
+typedef struct bzi_session bzi_session;
+
+/* One call of bzi_session_submit, as the parser's callbacks need it. */
+typedef struct bzi_submission {
+    bzi_session     *session;
+    bzi_format       want;
+    bzi_flight       flight;
+    uint32_t         queued;          /* the decoder has the picture */
+    bzi_nvdec_result result;          /* of the callbacks */
+    bzna_error      *err;
+} bzi_submission;
+
+/* NVIDIA's parser has one user pointer for its whole life, which is to this. */
+typedef struct bzi_parser {
+    CUvideoparser   handle;           /* NULL: the slot is free */
+    CUVIDEOFORMAT   parsed;           /* what it made of its parameter sets */
+    bzi_submission *submission;       /* while it parses */
+} bzi_parser;
+
+struct bzi_session {
+    bzi_device      *device;
     const bzi_memory *memory;
-    void         *stream;
-    bzi_buffer    bytes;              /* Annex B of the picture being submitted */
-    bzi_buffer    key;                /* its parameter sets */
-    bzi_lru       parser_keys;        /* the parameter sets of each parser */
-    bzi_parser    parsers[BZI_SESSION_PARSERS];
-    bzi_parser   *parser;             /* at work */
-    bzi_nvdec     decoders[BZI_SESSION_DECODERS];
-    uint32_t      places;             /* of decoders, that there is memory for */
-    uint32_t      failures;           /* calls in a row that failed and lost nothing */
-    uint64_t      clock;              /* pictures submitted */
-    bzi_flight    pending[BZI_SESSION_DEPTH];
-    uint32_t      pending_first, pending_count;
-    bzi_flight    mapped[BZI_SESSION_MAPPED];
-    uint32_t      mapped_count;
+    void            *stream;
+    bzi_buffer       bytes;           /* Annex B of the picture being submitted */
+    bzi_buffer       key;             /* its parameter sets */
+    bzi_lru          parser_keys;     /* the parameter sets of each parser */
+    bzi_parser       parsers[BZI_SESSION_PARSERS];
+    bzi_nvdec_cache  decoders;
+    uint32_t         failures;        /* calls of the driver in a row that failed, and did not lose the device */
+    bzi_flight       pending[BZI_SESSION_DEPTH];      /* submitted: a ring */
+    uint32_t         pending_first, pending_count;
+    bzi_flight       mapped[BZI_SESSION_MAPPED];
+    uint32_t         mapped_count;
+};
 
-    bzi_flight    now;                /* being submitted */
-    bzi_format    want;
-    bzna_status   result;             /* of the callbacks */
-    uint32_t      no_memory;          /* for a decoder of wanted_bytes */
-    uint64_t      wanted_bytes;
-    uint32_t      submitted;
-    bzna_error   *err;
-} bzi_session;
+static bzi_format bzi_format_of(uint32_t codec, const bzi_sps *sps)
+{
+    bzi_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
+    return format;
+}
 
-static cudaVideoSurfaceFormat bzi_session_surface_format(const bzi_format *format)
+static cudaVideoSurfaceFormat bzi_format_surface(const bzi_format *format)
 {
     if (format->chroma == 3)
         return format->depth > 8 ? cudaVideoSurfaceFormat_YUV444_16Bit : cudaVideoSurfaceFormat_YUV444;
     return format->depth > 8 ? cudaVideoSurfaceFormat_P016 : cudaVideoSurfaceFormat_NV12;
 }
 
-static cudaVideoCodec bzi_session_codec(uint32_t codec)
+static cudaVideoCodec bzi_nvdec_codec(uint32_t codec)
 {
-    return codec == BZNA_CODEC_H264 ? cudaVideoCodec_H264 : codec == BZNA_CODEC_H265 ? cudaVideoCodec_HEVC : cudaVideoCodec_AV1;
+    if (codec == BZNA_CODEC_AV1)
+        return cudaVideoCodec_AV1;
+    return codec == BZNA_CODEC_H264 ? cudaVideoCodec_H264 : cudaVideoCodec_HEVC;
 }
 
-static const char *bzi_chroma_name(uint32_t chroma) { return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4"; }
-
-/* E_CODEC when NVDEC cannot decode such pictures here, with the limits of the device. */
-static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_sps *sps, bzna_error *err)
+static const char *bzi_chroma_name(uint32_t chroma)
 {
-    bzi_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
-    uint32_t grain = codec == BZNA_CODEC_AV1 ? 1 : 16, width = (sps->width + grain - 1) / grain * grain, height = (sps->height + grain - 1) / grain * grain;
-    const char *name = bzi_codec_name(codec), *chroma = bzi_chroma_name(sps->chroma_format);
+    return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
+}
+
+/* REFUSED when NVDEC cannot decode such pictures here, with the limits of the device. */
+static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_sps *sps, bzna_error *err)
+{
+    const bzi_format format = bzi_format_of(codec, sps);
+    const char *name = bzi_codec_name(codec), *device = session->device->info.name;
+    uint32_t unit = codec == BZNA_CODEC_AV1 ? 1 : 16, width = (sps->width + unit - 1) / unit * unit;
+    uint32_t height = (sps->height + unit - 1) / unit * unit;
     CUVIDDECODECAPS caps;
     bzna_status status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
-    if (status != BZNA_OK)
-        return err->status = status == BZNA_E_DEVICE_LOST ? status : BZNA_E_CODEC;          /* an old driver may not know the codec */
+    if (status == BZNA_E_DEVICE_LOST)
+        return BZI_NVDEC_FAILED;
+    if (status != BZNA_OK) {
+        err->status = BZNA_E_CODEC;                         /* an old driver may not know the codec */
+        return BZI_NVDEC_REFUSED;
+    }
     if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
-        !(caps.nOutputFormatMask >> bzi_session_surface_format(&format) & 1))
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", session->device->info.name, name, format.depth, chroma);
+        !(caps.nOutputFormatMask >> bzi_format_surface(&format) & 1)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
+                 bzi_chroma_name(format.chroma));
+        return BZI_NVDEC_REFUSED;
+    }
+    /* The driver counts frames as coded, in whole macroblocks; of H.265, too. */
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
-        (uint64_t)width * height / 256 > caps.nMaxMBCount)  /* as coded, in whole macroblocks: so the driver counts, of H.265, too */
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u", session->device->info.name, name,
-                        caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount, format.width, format.height);
-    return BZNA_OK;
+        (uint64_t)width * height / 256 > caps.nMaxMBCount) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
+                 device, name, caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
+                 format.width, format.height);
+        return BZI_NVDEC_REFUSED;
+    }
+    return BZI_NVDEC_OK;
 }
 
 /* --- Decoders --- */
 
-static void bzi_nvdec_destroy(bzi_session *session, bzi_nvdec *decoder)
+static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 {
     if (!decoder->handle)
         return;
-    session->device->cu.decoder_destroy(decoder->handle);
-    atomic_fetch_sub(&session->device->decoder_bytes, decoder->bytes);
+    device->cu.decoder_destroy(decoder->handle);
+    atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
 }
 
-static uint32_t bzi_session_live(const bzi_session *session)
-{
-    uint32_t live = 0;
-    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
-        live += session->decoders[i].handle != NULL;
-    return live;
-}
-
-/* There was no memory for a decoder: do with those that there are, one of which then becomes the one that is wanted. 0: there is none. */
-static int bzi_session_economise(bzi_session *session)
-{
-    uint32_t live = bzi_session_live(session);
-    if (live)
-        session->places = live;
-    return live > 0;
-}
-
+/* Whether it can become one for such frames by being given another size. */
 static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_format *want)
 {
-    return decoder->format.codec == want->codec && decoder->format.chroma == want->chroma && decoder->format.depth == want->depth &&
+    const bzi_format *has = &decoder->format;
+    return has->codec == want->codec && has->chroma == want->chroma && has->depth == want->depth &&
            decoder->max_width >= want->width && decoder->max_height >= want->height;
 }
 
-/* The decoder that is right, or may become it: a free place, then the least recently used that needs no more than another size, then, if none that
- * is busy will do either, the least recently used. NULL: wait for one that has pictures under way. */
-static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *want)
+/* BZI_SESSION_SURFACES when all that we choose from are in use. */
+static uint32_t bzi_nvdec_free_surface(const bzi_nvdec *decoder)
 {
-    bzi_nvdec *found = NULL;
-    int best = 0, soon = 0, another = bzi_session_live(session) < session->places;
-    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++) {
-        bzi_nvdec *d = &session->decoders[i];
-        int worth;
-        if (d->lost && d->busy == d->lost)
-            bzi_nvdec_destroy(session, d);
-        if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
-            return d;
-        if (d->busy) {
-            soon |= bzi_nvdec_fits(d, want);
-            continue;
-        }
-        worth = !d->handle ? 3 * another : bzi_nvdec_fits(d, want) ? 2 : 1;
-        if (worth > best || (found && worth == best && d->used < found->used)) {
-            best = worth;
-            found = d;
-        }
-    }
-    return best == 1 && soon ? NULL : found;
+    uint32_t surface = 0;
+    while (surface < BZI_SESSION_SURFACES && decoder->busy >> surface & 1)
+        surface++;
+    return surface;
 }
 
-/* What the parser's pictures may refer to by index, and what we choose from. */
-static uint32_t bzi_session_surfaces(const CUVIDEOFORMAT *parsed)
+/* How many surfaces a decoder needs: those that the parser's pictures may refer to by index, and those that we
+ * choose from. */
+static uint32_t bzi_nvdec_surfaces(const CUVIDEOFORMAT *parsed)
 {
-    return parsed->min_num_decode_surfaces > BZI_SESSION_SURFACES ? parsed->min_num_decode_surfaces : BZI_SESSION_SURFACES;
+    uint32_t asked = parsed->min_num_decode_surfaces;
+    return asked > BZI_SESSION_SURFACES ? asked : BZI_SESSION_SURFACES;
 }
 
-/* What a decoder takes, by estimate. */
+/* What a decoder takes of the device's memory, by estimate. */
 static uint64_t bzi_nvdec_bytes(const bzi_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
-    return (surfaces + BZI_SESSION_MAPPED) * width * height * (want->chroma == 3 ? 6 : 3) / 2 * (want->depth > 8 ? 2 : 1);
+    const uint32_t bytes = want->depth > 8 ? 2 : 1;
+    return (surfaces + BZI_SESSION_MAPPED) * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
 }
 
-/* Whether so many bytes were too many for a decoder lately. */
-static int bzi_session_is_hopeless(const bzi_session *session, uint64_t bytes)
+/* The largest width or height that a decoder is made for: at least the edge of its frames, and what the decoder
+ * before it had. */
+static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
-    bzi_device *device = session->device;
-    return bytes >= atomic_load(&device->decoder_too_large) && bzi_os_now_ns() < atomic_load(&device->decoder_too_large_until);
+    uint32_t aligned = (edge + BZI_NVDEC_SIZE_ALIGNMENT - 1) / BZI_NVDEC_SIZE_ALIGNMENT * BZI_NVDEC_SIZE_ALIGNMENT;
+    uint32_t max = aligned > had ? aligned : had;
+    return max < limit ? max : limit > edge ? limit : edge;
 }
 
-static uint32_t bzi_session_room(uint32_t edge, uint32_t had, uint32_t limit)
+/* All of the frame, nothing scaled. Edges are at most 16384: E_LIMIT and the device's maximum came before. */
+static void bzi_nvdec_describe(const bzi_format *want, const CUVIDEOFORMAT *parsed, CUVIDDECODECREATEINFO *info)
 {
-    uint32_t room = (edge + BZI_SESSION_GRAIN - 1) / BZI_SESSION_GRAIN * BZI_SESSION_GRAIN;
-    room = room > had ? room : had;
-    return room < limit ? room : limit > edge ? limit : edge;
+    memset(info, 0, sizeof *info);
+    info->CodecType = bzi_nvdec_codec(want->codec);
+    info->ChromaFormat = (cudaVideoChromaFormat)want->chroma;
+    info->bitDepthMinus8 = want->depth - 8;
+    info->ulWidth = info->ulTargetWidth = parsed->coded_width;
+    info->ulHeight = info->ulTargetHeight = parsed->coded_height;
+    info->display_area.right = (short)parsed->coded_width;
+    info->display_area.bottom = (short)parsed->coded_height;
+    info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(parsed);
+    info->ulNumOutputSurfaces = BZI_SESSION_MAPPED;
+    info->ulIntraDecodeOnly = want->codec != BZNA_CODEC_AV1;
+    info->ulCreationFlags = cudaVideoCreate_PreferCUVID;
+    info->DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
+    info->OutputFormat = bzi_format_surface(want);
 }
 
-/* had: the size that the decoder whose place this takes had room for, so that places grow to serve all sizes. */
-static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, uint32_t had_width, uint32_t had_height, bzna_error *err)
+/* Makes a decoder in the place of what there is; NO_MEMORY, with the bytes that it would take, or FAILED: then the
+ * slot is free. The new one can be given every size that the old one could, so that the slots of a cache come to
+ * serve all sizes. */
+static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_format *want,
+                                         const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
-    const bzi_format *want = &session->want;
-    bzi_device *device = session->device;
-    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
+    const uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
-    bzna_status status = bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err);
-    if (status != BZNA_OK)
-        return status;
-    memset(&info, 0, sizeof info);
-    info.CodecType = bzi_session_codec(want->codec);
-    info.ChromaFormat = (cudaVideoChromaFormat)want->chroma;
-    info.bitDepthMinus8 = want->depth - 8;
-    info.ulWidth = info.ulTargetWidth = parsed->coded_width;      /* all of the frame, nothing scaled */
-    info.ulHeight = info.ulTargetHeight = parsed->coded_height;
-    info.display_area.right = (short)parsed->coded_width;   /* at most 16384: E_LIMIT and the device's maximum came before */
-    info.display_area.bottom = (short)parsed->coded_height;
-    info.ulMaxWidth = bzi_session_room(parsed->coded_width, had_width, caps.nMaxWidth);
-    info.ulMaxHeight = bzi_session_room(parsed->coded_height, had_height, caps.nMaxHeight);
-    info.ulNumDecodeSurfaces = decoder->surfaces = bzi_session_surfaces(parsed);
-    info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
-    info.ulIntraDecodeOnly = want->codec != BZNA_CODEC_AV1;
-    info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
-    info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
-    info.OutputFormat = bzi_session_surface_format(want);
-    session->wanted_bytes = decoder->bytes = bzi_nvdec_bytes(want, decoder->surfaces, info.ulMaxWidth, info.ulMaxHeight);
-    if (atomic_fetch_add(&device->decoder_bytes, decoder->bytes) + decoder->bytes > device->decoder_budget)
-        status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY, "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
+    CUresult result;
+    bzna_status status;
+    bzi_nvdec_destroy(device, decoder);
+    memset(decoder, 0, sizeof *decoder);
+    if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    bzi_nvdec_describe(want, parsed, &info);
+    info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
+    info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
+    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight);
+    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
+        status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
+                          "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
-    else
-        status = bzi_device_check(device, device->cu.decoder_create(&decoder->handle, &info), "cuvidCreateDecoder", err);
-    session->no_memory = status == BZNA_E_MEMORY;
+    } else {
+        result = device->cu.decoder_create(&decoder->handle, &info);
+        status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
+    }
     if (status != BZNA_OK) {
-        atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
-        memset(decoder, 0, sizeof *decoder);
-        return status;
+        atomic_fetch_sub(&device->decoder_bytes, *bytes);
+        decoder->handle = NULL;
+        return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
     }
     atomic_fetch_add(&device->decoders_made, 1);
+    decoder->surfaces = bzi_nvdec_surfaces(parsed);
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
-    return BZNA_OK;
+    decoder->bytes = *bytes;
+    return BZI_NVDEC_OK;
 }
 
-static int bzi_nvdec_reconfigure(bzi_session *session, bzi_nvdec *decoder)
+/* Gives a decoder another size. Returns 0 when it has to be made anew. */
+static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_format *want,
+                                 const CUVIDEOFORMAT *parsed)
 {
-    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
     CUVIDRECONFIGUREDECODERINFO info;
+    CUresult result;
     bzna_error ignored;
-    if (!bzi_nvdec_fits(decoder, &session->want) || parsed->coded_width > decoder->max_width || parsed->coded_height > decoder->max_height ||
-        bzi_session_surfaces(parsed) > decoder->surfaces)
+    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
+        parsed->coded_height > decoder->max_height || bzi_nvdec_surfaces(parsed) > decoder->surfaces)
         return 0;
     memset(&info, 0, sizeof info);
     info.ulWidth = info.ulTargetWidth = parsed->coded_width;
@@ -5382,82 +5419,221 @@ static int bzi_nvdec_reconfigure(bzi_session *session, bzi_nvdec *decoder)
     info.display_area.right = (short)parsed->coded_width;
     info.display_area.bottom = (short)parsed->coded_height;
     info.ulNumDecodeSurfaces = decoder->surfaces;
-    if (bzi_device_check(session->device, session->device->cu.decoder_reconfigure(decoder->handle, &info), "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
-        return 0;                                           /* then it is made anew */
-    atomic_fetch_add(&session->device->decoders_reconfigured, 1);
+    result = device->cu.decoder_reconfigure(decoder->handle, &info);
+    if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
+        return 0;
+    atomic_fetch_add(&device->decoders_reconfigured, 1);
     return 1;
 }
 
-/* Makes session->now.decoder one for session->want, as the parser has just described it. */
-static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
+/* Whether NVIDIA's parser sees the frames that we see; it may round sizes up. */
+static bzna_status bzi_nvdec_agree(const bzi_format *want, const CUVIDEOFORMAT *parsed, bzna_error *err)
 {
-    bzi_nvdec *decoder = session->now.decoder;
-    const bzi_format *want = &session->want;
-    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
-    bzna_status status;
-    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
-        decoder->height == parsed->coded_height && decoder->surfaces >= bzi_session_surfaces(parsed))
+    const uint32_t width = parsed->coded_width, height = parsed->coded_height;
+    const uint32_t chroma = (uint32_t)parsed->chroma_format, depth = parsed->bit_depth_luma_minus8 + 8u;
+    if (parsed->codec == bzi_nvdec_codec(want->codec) && chroma == want->chroma && depth == want->depth &&
+        width >= want->width && width <= want->width + 63 && height >= want->height && height <= want->height + 63)
         return BZNA_OK;
-    if (decoder->busy)
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees different frames in streams of one frame size");
-    if (parsed->codec != bzi_session_codec(want->codec) || (uint32_t)parsed->chroma_format != want->chroma ||
-        parsed->bit_depth_luma_minus8 + 8u != want->depth || parsed->coded_width < want->width || parsed->coded_height < want->height ||
-        parsed->coded_width > want->width + 63 || parsed->coded_height > want->height + 63)
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u", parsed->coded_width,
-                        parsed->coded_height, parsed->bit_depth_luma_minus8 + 8u, (unsigned)parsed->chroma_format, want->width, want->height, want->depth,
-                        want->chroma);
-    if (!decoder->handle || !bzi_nvdec_reconfigure(session, decoder)) {
-        uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
-        if (decoder->handle && bzi_session_is_hopeless(session, bzi_nvdec_bytes(want, bzi_session_surfaces(parsed), parsed->coded_width, parsed->coded_height))) {
-            session->no_memory = 1;
-            session->wanted_bytes = UINT64_MAX;
-            return bzi_fail_memory(err, "a decoder for frames so large");
+    return BZI_FAIL(err, BZNA_E_CODEC,
+                    "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u",
+                    width, height, depth, chroma, want->width, want->height, want->depth, want->chroma);
+}
+
+/* --- The cache of decoders --- */
+
+static void bzi_nvdec_cache_open(bzi_nvdec_cache *cache, bzi_device *device)
+{
+    memset(cache, 0, sizeof *cache);
+    cache->device = device;
+    cache->max_live = BZI_NVDEC_CACHE_SLOTS;
+}
+
+static void bzi_nvdec_cache_close(bzi_nvdec_cache *cache)
+{
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        bzi_nvdec_destroy(cache->device, &cache->decoders[i]);
+}
+
+static uint32_t bzi_nvdec_cache_live(const bzi_nvdec_cache *cache)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        live += cache->decoders[i].handle != NULL;
+    return live;
+}
+
+/* Memory for one more decoder is out: makes do with those there are, so that an idle one is replaced. Returns 0 when
+ * there is none. */
+static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
+{
+    uint32_t live = bzi_nvdec_cache_live(cache);
+    if (live)
+        cache->max_live = live;
+    return live > 0;
+}
+
+/* Whether a decoder of so many bytes, or a smaller one, could not be made lately, on this device. */
+static int bzi_nvdec_cache_recently_oom(const bzi_nvdec_cache *cache, uint64_t bytes)
+{
+    bzi_device *device = cache->device;
+    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
+           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
+}
+
+static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
+{
+    atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
+    atomic_store(&cache->device->decoder_oom_bytes, bytes);
+}
+
+/* The decoder for such pictures, or the one to turn into it: a free slot, if one more may live; else the least
+ * recently used idle one that only needs another size; else the least recently used idle one, unless a busy one
+ * would only need another size. NULL: none until a picture is unmapped. */
+static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_format *want)
+{
+    bzi_nvdec *found = NULL;
+    int best = 0, busy_fits = 0, may_grow = bzi_nvdec_cache_live(cache) < cache->max_live;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
+        bzi_nvdec *d = &cache->decoders[i];
+        int worth;
+        if (d->lost && d->busy == d->lost)
+            bzi_nvdec_destroy(cache->device, d);
+        if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
+            return bzi_nvdec_free_surface(d) < BZI_SESSION_SURFACES ? d : NULL;
+        if (d->busy) {
+            busy_fits |= bzi_nvdec_fits(d, want);
+            continue;
         }
-        bzi_nvdec_destroy(session, decoder);
-        if ((status = bzi_nvdec_create(session, decoder, had_width, had_height, err)) != BZNA_OK)
-            return status;
+        worth = !d->handle ? 3 * may_grow : bzi_nvdec_fits(d, want) ? 2 : 1;
+        if (worth > best || (found && worth == best && d->used < found->used)) {
+            best = worth;
+            found = d;
+        }
+    }
+    return best == 1 && busy_fits ? NULL : found;
+}
+
+/* Turns a decoder into one for such pictures: it may be one already, or is given another size, or is made anew.
+ * *bytes: what a new one takes. */
+static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_format *want,
+                                            const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+{
+    const uint32_t surfaces = bzi_nvdec_surfaces(parsed);
+    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
+        decoder->height == parsed->coded_height && decoder->surfaces >= surfaces)
+        return BZI_NVDEC_OK;
+    if (decoder->busy) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees different frames in streams of one frame size");
+        return BZI_NVDEC_REFUSED;
+    }
+    if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
+        return BZI_NVDEC_REFUSED;
+    if (!bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
+        bzi_nvdec_result result;
+        *bytes = bzi_nvdec_bytes(want, surfaces, parsed->coded_width, parsed->coded_height);
+        if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
+            bzi_fail_memory(err, "a decoder for frames so large");
+            return BZI_NVDEC_NO_MEMORY;
+        }
+        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZI_NVDEC_OK)
+            return result;
     }
     decoder->format = *want;
     decoder->width = parsed->coded_width;
     decoder->height = parsed->coded_height;
-    return BZNA_OK;
+    return BZI_NVDEC_OK;
 }
 
-/* --- The parser --- */
-
-static int CUDAAPI bzi_session_on_sequence(void *user, CUVIDEOFORMAT *format)
+/* A decoder for such pictures, with a free surface. When there is no memory for one, idle ones are given up for it,
+ * one after the other. With none left it is tried once more; if that fails, too, such decoders replace no other for
+ * BZI_NVDEC_OOM_COOLDOWN_NS. */
+static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_format *want,
+                                                const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
-    bzi_session *session = user;
-    session->parser->parsed = *format;
-    if (session->result == BZNA_OK)
-        session->result = bzi_session_prepare(session, session->err);
-    return session->result == BZNA_OK ? (int)bzi_session_surfaces(format) : 0;
-}
-
-/* The first picture of the access unit is the sample; what follows it is passed over, as the software decoder does. */
-static int CUDAAPI bzi_session_on_picture(void *user, CUVIDPICPARAMS *parameters)
-{
-    bzi_session *session = user;
-    if (session->result != BZNA_OK || session->submitted)
-        return session->submitted != 0;
-    if (parameters->field_pic_flag)
-        session->result = BZI_FAIL(session->err, BZNA_E_CODEC, "the picture is interlaced");
-    else if (session->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
-        session->result = BZI_FAIL(session->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
-    else
-        session->result = bzi_session_prepare(session, session->err);      /* a parser that is used again calls no sequence callback */
-    if (session->result != BZNA_OK)
-        return 0;
-    parameters->CurrPicIdx = (int)session->now.surface;
-    if (session->want.codec == BZNA_CODEC_AV1) {
-        parameters->CodecSpecific.av1.decodePicIdx = (int)session->now.surface;
-        if (parameters->CodecSpecific.av1.frame_type == 0)  /* a key frame: what the parser remembers is long overwritten */
-            memset(parameters->CodecSpecific.av1.ref_frame_map, 0xff, sizeof parameters->CodecSpecific.av1.ref_frame_map);
+    uint64_t bytes = 0;
+    for (int tried_alone = 0; ; ) {
+        bzi_nvdec_result result;
+        if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
+            return BZI_NVDEC_BUSY;
+        result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
+        if (result != BZI_NVDEC_NO_MEMORY || bzi_nvdec_cache_recently_oom(cache, bytes))
+            return result;
+        if (bzi_nvdec_cache_cap_to_live(cache))
+            continue;
+        if (tried_alone++) {
+            bzi_nvdec_cache_start_cooldown(cache, bytes);
+            return result;
+        }
     }
-    session->result = bzi_device_check(session->device, session->device->cu.decode(session->now.decoder->handle, parameters), "cuvidDecodePicture",
-                                       session->err);
-    session->submitted = session->result == BZNA_OK;
-    return session->result == BZNA_OK;
+}
+
+/* A picture was submitted to this surface. */
+static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
+{
+    decoder->busy |= 1u << surface;
+    decoder->used = ++cache->clock;
+    if (cache->clock % BZI_NVDEC_GROW_INTERVAL == 0 && cache->max_live < BZI_NVDEC_CACHE_SLOTS)
+        cache->max_live++;
+}
+
+/* --- Parsers --- */
+
+static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
+{
+    bzi_parser *parser = user;
+    bzi_submission *s = parser->submission;
+    parser->parsed = *format;
+    if (!s || s->result != BZI_NVDEC_OK)
+        return 0;
+    if (s->queued)                                          /* the picture's decoder stays as it is */
+        return (int)bzi_nvdec_surfaces(format);
+    s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, format, &s->flight.decoder, s->err);
+    return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(format) : 0;
+}
+
+/* Gives the picture to a decoder. */
+static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
+                                              CUVIDPICPARAMS *parameters)
+{
+    bzi_device *device = s->session->device;
+    bzi_nvdec_cache *decoders = &s->session->decoders;
+    bzi_flight *flight = &s->flight;
+    bzi_nvdec_result result;
+    CUresult decoded;
+    if (parameters->field_pic_flag) {
+        BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
+        return BZI_NVDEC_REFUSED;
+    }
+    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain) {
+        BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
+        return BZI_NVDEC_REFUSED;
+    }
+    /* Again: a parser that knows its parameter sets from an earlier picture does not call bzi_parser_on_sequence. */
+    result = bzi_nvdec_cache_acquire(decoders, &s->want, parsed, &flight->decoder, s->err);
+    if (result != BZI_NVDEC_OK)
+        return result;
+    flight->surface = bzi_nvdec_free_surface(flight->decoder);
+    parameters->CurrPicIdx = (int)flight->surface;
+    if (s->want.codec == BZNA_CODEC_AV1) {
+        CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
+        av1->decodePicIdx = (int)flight->surface;
+        if (av1->frame_type == 0)       /* a key frame: the frames that the parser remembers are long overwritten */
+            memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
+    }
+    decoded = device->cu.decode(flight->decoder->handle, parameters);
+    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
+}
+
+/* The first picture of the access unit is the sample. Those after it are ignored, as the software decoder does. */
+static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
+{
+    bzi_parser *parser = user;
+    bzi_submission *s = parser->submission;
+    if (s && s->result == BZI_NVDEC_OK && !s->queued) {
+        s->result = bzi_submission_decode(s, &parser->parsed, parameters);
+        s->queued = s->result == BZI_NVDEC_OK;
+    }
+    return s && s->queued;
 }
 
 static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
@@ -5468,130 +5644,137 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
-/* Makes session->parser one that has seen the image's parameter sets and no others. */
-static bzna_status bzi_session_parser(bzi_session *session, const bzna_image *image, bzna_error *err)
+/* A parser that has seen the image's parameter sets and no others. */
+static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image, bzi_parser **out,
+                                           bzna_error *err)
 {
     bzi_device *device = session->device;
     uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
+    bzi_parser *parser;
     CUVIDPARSERPARAMS parameters;
+    CUresult result;
     bzna_status status;
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, session->key.data, size);
     if (bzi_lru_find(&session->parser_keys, session->key.data, size, &index)) {
-        session->parser = &session->parsers[index];
+        *out = &session->parsers[index];
         return BZNA_OK;
     }
-    session->parser = &session->parsers[index];
-    bzi_session_drop_parser(session, session->parser);
+    parser = &session->parsers[index];
+    bzi_session_drop_parser(session, parser);
     if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
         return bzi_fail_memory(err, "parameter sets");
     memset(&parameters, 0, sizeof parameters);
-    parameters.CodecType = bzi_session_codec(image->codec);
+    parameters.CodecType = bzi_nvdec_codec(image->codec);
     parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
-    parameters.pUserData = session;
-    parameters.pfnSequenceCallback = bzi_session_on_sequence;
-    parameters.pfnDecodePicture = bzi_session_on_picture;
-    status = bzi_device_check(device, device->cu.parser_create(&session->parser->handle, &parameters), "cuvidCreateVideoParser", err);
-    if (status != BZNA_OK)
-        session->parser->handle = NULL;
-    return status;
+    parameters.pUserData = parser;
+    parameters.pfnSequenceCallback = bzi_parser_on_sequence;
+    parameters.pfnDecodePicture = bzi_parser_on_picture;
+    result = device->cu.parser_create(&parser->handle, &parameters);
+    status = bzi_device_check(device, result, "cuvidCreateVideoParser", err);
+    if (status != BZNA_OK) {
+        parser->handle = NULL;
+        bzi_lru_forget(&session->parser_keys, index);
+        return status;
+    }
+    *out = parser;
+    return BZNA_OK;
 }
 
-static bzna_status bzi_session_parse(bzi_session *session, uint64_t size, bzna_error *err)
+/* Gives the parser the bytes of one access unit, which it hands to the callbacks above. */
+static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
+                                          bzi_submission *submission)
 {
+    bzi_device *device = session->device;
     CUVIDSOURCEDATAPACKET packet;
+    bzna_error err;
     bzna_status status;
     memset(&packet, 0, sizeof packet);
     packet.flags = CUVID_PKT_ENDOFPICTURE;                  /* without it, the parser waits for the next packet */
     packet.payload = session->bytes.data;
     packet.payload_size = (tcu_ulong)size;
-    session->result = BZNA_OK;
-    session->submitted = 0;
-    session->err = err;
-    status = bzi_device_check(session->device, session->device->cu.parse(session->parser->handle, &packet), "cuvidParseVideoData", err);
-    if (session->submitted)                                 /* the picture is on its way, whatever the parser makes of the rest */
-        return BZNA_OK;
-    if (session->result != BZNA_OK)
-        return session->result;
-    return status != BZNA_OK ? status : BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
-}
-
-/* A call that failed and lost nothing: the picture's fault, or a passing one. */
-static bzna_status bzi_session_excuse(bzi_session *session, bzna_status status, bzna_error *err)
-{
-    int short_of_memory = status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY && !session->no_memory;
-    if (status != BZNA_E_DEVICE && !short_of_memory)        /* for a decoder, there is more to be tried: bzi_engine_submit */
-        return status;
-    session->failures++;
-    return err->status = BZNA_E_CODEC;
-}
-
-/* --- What the pipeline calls --- */
-
-/* The planes of a slot lie as NVDEC writes them: Cb and Cr alternate if semi_planar, and values of more than 8 bits are in the high bits. */
-static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
-{
-    int32_t bytes = slot->depth > 8 ? 2 : 1;
-    slot->step[0] = bytes;
-    slot->step[1] = slot->step[2] = semi_planar ? 2 * bytes : bytes;
-    slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
-}
-
-/* Queues a picture that bzi_session_accepts. BZNA_AGAIN: map or unmap one first. E_MEMORY: no decoder could be made. E_CODEC: another decoder may.
- * picture, sps: what the image says of itself. */
-static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps, void *tag, bzna_error *err)
-{
-    bzi_flight *now = &session->now;
-    uint64_t size;
-    bzna_status status;
-    session->no_memory = 0;
-    memset(&session->want, 0, sizeof session->want);
-    session->want.codec = image->codec;
-    session->want.chroma = sps->chroma_format;
-    session->want.depth = sps->depth_luma;
-    session->want.width = sps->width;
-    session->want.height = sps->height;
-    memset(now, 0, sizeof *now);
-    session->parser = NULL;
-    if (session->pending_count == BZI_SESSION_DEPTH || !(now->decoder = bzi_session_choose(session, &session->want)))
-        return BZNA_AGAIN;
-    while (now->surface < BZI_SESSION_SURFACES && now->decoder->busy >> now->surface & 1)
-        now->surface++;
-    if (now->surface == BZI_SESSION_SURFACES)
-        return BZNA_AGAIN;
-    now->tag = tag;
-    now->picture = *picture;
-    now->window_x = sps->window[0];
-    now->window_y = sps->window[2];
-    now->semi_planar = sps->chroma_format != 3;
-    if ((status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(session->memory, &session->bytes, size, 0))
-        return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_stream(image, session->bytes.data, size, &size, err)) == BZNA_OK &&
-        (status = bzi_session_parser(session, image, err)) == BZNA_OK)
-        status = bzi_session_parse(session, size, err);
+    parser->submission = submission;
+    status = bzi_device_check(device, device->cu.parse(parser->handle, &packet), "cuvidParseVideoData", &err);
+    parser->submission = NULL;
+    if (submission->queued)                                 /* whatever the parser makes of the rest */
+        return BZI_NVDEC_OK;
+    if (submission->result != BZI_NVDEC_OK)
+        return submission->result;
     if (status != BZNA_OK) {
-        if (session->parser)
-            bzi_session_drop_parser(session, session->parser);
-        return bzi_session_excuse(session, status, err);
+        *submission->err = err;
+        return BZI_NVDEC_FAILED;
     }
-    now->decoder->busy |= 1u << now->surface;
-    now->decoder->used = ++session->clock;
-    if (session->clock % BZI_SESSION_HOPE == 0 && session->places < BZI_SESSION_DECODERS)
-        session->places++;
-    session->pending[(session->pending_first + session->pending_count++) % BZI_SESSION_DEPTH] = *now;
-    return BZNA_OK;
+    BZI_FAIL(submission->err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
+    return BZI_NVDEC_REFUSED;
 }
 
+/* --- Submitting and mapping --- */
+
+/* What a picture comes to whose error is this. A driver error that does not lose the device is not fatal, it may be
+ * the picture's fault or pass: this picture is decoded in software. */
+static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, bzna_error *err)
+{
+    if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
+        session->failures++;
+        err->status = BZNA_E_CODEC;
+    }
+    return err->status == BZNA_E_CODEC ? BZI_NVDEC_REFUSED : BZI_NVDEC_FAILED;
+}
+
+/* Annex B of the picture, in session->bytes. */
+static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *image, uint64_t *size, bzna_error *err)
+{
+    bzna_status status = bzi_image_stream(image, NULL, 0, size, err);
+    if (status != BZNA_OK)
+        return status;
+    if (!bzi_buffer_reserve(session->memory, &session->bytes, *size, 0))
+        return bzi_fail_memory(err, "an access unit");
+    return bzi_image_stream(image, session->bytes.data, *size, size, err);
+}
+
+/* Queues a picture that bzi_session_accepts. picture, sps: what the image says of itself. */
+static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
+                                           const bzi_sps *sps, void *tag, bzna_error *err)
+{
+    bzi_submission submission;
+    bzi_flight *flight = &submission.flight;
+    bzi_parser *parser = NULL;
+    uint64_t size;
+    bzi_nvdec_result result;
+    memset(&submission, 0, sizeof submission);
+    submission.session = session;
+    submission.want = bzi_format_of(image->codec, sps);
+    submission.err = err;
+    /* Looked for again in the parser's callbacks: to be busy there would cost the parser, which has then seen the
+     * picture. */
+    if (session->pending_count == BZI_SESSION_DEPTH || !bzi_nvdec_cache_find(&session->decoders, &submission.want))
+        return BZI_NVDEC_BUSY;
+    flight->tag = tag;
+    flight->picture = *picture;
+    flight->window_x = sps->window[0];
+    flight->window_y = sps->window[2];
+    flight->semi_planar = sps->chroma_format != 3;
+    if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
+        bzi_session_find_parser(session, image, &parser, err) != BZNA_OK)
+        return bzi_session_fall_back(session, err);
+    if ((result = bzi_session_parse(session, parser, size, &submission)) != BZI_NVDEC_OK) {
+        bzi_session_drop_parser(session, parser);
+        return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, err) : result;
+    }
+    bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
+    session->pending[(session->pending_first + session->pending_count++) % BZI_SESSION_DEPTH] = *flight;
+    return BZI_NVDEC_OK;
+}
+
+/* Where the planes lie in a mapped surface, which has an even number of rows whatever the frame has. */
 static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
 {
     uint64_t rows = (flight->decoder->height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
     uint64_t x = flight->window_x, y = flight->window_y, base = flight->address;
     uint64_t plane[3];
-    plane[0] = base + y * pitch + x * bytes;                /* of a surface, which has an even number of rows whatever the frame has */
+    plane[0] = base + y * pitch + x * bytes;
     if (flight->semi_planar) {
         plane[1] = base + rows * pitch + y / 2 * pitch + x / 2 * 2 * bytes;
         plane[2] = plane[1] + bytes;
@@ -5600,9 +5783,20 @@ static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
         plane[2] = plane[1] + rows * pitch;
     }
     for (int i = 0; i < 3; i++) {
-        flight->picture.plane[i] = flight->picture.chroma_shift_x || !flight->semi_planar || i == 0 ? (const void *)(uintptr_t)plane[i] : NULL;
+        int is_there = i == 0 || flight->picture.chroma_shift_x || !flight->semi_planar;
+        flight->picture.plane[i] = is_there ? (const void *)(uintptr_t)plane[i] : NULL;
         flight->picture.pitch[i] = pitch;
     }
+}
+
+/* The planes of a kernel's slot lie as NVDEC writes them: Cb and Cr alternate if semi_planar, and values of more
+ * than 8 bits are in the high bits. */
+static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
+{
+    int32_t bytes = slot->depth > 8 ? 2 : 1;
+    slot->step[0] = bytes;
+    slot->step[1] = slot->step[2] = semi_planar ? 2 * bytes : bytes;
+    slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
 }
 
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
@@ -5611,50 +5805,54 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* Waits for the oldest picture and maps it; *out is valid until the next call but one of bzi_session_unmap_all. Its tag is set in every case. E_CODEC:
- * another decoder may have it. Pre: pending_count > 0, mapped_count < BZI_SESSION_MAPPED. */
-static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
+/* Whether NVDEC decoded the whole picture. Of AV1, and by old drivers, no status is given. */
+static bzna_status bzi_session_check_decoded(bzi_session *session, const bzi_flight *flight, bzna_error *err)
 {
     bzi_device *device = session->device;
-    bzi_flight *flight = &session->mapped[session->mapped_count];
-    CUVIDPROCPARAMS parameters;
     CUVIDGETDECODESTATUS decoded;
-    unsigned long long address = 0;
-    unsigned pitch = 0;
     CUresult result;
-    bzna_status status;
-    session->no_memory = 0;                                 /* which was of the last submission */
-    *flight = session->pending[session->pending_first];
-    session->pending_first = (session->pending_first + 1) % BZI_SESSION_DEPTH;
-    session->pending_count--;
-    *out = *flight;
-    memset(&parameters, 0, sizeof parameters);
-    parameters.progressive_frame = 1;
-    parameters.output_stream = session->stream;
-    status = bzi_device_check(device, device->cu.map(flight->decoder->handle, (int)flight->surface, &address, &pitch, &parameters), "cuvidMapVideoFrame64", err);
-    if (status != BZNA_OK) {
-        flight->decoder->lost |= 1u << flight->surface;
-        return bzi_session_excuse(session, status, err);
-    }
-    session->failures = 0;
-    flight->address = address;
-    memset(&decoded, 0, sizeof decoded);                    /* of AV1, and of old drivers, there is no status to be had */
+    memset(&decoded, 0, sizeof decoded);
     result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
-    if (result != CUDA_SUCCESS && bzi_cuda_is_lost((int)result))
-        status = bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
-    else if (result == CUDA_SUCCESS && (decoded.decodeStatus == cuvidDecodeStatus_Error || decoded.decodeStatus == cuvidDecodeStatus_Error_Concealed))
-        status = bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded.decodeStatus, "NVDEC: the picture is damaged");
-    if (status != BZNA_OK) {
-        bzi_session_unmap(session, flight);
-        return status;
-    }
-    bzi_session_planes(flight, pitch);
-    session->mapped_count++;
-    *out = *flight;
+    if (result != CUDA_SUCCESS)
+        return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
+    if (decoded.decodeStatus == cuvidDecodeStatus_Error || decoded.decodeStatus == cuvidDecodeStatus_Error_Concealed)
+        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded.decodeStatus, "NVDEC: the picture is damaged");
     return BZNA_OK;
 }
 
-/* After everything that reads the mapped surfaces has been enqueued on session->stream: what is mapped next comes behind it there. */
+/* Waits for the oldest picture and maps it. Its tag is set in every case; the rest of *out is valid until
+ * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < BZI_SESSION_MAPPED. */
+static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
+{
+    bzi_device *device = session->device;
+    CUVIDPROCPARAMS parameters;
+    unsigned long long address = 0;
+    unsigned pitch = 0;
+    CUresult result;
+    *out = session->pending[session->pending_first];
+    session->pending_first = (session->pending_first + 1) % BZI_SESSION_DEPTH;
+    session->pending_count--;
+    memset(&parameters, 0, sizeof parameters);
+    parameters.progressive_frame = 1;
+    parameters.output_stream = session->stream;
+    result = device->cu.map(out->decoder->handle, (int)out->surface, &address, &pitch, &parameters);
+    if (bzi_device_check(device, result, "cuvidMapVideoFrame64", err) != BZNA_OK) {
+        out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
+        return bzi_session_fall_back(session, err);
+    }
+    session->failures = 0;
+    out->address = address;
+    if (bzi_session_check_decoded(session, out, err) != BZNA_OK) {
+        bzi_session_unmap(session, out);
+        return BZI_NVDEC_FAILED;
+    }
+    bzi_session_planes(out, pitch);
+    session->mapped[session->mapped_count++] = *out;
+    return BZI_NVDEC_OK;
+}
+
+/* After everything that reads the mapped surfaces has been enqueued on session->stream: what is mapped next is
+ * written there after it. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
     while (session->mapped_count)
@@ -5668,8 +5866,7 @@ static void bzi_session_close(bzi_session *session)
     for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
         bzi_session_drop_parser(session, &session->parsers[i]);
     bzi_lru_free(&session->parser_keys, session->memory);
-    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
-        bzi_nvdec_destroy(session, &session->decoders[i]);
+    bzi_nvdec_cache_close(&session->decoders);
     bzi_device_stream_free(session->device, session->stream);
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
@@ -5681,7 +5878,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
     memset(session, 0, sizeof *session);
     session->device = device;
     session->memory = memory;
-    session->places = BZI_SESSION_DECODERS;
+    bzi_nvdec_cache_open(&session->decoders, device);
     return bzi_device_stream(device, 1, &session->stream, err);
 }
 
@@ -6682,8 +6879,13 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 26. Decode stages: engines =====================================================================================
- * Calls: rooms 1-25. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its pool. */
+ * Calls: rooms 1-25. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
+ * pool. */
 
+/* After so many samples in a row for which it found no memory, an engine ends. */
+#define BZI_ENGINE_MAX_OOM_STREAK 4u
+/* Likewise after so many calls of the driver in a row that failed. */
+#define BZI_ENGINE_MAX_FAILURES   32u
 
 #ifndef BENZINA_NO_CUDA
 
@@ -6691,8 +6893,8 @@ typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
     uint32_t    started;
-    uint32_t    poor;                 /* samples in a row for which it found no memory */
-    uint32_t    retired;              /* that were too many; others go on */
+    uint32_t    oom_streak;           /* samples in a row for which it found no memory */
+    uint32_t    retired;              /* it ends, other engines go on */
     bzi_session session;
     bzi_lane    lane;
     bzi_movie   movie;
@@ -6711,8 +6913,8 @@ static bzi_item *bzi_pool_pop(bzi_pool *pool)
     return item;
 }
 
-/* The next item; NULL when there is none. For an engine that has nothing: waits, until the pool closes. One that is busy leaves the last items to those
- * that wait, since a session is one engine of the hardware's at most. */
+/* The next item, or NULL when there is none. An engine that has nothing to do waits for one, until the pool closes. A
+ * busy engine leaves the last items to those that wait: one session keeps one engine of the hardware busy at most. */
 static bzi_item *bzi_pool_take(bzi_pool *pool, int busy)
 {
     bzi_item *item = NULL;
@@ -6728,7 +6930,7 @@ static bzi_item *bzi_pool_take(bzi_pool *pool, int busy)
     return item;
 }
 
-/* Enqueues what was gathered behind the mapped surfaces, and lets go of those. */
+/* Launches the kernel for the lane's slots, which read the mapped surfaces, and unmaps those. */
 static void bzi_engine_flush(bzi_engine *engine)
 {
     bzi_lane *lane = &engine->lane;
@@ -6741,7 +6943,7 @@ static void bzi_engine_flush(bzi_engine *engine)
         bzi_lane_give(lane, loader, status, &err, start);
 }
 
-/* Makes room in the gathering for an item of this loader. */
+/* Makes room in the lane for an item of this loader. */
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
@@ -6750,7 +6952,8 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
         bzi_engine_flush(engine);
 }
 
-/* The sample cannot be had: its slot takes another, or is filled. Pre: nothing is mapped that waits to be gathered. */
+/* The sample cannot be had: its slot takes another sample, or is filled. Pre: every mapped surface that a sample needs
+ * has its slot in the lane. */
 static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
@@ -6768,7 +6971,7 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status stat
     bzi_lane_add(&engine->lane, item, status, &slot);
 }
 
-/* NVDEC cannot decode this one: libavcodec will, if it is there. Each kind of reason is logged once. */
+/* NVDEC does not decode this one: libavcodec does, if it is there. Each kind of reason is logged once. */
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
@@ -6791,41 +6994,56 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     item->decode_ns = item->by_nvdec = 0;
     bzi_loader_to_workers(loader, item);
     bzi_os_unlock(&loader->mutex);
+    /* Through the pool's host: the loader may be gone. */
     if (i < 8 && was_read)
-        bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);     /* the loader may be gone */
+        bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
-/* Waits for the oldest picture and gathers it; launches when there is enough, or nothing to wait for. */
+/* Waits for the oldest picture in flight and adds its slot to the lane. */
+static void bzi_engine_map(bzi_engine *engine)
+{
+    bzi_session *session = &engine->session;
+    bzi_item *item = session->pending[session->pending_first].tag;
+    bzna_loader *loader = item->batch->loader;
+    bzna_error *err = &item->batch->errors[item->slot];
+    uint64_t start = bzi_os_now_ns();
+    bzi_kernel_slot slot;
+    bzna_transform transform;
+    bzi_flight flight;
+    bzi_nvdec_result result;
+    bzna_status status;
+    bzi_engine_make_room(engine, item);
+    result = bzi_session_map(session, &flight, err);
+    item->decode_ns += bzi_os_now_ns() - start;
+    if (result == BZI_NVDEC_REFUSED) {
+        bzi_engine_refuse(engine, item, err->status);
+        return;
+    }
+    status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
+    if (status == BZNA_OK && (status = bzi_loader_transform(loader, item, &flight.picture, &transform, err)) == BZNA_OK)
+        status = bzi_slot_make(&slot, &flight.picture, &transform, err);
+    if (status == BZNA_OK) {
+        bzi_slot_on_surface(&slot, flight.semi_planar);
+        bzi_lane_add(&engine->lane, item, BZNA_OK, &slot);
+    } else {
+        bzi_engine_fail(engine, item, status);
+    }
+}
+
+/* Takes the oldest picture in flight; launches when the lane is full, or nothing else is in flight. */
 static void bzi_engine_advance(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
-    if (session->pending_count) {
-        bzi_item *item = session->pending[session->pending_first].tag;
-        bzna_loader *loader = item->batch->loader;
-        bzna_error *err = &item->batch->errors[item->slot];
-        uint64_t start = bzi_os_now_ns();
-        bzi_kernel_slot slot;
-        bzna_transform transform;
-        bzi_flight flight;
-        bzna_status status;
-        bzi_engine_make_room(engine, item);
-        status = bzi_session_map(session, &flight, err);
-        item->decode_ns += bzi_os_now_ns() - start;
-        if (status == BZNA_OK && (status = bzi_loader_transform(loader, item, &flight.picture, &transform, err)) == BZNA_OK &&
-            (status = bzi_slot_make(&slot, &flight.picture, &transform, err)) == BZNA_OK) {
-            bzi_slot_on_surface(&slot, flight.semi_planar);
-            bzi_lane_add(&engine->lane, item, BZNA_OK, &slot);
-        } else if (status == BZNA_E_CODEC) {
-            bzi_engine_refuse(engine, item, status);
-        } else {
-            bzi_engine_fail(engine, item, status);
-        }
-    }
+    if (session->pending_count)
+        bzi_engine_map(engine);
     if (!session->pending_count || session->mapped_count == BZI_SESSION_MAPPED)
         bzi_engine_flush(engine);
 }
 
-static int bzi_engine_busy(const bzi_engine *engine) { return engine->session.pending_count || engine->session.mapped_count || engine->lane.count; }
+static int bzi_engine_busy(const bzi_engine *engine)
+{
+    return engine->session.pending_count || engine->session.mapped_count || engine->lane.count;
+}
 
 /* This engine ends, the others go on. The last one hands what is queued to the loaders' workers. */
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
@@ -6852,68 +7070,68 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
         bzi_engine_advance(engine);
 }
 
-/* There is no memory for the item's decoder: libavcodec decodes it. A picture that is too large costs no session, and a session that can decode nothing
- * does not last. */
+/* There is no memory for the item's decoder: libavcodec decodes it. One picture that is too large does not end the
+ * session, but a session that can decode nothing is of no use. */
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = item->batch->errors[item->slot];
     bzi_engine_refuse(engine, item, why.status);
-    if (++engine->poor == BZI_ENGINE_PATIENCE)
+    if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
 
-/* Submits; waits for surfaces to come free. When there is no memory for a decoder, those that this session has make room one by one, and a size for
- * which that was not enough, nor trying again, is remembered for a minute, and not tried in that way. */
-static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps,
-                                     bzna_error *err)
+/* Parses an item that was read, and submits it once the session has room. */
+static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
 {
     bzi_session *session = &engine->session;
-    bzi_device *device = session->device;
-    int attempts = 0;
-    for (;;) {
-        bzna_status status;
-        while ((status = bzi_session_submit(session, image, picture, sps, item, err)) == BZNA_AGAIN)
-            bzi_engine_advance(engine);
-        if (!session->no_memory || bzi_session_is_hopeless(session, session->wanted_bytes))
-            return status;
-        if (!bzi_session_economise(session) && ++attempts == 2) {
-            atomic_store(&device->decoder_too_large_until, bzi_os_now_ns() + BZI_SESSION_DESPAIR);
-            atomic_store(&device->decoder_too_large, session->wanted_bytes);
-            return status;
-        }
-    }
-}
-
-/* A new item: parse, check, submit. */
-static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
-{
     bzna_loader *loader = item->batch->loader;
-    bzna_error *err = &item->batch->errors[item->slot];
-    uint64_t start = bzi_os_now_ns();
-    bzna_status status = item->status;
     bzna_picture picture;
     bzna_image image;
     bzi_sps sps;
-    if (status == BZNA_OK && (status = bzi_sample_parse(item->archive, item->bytes.data, item->size, item->offset, &engine->movie, err)) == BZNA_OK &&
-        (status = bzi_sample_image(item->archive, &engine->movie, loader->track, item->bytes.data, item->size, item->offset, &image, err)) == BZNA_OK &&
-        (status = bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err)) == BZNA_OK) {
-        if ((status = bzi_session_accepts(&engine->session, image.codec, &sps, err)) == BZNA_OK) {
-            item->by_nvdec = 1;
-            status = bzi_engine_submit(engine, item, &image, &picture, &sps, err);
-        }
-        if (status == BZNA_E_CODEC) {
-            bzi_engine_refuse(engine, item, status);
-            return;
-        }
-        if (status != BZNA_OK && engine->session.no_memory) {
-            bzi_engine_give_up(engine, item);
-            return;
-        }
-        engine->poor = 0;
+    bzi_nvdec_result result;
+    const uint8_t *bytes = item->bytes.data;
+    bzna_status status = bzi_sample_parse(item->archive, bytes, item->size, item->offset, &engine->movie, err);
+    if (status == BZNA_OK)
+        status = bzi_sample_image(item->archive, &engine->movie, loader->track, bytes, item->size, item->offset, &image,
+                                  err);
+    if (status != BZNA_OK ||
+        bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    result = bzi_session_accepts(session, image.codec, &sps, err);
+    if (result == BZI_NVDEC_OK) {
+        item->by_nvdec = 1;
+        while ((result = bzi_session_submit(session, &image, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
+            bzi_engine_advance(engine);
     }
-    item->decode_ns += bzi_os_now_ns() - start;
-    if (status != BZNA_OK)
-        bzi_engine_fail(engine, item, status);
+    if (result == BZI_NVDEC_OK || result == BZI_NVDEC_FAILED)
+        engine->oom_streak = 0;
+    return result;
+}
+
+/* Takes an item from the pool to the session, or to where its status sends it. */
+static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
+{
+    bzna_error *err = &item->batch->errors[item->slot];
+    uint64_t start = bzi_os_now_ns();
+    if (item->status != BZNA_OK) {
+        bzi_engine_fail(engine, item, item->status);
+        return;
+    }
+    switch (bzi_engine_submit(engine, item, err)) {
+    case BZI_NVDEC_OK:
+    case BZI_NVDEC_BUSY:
+        item->decode_ns += bzi_os_now_ns() - start;
+        break;
+    case BZI_NVDEC_REFUSED:
+        bzi_engine_refuse(engine, item, err->status);
+        break;
+    case BZI_NVDEC_NO_MEMORY:
+        bzi_engine_give_up(engine, item);
+        break;
+    case BZI_NVDEC_FAILED:
+        bzi_engine_fail(engine, item, err->status);
+        break;
+    }
 }
 
 static void *bzi_engine_run(void *argument)
@@ -6937,7 +7155,7 @@ static void *bzi_engine_run(void *argument)
             bzi_engine_advance(engine);
         else
             break;                                          /* the pool closes */
-        if (engine->session.failures >= BZI_ENGINE_FAILURES && !engine->retired) {
+        if (engine->session.failures >= BZI_ENGINE_MAX_FAILURES && !engine->retired) {
             BZI_FAIL(&err, BZNA_E_DEVICE, "%u calls of the driver in a row failed", engine->session.failures);
             bzi_engine_retire(engine, &err);
         }
@@ -6951,7 +7169,8 @@ static void *bzi_engine_run(void *argument)
 static void bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
-    int foreign = bzi_device_is_foreign(pool->device);      /* then its threads are not in this process */
+    /* In a forked child, the pool's threads are not there, and its lock may be held by one of them. */
+    int foreign = bzi_device_is_foreign(pool->device);
     if (pool->has_cond && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
@@ -6961,7 +7180,7 @@ static void bzi_pool_close(bzi_pool *pool)
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
-    if (pool->has_cond && !foreign)                         /* as the child sees it, threads wait there */
+    if (pool->has_cond && !foreign)
         bzi_os_cond_free(&pool->wake);
     if (pool->has_mutex && !foreign)
         bzi_os_mutex_free(&pool->mutex);
@@ -6986,7 +7205,8 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         engine->lane.device = pool->device;
         engine->lane.number = i;
         if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
+                            "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
                             strerror(error));
         engine->started = 1;
     }
@@ -7022,17 +7242,17 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t se
 
 #endif
 
-/* --- The context: the host, and the device and its pool, which the first loaders that need them make --- */
+/* --- The context: the host; the device and its pool, each made by the first loader that needs it --- */
 
 struct bzna_context {
     bzi_host       *host;
     atomic_int      references;       /* the owner's, and one a loader */
     bzi_device_desc device_desc;
     uint32_t        sessions;         /* context_config.sessions */
-    bzi_mutex       mutex;            /* leaf lock over the three below; never held across a call of the driver's or the user's */
-    bzi_device     *device;
-    bzna_error      device_error;     /* status < 0: why there is none */
-    bzi_pool       *pool;
+    bzi_mutex       mutex;            /* (C) a leaf; never held across a call of the driver's or the user's */
+    bzi_device     *device;           /* (C) */
+    bzna_error      device_error;     /* (C) status < 0: why there is no device */
+    bzi_pool       *pool;             /* (C) */
 };
 
 static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
@@ -7078,19 +7298,25 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
     return BZNA_OK;
 }
 
-/* Keeps what this thread made, unless another thread was faster. A context that takes what there is remembers that there was nothing. */
-static void bzi_context_set_device(bzna_context *context, bzi_device *made, const bzna_error *why)
+/* Keeps what this thread made without the lock: a device, or the reason why there is none; or a pool. If another thread
+ * was faster, its own stays, and this thread's is closed. */
+static void bzi_context_keep(bzna_context *context, bzi_device *device, const bzna_error *no_device, bzi_pool *pool)
 {
-    int first;
     bzi_os_lock(&context->mutex);
-    first = !context->device && context->device_error.status == BZNA_OK;
-    if (first) {
-        context->device = made;
-        context->device_error = *why;
+    if (no_device && !context->device && context->device_error.status == BZNA_OK) {
+        context->device = device;
+        context->device_error = *no_device;
+        device = NULL;
+    }
+    if (!context->pool) {
+        context->pool = pool;
+        pool = NULL;
     }
     bzi_os_unlock(&context->mutex);
-    if (!first && made)
-        bzi_device_close(made);
+    if (pool)
+        bzi_pool_close(pool);
+    if (device)
+        bzi_device_close(device);
 }
 
 /* The context's device, made by the first that asks. */
@@ -7108,15 +7334,15 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (!known) {
         bzi_error_init(&why);
         if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
-            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it is not to be had, no more */
+            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it just cannot be used */
                 why.status = BZNA_E_DEVICE;
-            if (why.status == BZNA_E_MEMORY) {              /* which may be otherwise the next time */
+            if (why.status == BZNA_E_MEMORY) {              /* not remembered: there may be memory the next time */
                 *err = why;
                 return err->status;
             }
             bzi_log(context->host, BZNA_LOG_INFO, why.status, "no GPU: %s", why.message);
         }
-        bzi_context_set_device(context, made, &why);
+        bzi_context_keep(context, made, &why, NULL);
     }
     if (context->device_error.status != BZNA_OK) {
         *err = context->device_error;
@@ -7131,7 +7357,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
 /* The device's pool, made by the first loader that decodes on it. Pre: bzi_context_gpu returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
-    bzi_pool *made = NULL, *spare;
+    bzi_pool *made = NULL;
     bzna_status status;
     bzi_os_lock(&context->mutex);
     *out = context->pool;
@@ -7140,13 +7366,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
         return BZNA_OK;
     if ((status = bzi_pool_open(context->device, context->host, context->sessions, &made, err)) != BZNA_OK)
         return status;
-    bzi_os_lock(&context->mutex);
-    spare = context->pool ? made : NULL;                    /* another thread was faster */
-    context->pool = context->pool ? context->pool : made;
+    bzi_context_keep(context, NULL, NULL, made);
     *out = context->pool;
-    bzi_os_unlock(&context->mutex);
-    if (spare)
-        bzi_pool_close(spare);
     return BZNA_OK;
 }
 

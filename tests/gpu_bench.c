@@ -686,7 +686,7 @@ static void bare_advance(bare *b, bzi_session *session)
         bzi_session_unmap_all(session);
     if (!session->pending_count)
         return;
-    b->failed += bzi_session_map(session, &flight, &b->err) != BZNA_OK;
+    b->failed += bzi_session_map(session, &flight, &b->err) != BZI_NVDEC_OK;
     b->pictures++;
 }
 
@@ -694,7 +694,7 @@ static void *bare_run(void *user)
 {
     bare *b = user;
     bzi_session session;
-    bzna_status status;
+    bzi_nvdec_result result;
     int counting = 0;
     b->err = fresh_error();
     if (bzi_device_enter(b->device, &b->err) != BZNA_OK || bzi_session_open(&session, b->device, &b->context->host->memory, &b->err) != BZNA_OK) {
@@ -705,10 +705,10 @@ static void *bare_run(void *user)
     for (uint64_t i = b->first; atomic_load(b->phase) < 2; i++) {
         const unit *u = &b->units->unit[i % b->units->count];
         if (b->places)
-            session.places = b->places;                     /* each time: it hopes for more */
-        while ((status = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) == BZNA_AGAIN)
+            session.decoders.max_live = b->places;          /* each time: the session raises it now and then */
+        while ((result = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) == BZI_NVDEC_BUSY)
             bare_advance(b, &session);
-        if (status != BZNA_OK && b->failed++ > 100)
+        if (result != BZI_NVDEC_OK && b->failed++ > 100)
             break;
         if (i - b->first == 8)
             atomic_fetch_add(b->ready, 1);
@@ -1056,8 +1056,8 @@ static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width
     info.ChromaFormat = cudaVideoChromaFormat_420;
     info.ulWidth = info.ulTargetWidth = width;
     info.ulHeight = info.ulTargetHeight = height;
-    info.ulMaxWidth = bzi_session_room(width, 0, 8192);
-    info.ulMaxHeight = bzi_session_room(height, 0, 8192);
+    info.ulMaxWidth = bzi_nvdec_max_edge(width, 0, 8192);
+    info.ulMaxHeight = bzi_nvdec_max_edge(height, 0, 8192);
     info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
     info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
     info.ulIntraDecodeOnly = (unsigned long)intra;
