@@ -16,8 +16,10 @@
  *     18  transforms        parameters -> homography, colour -> matrix
  *     19  kernels           benzina_kernels.cu as plain C
  *     20  software decode   libavcodec; nothing else touches it
- *     21  CUDA              NVIDIA's driver, opened at run time; memory, streams and events on the device
- *     22  NVDEC sessions    a parser, decoders and surfaces in flight; nothing else touches NVDEC
+ *     21a CUDA: driver      NVIDIA's driver, opened at run time: its functions and errors
+ *     21b CUDA: device      opening a device; memory, streams and events on it
+ *     22a NVDEC decoders    a session's decoders, and what happens when memory for them is out
+ *     22b NVDEC sessions    parsers, and surfaces in flight; nothing else touches NVDEC
  *     23  loader            its state, the plan, the life of a batch; the locks live here
  *     24  readers
  *     25  decode stages     workers: software
@@ -4400,35 +4402,25 @@ struct bzna_decoder {
 };
 
 
-/* ==== 21. CUDA =======================================================================================================
- * Calls: rooms 1-5, and room 19's structs. NVIDIA's driver, opened at run time: only the symbols that are used, each named when it is missing.
- * Drivers do not survive being unloaded, so their libraries stay open. The rooms below see streams and events as void *, device addresses as
- * uint64_t, and never a CUresult: what fails comes back as a status, with the driver's code in native_code.
- *
- * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are made between enter and
- * leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow queries of the driver are made with it held. */
-
-typedef struct bzi_device bzi_device;
-
-/* What a device is opened with. */
-typedef struct bzi_device_desc {
-    bzi_host             *host;       /* outlives the device */
-    int32_t               wanted;     /* BZNA_DEVICE_..., or 1 + the ordinal */
-    void                 *cuda_context;       /* the user's; NULL: the device's primary one */
-    uint64_t              decode_memory_bytes;        /* 0: an eighth of the device's */
-    bzna_device_allocator allocator;
-} bzi_device_desc;
-
-enum { BZI_CUDA_NO_MEMORY = 2 };
+/* ==== 21a. CUDA: the driver ==========================================================================================
+ * Calls: rooms 1-5. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
+ * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
 
+enum { BZI_CUDA_NO_MEMORY = 2 };
+
+/* Types that nv-codec-headers lack. */
 typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
 typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
 typedef CUresult CUDAAPI bzi_cu_host_alloc(void **host, size_t bytes, unsigned int flags);
 typedef CUresult CUDAAPI bzi_cu_host_free(void *host);
 typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsigned int flags);
+typedef CUresult CUDAAPI bzi_cu_current(CUcontext *context);
+typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
+typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
+/* The functions that are used: the member of bzi_cuda, the driver's name, the type. */
 #define BZI_CUDA_SYMBOLS(X)                                     \
     X(init,             "cuInit",                     tcuInit)                      \
     X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version)        \
@@ -4477,10 +4469,6 @@ typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsi
     X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
 
 /* Those that a driver may lack. */
-typedef CUresult CUDAAPI bzi_cu_current(CUcontext *context);
-typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
-typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
-
 #define BZI_CUDA_OPTIONAL(X)                                    \
     X(current,          "cuCtxGetCurrent",            bzi_cu_current)               \
     X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState)  \
@@ -4495,6 +4483,131 @@ typedef struct bzi_cuda {
     BZI_NVCUVID_SYMBOLS(BZI_CUDA_FIELD)
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
+
+static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
+                                   bzna_error *err)
+{
+    void *symbol = bzi_os_symbol(library, name);
+    if (!symbol)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
+    /* ISO C has no cast from an object's to a function's address; that they have one form is POSIX's word. */
+    memcpy(pointer, &symbol, sizeof symbol);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
+{
+    void *library = bzi_os_library("libcuda.so.1");
+    bzna_status status = BZNA_OK;
+    bzna_error ignored;
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a "
+                        "container: start it with the GPU, --gpus all)");
+#define BZI_CUDA_LOAD(field, name, type) \
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, err);
+    BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
+#undef BZI_CUDA_LOAD
+#define BZI_CUDA_TRY(field, name, type) \
+    if (bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
+    BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
+#undef BZI_CUDA_TRY
+    return status;
+}
+
+static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
+{
+    void *library = bzi_os_library("libnvcuvid.so.1");
+    bzna_status status = BZNA_OK;
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "libnvcuvid.so.1 was not found: the driver's video part is not installed "
+                        "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
+#define BZI_NVCUVID_LOAD(field, name, type) \
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libnvcuvid.so.1", name, &cu->field, err);
+    BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
+#undef BZI_NVCUVID_LOAD
+    return status;
+}
+
+/* Errors after which nothing works any more in this CUDA context: CUDA's "sticky" ones, and those of a context that is
+ * gone. */
+static int bzi_cuda_is_lost(int result)
+{
+    static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721 };
+    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
+        if (result == lost[i])
+            return 1;
+    return 0;
+}
+
+static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
+{
+    const char *name = NULL;
+    int code = (int)result;
+    bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY :
+                         bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
+    if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
+        name = "unknown error";
+    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
+}
+
+static bzna_status bzi_cuda_fail_forked(bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; with "
+                    "BZNA_DEVICE_CPU it can do without");
+}
+
+/* Loads and starts the driver. After a fork, the child must not call it: the process that started it is remembered. */
+static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
+{
+    static _Atomic int64_t started;
+    int64_t by = atomic_load(&started);
+    CUresult result;
+    bzna_status status;
+    if (by && by != bzi_os_process())
+        return bzi_cuda_fail_forked(err);
+    if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
+        return status;
+    if ((result = cu->init(0)) != CUDA_SUCCESS || (result = cu->device_count(count)) != CUDA_SUCCESS)
+        return bzi_cuda_fail(cu, result, "cuInit", err);
+    atomic_store(&started, bzi_os_process());
+    return *count > 0 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "the NVIDIA driver sees no device");
+}
+
+/* The device of the CUDA context that is current on the calling thread, else the first one. Programs with one process
+ * for each GPU select theirs before they load anything. */
+static int bzi_cuda_current_device(const bzi_cuda *cu)
+{
+    CUcontext current = NULL;
+    CUdevice device = 0;
+    if (!cu->current || cu->current(&current) != CUDA_SUCCESS || !current ||
+        cu->context_device(&device) != CUDA_SUCCESS)
+        return 0;
+    return device;
+}
+
+#endif
+
+/* ==== 21b. CUDA: the device ==========================================================================================
+ * Calls: rooms 1-5, 21a, and room 19's structs. A device with its memory, streams and events. The rooms below see
+ * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
+ * with the driver's code in native_code.
+ *
+ * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are
+ * made between enter and leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow
+ * queries of the driver are made with it held. */
+
+typedef struct bzi_device bzi_device;
+
+/* What a device is opened with. */
+typedef struct bzi_device_desc {
+    bzi_host             *host;       /* outlives the device */
+    int32_t               wanted;     /* BZNA_DEVICE_..., or 1 + the ordinal */
+    void                 *cuda_context;           /* the user's; NULL: the device's primary one */
+    uint64_t              decode_memory_bytes;    /* 0: an eighth of the device's */
+    bzna_device_allocator allocator;
+} bzi_device_desc;
+
+#ifndef BENZINA_NO_CUDA
 
 #define BZI_CAPS_CODECS 3             /* H.264, H.265, AV1 */
 #define BZI_CAPS_DEPTHS 3             /* 8, 10, 12 */
@@ -4517,77 +4630,18 @@ struct bzi_device {
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or 0 */
     bzi_mutex        mutex;
-    bzi_caps         caps[BZI_CAPS_CODECS][4][BZI_CAPS_DEPTHS];      /* (D) */
-    uint64_t         decoder_budget;  /* bytes that decoders may take, by estimate */
-    atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;      /* of so many bytes, none could be made; until then (ns) that stands */
-    atomic_uint_fast64_t decoder_bytes, decoders_made, decoders_reconfigured, sessions_lost;
+    bzi_caps         caps[BZI_CAPS_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
+    uint64_t         decoder_budget;  /* of decoder_bytes */
+    /* A decoder of so many bytes could not be made; until when that counts. */
+    atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
+    atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
+    atomic_uint_fast64_t decoders_made, decoders_reconfigured, sessions_lost;
 };
 
 /* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. */
 static const char *const bzi_kernel_ptx[] = {
 #include "benzina_kernels.ptx.h"
 };
-
-static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer, bzna_error *err)
-{
-    void *symbol = bzi_os_symbol(library, name);
-    if (!symbol)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
-    memcpy(pointer, &symbol, sizeof symbol);                /* ISO C has no cast from an object's to a function's address; POSIX has */
-    return BZNA_OK;
-}
-
-static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library("libcuda.so.1");
-    bzna_status status = BZNA_OK;
-    bzna_error ignored;
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a container: start it with the GPU, --gpus all)");
-#define BZI_CUDA_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, err);
-    BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
-#undef BZI_CUDA_LOAD
-#define BZI_CUDA_TRY(field, name, type) \
-    if (bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
-    BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
-#undef BZI_CUDA_TRY
-    return status;
-}
-
-static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library("libnvcuvid.so.1");
-    bzna_status status = BZNA_OK;
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "libnvcuvid.so.1 was not found: the driver's video part is not installed (in a container: set "
-                        "NVIDIA_DRIVER_CAPABILITIES=compute,video)");
-#define BZI_NVCUVID_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libnvcuvid.so.1", name, &cu->field, err);
-    BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
-#undef BZI_NVCUVID_LOAD
-    return status;
-}
-
-/* Errors after which nothing works any more in this process's CUDA context ("sticky" ones, and those of a context that is gone). */
-static int bzi_cuda_is_lost(int result)
-{
-    static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721 };
-    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
-        if (result == lost[i])
-            return 1;
-    return 0;
-}
-
-static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
-{
-    const char *name = NULL;
-    int code = (int)result;
-    bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY : bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
-    if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
-        name = "unknown error";
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
-}
 
 static void bzi_device_lose(bzi_device *device, CUresult result)
 {
@@ -4610,7 +4664,8 @@ static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
 {
     int code = atomic_load(&device->lost);
-    return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)", (int)device->info.device, code);
+    return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
+                    (int)device->info.device, code);
 }
 
 /* A context that cannot be entered is lost, whatever the reason. */
@@ -4624,7 +4679,7 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
-/* For a thread of the library's: the program may be capturing a CUDA graph, which what we allocate meanwhile must not spoil. */
+/* For a thread of the library's. The program may be capturing a CUDA graph: allocations here must not end that. */
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
@@ -4639,99 +4694,86 @@ static void bzi_device_leave(bzi_device *device)
     device->cu.pop(&popped);
 }
 
-/* --- Making and ending --- */
-
-static bzna_status bzi_device_fail_forked(bzna_error *err)
-{
-    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; with BZNA_DEVICE_CPU it can do without");
-}
-
-/* The driver survives no fork, so what one process started must not be touched by its children: a stamp for the whole process. */
-static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
-{
-    static _Atomic int64_t started;
-    int64_t by = atomic_load(&started);
-    CUresult result;
-    bzna_status status;
-    if (by && by != bzi_os_process())
-        return bzi_device_fail_forked(err);
-    if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
-        return status;
-    if ((result = cu->init(0)) != CUDA_SUCCESS || (result = cu->device_count(count)) != CUDA_SUCCESS)
-        return bzi_cuda_fail(cu, result, "cuInit", err);
-    atomic_store(&started, bzi_os_process());
-    return *count > 0 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "the NVIDIA driver sees no device");
-}
+/* --- Opening and closing --- */
 
 static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
-    CUresult result;
-    if ((result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, device->handle)) != CUDA_SUCCESS ||
-        (result = cu->device_memory(&bytes, device->handle)) != CUDA_SUCCESS || (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->handle)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle)) != CUDA_SUCCESS)
+    CUresult result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, device->handle);
+    if (result == CUDA_SUCCESS)
+        result = cu->device_memory(&bytes, device->handle);
+    if (result == CUDA_SUCCESS)
+        result = cu->driver_version(&driver);
+    if (result == CUDA_SUCCESS)
+        result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->handle);
+    if (result == CUDA_SUCCESS)
+        result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle);
+    if (result != CUDA_SUCCESS)
         return bzi_device_check(device, result, "asking the device what it is", err);
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
     device->info.driver = (uint32_t)driver;
     device->info.compute_major = (uint32_t)major;
     device->info.compute_minor = (uint32_t)minor;
-    return major >= 6 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "%s has compute capability %d.%d: 6.0 is needed", device->info.name, major, minor);
+    if (major < 6)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "%s has compute capability %d.%d: 6.0 is needed", device->info.name, major,
+                        minor);
+    return BZNA_OK;
 }
 
-/* The device that the calling thread works with: in a process a GPU, which frameworks select first, that is the right one. Else the first. */
-static int bzi_cuda_current_device(const bzi_cuda *cu)
+/* Makes threads that wait for the device sleep: in a primary context they spin by default, which a dozen sessions must
+ * not. The flags of a context that others use already are left alone. */
+static void bzi_device_use_blocking_sync(bzi_device *device)
 {
-    CUcontext current = NULL;
-    CUdevice device = 0;
-    if (!cu->current || cu->current(&current) != CUDA_SUCCESS || !current || cu->context_device(&device) != CUDA_SUCCESS)
-        return 0;
-    return device;
-}
-
-/* Primary contexts spin by default when they wait, which a dozen sessions must not. Nobody else uses this one yet: else its flags are let be. */
-static void bzi_device_wait_quietly(bzi_device *device)
-{
+    const bzi_cuda *cu = &device->cu;
     unsigned flags = 0;
     int active = 1;
-    if (device->cu.primary_state && device->cu.primary_flags && device->cu.primary_state(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
-        device->cu.primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
+    if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
+        !active)
+        cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
+}
+
+/* The device of the user's CUDA context. */
+static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
+{
+    const int32_t wanted = device->desc.wanted;
+    CUresult result;
+    bzna_status status;
+    device->cuda = device->desc.cuda_context;
+    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
+        return status;
+    result = device->cu.context_device(&device->handle);
+    bzi_device_leave(device);
+    if (result != CUDA_SUCCESS)
+        return bzi_device_check(device, result, "cuCtxGetDevice", err);
+    if (wanted > 0 && device->handle != wanted - 1)         /* a CUdevice is its ordinal */
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for",
+                        device->handle, wanted - 1);
+    device->info.device = device->handle;
+    return BZNA_OK;
 }
 
 /* The device and its CUDA context: the user's, or the device's primary one. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
-    const bzi_device_desc *desc = &device->desc;
     bzi_cuda *cu = &device->cu;
-    int count = 0, ordinal = desc->wanted > 0 ? desc->wanted - 1 : 0;
+    int count = 0, ordinal = device->desc.wanted > 0 ? device->desc.wanted - 1 : 0;
     CUresult result;
     bzna_status status = bzi_cuda_start(cu, &count, err);
     if (status != BZNA_OK)
         return status;
-    if (desc->cuda_context) {
-        device->cuda = desc->cuda_context;
-        if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-            return status;
-        result = cu->context_device(&device->handle);
-        bzi_device_leave(device);
-        if (result != CUDA_SUCCESS)
-            return bzi_device_check(device, result, "cuCtxGetDevice", err);
-        if (desc->wanted > 0 && device->handle != ordinal)      /* a CUdevice is its ordinal */
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for", device->handle, ordinal);
-        device->info.device = device->handle;
-        return BZNA_OK;
-    }
+    if (device->desc.cuda_context)
+        return bzi_device_use_context(device, err);
+    if (device->desc.wanted == BZNA_DEVICE_AUTO)
+        ordinal = bzi_cuda_current_device(cu);
     device->info.device = ordinal;
-    if (desc->wanted == BZNA_DEVICE_AUTO)
-        device->info.device = ordinal = bzi_cuda_current_device(cu);
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
     if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuDeviceGet", err);
-    bzi_device_wait_quietly(device);
+    bzi_device_use_blocking_sync(device);
     if ((result = cu->primary_retain(&device->cuda, device->handle)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuDevicePrimaryCtxRetain", err);
     device->owns_primary = 1;
@@ -4744,6 +4786,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     const bzi_memory *memory = &device->desc.host->memory;
     uint64_t size = 1;
     char *text, *at;
+    CUresult result;
     bzna_status status;
     for (size_t i = 0; i < lines; i++)
         size += strlen(bzi_kernel_ptx[i]);
@@ -4757,14 +4800,18 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     }
     *at = 0;
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
-    if (status == BZNA_OK)
-        status = bzi_device_check(device, device->cu.module_function(&device->warp, device->module, "bzi_kernel_warp_slots"), "cuModuleGetFunction", err);
+    if (status == BZNA_OK) {
+        result = device->cu.module_function(&device->warp, device->module, "bzi_kernel_warp_slots");
+        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
+    }
     bzi_release(memory, text, size, 1);
     return status;
 }
 
-/* What NVDEC can do with pictures of a kind; zeroes for what it cannot. Asked once each: the driver takes its time. In the CUDA context. */
-static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth, CUVIDDECODECAPS *out, bzna_error *err)
+/* What NVDEC can do with pictures of a kind; zeroes for what it cannot. The driver is asked once for each kind, since
+ * it is slow. In the CUDA context. */
+static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
+                                   CUVIDDECODECAPS *out, bzna_error *err)
 {
     static const cudaVideoCodec codecs[] = { cudaVideoCodec_H264, cudaVideoCodec_HEVC, cudaVideoCodec_AV1 };
     bzi_caps *cached;
@@ -4801,8 +4848,8 @@ static void bzi_device_open_video(bzi_device *device)
         (caps.bIsSupported || bzi_device_caps(device, BZNA_CODEC_H264, 1, 8, &caps, &device->video) == BZNA_OK)) {
         device->info.engines = caps.bIsSupported ? caps.nNumNVDECs : 0;
         if (device->info.engines == 0)
-            BZI_FAIL(&device->video, BZNA_E_DEVICE, "%s has no NVDEC engine for H.265 or H.264 (GPUs without one, and small MIG slices, have none)",
-                     device->info.name);
+            BZI_FAIL(&device->video, BZNA_E_DEVICE, "%s has no NVDEC engine for H.265 or H.264 (GPUs without one, and "
+                     "small MIG slices, have none)", device->info.name);
     }
     device->info.video = device->video.status;
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
@@ -4816,7 +4863,7 @@ static void bzi_device_close(bzi_device *device)
     if (device->process == bzi_os_process()) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
-            device->cu.module_unload(device->module);       /* on a lost device, without a context, as all else */
+            device->cu.module_unload(device->module);       /* of a lost device, without its context */
         if (entered)
             bzi_device_leave(device);
         if (device->owns_primary)
@@ -4845,7 +4892,8 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     atomic_init(&device->sessions_lost, 0);
     device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
     status = device->has_mutex ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK && (status = bzi_device_enter(device, err)) == BZNA_OK) {
+    if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
+        (status = bzi_device_enter(device, err)) == BZNA_OK) {
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK)
             bzi_device_open_video(device);
         bzi_device_leave(device);
@@ -4860,7 +4908,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 
 /* --- Memory --- */
 
-/* On the device: 256-byte aligned. Pinned: host memory that copies reach without a detour. In the CUDA context. */
+/* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
     const bzna_device_allocator *allocator = &device->desc.allocator;
@@ -4899,6 +4947,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
     bzi_os_in_callback--;
 }
 
+/* Pinned host memory, which copies from and to the device reach directly. In the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
@@ -4913,18 +4962,23 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 
 /* --- Streams and events: in the CUDA context --- */
 
-/* urgent: before others' kernels. What is decoded waits in few surfaces, and the video engines stand still when those are full. */
+/* urgent: its kernels run before others'. Decoded pictures wait for them in few surfaces, and while those are full, the
+ * video engines do nothing. */
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    CUresult result = urgent && device->cu.stream_priority ? device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100) :     /* it is clamped */
-                                                             device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING);
-    bzna_status status = bzi_device_check(device, result, "cuStreamCreate", err);
+    CUresult result;
+    bzna_status status;
+    if (urgent && device->cu.stream_priority)
+        result = device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100);     /* the driver clamps it */
+    else
+        result = device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING);
+    status = bzi_device_check(device, result, "cuStreamCreate", err);
     *out = stream;
     return status;
 }
 
-/* Lets what was enqueued finish first. */
+/* Waits for what was enqueued. */
 static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
@@ -4933,7 +4987,7 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
     device->cu.stream_destroy(stream);
 }
 
-/* The host waits. */
+/* The host waits for all that was enqueued. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
     return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
@@ -4941,14 +4995,15 @@ static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
 {
-    bzna_error ignored;                                     /* what is lost says so at the next call */
+    bzna_error ignored;                                     /* a device that is lost says so at the next call */
     bzi_device_drain(device, stream, &ignored);
 }
 
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
-    bzna_status status = bzi_device_check(device, device->cu.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC), "cuEventCreate", err);
+    CUresult result = device->cu.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+    bzna_status status = bzi_device_check(device, result, "cuEventCreate", err);
     *out = event;
     return status;
 }
@@ -4970,7 +5025,7 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
     return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
 }
 
-/* The host waits, where there is something to wait for. */
+/* The host waits for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
     CUresult result = device->cu.event_query(event);
@@ -4979,23 +5034,27 @@ static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error 
     return bzi_device_check(device, device->cu.event_sync(event), "cuEventSynchronize", err);
 }
 
-static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream, bzna_error *err)
+static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
+                                     bzna_error *err)
 {
     return bzi_device_check(device, device->cu.upload(dst, src, (size_t)bytes, stream), "cuMemcpyHtoDAsync", err);
 }
 
-static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream, bzna_error *err)
+static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream,
+                                       bzna_error *err)
 {
     return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
 }
 
-/* Warps slots[0 .. count-1], which are copied at the call. 32 x 8 threads, so that a warp of threads covers consecutive pixels of a row; four rows
- * a thread, because setting up a slot takes it as long as a pixel does. */
-static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out, void *stream, bzna_error *err)
+/* Warps slots[0 .. count-1], which are copied at the call. Blocks have 32 x 8 threads, so that a warp of threads covers
+ * consecutive pixels of a row; each thread does four rows, since setting up a slot takes as long as a pixel. */
+static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out,
+                                   void *stream, bzna_error *err)
 {
     void *parameters[2] = { slots, out };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    return bzi_device_check(device, device->cu.launch(device->warp, width, height, count, 32, 8, 1, 0, stream, parameters, NULL), "cuLaunchKernel", err);
+    CUresult result = device->cu.launch(device->warp, width, height, count, 32, 8, 1, 0, stream, parameters, NULL);
+    return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
 
 /* CUDA devices of this machine. */
@@ -5008,6 +5067,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
     return status;
 }
 
+/* Whether this process is a fork of the one that opened the device. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
 static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
@@ -5040,99 +5100,56 @@ struct bzi_device {
     bzna_error       video;
 };
 
-/* No device is ever made: what the rooms below would do with one is never done. */
-static bzna_status bzi_device_none(bzna_error *err)
+static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
+    (void)desc; (void)out;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
 }
 
-static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err) { (void)desc; (void)out; return bzi_device_none(err); }
-static bzna_status bzi_device_count(uint32_t *count, bzna_error *err) { *count = 0; return bzi_device_none(err); }
-static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
-static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
-static bzna_status bzi_device_fail_forked(bzna_error *err) { return bzi_device_none(err); }
-static int  bzi_device_is_lost(bzi_device *device) { (void)device; return 0; }
-static int  bzi_device_is_foreign(const bzi_device *device) { (void)device; return 0; }
-static void bzi_device_leave(bzi_device *device) { (void)device; }
-static void bzi_device_counts(bzi_device *device, bzna_loader_stats *stats) { (void)device; (void)stats; }
-static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err) { (void)device; (void)info; return bzi_device_none(err); }
-static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err) { (void)device; (void)stream; return bzi_device_none(err); }
-static void bzi_device_stream_wait(bzi_device *device, void *stream) { (void)device; (void)stream; }
-static void bzi_device_close(bzi_device *device) { (void)device; }
-static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream) { (void)device; (void)ptr; (void)bytes; (void)stream; }
-static void bzi_device_unpin(bzi_device *device, void *host) { (void)device; (void)host; }
-static void bzi_device_stream_free(bzi_device *device, void *stream) { (void)device; (void)stream; }
-static void bzi_device_event_free(bzi_device *device, void *event) { (void)device; (void)event; }
-static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
-static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err) { (void)device; *out = NULL; return bzi_device_none(err); }
-static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err) { (void)device; (void)event; return bzi_device_none(err); }
-
-static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
+static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
-    (void)device; (void)bytes; (void)stream; *out = 0;
-    return bzi_device_none(err);
+    *count = 0;
+    return bzi_device_open(NULL, NULL, err);
 }
 
-static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
-{
-    (void)device; (void)bytes; *out = NULL;
-    return bzi_device_none(err);
-}
+/* No device is ever opened, so that no other call of one is reached: this stands for all of them. */
+static bzna_status bzi_device_absent(const void *device, ...) { (void)device; return BZNA_E_UNSUPPORTED; }
 
-static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
-{
-    (void)device; (void)urgent; *out = NULL;
-    return bzi_device_none(err);
-}
-
-static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
-{
-    (void)device; (void)event; (void)stream;
-    return bzi_device_none(err);
-}
-
-static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
-{
-    (void)device; (void)event; (void)stream;
-    return bzi_device_none(err);
-}
-
-static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream, bzna_error *err)
-{
-    (void)device; (void)dst; (void)src; (void)bytes; (void)stream;
-    return bzi_device_none(err);
-}
-
-static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream, bzna_error *err)
-{
-    (void)device; (void)dst; (void)src; (void)bytes; (void)stream;
-    return bzi_device_none(err);
-}
-
-static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out, void *stream, bzna_error *err)
-{
-    (void)device; (void)slots; (void)count; (void)out; (void)stream;
-    return bzi_device_none(err);
-}
+#define bzi_cuda_fail_forked    bzi_device_absent
+#define bzi_device_alloc        bzi_device_absent
+#define bzi_device_await        bzi_device_absent
+#define bzi_device_close        bzi_device_absent
+#define bzi_device_codec        bzi_device_absent
+#define bzi_device_counts       bzi_device_absent
+#define bzi_device_download     bzi_device_absent
+#define bzi_device_drain        bzi_device_absent
+#define bzi_device_enter        bzi_device_absent
+#define bzi_device_enter_thread bzi_device_absent
+#define bzi_device_event        bzi_device_absent
+#define bzi_device_event_free   bzi_device_absent
+#define bzi_device_fail_lost    bzi_device_absent
+#define bzi_device_free         bzi_device_absent
+#define bzi_device_is_foreign   bzi_device_absent
+#define bzi_device_is_lost      bzi_device_absent
+#define bzi_device_leave        bzi_device_absent
+#define bzi_device_order        bzi_device_absent
+#define bzi_device_pin          bzi_device_absent
+#define bzi_device_record       bzi_device_absent
+#define bzi_device_stream       bzi_device_absent
+#define bzi_device_stream_free  bzi_device_absent
+#define bzi_device_stream_wait  bzi_device_absent
+#define bzi_device_unpin        bzi_device_absent
+#define bzi_device_upload       bzi_device_absent
+#define bzi_device_warp         bzi_device_absent
 
 #endif
 
-/* ==== 22. NVDEC sessions =============================================================================================
- * Calls: rooms 1-8, 19-21. A session decodes pictures in the order in which they are submitted and keeps several in
- * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
- * thread opens, uses and closes it, in the CUDA context.
+/* ==== 22a. NVDEC decoders ============================================================================================
+ * Calls: rooms 1-5, 7, 21. The decoders of a session: made, given another size, and kept in a cache, which also says
+ * what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
  *
- *     accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
- *
- * A surface of a decoder is in use from its submission until it is unmapped. The session chooses it, not the parser:
- * every picture stands alone, so that the index which the parser proposes means nothing.
- *
- * A picture must not depend on those decoded before it. So a parser only ever sees one content of parameter sets, and
- * is made anew after a failure. Decoders remember nothing as long as every picture is intra. A session keeps several of
- * both, since a batch may mix frame sizes.
- *
- * The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
- * bzi_submission. */
+ * A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
+ * long as every picture is intra. */
 
 /* Pictures submitted and not mapped: cuvidDecodePicture queues as many before it blocks. */
 #define BZI_SESSION_DEPTH         4u
@@ -5140,9 +5157,8 @@ static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, 
 #define BZI_SESSION_MAPPED        4u
 #define BZI_SESSION_SURFACES      (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
 /* Making a decoder takes 50 to 100 ms, and giving one another size 5 ms: those of frame sizes that alternate are
- * kept. Parsers likewise. */
+ * kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
-#define BZI_SESSION_PARSERS       BZI_LRU_SLOTS
 /* Memory was out, and a session does with fewer decoders: after so many pictures it tries to have one more. */
 #define BZI_NVDEC_GROW_INTERVAL   1024u
 /* A decoder could not be made although the session had given up all others: for so long, none of its size or larger
@@ -5189,52 +5205,6 @@ typedef struct bzi_nvdec_cache {
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
 
-/* A picture in flight. */
-typedef struct bzi_flight {
-    void        *tag;                 /* the caller's */
-    bzna_picture picture;             /* planes are device addresses, once it is mapped */
-    uint32_t     window_x, window_y;  /* where the stream's picture begins in the surface */
-    uint32_t     semi_planar;         /* Cb and Cr alternate in one plane */
-    bzi_nvdec   *decoder;
-    uint32_t     surface;
-    CUdeviceptr  address;             /* of the mapped surface */
-} bzi_flight;
-
-typedef struct bzi_session bzi_session;
-
-/* One call of bzi_session_submit, as the parser's callbacks need it. */
-typedef struct bzi_submission {
-    bzi_session     *session;
-    bzi_format       want;
-    bzi_flight       flight;
-    uint32_t         queued;          /* the decoder has the picture */
-    bzi_nvdec_result result;          /* of the callbacks */
-    bzna_error      *err;
-} bzi_submission;
-
-/* NVIDIA's parser has one user pointer for its whole life, which is to this. */
-typedef struct bzi_parser {
-    CUvideoparser   handle;           /* NULL: the slot is free */
-    CUVIDEOFORMAT   parsed;           /* what it made of its parameter sets */
-    bzi_submission *submission;       /* while it parses */
-} bzi_parser;
-
-struct bzi_session {
-    bzi_device      *device;
-    const bzi_memory *memory;
-    void            *stream;
-    bzi_buffer       bytes;           /* Annex B of the picture being submitted */
-    bzi_buffer       key;             /* its parameter sets */
-    bzi_lru          parser_keys;     /* the parameter sets of each parser */
-    bzi_parser       parsers[BZI_SESSION_PARSERS];
-    bzi_nvdec_cache  decoders;
-    uint32_t         failures;        /* calls of the driver in a row that failed, and did not lose the device */
-    bzi_flight       pending[BZI_SESSION_DEPTH];      /* submitted: a ring */
-    uint32_t         pending_first, pending_count;
-    bzi_flight       mapped[BZI_SESSION_MAPPED];
-    uint32_t         mapped_count;
-};
-
 static bzi_format bzi_format_of(uint32_t codec, const bzi_sps *sps)
 {
     bzi_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
@@ -5255,44 +5225,7 @@ static cudaVideoCodec bzi_nvdec_codec(uint32_t codec)
     return codec == BZNA_CODEC_H264 ? cudaVideoCodec_H264 : cudaVideoCodec_HEVC;
 }
 
-static const char *bzi_chroma_name(uint32_t chroma)
-{
-    return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
-}
-
-/* REFUSED when NVDEC cannot decode such pictures here, with the limits of the device. */
-static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_sps *sps, bzna_error *err)
-{
-    const bzi_format format = bzi_format_of(codec, sps);
-    const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    uint32_t unit = codec == BZNA_CODEC_AV1 ? 1 : 16, width = (sps->width + unit - 1) / unit * unit;
-    uint32_t height = (sps->height + unit - 1) / unit * unit;
-    CUVIDDECODECAPS caps;
-    bzna_status status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
-    if (status == BZNA_E_DEVICE_LOST)
-        return BZI_NVDEC_FAILED;
-    if (status != BZNA_OK) {
-        err->status = BZNA_E_CODEC;                         /* an old driver may not know the codec */
-        return BZI_NVDEC_REFUSED;
-    }
-    if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
-        !(caps.nOutputFormatMask >> bzi_format_surface(&format) & 1)) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
-                 bzi_chroma_name(format.chroma));
-        return BZI_NVDEC_REFUSED;
-    }
-    /* The driver counts frames as coded, in whole macroblocks; of H.265, too. */
-    if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
-        (uint64_t)width * height / 256 > caps.nMaxMBCount) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
-                 device, name, caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
-                 format.width, format.height);
-        return BZI_NVDEC_REFUSED;
-    }
-    return BZI_NVDEC_OK;
-}
-
-/* --- Decoders --- */
+/* --- A decoder --- */
 
 static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 {
@@ -5574,6 +5507,111 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
     decoder->used = ++cache->clock;
     if (cache->clock % BZI_NVDEC_GROW_INTERVAL == 0 && cache->max_live < BZI_NVDEC_CACHE_SLOTS)
         cache->max_live++;
+}
+
+#endif
+
+/* ==== 22b. NVDEC sessions ============================================================================================
+ * Calls: rooms 1-8, 19-22a. A session decodes pictures in the order in which they are submitted and keeps several in
+ * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
+ * thread opens, uses and closes it, in the CUDA context.
+ *
+ *     accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
+ *
+ * The session chooses the surface of a picture, not the parser: every picture stands alone, so that the index which the
+ * parser proposes means nothing.
+ *
+ * A picture must not depend on those decoded before it. So a parser only ever sees one content of parameter sets, and
+ * is made anew after a failure. A session keeps several, as it keeps decoders, since a batch may mix frame sizes.
+ *
+ * The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
+ * bzi_submission. */
+
+#ifndef BENZINA_NO_CUDA
+
+#define BZI_SESSION_PARSERS BZI_LRU_SLOTS
+
+/* A picture in flight. */
+typedef struct bzi_flight {
+    void        *tag;                 /* the caller's */
+    bzna_picture picture;             /* planes are device addresses, once it is mapped */
+    uint32_t     window_x, window_y;  /* where the stream's picture begins in the surface */
+    uint32_t     semi_planar;         /* Cb and Cr alternate in one plane */
+    bzi_nvdec   *decoder;
+    uint32_t     surface;
+    CUdeviceptr  address;             /* of the mapped surface */
+} bzi_flight;
+
+typedef struct bzi_session bzi_session;
+
+/* One call of bzi_session_submit, as the parser's callbacks need it. */
+typedef struct bzi_submission {
+    bzi_session     *session;
+    bzi_format       want;
+    bzi_flight       flight;
+    uint32_t         queued;          /* the decoder has the picture */
+    bzi_nvdec_result result;          /* of the callbacks */
+    bzna_error      *err;
+} bzi_submission;
+
+/* NVIDIA's parser has one user pointer for its whole life, which is to this. */
+typedef struct bzi_parser {
+    CUvideoparser   handle;           /* NULL: the slot is free */
+    CUVIDEOFORMAT   parsed;           /* what it made of its parameter sets */
+    bzi_submission *submission;       /* while it parses */
+} bzi_parser;
+
+struct bzi_session {
+    bzi_device      *device;
+    const bzi_memory *memory;
+    void            *stream;
+    bzi_buffer       bytes;           /* Annex B of the picture being submitted */
+    bzi_buffer       key;             /* its parameter sets */
+    bzi_lru          parser_keys;     /* the parameter sets of each parser */
+    bzi_parser       parsers[BZI_SESSION_PARSERS];
+    bzi_nvdec_cache  decoders;
+    uint32_t         failures;        /* calls of the driver in a row that failed, and did not lose the device */
+    bzi_flight       pending[BZI_SESSION_DEPTH];      /* submitted: a ring */
+    uint32_t         pending_first, pending_count;
+    bzi_flight       mapped[BZI_SESSION_MAPPED];
+    uint32_t         mapped_count;
+};
+
+static const char *bzi_chroma_name(uint32_t chroma)
+{
+    return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
+}
+
+/* REFUSED when NVDEC cannot decode such pictures here, with the limits of the device. */
+static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_sps *sps, bzna_error *err)
+{
+    const bzi_format format = bzi_format_of(codec, sps);
+    const char *name = bzi_codec_name(codec), *device = session->device->info.name;
+    uint32_t unit = codec == BZNA_CODEC_AV1 ? 1 : 16, width = (sps->width + unit - 1) / unit * unit;
+    uint32_t height = (sps->height + unit - 1) / unit * unit;
+    CUVIDDECODECAPS caps;
+    bzna_status status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
+    if (status == BZNA_E_DEVICE_LOST)
+        return BZI_NVDEC_FAILED;
+    if (status != BZNA_OK) {
+        err->status = BZNA_E_CODEC;                         /* an old driver may not know the codec */
+        return BZI_NVDEC_REFUSED;
+    }
+    if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
+        !(caps.nOutputFormatMask >> bzi_format_surface(&format) & 1)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
+                 bzi_chroma_name(format.chroma));
+        return BZI_NVDEC_REFUSED;
+    }
+    /* The driver counts frames as coded, in whole macroblocks; of H.265, too. */
+    if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
+        (uint64_t)width * height / 256 > caps.nMaxMBCount) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
+                 device, name, caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
+                 format.width, format.height);
+        return BZI_NVDEC_REFUSED;
+    }
+    return BZI_NVDEC_OK;
 }
 
 /* --- Parsers --- */
@@ -7232,13 +7270,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t se
 
 #else
 
-static void bzi_pool_close(bzi_pool *pool) { (void)pool; }
-
-static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t sessions, bzi_pool **out, bzna_error *err)
-{
-    (void)device; (void)host; (void)sessions; (void)out;
-    return bzi_device_none(err);
-}
+#define bzi_pool_open  bzi_device_absent
+#define bzi_pool_close bzi_device_absent
 
 #endif
 
@@ -7349,7 +7382,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
         return err->status;
     }
     if (bzi_device_is_foreign(context->device))
-        return bzi_device_fail_forked(err);
+        return bzi_cuda_fail_forked(err);
     *out = context->device;
     return bzi_device_is_lost(context->device) ? bzi_device_fail_lost(context->device, err) : BZNA_OK;
 }
