@@ -18,8 +18,10 @@
  *     18  transforms        parameters -> homography, colour -> matrix
  *     19  kernels           benzina_kernels.cu as plain C
  *     20  software decode   libavcodec; nothing else touches it
- *     21  CUDA              NVIDIA's driver, opened at run time; memory, streams and events on the device
- *     22  NVDEC sessions    a parser, decoders and surfaces in flight; nothing else touches NVDEC
+ *     21a CUDA: driver      NVIDIA's driver, opened at run time: its functions and errors
+ *     21b CUDA: device      opening a device; memory, streams and events on it
+ *     22a NVDEC decoders    a session's decoders, and what happens when memory for them is out
+ *     22b NVDEC sessions    parsers, and surfaces in flight; nothing else touches NVDEC
  *     23  loader            its state, the plan, the life of a batch; the locks live here
  *     24  readers
  *     25  decode stages     workers: software
@@ -541,6 +543,62 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     bzi_release(memory, buffer->data, buffer->capacity, 1);
     buffer->data = NULL;
     buffer->capacity = 0;
+}
+
+/* The keys of a small cache: those of the slots used last stay. What belongs to a slot, its owner keeps under the same index. */
+#define BZI_LRU_SLOTS 8u
+
+typedef struct bzi_lru_slot {
+    bzi_buffer key;
+    uint64_t   size;                  /* of the key */
+    uint64_t   used;                  /* when, by the clock; 0: the slot is free */
+} bzi_lru_slot;
+
+typedef struct bzi_lru {
+    bzi_lru_slot slots[BZI_LRU_SLOTS];
+    uint64_t     clock;
+} bzi_lru;
+
+/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the one that was not used for longest. */
+BZI_SPARE static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
+{
+    lru->clock++;
+    *index = 0;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_slot *slot = &lru->slots[i];
+        if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
+            slot->used = lru->clock;
+            *index = i;
+            return 1;
+        }
+        if (slot->used < lru->slots[*index].used)
+            *index = i;
+    }
+    return 0;
+}
+
+/* Makes a slot free. */
+BZI_SPARE static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+
+/* Gives a slot to a key. Returns 0 when memory is out, and the slot is free. */
+BZI_SPARE static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key, uint64_t size)
+{
+    bzi_lru_slot *slot = &lru->slots[index];
+    bzi_lru_forget(lru, index);
+    if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
+        return 0;
+    memcpy(slot->key.data, key, (size_t)size);
+    slot->size = size;
+    slot->used = lru->clock;
+    return 1;
+}
+
+BZI_SPARE static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+{
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
+        bzi_lru_forget(lru, i);
+        bzi_buffer_free(memory, &lru->slots[i].key);
+    }
 }
 
 
@@ -1144,7 +1202,8 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 
 /* --- Sequence parameter sets: what container, decoder and kernel must agree on --- */
 
-typedef struct bzi_sps {
+/* What a coded picture says of itself, whatever its codec. */
+typedef struct bzi_format {
     uint8_t     profile[12];          /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier */
     uint32_t    sub_layers, nested;
     uint32_t    chroma_format;        /* 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
@@ -1153,10 +1212,10 @@ typedef struct bzi_sps {
     uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
     uint32_t    has_chroma_location, chroma_location;
     bzna_colour colour;               /* present when the VUI has video_signal_type */
-} bzi_sps;
+} bzi_format;
 
 /* E.2.1 of both standards begin alike: up to the chroma location. */
-static void bzi_sps_vui(bzi_bits *b, bzi_sps *sps)
+static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
     if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
         bzi_bits_skip(b, 32);
@@ -1180,7 +1239,7 @@ static void bzi_sps_vui(bzi_bits *b, bzi_sps *sps)
     }
 }
 
-static void bzi_sps_window(bzi_bits *b, bzi_sps *sps, uint32_t unit_x, uint32_t unit_y)
+static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32_t unit_y)
 {
     for (int i = 0; i < 4; i++) {
         uint64_t px = (uint64_t)bzi_bits_ue(b) * (i < 2 ? unit_x : unit_y);
@@ -1207,7 +1266,7 @@ static int bzi_sps_h264_is_high(uint32_t profile)
     return memchr(high, (int)profile, sizeof high) != NULL;
 }
 
-static void bzi_sps_h264_chroma(bzi_bits *b, bzi_sps *sps)
+static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
 {
     sps->chroma_format = bzi_bits_ue(b);
     if (sps->chroma_format == 3)
@@ -1221,7 +1280,7 @@ static void bzi_sps_h264_chroma(bzi_bits *b, bzi_sps *sps)
                 bzi_sps_h264_scaling_list(b, i < 6 ? 16 : 64);
 }
 
-static void bzi_sps_h264(bzi_bits *b, bzi_sps *sps)
+static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
     uint32_t mbs_only, poc, width, height;
     for (int i = 0; i < 3; i++)
@@ -1261,7 +1320,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_sps *sps)
 }
 
 /* H.265 7.3.3 */
-static void bzi_sps_h265_profile(bzi_bits *b, bzi_sps *sps, uint32_t sub_layers)
+static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
 {
     uint32_t present[8] = { 0 };
     for (int i = 0; i < 12; i++)
@@ -1319,7 +1378,7 @@ static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32
 }
 
 /* H.265 7.3.2.2.1, from the coding block sizes to the VUI. */
-static void bzi_sps_h265_tail(bzi_bits *b, bzi_sps *sps, uint32_t poc_bits)
+static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 {
     uint32_t counts[65] = { 0 }, sets;
     for (int i = 0; i < 6; i++)
@@ -1348,7 +1407,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_sps *sps, uint32_t poc_bits)
         bzi_sps_vui(b, sps);
 }
 
-static void bzi_sps_h265(bzi_bits *b, bzi_sps *sps)
+static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 {
     uint32_t poc_bits, all;
     bzi_bits_u(b, 4);
@@ -1376,7 +1435,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_sps *sps)
 }
 
 /* 1 if the unit is a sequence parameter set that makes sense. */
-static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_sps *sps)
+static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 {
     bzi_bits b = bzi_bits_make(nal, bzi_nal_syntax_of(codec)->header);
     memset(sps, 0, sizeof *sps);
@@ -1424,7 +1483,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 }
 
 /* 5.5.1, the part between the flags and the frame size. */
-static void bzi_av1_operating_points(bzi_bits *b, bzi_sps *sps)
+static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 {
     uint32_t model = 0, delay_bits = 0, display, points;
     if (bzi_bits_1(b)) {                                    /* timing */
@@ -1476,7 +1535,7 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 }
 
 /* 5.5.2 */
-static void bzi_av1_colour(bzi_bits *b, uint32_t profile, bzi_sps *sps)
+static void bzi_av1_colour(bzi_bits *b, uint32_t profile, bzi_format *sps)
 {
     uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), grey = profile != 1 && bzi_bits_1(b), place;
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
@@ -1503,7 +1562,7 @@ static void bzi_av1_colour(bzi_bits *b, uint32_t profile, bzi_sps *sps)
 }
 
 /* 1 if the sequence header makes sense. */
-static int bzi_av1_read(bzi_span unit, bzi_sps *sps, uint32_t *reduced)
+static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 {
     bzi_bits b = bzi_bits_plain(unit);
     uint32_t profile, width_bits, height_bits;
@@ -1645,7 +1704,7 @@ static uint64_t bzi_image_key_obus(const bzna_image *image, uint8_t *key, uint64
 }
 
 /* The sequence header in force, and whether the first frame is a key frame. */
-static bzna_status bzi_image_av1(const bzna_image *image, bzi_sps *sps, bzna_error *err)
+static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     uint32_t type, reduced = 0, found = 0;
     bzi_span unit;
@@ -1673,7 +1732,7 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_sps *sps, bzna_err
 }
 
 /* The sequence parameter set in force: the last one before the first slice. */
-static bzna_status bzi_image_sps(const bzna_image *image, bzi_sps *sps, bzna_error *err)
+static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span nal, found = { NULL, 0 };
@@ -1718,21 +1777,22 @@ typedef struct bzi_codec {
     uint32_t    config;               /* type of the decoder configuration record */
     uint32_t    config_bytes;         /* which has so many at least */
     uint32_t    length_at;            /* byte of the record that has the size of NAL units' lengths; 0: there are none */
-    bzna_status (*inspect)(const bzna_image *image, bzi_sps *sps, bzna_error *err);     /* E_DECODE: not a picture that stands alone */
+    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);     /* E_DECODE: not a picture that stands alone */
     bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
     uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);      /* parameter sets, each after its size */
     int         av_id;                /* libavcodec's number */
     const char *av_decoder;           /* and decoder; NULL: its own one */
     int         nv_id;                /* NVDEC's number */
+    uint32_t    nv_unit;              /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only */
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
     { BZNA_CODEC_H264, "H.264", { BZI_AVC1, BZI_AVC3 }, BZI_FOURCC('a', 'v', 'c', 'C'), 7, 4,
-      bzi_image_sps, bzi_image_annexb, bzi_image_key_nals, BZI_AV_ID(H264), NULL, BZI_NV_ID(H264) },
+      bzi_image_sps, bzi_image_annexb, bzi_image_key_nals, BZI_AV_ID(H264), NULL, BZI_NV_ID(H264), 16 },
     { BZNA_CODEC_H265, "H.265", { BZI_HVC1, BZI_HEV1 }, BZI_FOURCC('h', 'v', 'c', 'C'), 23, 21,
-      bzi_image_sps, bzi_image_annexb, bzi_image_key_nals, BZI_AV_ID(HEVC), NULL, BZI_NV_ID(HEVC) },
+      bzi_image_sps, bzi_image_annexb, bzi_image_key_nals, BZI_AV_ID(HEVC), NULL, BZI_NV_ID(HEVC), 16 },
     { BZNA_CODEC_AV1, "AV1", { BZI_AV01, BZI_AV01 }, BZI_FOURCC('a', 'v', '1', 'C'), 4, 0,
-      bzi_image_av1, bzi_image_low_overhead, bzi_image_key_obus, BZI_AV_ID(AV1), "libdav1d", BZI_NV_ID(AV1) },     /* libavcodec's own AV1 decoder needs hardware */
+      bzi_image_av1, bzi_image_low_overhead, bzi_image_key_obus, BZI_AV_ID(AV1), "libdav1d", BZI_NV_ID(AV1), 1 },     /* libavcodec's own AV1 decoder needs hardware */
 };
 
 #define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
@@ -1781,7 +1841,7 @@ static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t h
 }
 
 /* What container and stream say together; planes come later. */
-static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_sps *sps, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_format *sps, bzna_picture *picture, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->codec);
     uint32_t location;
@@ -1823,7 +1883,7 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
 static void bzi_image_default_colour(bzna_image *image, const bzna_colour *colour)
 {
     bzna_error ignored;
-    bzi_sps sps;
+    bzi_format sps;
     if (!image->colour.present && bzi_codec_find(image->codec)->inspect(image, &sps, &ignored) == BZNA_OK && !sps.colour.present)
         image->colour = *colour;
 }
@@ -3362,7 +3422,7 @@ static void bzi_out_matrix(bzi_out *out)
 /* A picture as it will be written: gathered once, from config and data. */
 typedef struct bzi_coded {
     bzna_image image;
-    bzi_sps    sps;
+    bzi_format    sps;
     const struct bzi_coded_ops *ops;
     bzi_span   sets[BZI_LIMIT_PARAMETER_SETS];        /* AV1: one, the sequence header's payload */
     uint32_t   set_count;
@@ -3467,7 +3527,7 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind, in
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 {
     static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
-    const bzi_sps *sps = &coded->sps;
+    const bzi_format *sps = &coded->sps;
     bzi_out_u8(out, 1);
     bzi_out_bytes(out, sps->profile, 12);
     bzi_out_u16(out, 0xf000);                               /* spatial segmentation: not said */
@@ -3487,7 +3547,7 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 /* AVCDecoderConfigurationRecord, ISO/IEC 14496-15 5.3.3.1. */
 static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
 {
-    const bzi_sps *sps = &coded->sps;
+    const bzi_format *sps = &coded->sps;
     bzi_out_u8(out, 1);
     bzi_out_bytes(out, sps->profile, 3);
     bzi_out_u8(out, 0xff);
@@ -3528,7 +3588,7 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 /* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. */
 static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
-    const bzi_sps *sps = &coded->sps;
+    const bzi_format *sps = &coded->sps;
     uint32_t grey = sps->chroma_format == 0, x = sps->chroma_format < 3, y = sps->chroma_format < 2;
     uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
     bzi_out_u8(out, 0x81);
@@ -4762,24 +4822,13 @@ static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLO
  * one content of parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not. It is
  * flushed between pictures, and frame memory is cleared, because H.265 slices that end early leave pixels unwritten and nobody says so. */
 
-#define BZI_SOFTWARE_CODECS 8         /* contexts of a thread: as many frame sizes or encoders may alternate without opening one anew */
-
-#ifndef BENZINA_NO_AVCODEC
-typedef struct bzi_software_codec {
-    AVCodecContext *context;          /* NULL: free */
-    bzi_buffer      key;              /* codec and parameter sets, as bzi_image_key writes them */
-    uint64_t        key_size;
-    uint64_t        used;             /* when, by bzi_software.clock */
-} bzi_software_codec;
-#endif
-
 typedef struct bzi_software {
     const bzi_memory *memory;
     uint32_t          max_edge_px;
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
 #ifndef BENZINA_NO_AVCODEC
-    bzi_software_codec codecs[BZI_SOFTWARE_CODECS];
-    uint64_t          clock;
+    bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
+    AVCodecContext   *codecs[BZI_LRU_SLOTS];  /* as many frame sizes or encoders may alternate without opening one anew */
     bzi_buffer        key;            /* of the picture being decoded */
     AVFrame          *frame;
     AVPacket         *packet;
@@ -4796,10 +4845,9 @@ static void bzi_software_name(char *text, size_t size)
 
 static void bzi_software_close(bzi_software *software)
 {
-    for (int i = 0; i < BZI_SOFTWARE_CODECS; i++) {
-        avcodec_free_context(&software->codecs[i].context);
-        bzi_buffer_free(software->memory, &software->codecs[i].key);
-    }
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
+        avcodec_free_context(&software->codecs[i]);
+    bzi_lru_free(&software->keys, software->memory);
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
     bzi_buffer_free(software->memory, &software->key);
@@ -4843,32 +4891,21 @@ static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, AVCodecContext **out, bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
-    bzi_software_codec *oldest = &software->codecs[0];
+    uint32_t index;
     bzna_status status;
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, software->key.data, size);
-    software->clock++;
-    for (int i = 0; i < BZI_SOFTWARE_CODECS; i++) {
-        bzi_software_codec *c = &software->codecs[i];
-        if (c->context && c->key_size == size && !memcmp(c->key.data, software->key.data, (size_t)size)) {
-            c->used = software->clock;
-            *out = c->context;
-            return BZNA_OK;
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index)) {
+        avcodec_free_context(&software->codecs[index]);
+        if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
+            return bzi_fail_memory(err, "parameter sets");
+        if ((status = bzi_software_open_codec(software, image->codec, &software->codecs[index], err)) != BZNA_OK) {
+            bzi_lru_forget(&software->keys, index);
+            return status;
         }
-        if (c->used < oldest->used)
-            oldest = c;
     }
-    avcodec_free_context(&oldest->context);
-    oldest->used = 0;
-    if (!bzi_buffer_reserve(software->memory, &oldest->key, size, 0))
-        return bzi_fail_memory(err, "parameter sets");
-    if ((status = bzi_software_open_codec(software, image->codec, &oldest->context, err)) != BZNA_OK)
-        return status;
-    memcpy(oldest->key.data, software->key.data, (size_t)size);
-    oldest->key_size = size;
-    oldest->used = software->clock;
-    *out = oldest->context;
+    *out = software->codecs[index];
     return BZNA_OK;
 }
 
@@ -4932,7 +4969,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     int result;
     uint64_t size;
     AVCodecContext *codec = NULL;
-    bzi_sps sps;
+    bzi_format sps;
     bzna_status status = bzi_picture_describe(image, software->max_edge_px, &sps, picture, err);
     if (status != BZNA_OK || (status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
         (status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
@@ -4970,7 +5007,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture, bzna_error *err)
 {
-    bzi_sps sps;
+    bzi_format sps;
     bzna_status status = bzi_picture_describe(image, software->max_edge_px, &sps, picture, err);
     return status == BZNA_OK ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec") : status;
 }
@@ -4983,35 +5020,25 @@ struct bzna_decoder {
 };
 
 
-/* ==== 21. CUDA =======================================================================================================
- * Calls: rooms 1-5, and room 19's structs. NVIDIA's driver, opened at run time: only the symbols that are used, each named when it is missing.
- * Drivers do not survive being unloaded, so their libraries stay open. The rooms below see streams and events as void *, device addresses as
- * uint64_t, and never a CUresult: what fails comes back as a status, with the driver's code in native_code.
- *
- * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are made between enter and
- * leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow queries of the driver are made with it held. */
-
-typedef struct bzi_device bzi_device;
-
-/* What a device is opened with. */
-typedef struct bzi_device_desc {
-    bzi_host             *host;       /* outlives the device */
-    int32_t               wanted;     /* BZNA_DEVICE_..., or 1 + the ordinal */
-    void                 *cuda_context;       /* the user's; NULL: the device's primary one */
-    uint64_t              decode_memory_bytes;        /* 0: an eighth of the device's */
-    bzna_device_allocator allocator;
-} bzi_device_desc;
-
-enum { BZI_CUDA_NO_MEMORY = 2 };
+/* ==== 21a. CUDA: the driver ==========================================================================================
+ * Calls: rooms 1-5. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
+ * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
 
+enum { BZI_CUDA_NO_MEMORY = 2 };
+
+/* Types that nv-codec-headers lack. */
 typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
 typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
 typedef CUresult CUDAAPI bzi_cu_host_alloc(void **host, size_t bytes, unsigned int flags);
 typedef CUresult CUDAAPI bzi_cu_host_free(void *host);
 typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsigned int flags);
+typedef CUresult CUDAAPI bzi_cu_current(CUcontext *context);
+typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
+typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
+/* The functions that are used: the member of bzi_cuda, the driver's name, the type. */
 #define BZI_CUDA_SYMBOLS(X)                                     \
     X(init,             "cuInit",                     tcuInit)                      \
     X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version)        \
@@ -5060,10 +5087,6 @@ typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsi
     X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
 
 /* Those that a driver may lack. */
-typedef CUresult CUDAAPI bzi_cu_current(CUcontext *context);
-typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
-typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
-
 #define BZI_CUDA_OPTIONAL(X)                                    \
     X(current,          "cuCtxGetCurrent",            bzi_cu_current)               \
     X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState)  \
@@ -5079,7 +5102,131 @@ typedef struct bzi_cuda {
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
-#define BZI_CAPS_CODECS 3             /* H.264, H.265, AV1 */
+static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
+                                   bzna_error *err)
+{
+    void *symbol = bzi_os_symbol(library, name);
+    if (!symbol)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
+    /* ISO C has no cast from an object's to a function's address; that they have one form is POSIX's word. */
+    memcpy(pointer, &symbol, sizeof symbol);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
+{
+    void *library = bzi_os_library("libcuda.so.1");
+    bzna_status status = BZNA_OK;
+    bzna_error ignored;
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a "
+                        "container: start it with the GPU, --gpus all)");
+#define BZI_CUDA_LOAD(field, name, type) \
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, err);
+    BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
+#undef BZI_CUDA_LOAD
+#define BZI_CUDA_TRY(field, name, type) \
+    if (bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
+    BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
+#undef BZI_CUDA_TRY
+    return status;
+}
+
+static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
+{
+    void *library = bzi_os_library("libnvcuvid.so.1");
+    bzna_status status = BZNA_OK;
+    if (!library)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "libnvcuvid.so.1 was not found: the driver's video part is not installed "
+                        "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
+#define BZI_NVCUVID_LOAD(field, name, type) \
+    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libnvcuvid.so.1", name, &cu->field, err);
+    BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
+#undef BZI_NVCUVID_LOAD
+    return status;
+}
+
+/* Errors after which nothing works any more in this CUDA context: CUDA's "sticky" ones, and those of a context that is
+ * gone. */
+static int bzi_cuda_is_lost(int result)
+{
+    static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721 };
+    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
+        if (result == lost[i])
+            return 1;
+    return 0;
+}
+
+static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
+{
+    const char *name = NULL;
+    int code = (int)result;
+    bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY :
+                         bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
+    if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
+        name = "unknown error";
+    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
+}
+
+static bzna_status bzi_cuda_fail_forked(bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; with "
+                    "BZNA_DEVICE_CPU it can do without");
+}
+
+/* Loads and starts the driver. After a fork, the child must not call it: the process that started it is remembered. */
+static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
+{
+    static _Atomic int64_t started;
+    int64_t by = atomic_load(&started);
+    CUresult result;
+    bzna_status status;
+    if (by && by != bzi_os_process())
+        return bzi_cuda_fail_forked(err);
+    if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
+        return status;
+    if ((result = cu->init(0)) != CUDA_SUCCESS || (result = cu->device_count(count)) != CUDA_SUCCESS)
+        return bzi_cuda_fail(cu, result, "cuInit", err);
+    atomic_store(&started, bzi_os_process());
+    return *count > 0 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "the NVIDIA driver sees no device");
+}
+
+/* The device of the CUDA context that is current on the calling thread, else the first one. Programs with one process
+ * for each GPU select theirs before they load anything. */
+static int bzi_cuda_current_device(const bzi_cuda *cu)
+{
+    CUcontext current = NULL;
+    CUdevice device = 0;
+    if (!cu->current || cu->current(&current) != CUDA_SUCCESS || !current ||
+        cu->context_device(&device) != CUDA_SUCCESS)
+        return 0;
+    return device;
+}
+
+#endif
+
+/* ==== 21b. CUDA: the device ==========================================================================================
+ * Calls: rooms 1-5, 21a, and room 19's structs. A device with its memory, streams and events. The rooms below see
+ * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
+ * with the driver's code in native_code.
+ *
+ * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are
+ * made between enter and leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow
+ * queries of the driver are made with it held. */
+
+typedef struct bzi_device bzi_device;
+
+/* What a device is opened with. */
+typedef struct bzi_device_desc {
+    bzi_host             *host;       /* outlives the device */
+    int32_t               wanted;     /* BZNA_DEVICE_..., or 1 + the ordinal */
+    void                 *cuda_context;           /* the user's; NULL: the device's primary one */
+    uint64_t              decode_memory_bytes;    /* 0: an eighth of the device's */
+    bzna_device_allocator allocator;
+} bzi_device_desc;
+
+#ifndef BENZINA_NO_CUDA
+
 #define BZI_CAPS_DEPTHS 3             /* 8, 10, 12 */
 
 typedef struct bzi_caps {
@@ -5100,77 +5247,18 @@ struct bzi_device {
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or 0 */
     bzi_mutex        mutex;
-    bzi_caps         caps[BZI_CAPS_CODECS][4][BZI_CAPS_DEPTHS];      /* (D) */
-    uint64_t         decoder_budget;  /* bytes that decoders may take, by estimate */
-    atomic_uint_fast64_t decoder_too_large, decoder_too_large_until;      /* of so many bytes, none could be made; until then (ns) that stands */
-    atomic_uint_fast64_t decoder_bytes, decoders_made, decoders_reconfigured, sessions_lost;
+    bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
+    uint64_t         decoder_budget;  /* of decoder_bytes */
+    /* A decoder of so many bytes could not be made; until when that counts. */
+    atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
+    atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
+    atomic_uint_fast64_t decoders_made, decoders_reconfigured, sessions_lost;
 };
 
 /* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. */
 static const char *const bzi_kernel_ptx[] = {
 #include "benzina_kernels.ptx.h"
 };
-
-static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer, bzna_error *err)
-{
-    void *symbol = bzi_os_symbol(library, name);
-    if (!symbol)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
-    memcpy(pointer, &symbol, sizeof symbol);                /* ISO C has no cast from an object's to a function's address; POSIX has */
-    return BZNA_OK;
-}
-
-static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library("libcuda.so.1");
-    bzna_status status = BZNA_OK;
-    bzna_error ignored;
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a container: start it with the GPU, --gpus all)");
-#define BZI_CUDA_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, err);
-    BZI_CUDA_SYMBOLS(BZI_CUDA_LOAD)
-#undef BZI_CUDA_LOAD
-#define BZI_CUDA_TRY(field, name, type) \
-    if (bzi_cuda_symbol(library, "libcuda.so.1", name, &cu->field, &ignored) != BZNA_OK) cu->field = NULL;
-    BZI_CUDA_OPTIONAL(BZI_CUDA_TRY)
-#undef BZI_CUDA_TRY
-    return status;
-}
-
-static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
-{
-    void *library = bzi_os_library("libnvcuvid.so.1");
-    bzna_status status = BZNA_OK;
-    if (!library)
-        return BZI_FAIL(err, BZNA_E_DEVICE, "libnvcuvid.so.1 was not found: the driver's video part is not installed (in a container: set "
-                        "NVIDIA_DRIVER_CAPABILITIES=compute,video)");
-#define BZI_NVCUVID_LOAD(field, name, type) \
-    if (status == BZNA_OK) status = bzi_cuda_symbol(library, "libnvcuvid.so.1", name, &cu->field, err);
-    BZI_NVCUVID_SYMBOLS(BZI_NVCUVID_LOAD)
-#undef BZI_NVCUVID_LOAD
-    return status;
-}
-
-/* Errors after which nothing works any more in this process's CUDA context ("sticky" ones, and those of a context that is gone). */
-static int bzi_cuda_is_lost(int result)
-{
-    static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721 };
-    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
-        if (result == lost[i])
-            return 1;
-    return 0;
-}
-
-static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
-{
-    const char *name = NULL;
-    int code = (int)result;
-    bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY : bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
-    if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
-        name = "unknown error";
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
-}
 
 static void bzi_device_lose(bzi_device *device, CUresult result)
 {
@@ -5193,7 +5281,8 @@ static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
 {
     int code = atomic_load(&device->lost);
-    return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)", (int)device->info.device, code);
+    return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
+                    (int)device->info.device, code);
 }
 
 /* A context that cannot be entered is lost, whatever the reason. */
@@ -5207,7 +5296,7 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
-/* For a thread of the library's: the program may be capturing a CUDA graph, which what we allocate meanwhile must not spoil. */
+/* For a thread of the library's. The program may be capturing a CUDA graph: allocations here must not end that. */
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
@@ -5222,99 +5311,86 @@ static void bzi_device_leave(bzi_device *device)
     device->cu.pop(&popped);
 }
 
-/* --- Making and ending --- */
-
-static bzna_status bzi_device_fail_forked(bzna_error *err)
-{
-    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; with BZNA_DEVICE_CPU it can do without");
-}
-
-/* The driver survives no fork, so what one process started must not be touched by its children: a stamp for the whole process. */
-static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
-{
-    static _Atomic int64_t started;
-    int64_t by = atomic_load(&started);
-    CUresult result;
-    bzna_status status;
-    if (by && by != bzi_os_process())
-        return bzi_device_fail_forked(err);
-    if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
-        return status;
-    if ((result = cu->init(0)) != CUDA_SUCCESS || (result = cu->device_count(count)) != CUDA_SUCCESS)
-        return bzi_cuda_fail(cu, result, "cuInit", err);
-    atomic_store(&started, bzi_os_process());
-    return *count > 0 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "the NVIDIA driver sees no device");
-}
+/* --- Opening and closing --- */
 
 static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
-    CUresult result;
-    if ((result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, device->handle)) != CUDA_SUCCESS ||
-        (result = cu->device_memory(&bytes, device->handle)) != CUDA_SUCCESS || (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->handle)) != CUDA_SUCCESS ||
-        (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle)) != CUDA_SUCCESS)
+    CUresult result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, device->handle);
+    if (result == CUDA_SUCCESS)
+        result = cu->device_memory(&bytes, device->handle);
+    if (result == CUDA_SUCCESS)
+        result = cu->driver_version(&driver);
+    if (result == CUDA_SUCCESS)
+        result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->handle);
+    if (result == CUDA_SUCCESS)
+        result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle);
+    if (result != CUDA_SUCCESS)
         return bzi_device_check(device, result, "asking the device what it is", err);
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
     device->info.driver = (uint32_t)driver;
     device->info.compute_major = (uint32_t)major;
     device->info.compute_minor = (uint32_t)minor;
-    return major >= 6 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "%s has compute capability %d.%d: 6.0 is needed", device->info.name, major, minor);
+    if (major < 6)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "%s has compute capability %d.%d: 6.0 is needed", device->info.name, major,
+                        minor);
+    return BZNA_OK;
 }
 
-/* The device that the calling thread works with: in a process a GPU, which frameworks select first, that is the right one. Else the first. */
-static int bzi_cuda_current_device(const bzi_cuda *cu)
+/* Makes threads that wait for the device sleep: in a primary context they spin by default, which a dozen sessions must
+ * not. The flags of a context that others use already are left alone. */
+static void bzi_device_use_blocking_sync(bzi_device *device)
 {
-    CUcontext current = NULL;
-    CUdevice device = 0;
-    if (!cu->current || cu->current(&current) != CUDA_SUCCESS || !current || cu->context_device(&device) != CUDA_SUCCESS)
-        return 0;
-    return device;
-}
-
-/* Primary contexts spin by default when they wait, which a dozen sessions must not. Nobody else uses this one yet: else its flags are let be. */
-static void bzi_device_wait_quietly(bzi_device *device)
-{
+    const bzi_cuda *cu = &device->cu;
     unsigned flags = 0;
     int active = 1;
-    if (device->cu.primary_state && device->cu.primary_flags && device->cu.primary_state(device->handle, &flags, &active) == CUDA_SUCCESS && !active)
-        device->cu.primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
+    if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
+        !active)
+        cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
+}
+
+/* The device of the user's CUDA context. */
+static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
+{
+    const int32_t wanted = device->desc.wanted;
+    CUresult result;
+    bzna_status status;
+    device->cuda = device->desc.cuda_context;
+    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
+        return status;
+    result = device->cu.context_device(&device->handle);
+    bzi_device_leave(device);
+    if (result != CUDA_SUCCESS)
+        return bzi_device_check(device, result, "cuCtxGetDevice", err);
+    if (wanted > 0 && device->handle != wanted - 1)         /* a CUdevice is its ordinal */
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for",
+                        device->handle, wanted - 1);
+    device->info.device = device->handle;
+    return BZNA_OK;
 }
 
 /* The device and its CUDA context: the user's, or the device's primary one. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
-    const bzi_device_desc *desc = &device->desc;
     bzi_cuda *cu = &device->cu;
-    int count = 0, ordinal = desc->wanted > 0 ? desc->wanted - 1 : 0;
+    int count = 0, ordinal = device->desc.wanted > 0 ? device->desc.wanted - 1 : 0;
     CUresult result;
     bzna_status status = bzi_cuda_start(cu, &count, err);
     if (status != BZNA_OK)
         return status;
-    if (desc->cuda_context) {
-        device->cuda = desc->cuda_context;
-        if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-            return status;
-        result = cu->context_device(&device->handle);
-        bzi_device_leave(device);
-        if (result != CUDA_SUCCESS)
-            return bzi_device_check(device, result, "cuCtxGetDevice", err);
-        if (desc->wanted > 0 && device->handle != ordinal)      /* a CUdevice is its ordinal */
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for", device->handle, ordinal);
-        device->info.device = device->handle;
-        return BZNA_OK;
-    }
+    if (device->desc.cuda_context)
+        return bzi_device_use_context(device, err);
+    if (device->desc.wanted == BZNA_DEVICE_AUTO)
+        ordinal = bzi_cuda_current_device(cu);
     device->info.device = ordinal;
-    if (desc->wanted == BZNA_DEVICE_AUTO)
-        device->info.device = ordinal = bzi_cuda_current_device(cu);
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
     if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuDeviceGet", err);
-    bzi_device_wait_quietly(device);
+    bzi_device_use_blocking_sync(device);
     if ((result = cu->primary_retain(&device->cuda, device->handle)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuDevicePrimaryCtxRetain", err);
     device->owns_primary = 1;
@@ -5327,6 +5403,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     const bzi_memory *memory = &device->desc.host->memory;
     uint64_t size = 1;
     char *text, *at;
+    CUresult result;
     bzna_status status;
     for (size_t i = 0; i < lines; i++)
         size += strlen(bzi_kernel_ptx[i]);
@@ -5340,28 +5417,32 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     }
     *at = 0;
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
-    if (status == BZNA_OK)
-        status = bzi_device_check(device, device->cu.module_function(&device->warp, device->module, "bzi_kernel_warp_slots"), "cuModuleGetFunction", err);
+    if (status == BZNA_OK) {
+        result = device->cu.module_function(&device->warp, device->module, "bzi_kernel_warp_slots");
+        status = bzi_device_check(device, result, "cuModuleGetFunction", err);
+    }
     bzi_release(memory, text, size, 1);
     return status;
 }
 
-/* What NVDEC can do with pictures of a kind; zeroes for what it cannot. Asked once each: the driver takes its time. In the CUDA context. */
-static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth, CUVIDDECODECAPS *out, bzna_error *err)
+/* What NVDEC can do with pictures of a kind; zeroes for what it cannot. The driver is asked once for each kind, since
+ * it is slow. In the CUDA context. */
+static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
+                                   CUVIDDECODECAPS *out, bzna_error *err)
 {
-    static const cudaVideoCodec codecs[] = { cudaVideoCodec_H264, cudaVideoCodec_HEVC, cudaVideoCodec_AV1 };
+    const bzi_codec *row = bzi_codec_find(codec);
     bzi_caps *cached;
     CUVIDDECODECAPS *caps;
     bzna_status status = BZNA_OK;
     memset(out, 0, sizeof *out);
-    if (codec < BZNA_CODEC_H264 || codec > BZNA_CODEC_AV1 || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
+    if (!row || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
     bzi_os_lock(&device->mutex);
-    cached = &device->caps[codec - BZNA_CODEC_H264][chroma][(depth - 8) / 2];
+    cached = &device->caps[row - bzi_codecs][chroma][(depth - 8) / 2];
     caps = &cached->caps;
     if (!cached->known) {
         memset(caps, 0, sizeof *caps);
-        caps->eCodecType = codecs[codec - BZNA_CODEC_H264];
+        caps->eCodecType = (cudaVideoCodec)row->nv_id;
         caps->eChromaFormat = (cudaVideoChromaFormat)chroma;
         caps->nBitDepthMinus8 = depth - 8;
         status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
@@ -5384,8 +5465,8 @@ static void bzi_device_open_video(bzi_device *device)
         (caps.bIsSupported || bzi_device_caps(device, BZNA_CODEC_H264, 1, 8, &caps, &device->video) == BZNA_OK)) {
         device->info.engines = caps.bIsSupported ? caps.nNumNVDECs : 0;
         if (device->info.engines == 0)
-            BZI_FAIL(&device->video, BZNA_E_DEVICE, "%s has no NVDEC engine for H.265 or H.264 (GPUs without one, and small MIG slices, have none)",
-                     device->info.name);
+            BZI_FAIL(&device->video, BZNA_E_DEVICE, "%s has no NVDEC engine for H.265 or H.264 (GPUs without one, and "
+                     "small MIG slices, have none)", device->info.name);
     }
     device->info.video = device->video.status;
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
@@ -5399,7 +5480,7 @@ static void bzi_device_close(bzi_device *device)
     if (device->process == bzi_os_process()) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
-            device->cu.module_unload(device->module);       /* on a lost device, without a context, as all else */
+            device->cu.module_unload(device->module);       /* of a lost device, without its context */
         if (entered)
             bzi_device_leave(device);
         if (device->owns_primary)
@@ -5420,15 +5501,16 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     atomic_init(&device->lost, 0);
-    atomic_init(&device->decoder_too_large, UINT64_MAX);
-    atomic_init(&device->decoder_too_large_until, 0);
+    atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
+    atomic_init(&device->decoder_oom_until_ns, 0);
     atomic_init(&device->decoder_bytes, 0);
     atomic_init(&device->decoders_made, 0);
     atomic_init(&device->decoders_reconfigured, 0);
     atomic_init(&device->sessions_lost, 0);
     device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
     status = device->has_mutex ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK && (status = bzi_device_enter(device, err)) == BZNA_OK) {
+    if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
+        (status = bzi_device_enter(device, err)) == BZNA_OK) {
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK)
             bzi_device_open_video(device);
         bzi_device_leave(device);
@@ -5443,7 +5525,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 
 /* --- Memory --- */
 
-/* On the device: 256-byte aligned. Pinned: host memory that copies reach without a detour. In the CUDA context. */
+/* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
     const bzna_device_allocator *allocator = &device->desc.allocator;
@@ -5482,6 +5564,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
     bzi_os_in_callback--;
 }
 
+/* Pinned host memory, which copies from and to the device reach directly. In the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
@@ -5496,18 +5579,23 @@ static void bzi_device_unpin(bzi_device *device, void *host)
 
 /* --- Streams and events: in the CUDA context --- */
 
-/* urgent: before others' kernels. What is decoded waits in few surfaces, and the video engines stand still when those are full. */
+/* urgent: its kernels run before others'. Decoded pictures wait for them in few surfaces, and while those are full, the
+ * video engines do nothing. */
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    CUresult result = urgent && device->cu.stream_priority ? device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100) :     /* it is clamped */
-                                                             device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING);
-    bzna_status status = bzi_device_check(device, result, "cuStreamCreate", err);
+    CUresult result;
+    bzna_status status;
+    if (urgent && device->cu.stream_priority)
+        result = device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100);     /* the driver clamps it */
+    else
+        result = device->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING);
+    status = bzi_device_check(device, result, "cuStreamCreate", err);
     *out = stream;
     return status;
 }
 
-/* Lets what was enqueued finish first. */
+/* Waits for what was enqueued. */
 static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
@@ -5516,7 +5604,7 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
     device->cu.stream_destroy(stream);
 }
 
-/* The host waits. */
+/* The host waits for all that was enqueued. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
     return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
@@ -5524,14 +5612,15 @@ static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
 {
-    bzna_error ignored;                                     /* what is lost says so at the next call */
+    bzna_error ignored;                                     /* a device that is lost says so at the next call */
     bzi_device_drain(device, stream, &ignored);
 }
 
 static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err)
 {
     CUevent event = NULL;
-    bzna_status status = bzi_device_check(device, device->cu.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC), "cuEventCreate", err);
+    CUresult result = device->cu.event_create(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+    bzna_status status = bzi_device_check(device, result, "cuEventCreate", err);
     *out = event;
     return status;
 }
@@ -5553,7 +5642,7 @@ static bzna_status bzi_device_order(bzi_device *device, void *stream, void *even
     return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
 }
 
-/* The host waits, where there is something to wait for. */
+/* The host waits for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
     CUresult result = device->cu.event_query(event);
@@ -5562,23 +5651,27 @@ static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error 
     return bzi_device_check(device, device->cu.event_sync(event), "cuEventSynchronize", err);
 }
 
-static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream, bzna_error *err)
+static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream,
+                                     bzna_error *err)
 {
     return bzi_device_check(device, device->cu.upload(dst, src, (size_t)bytes, stream), "cuMemcpyHtoDAsync", err);
 }
 
-static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream, bzna_error *err)
+static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream,
+                                       bzna_error *err)
 {
     return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
 }
 
-/* Warps slots[0 .. count-1], which are copied at the call. 32 x 8 threads, so that a warp of threads covers consecutive pixels of a row; four rows
- * a thread, because setting up a slot takes it as long as a pixel does. */
-static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out, void *stream, bzna_error *err)
+/* Warps slots[0 .. count-1], which are copied at the call. Blocks have 32 x 8 threads, so that a warp of threads covers
+ * consecutive pixels of a row; each thread does four rows, since setting up a slot takes as long as a pixel. */
+static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out,
+                                   void *stream, bzna_error *err)
 {
     void *parameters[2] = { slots, out };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    return bzi_device_check(device, device->cu.launch(device->warp, width, height, count, 32, 8, 1, 0, stream, parameters, NULL), "cuLaunchKernel", err);
+    CUresult result = device->cu.launch(device->warp, width, height, count, 32, 8, 1, 0, stream, parameters, NULL);
+    return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
 
 /* CUDA devices of this machine. */
@@ -5591,6 +5684,7 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
     return status;
 }
 
+/* Whether this process is a fork of the one that opened the device. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
 static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
@@ -5623,135 +5717,433 @@ struct bzi_device {
     bzna_error       video;
 };
 
-/* No device is ever made: what the rooms below would do with one is never done. */
-static bzna_status bzi_device_none(bzna_error *err)
+static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
+    (void)desc; (void)out;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
 }
 
-static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err) { (void)desc; (void)out; return bzi_device_none(err); }
-static bzna_status bzi_device_count(uint32_t *count, bzna_error *err) { *count = 0; return bzi_device_none(err); }
-static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
-static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
-static bzna_status bzi_device_fail_forked(bzna_error *err) { return bzi_device_none(err); }
-static int  bzi_device_is_lost(bzi_device *device) { (void)device; return 0; }
-static int  bzi_device_is_foreign(const bzi_device *device) { (void)device; return 0; }
-static void bzi_device_leave(bzi_device *device) { (void)device; }
-static void bzi_device_counts(bzi_device *device, bzna_loader_stats *stats) { (void)device; (void)stats; }
-static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err) { (void)device; (void)info; return bzi_device_none(err); }
-static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err) { (void)device; (void)stream; return bzi_device_none(err); }
-static void bzi_device_stream_wait(bzi_device *device, void *stream) { (void)device; (void)stream; }
-static void bzi_device_close(bzi_device *device) { (void)device; }
-static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream) { (void)device; (void)ptr; (void)bytes; (void)stream; }
-static void bzi_device_unpin(bzi_device *device, void *host) { (void)device; (void)host; }
-static void bzi_device_stream_free(bzi_device *device, void *stream) { (void)device; (void)stream; }
-static void bzi_device_event_free(bzi_device *device, void *event) { (void)device; (void)event; }
-static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err) { (void)device; return bzi_device_none(err); }
-static bzna_status bzi_device_event(bzi_device *device, void **out, bzna_error *err) { (void)device; *out = NULL; return bzi_device_none(err); }
-static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err) { (void)device; (void)event; return bzi_device_none(err); }
-
-static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
+static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
-    (void)device; (void)bytes; (void)stream; *out = 0;
-    return bzi_device_none(err);
+    *count = 0;
+    return bzi_device_open(NULL, NULL, err);
 }
 
-static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
+/* No device is ever opened, so that no other call of one is reached: this stands for all of them. */
+static bzna_status bzi_device_absent(const void *device, ...) { (void)device; return BZNA_E_UNSUPPORTED; }
+
+#define bzi_cuda_fail_forked    bzi_device_absent
+#define bzi_device_alloc        bzi_device_absent
+#define bzi_device_await        bzi_device_absent
+#define bzi_device_close        bzi_device_absent
+#define bzi_device_codec        bzi_device_absent
+#define bzi_device_counts       bzi_device_absent
+#define bzi_device_download     bzi_device_absent
+#define bzi_device_drain        bzi_device_absent
+#define bzi_device_enter        bzi_device_absent
+#define bzi_device_enter_thread bzi_device_absent
+#define bzi_device_event        bzi_device_absent
+#define bzi_device_event_free   bzi_device_absent
+#define bzi_device_fail_lost    bzi_device_absent
+#define bzi_device_free         bzi_device_absent
+#define bzi_device_is_foreign   bzi_device_absent
+#define bzi_device_is_lost      bzi_device_absent
+#define bzi_device_leave        bzi_device_absent
+#define bzi_device_order        bzi_device_absent
+#define bzi_device_pin          bzi_device_absent
+#define bzi_device_record       bzi_device_absent
+#define bzi_device_stream       bzi_device_absent
+#define bzi_device_stream_free  bzi_device_absent
+#define bzi_device_stream_wait  bzi_device_absent
+#define bzi_device_unpin        bzi_device_absent
+#define bzi_device_upload       bzi_device_absent
+#define bzi_device_warp         bzi_device_absent
+
+#endif
+
+/* ==== 22a. NVDEC decoders ============================================================================================
+ * Calls: rooms 1-5, 7, 21. The decoders of a session: made, given another size, and kept in a cache, which also says
+ * what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+ *
+ * A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
+ * long as every picture is intra. */
+
+/* Pictures submitted and not mapped: cuvidDecodePicture queues as many before it blocks. */
+#define BZI_SESSION_DEPTH         4u
+/* Pictures mapped and not unmapped: one launch warps them together. At most BZI_KERNEL_SLOTS. */
+#define BZI_SESSION_MAPPED        4u
+#define BZI_SESSION_SURFACES      (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
+/* Making a decoder takes 50 to 100 ms, and giving one another size 5 ms: those of frame sizes that alternate are
+ * kept. */
+#define BZI_NVDEC_CACHE_SLOTS     8u
+/* Memory was out, and a session does with fewer decoders: after so many pictures it tries to have one more. */
+#define BZI_NVDEC_GROW_INTERVAL   1024u
+/* A decoder could not be made although the session had given up all others: for so long, none of its size or larger
+ * replaces another one. */
+#define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
+/* The largest frame that a decoder is made for is rounded up to a multiple of this, in pixels, so that other sizes
+ * fit, too. */
+#define BZI_NVDEC_SIZE_ALIGNMENT  512u
+
+#ifndef BENZINA_NO_CUDA
+
+/* What the calls of a session come to. */
+typedef enum bzi_nvdec_result {
+    BZI_NVDEC_OK,                     /* accepted, queued, mapped */
+    BZI_NVDEC_BUSY,                   /* nothing was queued: map or unmap a picture first */
+    BZI_NVDEC_REFUSED,                /* not by NVDEC; another decoder may have it; the error is E_CODEC */
+    BZI_NVDEC_NO_MEMORY,              /* there is no memory for its decoder; the error is E_MEMORY */
+    BZI_NVDEC_FAILED                  /* the picture cannot be had; the error says why */
+} bzi_nvdec_result;
+
+/* What a picture needs of a decoder, as our own reading of its parameter sets has it. Decoders are told apart by
+ * this. */
+typedef struct bzi_nvdec_format {
+    uint32_t codec, chroma, depth, width, height;
+} bzi_nvdec_format;
+
+typedef struct bzi_nvdec {
+    CUvideodecoder handle;            /* NULL: the slot is free */
+    bzi_nvdec_format     format;
+    uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
+    uint32_t       max_width, max_height;     /* that it can be given without being made anew */
+    uint32_t       surfaces;          /* how many it has: BZI_SESSION_SURFACES, or more if the parser asks for more */
+    uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
+    uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
+    uint64_t       used;              /* when, by the cache's clock */
+    uint64_t       bytes;             /* of device memory, by estimate */
+} bzi_nvdec;
+
+/* The decoders of a session, and what happens when memory for one more is out. */
+typedef struct bzi_nvdec_cache {
+    bzi_device *device;
+    bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];
+    uint32_t    max_live;             /* no more are made: lowered when memory is out, raised again from time to time */
+    uint64_t    clock;                /* pictures submitted */
+} bzi_nvdec_cache;
+
+static bzi_nvdec_format bzi_nvdec_format_of(uint32_t codec, const bzi_format *sps)
 {
-    (void)device; (void)bytes; *out = NULL;
-    return bzi_device_none(err);
+    bzi_nvdec_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
+    return format;
 }
 
-static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
+static cudaVideoSurfaceFormat bzi_nvdec_format_surface(const bzi_nvdec_format *format)
 {
-    (void)device; (void)urgent; *out = NULL;
-    return bzi_device_none(err);
+    if (format->chroma == 3)
+        return format->depth > 8 ? cudaVideoSurfaceFormat_YUV444_16Bit : cudaVideoSurfaceFormat_YUV444;
+    return format->depth > 8 ? cudaVideoSurfaceFormat_P016 : cudaVideoSurfaceFormat_NV12;
 }
 
-static bzna_status bzi_device_record(bzi_device *device, void *event, void *stream, bzna_error *err)
+static cudaVideoCodec bzi_nvdec_codec(uint32_t codec) { return (cudaVideoCodec)bzi_codec_find(codec)->nv_id; }
+
+/* --- A decoder --- */
+
+static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 {
-    (void)device; (void)event; (void)stream;
-    return bzi_device_none(err);
+    if (!decoder->handle)
+        return;
+    device->cu.decoder_destroy(decoder->handle);
+    atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
+    memset(decoder, 0, sizeof *decoder);
 }
 
-static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
+/* Whether it can become one for such frames by being given another size. */
+static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want)
 {
-    (void)device; (void)event; (void)stream;
-    return bzi_device_none(err);
+    const bzi_nvdec_format *has = &decoder->format;
+    return has->codec == want->codec && has->chroma == want->chroma && has->depth == want->depth &&
+           decoder->max_width >= want->width && decoder->max_height >= want->height;
 }
 
-static bzna_status bzi_device_upload(bzi_device *device, uint64_t dst, const void *src, uint64_t bytes, void *stream, bzna_error *err)
+/* BZI_SESSION_SURFACES when all that we choose from are in use. */
+static uint32_t bzi_nvdec_free_surface(const bzi_nvdec *decoder)
 {
-    (void)device; (void)dst; (void)src; (void)bytes; (void)stream;
-    return bzi_device_none(err);
+    uint32_t surface = 0;
+    while (surface < BZI_SESSION_SURFACES && decoder->busy >> surface & 1)
+        surface++;
+    return surface;
 }
 
-static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t src, uint64_t bytes, void *stream, bzna_error *err)
+/* How many surfaces a decoder needs: those that the parser's pictures may refer to by index, and those that we
+ * choose from. */
+static uint32_t bzi_nvdec_surfaces(const CUVIDEOFORMAT *parsed)
 {
-    (void)device; (void)dst; (void)src; (void)bytes; (void)stream;
-    return bzi_device_none(err);
+    uint32_t asked = parsed->min_num_decode_surfaces;
+    return asked > BZI_SESSION_SURFACES ? asked : BZI_SESSION_SURFACES;
 }
 
-static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out, void *stream, bzna_error *err)
+/* What a decoder takes of the device's memory, by estimate. */
+static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
-    (void)device; (void)slots; (void)count; (void)out; (void)stream;
-    return bzi_device_none(err);
+    const uint32_t bytes = want->depth > 8 ? 2 : 1;
+    return (surfaces + BZI_SESSION_MAPPED) * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
+}
+
+/* The largest width or height that a decoder is made for: at least the edge of its frames, and what the decoder
+ * before it had. */
+static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
+{
+    uint32_t aligned = (edge + BZI_NVDEC_SIZE_ALIGNMENT - 1) / BZI_NVDEC_SIZE_ALIGNMENT * BZI_NVDEC_SIZE_ALIGNMENT;
+    uint32_t max = aligned > had ? aligned : had;
+    return max < limit ? max : limit > edge ? limit : edge;
+}
+
+/* All of the frame, nothing scaled. Edges are at most 16384: E_LIMIT and the device's maximum came before. */
+static void bzi_nvdec_describe(const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed, CUVIDDECODECREATEINFO *info)
+{
+    memset(info, 0, sizeof *info);
+    info->CodecType = bzi_nvdec_codec(want->codec);
+    info->ChromaFormat = (cudaVideoChromaFormat)want->chroma;
+    info->bitDepthMinus8 = want->depth - 8;
+    info->ulWidth = info->ulTargetWidth = parsed->coded_width;
+    info->ulHeight = info->ulTargetHeight = parsed->coded_height;
+    info->display_area.right = (short)parsed->coded_width;
+    info->display_area.bottom = (short)parsed->coded_height;
+    info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(parsed);
+    info->ulNumOutputSurfaces = BZI_SESSION_MAPPED;
+    info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
+    info->ulCreationFlags = cudaVideoCreate_PreferCUVID;
+    info->DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
+    info->OutputFormat = bzi_nvdec_format_surface(want);
+}
+
+/* Makes a decoder in the place of what there is; NO_MEMORY, with the bytes that it would take, or FAILED: then the
+ * slot is free. The new one can be given every size that the old one could, so that the slots of a cache come to
+ * serve all sizes. */
+static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+                                         const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+{
+    const uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
+    CUVIDDECODECREATEINFO info;
+    CUVIDDECODECAPS caps;
+    CUresult result;
+    bzna_status status;
+    bzi_nvdec_destroy(device, decoder);
+    memset(decoder, 0, sizeof *decoder);
+    if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    bzi_nvdec_describe(want, parsed, &info);
+    info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
+    info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
+    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight);
+    if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
+        status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
+                          "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
+                          (unsigned long long)device->decoder_budget);
+    } else {
+        result = device->cu.decoder_create(&decoder->handle, &info);
+        status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
+    }
+    if (status != BZNA_OK) {
+        atomic_fetch_sub(&device->decoder_bytes, *bytes);
+        decoder->handle = NULL;
+        return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
+    }
+    atomic_fetch_add(&device->decoders_made, 1);
+    decoder->surfaces = bzi_nvdec_surfaces(parsed);
+    decoder->max_width = (uint32_t)info.ulMaxWidth;
+    decoder->max_height = (uint32_t)info.ulMaxHeight;
+    decoder->bytes = *bytes;
+    return BZI_NVDEC_OK;
+}
+
+/* Gives a decoder another size. Returns 0 when it has to be made anew. */
+static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+                                 const CUVIDEOFORMAT *parsed)
+{
+    CUVIDRECONFIGUREDECODERINFO info;
+    CUresult result;
+    bzna_error ignored;
+    if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
+        parsed->coded_height > decoder->max_height || bzi_nvdec_surfaces(parsed) > decoder->surfaces)
+        return 0;
+    memset(&info, 0, sizeof info);
+    info.ulWidth = info.ulTargetWidth = parsed->coded_width;
+    info.ulHeight = info.ulTargetHeight = parsed->coded_height;
+    info.display_area.right = (short)parsed->coded_width;
+    info.display_area.bottom = (short)parsed->coded_height;
+    info.ulNumDecodeSurfaces = decoder->surfaces;
+    result = device->cu.decoder_reconfigure(decoder->handle, &info);
+    if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
+        return 0;
+    atomic_fetch_add(&device->decoders_reconfigured, 1);
+    return 1;
+}
+
+/* Whether NVIDIA's parser sees the frames that we see; it may round sizes up. */
+static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed, bzna_error *err)
+{
+    const uint32_t width = parsed->coded_width, height = parsed->coded_height;
+    const uint32_t chroma = (uint32_t)parsed->chroma_format, depth = parsed->bit_depth_luma_minus8 + 8u;
+    if (parsed->codec == bzi_nvdec_codec(want->codec) && chroma == want->chroma && depth == want->depth &&
+        width >= want->width && width <= want->width + 63 && height >= want->height && height <= want->height + 63)
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_CODEC,
+                    "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u",
+                    width, height, depth, chroma, want->width, want->height, want->depth, want->chroma);
+}
+
+/* --- The cache of decoders --- */
+
+static void bzi_nvdec_cache_open(bzi_nvdec_cache *cache, bzi_device *device)
+{
+    memset(cache, 0, sizeof *cache);
+    cache->device = device;
+    cache->max_live = BZI_NVDEC_CACHE_SLOTS;
+}
+
+static void bzi_nvdec_cache_close(bzi_nvdec_cache *cache)
+{
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        bzi_nvdec_destroy(cache->device, &cache->decoders[i]);
+}
+
+static uint32_t bzi_nvdec_cache_live(const bzi_nvdec_cache *cache)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        live += cache->decoders[i].handle != NULL;
+    return live;
+}
+
+/* Memory for one more decoder is out: makes do with those there are, so that an idle one is replaced. Returns 0 when
+ * there is none. */
+static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
+{
+    uint32_t live = bzi_nvdec_cache_live(cache);
+    if (live)
+        cache->max_live = live;
+    return live > 0;
+}
+
+/* Whether a decoder of so many bytes, or a smaller one, could not be made lately, on this device. */
+static int bzi_nvdec_cache_recently_oom(const bzi_nvdec_cache *cache, uint64_t bytes)
+{
+    bzi_device *device = cache->device;
+    return bytes >= atomic_load(&device->decoder_oom_bytes) &&
+           bzi_os_now_ns() < atomic_load(&device->decoder_oom_until_ns);
+}
+
+static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t bytes)
+{
+    atomic_store(&cache->device->decoder_oom_until_ns, bzi_os_now_ns() + BZI_NVDEC_OOM_COOLDOWN_NS);
+    atomic_store(&cache->device->decoder_oom_bytes, bytes);
+}
+
+/* The decoder for such pictures, or the one to turn into it: a free slot, if one more may live; else the least
+ * recently used idle one that only needs another size; else the least recently used idle one, unless a busy one
+ * would only need another size. NULL: none until a picture is unmapped. */
+static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
+{
+    bzi_nvdec *found = NULL;
+    int best = 0, busy_fits = 0, may_grow = bzi_nvdec_cache_live(cache) < cache->max_live;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
+        bzi_nvdec *d = &cache->decoders[i];
+        int worth;
+        if (d->lost && d->busy == d->lost)
+            bzi_nvdec_destroy(cache->device, d);
+        if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
+            return bzi_nvdec_free_surface(d) < BZI_SESSION_SURFACES ? d : NULL;
+        if (d->busy) {
+            busy_fits |= bzi_nvdec_fits(d, want);
+            continue;
+        }
+        worth = !d->handle ? 3 * may_grow : bzi_nvdec_fits(d, want) ? 2 : 1;
+        if (worth > best || (found && worth == best && d->used < found->used)) {
+            best = worth;
+            found = d;
+        }
+    }
+    return best == 1 && busy_fits ? NULL : found;
+}
+
+/* Turns a decoder into one for such pictures: it may be one already, or is given another size, or is made anew.
+ * *bytes: what a new one takes. */
+static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
+                                            const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
+{
+    const uint32_t surfaces = bzi_nvdec_surfaces(parsed);
+    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
+        decoder->height == parsed->coded_height && decoder->surfaces >= surfaces)
+        return BZI_NVDEC_OK;
+    if (decoder->busy) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees different frames in streams of one frame size");
+        return BZI_NVDEC_REFUSED;
+    }
+    if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
+        return BZI_NVDEC_REFUSED;
+    if (!bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
+        bzi_nvdec_result result;
+        *bytes = bzi_nvdec_bytes(want, surfaces, parsed->coded_width, parsed->coded_height);
+        if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
+            bzi_fail_memory(err, "a decoder for frames so large");
+            return BZI_NVDEC_NO_MEMORY;
+        }
+        if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZI_NVDEC_OK)
+            return result;
+    }
+    decoder->format = *want;
+    decoder->width = parsed->coded_width;
+    decoder->height = parsed->coded_height;
+    return BZI_NVDEC_OK;
+}
+
+/* A decoder for such pictures, with a free surface. When there is no memory for one, idle ones are given up for it,
+ * one after the other. With none left it is tried once more; if that fails, too, such decoders replace no other for
+ * BZI_NVDEC_OOM_COOLDOWN_NS. */
+static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
+                                                const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
+{
+    uint64_t bytes = 0;
+    for (int tried_alone = 0; ; ) {
+        bzi_nvdec_result result;
+        if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
+            return BZI_NVDEC_BUSY;
+        result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
+        if (result != BZI_NVDEC_NO_MEMORY || bzi_nvdec_cache_recently_oom(cache, bytes))
+            return result;
+        if (bzi_nvdec_cache_cap_to_live(cache))
+            continue;
+        if (tried_alone++) {
+            bzi_nvdec_cache_start_cooldown(cache, bytes);
+            return result;
+        }
+    }
+}
+
+/* A picture was submitted to this surface. */
+static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
+{
+    decoder->busy |= 1u << surface;
+    decoder->used = ++cache->clock;
+    if (cache->clock % BZI_NVDEC_GROW_INTERVAL == 0 && cache->max_live < BZI_NVDEC_CACHE_SLOTS)
+        cache->max_live++;
 }
 
 #endif
 
-/* ==== 22. NVDEC sessions =============================================================================================
- * Calls: rooms 1-8, 19-21. A session decodes pictures one after the other and keeps several under way: a parser of NVIDIA's, decoders for the
- * frame formats it met last, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes it, in the CUDA context.
+/* ==== 22b. NVDEC sessions ============================================================================================
+ * Calls: rooms 1-8, 19-22a. A session decodes pictures in the order in which they are submitted and keeps several in
+ * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
+ * thread opens, uses and closes it, in the CUDA context.
  *
  *     accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
- * A surface of a decoder is in use from its submission until it is unmapped. We choose it, not the parser: every picture stands alone, so the
- * index is only where it goes. What a picture becomes must not depend on the ones before it. So a parser only ever sees one content of
- * parameter sets, and is made anew after a failure; decoders have no memory when every picture is intra. Of both, a session keeps several, because a
- * batch may mix frames of different sizes.
+ * The session chooses the surface of a picture, not the parser: every picture stands alone, so that the index which the
+ * parser proposes means nothing.
  *
- * The parser calls back inside submit. It does not tell its caller what a callback returned: session->result does. */
-
-#define BZI_SESSION_DEPTH    4u       /* pictures submitted and not mapped: cuvidDecodePicture queues as many before it blocks */
-#define BZI_SESSION_MAPPED   4u       /* and mapped: one launch warps them together. At most BZI_KERNEL_SLOTS */
-#define BZI_SESSION_SURFACES (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
-#define BZI_SESSION_DECODERS 8u       /* making one takes 50 to 100 ms, giving one another size 5 ms: keep what alternates */
-#define BZI_SESSION_PARSERS  8u       /* likewise */
-#define BZI_SESSION_HOPE     1024u    /* pictures after which a session that had no memory tries again to have one decoder more */
-#define BZI_SESSION_DESPAIR  60000000000u     /* ns for which a decoder that there was no memory for is not made in the place of others */
-#define BZI_ENGINE_PATIENCE  4u       /* samples in a row for which a session found no memory, before it ends */
-#define BZI_ENGINE_FAILURES  32u      /* calls of the driver's in a row that failed, likewise */
-#define BZI_SESSION_GRAIN    512u     /* room for other sizes, in pixels, that a decoder is made with */
+ * A picture must not depend on those decoded before it. So a parser only ever sees one content of parameter sets, and
+ * is made anew after a failure. A session keeps several, as it keeps decoders, since a batch may mix frame sizes.
+ *
+ * The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
+ * bzi_submission. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* What decoders are told apart by: the stream's, as our own reading of its parameter sets has it. */
-typedef struct bzi_format {
-    uint32_t codec, chroma, depth, width, height;
-} bzi_format;
+#define BZI_SESSION_PARSERS BZI_LRU_SLOTS
 
-typedef struct bzi_nvdec {
-    CUvideodecoder handle;            /* NULL: free */
-    bzi_format     format;
-    uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
-    uint32_t       max_width, max_height;
-    uint32_t       surfaces;          /* that it has: those that we choose from, or more if the parser asks for more */
-    uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
-    uint32_t       lost;              /* of them, those that could not be mapped: they never come free, and the decoder takes no more pictures */
-    uint64_t       used;              /* when, by session->clock */
-    uint64_t       bytes;             /* by estimate */
-} bzi_nvdec;
-
-typedef struct bzi_parser {
-    CUvideoparser handle;             /* NULL: free */
-    bzi_buffer    key;                /* its parameter sets */
-    uint64_t      key_size;
-    CUVIDEOFORMAT parsed;             /* what it made of them */
-    uint64_t      used;               /* when, by session->clock */
-} bzi_parser;
-
-/* One picture under way. */
+/* A picture in flight. */
 typedef struct bzi_flight {
     void        *tag;                 /* the caller's */
     bzna_picture picture;             /* planes are device addresses, once it is mapped */
@@ -5762,287 +6154,136 @@ typedef struct bzi_flight {
     CUdeviceptr  address;             /* of the mapped surface */
 } bzi_flight;
 
-typedef struct bzi_session {
-    bzi_device   *device;
+typedef struct bzi_session bzi_session;
+
+/* One call of bzi_session_submit, as the parser's callbacks need it. */
+typedef struct bzi_submission {
+    bzi_session     *session;
+    bzi_nvdec_format       want;
+    bzi_flight       flight;
+    uint32_t         queued;          /* the decoder has the picture */
+    bzi_nvdec_result result;          /* of the callbacks */
+    bzna_error      *err;
+} bzi_submission;
+
+/* NVIDIA's parser has one user pointer for its whole life, which is to this. */
+typedef struct bzi_parser {
+    CUvideoparser   handle;           /* NULL: the slot is free */
+    CUVIDEOFORMAT   parsed;           /* what it made of its parameter sets */
+    bzi_submission *submission;       /* while it parses */
+} bzi_parser;
+
+struct bzi_session {
+    bzi_device      *device;
     const bzi_memory *memory;
-    void         *stream;
-    bzi_buffer    bytes;              /* Annex B of the picture being submitted */
-    bzi_buffer    key;                /* its parameter sets */
-    bzi_parser    parsers[BZI_SESSION_PARSERS];
-    bzi_parser   *parser;             /* at work */
-    bzi_nvdec     decoders[BZI_SESSION_DECODERS];
-    uint32_t      places;             /* of decoders, that there is memory for */
-    uint32_t      failures;           /* calls in a row that failed and lost nothing */
-    uint64_t      clock;              /* pictures submitted */
-    bzi_flight    pending[BZI_SESSION_DEPTH];
-    uint32_t      pending_first, pending_count;
-    bzi_flight    mapped[BZI_SESSION_MAPPED];
-    uint32_t      mapped_count;
+    void            *stream;
+    bzi_buffer       bytes;           /* Annex B of the picture being submitted */
+    bzi_buffer       key;             /* its parameter sets */
+    bzi_lru          parser_keys;     /* the parameter sets of each parser */
+    bzi_parser       parsers[BZI_SESSION_PARSERS];
+    bzi_nvdec_cache  decoders;
+    uint32_t         failures;        /* calls of the driver in a row that failed, and did not lose the device */
+    bzi_flight       pending[BZI_SESSION_DEPTH];      /* submitted: a ring */
+    uint32_t         pending_first, pending_count;
+    bzi_flight       mapped[BZI_SESSION_MAPPED];
+    uint32_t         mapped_count;
+};
 
-    bzi_flight    now;                /* being submitted */
-    bzi_format    want;
-    bzna_status   result;             /* of the callbacks */
-    uint32_t      no_memory;          /* for a decoder of wanted_bytes */
-    uint64_t      wanted_bytes;
-    uint32_t      submitted;
-    bzna_error   *err;
-} bzi_session;
-
-static cudaVideoSurfaceFormat bzi_session_surface_format(const bzi_format *format)
+static const char *bzi_chroma_name(uint32_t chroma)
 {
-    if (format->chroma == 3)
-        return format->depth > 8 ? cudaVideoSurfaceFormat_YUV444_16Bit : cudaVideoSurfaceFormat_YUV444;
-    return format->depth > 8 ? cudaVideoSurfaceFormat_P016 : cudaVideoSurfaceFormat_NV12;
+    return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
 }
 
-static cudaVideoCodec bzi_session_codec(uint32_t codec)
+/* REFUSED when NVDEC cannot decode such pictures here, with the limits of the device. */
+static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps, bzna_error *err)
 {
-    return codec == BZNA_CODEC_H264 ? cudaVideoCodec_H264 : codec == BZNA_CODEC_H265 ? cudaVideoCodec_HEVC : cudaVideoCodec_AV1;
-}
-
-static const char *bzi_chroma_name(uint32_t chroma) { return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4"; }
-
-/* E_CODEC when NVDEC cannot decode such pictures here, with the limits of the device. */
-static bzna_status bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_sps *sps, bzna_error *err)
-{
-    bzi_format format = { codec, sps->chroma_format, sps->depth_luma, sps->width, sps->height };
-    uint32_t grain = codec == BZNA_CODEC_AV1 ? 1 : 16, width = (sps->width + grain - 1) / grain * grain, height = (sps->height + grain - 1) / grain * grain;
-    const char *name = bzi_codec_name(codec), *chroma = bzi_chroma_name(sps->chroma_format);
+    const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
+    const char *name = bzi_codec_name(codec), *device = session->device->info.name;
+    uint32_t unit = bzi_codec_find(codec)->nv_unit, width = (sps->width + unit - 1) / unit * unit;
+    uint32_t height = (sps->height + unit - 1) / unit * unit;
     CUVIDDECODECAPS caps;
     bzna_status status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
-    if (status != BZNA_OK)
-        return err->status = status == BZNA_E_DEVICE_LOST ? status : BZNA_E_CODEC;          /* an old driver may not know the codec */
-    if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
-        !(caps.nOutputFormatMask >> bzi_session_surface_format(&format) & 1))
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", session->device->info.name, name, format.depth, chroma);
-    if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
-        (uint64_t)width * height / 256 > caps.nMaxMBCount)  /* as coded, in whole macroblocks: so the driver counts, of H.265, too */
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u", session->device->info.name, name,
-                        caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount, format.width, format.height);
-    return BZNA_OK;
-}
-
-/* --- Decoders --- */
-
-static void bzi_nvdec_destroy(bzi_session *session, bzi_nvdec *decoder)
-{
-    if (!decoder->handle)
-        return;
-    session->device->cu.decoder_destroy(decoder->handle);
-    atomic_fetch_sub(&session->device->decoder_bytes, decoder->bytes);
-    memset(decoder, 0, sizeof *decoder);
-}
-
-static uint32_t bzi_session_live(const bzi_session *session)
-{
-    uint32_t live = 0;
-    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
-        live += session->decoders[i].handle != NULL;
-    return live;
-}
-
-/* There was no memory for a decoder: do with those that there are, one of which then becomes the one that is wanted. 0: there is none. */
-static int bzi_session_economise(bzi_session *session)
-{
-    uint32_t live = bzi_session_live(session);
-    if (live)
-        session->places = live;
-    return live > 0;
-}
-
-static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_format *want)
-{
-    return decoder->format.codec == want->codec && decoder->format.chroma == want->chroma && decoder->format.depth == want->depth &&
-           decoder->max_width >= want->width && decoder->max_height >= want->height;
-}
-
-/* The decoder that is right, or may become it: a free place, then the least recently used that needs no more than another size, then, if none that
- * is busy will do either, the least recently used. NULL: wait for one that has pictures under way. */
-static bzi_nvdec *bzi_session_choose(bzi_session *session, const bzi_format *want)
-{
-    bzi_nvdec *found = NULL;
-    int best = 0, soon = 0, another = bzi_session_live(session) < session->places;
-    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++) {
-        bzi_nvdec *d = &session->decoders[i];
-        int worth;
-        if (d->lost && d->busy == d->lost)
-            bzi_nvdec_destroy(session, d);
-        if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
-            return d;
-        if (d->busy) {
-            soon |= bzi_nvdec_fits(d, want);
-            continue;
-        }
-        worth = !d->handle ? 3 * another : bzi_nvdec_fits(d, want) ? 2 : 1;
-        if (worth > best || (found && worth == best && d->used < found->used)) {
-            best = worth;
-            found = d;
-        }
-    }
-    return best == 1 && soon ? NULL : found;
-}
-
-/* What the parser's pictures may refer to by index, and what we choose from. */
-static uint32_t bzi_session_surfaces(const CUVIDEOFORMAT *parsed)
-{
-    return parsed->min_num_decode_surfaces > BZI_SESSION_SURFACES ? parsed->min_num_decode_surfaces : BZI_SESSION_SURFACES;
-}
-
-/* What a decoder takes, by estimate. */
-static uint64_t bzi_nvdec_bytes(const bzi_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
-{
-    return (surfaces + BZI_SESSION_MAPPED) * width * height * (want->chroma == 3 ? 6 : 3) / 2 * (want->depth > 8 ? 2 : 1);
-}
-
-/* Whether so many bytes were too many for a decoder lately. */
-static int bzi_session_is_hopeless(const bzi_session *session, uint64_t bytes)
-{
-    bzi_device *device = session->device;
-    return bytes >= atomic_load(&device->decoder_too_large) && bzi_os_now_ns() < atomic_load(&device->decoder_too_large_until);
-}
-
-static uint32_t bzi_session_room(uint32_t edge, uint32_t had, uint32_t limit)
-{
-    uint32_t room = (edge + BZI_SESSION_GRAIN - 1) / BZI_SESSION_GRAIN * BZI_SESSION_GRAIN;
-    room = room > had ? room : had;
-    return room < limit ? room : limit > edge ? limit : edge;
-}
-
-/* had: the size that the decoder whose place this takes had room for, so that places grow to serve all sizes. */
-static bzna_status bzi_nvdec_create(bzi_session *session, bzi_nvdec *decoder, uint32_t had_width, uint32_t had_height, bzna_error *err)
-{
-    const bzi_format *want = &session->want;
-    bzi_device *device = session->device;
-    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
-    CUVIDDECODECREATEINFO info;
-    CUVIDDECODECAPS caps;
-    bzna_status status = bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err);
-    if (status != BZNA_OK)
-        return status;
-    memset(&info, 0, sizeof info);
-    info.CodecType = bzi_session_codec(want->codec);
-    info.ChromaFormat = (cudaVideoChromaFormat)want->chroma;
-    info.bitDepthMinus8 = want->depth - 8;
-    info.ulWidth = info.ulTargetWidth = parsed->coded_width;      /* all of the frame, nothing scaled */
-    info.ulHeight = info.ulTargetHeight = parsed->coded_height;
-    info.display_area.right = (short)parsed->coded_width;   /* at most 16384: E_LIMIT and the device's maximum came before */
-    info.display_area.bottom = (short)parsed->coded_height;
-    info.ulMaxWidth = bzi_session_room(parsed->coded_width, had_width, caps.nMaxWidth);
-    info.ulMaxHeight = bzi_session_room(parsed->coded_height, had_height, caps.nMaxHeight);
-    info.ulNumDecodeSurfaces = decoder->surfaces = bzi_session_surfaces(parsed);
-    info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
-    info.ulIntraDecodeOnly = want->codec != BZNA_CODEC_AV1;
-    info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
-    info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
-    info.OutputFormat = bzi_session_surface_format(want);
-    session->wanted_bytes = decoder->bytes = bzi_nvdec_bytes(want, decoder->surfaces, info.ulMaxWidth, info.ulMaxHeight);
-    if (atomic_fetch_add(&device->decoder_bytes, decoder->bytes) + decoder->bytes > device->decoder_budget)
-        status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY, "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
-                          (unsigned long long)device->decoder_budget);
-    else
-        status = bzi_device_check(device, device->cu.decoder_create(&decoder->handle, &info), "cuvidCreateDecoder", err);
-    session->no_memory = status == BZNA_E_MEMORY;
+    if (status == BZNA_E_DEVICE_LOST)
+        return BZI_NVDEC_FAILED;
     if (status != BZNA_OK) {
-        atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
-        memset(decoder, 0, sizeof *decoder);
-        return status;
+        err->status = BZNA_E_CODEC;                         /* an old driver may not know the codec */
+        return BZI_NVDEC_REFUSED;
     }
-    atomic_fetch_add(&device->decoders_made, 1);
-    decoder->max_width = (uint32_t)info.ulMaxWidth;
-    decoder->max_height = (uint32_t)info.ulMaxHeight;
-    return BZNA_OK;
+    if (!caps.bIsSupported || format.chroma == 2 || (sps->depth_chroma != sps->depth_luma && format.chroma) ||
+        !(caps.nOutputFormatMask >> bzi_nvdec_format_surface(&format) & 1)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s does not decode %s of %u bits, %s", device, name, format.depth,
+                 bzi_chroma_name(format.chroma));
+        return BZI_NVDEC_REFUSED;
+    }
+    /* The driver counts frames as coded, in whole macroblocks; of H.265, too. */
+    if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
+        (uint64_t)width * height / 256 > caps.nMaxMBCount) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
+                 device, name, caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
+                 format.width, format.height);
+        return BZI_NVDEC_REFUSED;
+    }
+    return BZI_NVDEC_OK;
 }
 
-static int bzi_nvdec_reconfigure(bzi_session *session, bzi_nvdec *decoder)
+/* --- Parsers --- */
+
+static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
-    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
-    CUVIDRECONFIGUREDECODERINFO info;
-    bzna_error ignored;
-    if (!bzi_nvdec_fits(decoder, &session->want) || parsed->coded_width > decoder->max_width || parsed->coded_height > decoder->max_height ||
-        bzi_session_surfaces(parsed) > decoder->surfaces)
+    bzi_parser *parser = user;
+    bzi_submission *s = parser->submission;
+    parser->parsed = *format;
+    if (!s || s->result != BZI_NVDEC_OK)
         return 0;
-    memset(&info, 0, sizeof info);
-    info.ulWidth = info.ulTargetWidth = parsed->coded_width;
-    info.ulHeight = info.ulTargetHeight = parsed->coded_height;
-    info.display_area.right = (short)parsed->coded_width;
-    info.display_area.bottom = (short)parsed->coded_height;
-    info.ulNumDecodeSurfaces = decoder->surfaces;
-    if (bzi_device_check(session->device, session->device->cu.decoder_reconfigure(decoder->handle, &info), "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
-        return 0;                                           /* then it is made anew */
-    atomic_fetch_add(&session->device->decoders_reconfigured, 1);
-    return 1;
+    if (s->queued)                                          /* the picture's decoder stays as it is */
+        return (int)bzi_nvdec_surfaces(format);
+    s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, format, &s->flight.decoder, s->err);
+    return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(format) : 0;
 }
 
-/* Makes session->now.decoder one for session->want, as the parser has just described it. */
-static bzna_status bzi_session_prepare(bzi_session *session, bzna_error *err)
+/* Gives the picture to a decoder. */
+static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
+                                              CUVIDPICPARAMS *parameters)
 {
-    bzi_nvdec *decoder = session->now.decoder;
-    const bzi_format *want = &session->want;
-    const CUVIDEOFORMAT *parsed = &session->parser->parsed;
-    bzna_status status;
-    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
-        decoder->height == parsed->coded_height && decoder->surfaces >= bzi_session_surfaces(parsed))
-        return BZNA_OK;
-    if (decoder->busy)
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees different frames in streams of one frame size");
-    if (parsed->codec != bzi_session_codec(want->codec) || (uint32_t)parsed->chroma_format != want->chroma ||
-        parsed->bit_depth_luma_minus8 + 8u != want->depth || parsed->coded_width < want->width || parsed->coded_height < want->height ||
-        parsed->coded_width > want->width + 63 || parsed->coded_height > want->height + 63)
-        return BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u", parsed->coded_width,
-                        parsed->coded_height, parsed->bit_depth_luma_minus8 + 8u, (unsigned)parsed->chroma_format, want->width, want->height, want->depth,
-                        want->chroma);
-    if (!decoder->handle || !bzi_nvdec_reconfigure(session, decoder)) {
-        uint32_t had_width = decoder->max_width, had_height = decoder->max_height;
-        if (decoder->handle && bzi_session_is_hopeless(session, bzi_nvdec_bytes(want, bzi_session_surfaces(parsed), parsed->coded_width, parsed->coded_height))) {
-            session->no_memory = 1;
-            session->wanted_bytes = UINT64_MAX;
-            return bzi_fail_memory(err, "a decoder for frames so large");
-        }
-        bzi_nvdec_destroy(session, decoder);
-        if ((status = bzi_nvdec_create(session, decoder, had_width, had_height, err)) != BZNA_OK)
-            return status;
+    bzi_device *device = s->session->device;
+    bzi_nvdec_cache *decoders = &s->session->decoders;
+    bzi_flight *flight = &s->flight;
+    bzi_nvdec_result result;
+    CUresult decoded;
+    if (parameters->field_pic_flag) {
+        BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
+        return BZI_NVDEC_REFUSED;
     }
-    decoder->format = *want;
-    decoder->width = parsed->coded_width;
-    decoder->height = parsed->coded_height;
-    return BZNA_OK;
-}
-
-/* --- The parser --- */
-
-static int CUDAAPI bzi_session_on_sequence(void *user, CUVIDEOFORMAT *format)
-{
-    bzi_session *session = user;
-    session->parser->parsed = *format;
-    if (session->result == BZNA_OK)
-        session->result = bzi_session_prepare(session, session->err);
-    return session->result == BZNA_OK ? (int)bzi_session_surfaces(format) : 0;
-}
-
-/* The first picture of the access unit is the sample; what follows it is passed over, as the software decoder does. */
-static int CUDAAPI bzi_session_on_picture(void *user, CUVIDPICPARAMS *parameters)
-{
-    bzi_session *session = user;
-    if (session->result != BZNA_OK || session->submitted)
-        return session->submitted != 0;
-    if (parameters->field_pic_flag)
-        session->result = BZI_FAIL(session->err, BZNA_E_CODEC, "the picture is interlaced");
-    else if (session->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain)
-        session->result = BZI_FAIL(session->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
-    else
-        session->result = bzi_session_prepare(session, session->err);      /* a parser that is used again calls no sequence callback */
-    if (session->result != BZNA_OK)
-        return 0;
-    parameters->CurrPicIdx = (int)session->now.surface;
-    if (session->want.codec == BZNA_CODEC_AV1) {
-        parameters->CodecSpecific.av1.decodePicIdx = (int)session->now.surface;
-        if (parameters->CodecSpecific.av1.frame_type == 0)  /* a key frame: what the parser remembers is long overwritten */
-            memset(parameters->CodecSpecific.av1.ref_frame_map, 0xff, sizeof parameters->CodecSpecific.av1.ref_frame_map);
+    if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain) {
+        BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
+        return BZI_NVDEC_REFUSED;
     }
-    session->result = bzi_device_check(session->device, session->device->cu.decode(session->now.decoder->handle, parameters), "cuvidDecodePicture",
-                                       session->err);
-    session->submitted = session->result == BZNA_OK;
-    return session->result == BZNA_OK;
+    /* Again: a parser that knows its parameter sets from an earlier picture does not call bzi_parser_on_sequence. */
+    result = bzi_nvdec_cache_acquire(decoders, &s->want, parsed, &flight->decoder, s->err);
+    if (result != BZI_NVDEC_OK)
+        return result;
+    flight->surface = bzi_nvdec_free_surface(flight->decoder);
+    parameters->CurrPicIdx = (int)flight->surface;
+    if (s->want.codec == BZNA_CODEC_AV1) {
+        CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
+        av1->decodePicIdx = (int)flight->surface;
+        if (av1->frame_type == 0)       /* a key frame: the frames that the parser remembers are long overwritten */
+            memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
+    }
+    decoded = device->cu.decode(flight->decoder->handle, parameters);
+    return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
+}
+
+/* The first picture of the access unit is the sample. Those after it are ignored, as the software decoder does. */
+static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
+{
+    bzi_parser *parser = user;
+    bzi_submission *s = parser->submission;
+    if (s && s->result == BZI_NVDEC_OK && !s->queued) {
+        s->result = bzi_submission_decode(s, &parser->parsed, parameters);
+        s->queued = s->result == BZI_NVDEC_OK;
+    }
+    return s && s->queued;
 }
 
 static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
@@ -6050,149 +6291,140 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
     if (parser->handle)
         session->device->cu.parser_destroy(parser->handle);
     parser->handle = NULL;
-    parser->key_size = 0;
+    bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
-/* The one that knows the parameter sets in session->key, else a free place, else the least recently used. */
-static bzi_parser *bzi_session_find_parser(bzi_session *session, uint64_t size)
+/* A parser that has seen the image's parameter sets and no others. */
+static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image, bzi_parser **out,
+                                           bzna_error *err)
 {
-    bzi_parser *found = &session->parsers[0];
-    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++) {
-        bzi_parser *p = &session->parsers[i];
-        if (p->handle && p->key_size == size && !memcmp(p->key.data, session->key.data, (size_t)size))
-            return p;
-        if (found->handle && (!p->handle || p->used < found->used))
-            found = p;
-    }
-    bzi_session_drop_parser(session, found);
-    return found;
-}
-
-/* Makes session->parser one that has seen the image's parameter sets and no others. */
-static bzna_status bzi_session_parser(bzi_session *session, const bzna_image *image, bzna_error *err)
-{
+    bzi_device *device = session->device;
     uint64_t size = bzi_image_key(image, NULL, 0);
+    uint32_t index;
     bzi_parser *parser;
     CUVIDPARSERPARAMS parameters;
-    bzi_buffer swap;
+    CUresult result;
     bzna_status status;
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, session->key.data, size);
-    session->parser = parser = bzi_session_find_parser(session, size);
-    parser->used = session->clock;
-    if (parser->handle)
+    if (bzi_lru_find(&session->parser_keys, session->key.data, size, &index)) {
+        *out = &session->parsers[index];
         return BZNA_OK;
+    }
+    parser = &session->parsers[index];
+    bzi_session_drop_parser(session, parser);
+    if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
+        return bzi_fail_memory(err, "parameter sets");
     memset(&parameters, 0, sizeof parameters);
-    parameters.CodecType = bzi_session_codec(image->codec);
+    parameters.CodecType = bzi_nvdec_codec(image->codec);
     parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
-    parameters.pUserData = session;
-    parameters.pfnSequenceCallback = bzi_session_on_sequence;
-    parameters.pfnDecodePicture = bzi_session_on_picture;
-    if ((status = bzi_device_check(session->device, session->device->cu.parser_create(&parser->handle, &parameters), "cuvidCreateVideoParser", err)) != BZNA_OK) {
+    parameters.pUserData = parser;
+    parameters.pfnSequenceCallback = bzi_parser_on_sequence;
+    parameters.pfnDecodePicture = bzi_parser_on_picture;
+    result = device->cu.parser_create(&parser->handle, &parameters);
+    status = bzi_device_check(device, result, "cuvidCreateVideoParser", err);
+    if (status != BZNA_OK) {
         parser->handle = NULL;
+        bzi_lru_forget(&session->parser_keys, index);
         return status;
     }
-    swap = parser->key;
-    parser->key = session->key;
-    parser->key_size = size;
-    session->key = swap;
+    *out = parser;
     return BZNA_OK;
 }
 
-static bzna_status bzi_session_parse(bzi_session *session, uint64_t size, bzna_error *err)
+/* Gives the parser the bytes of one access unit, which it hands to the callbacks above. */
+static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
+                                          bzi_submission *submission)
 {
+    bzi_device *device = session->device;
     CUVIDSOURCEDATAPACKET packet;
+    bzna_error err;
     bzna_status status;
     memset(&packet, 0, sizeof packet);
     packet.flags = CUVID_PKT_ENDOFPICTURE;                  /* without it, the parser waits for the next packet */
     packet.payload = session->bytes.data;
     packet.payload_size = (tcu_ulong)size;
-    session->result = BZNA_OK;
-    session->submitted = 0;
-    session->err = err;
-    status = bzi_device_check(session->device, session->device->cu.parse(session->parser->handle, &packet), "cuvidParseVideoData", err);
-    if (session->submitted)                                 /* the picture is on its way, whatever the parser makes of the rest */
-        return BZNA_OK;
-    if (session->result != BZNA_OK)
-        return session->result;
-    return status != BZNA_OK ? status : BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
-}
-
-/* A call that failed and lost nothing: the picture's fault, or a passing one. */
-static bzna_status bzi_session_excuse(bzi_session *session, bzna_status status, bzna_error *err)
-{
-    int short_of_memory = status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY && !session->no_memory;
-    if (status != BZNA_E_DEVICE && !short_of_memory)        /* for a decoder, there is more to be tried: bzi_engine_submit */
-        return status;
-    session->failures++;
-    return err->status = BZNA_E_CODEC;
-}
-
-/* --- What the pipeline calls --- */
-
-/* The planes of a slot lie as NVDEC writes them: Cb and Cr alternate if semi_planar, and values of more than 8 bits are in the high bits. */
-static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
-{
-    int32_t bytes = slot->depth > 8 ? 2 : 1;
-    slot->step[0] = bytes;
-    slot->step[1] = slot->step[2] = semi_planar ? 2 * bytes : bytes;
-    slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
-}
-
-/* Queues a picture that bzi_session_accepts. BZNA_AGAIN: map or unmap one first. E_MEMORY: no decoder could be made. E_CODEC: another decoder may.
- * picture, sps: what the image says of itself. */
-static bzna_status bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps, void *tag, bzna_error *err)
-{
-    bzi_flight *now = &session->now;
-    uint64_t size;
-    bzna_status status;
-    session->no_memory = 0;
-    memset(&session->want, 0, sizeof session->want);
-    session->want.codec = image->codec;
-    session->want.chroma = sps->chroma_format;
-    session->want.depth = sps->depth_luma;
-    session->want.width = sps->width;
-    session->want.height = sps->height;
-    memset(now, 0, sizeof *now);
-    session->parser = NULL;
-    if (session->pending_count == BZI_SESSION_DEPTH || !(now->decoder = bzi_session_choose(session, &session->want)))
-        return BZNA_AGAIN;
-    while (now->surface < BZI_SESSION_SURFACES && now->decoder->busy >> now->surface & 1)
-        now->surface++;
-    if (now->surface == BZI_SESSION_SURFACES)
-        return BZNA_AGAIN;
-    now->tag = tag;
-    now->picture = *picture;
-    now->window_x = sps->window[0];
-    now->window_y = sps->window[2];
-    now->semi_planar = sps->chroma_format != 3;
-    if ((status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(session->memory, &session->bytes, size, 0))
-        return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_stream(image, session->bytes.data, size, &size, err)) == BZNA_OK &&
-        (status = bzi_session_parser(session, image, err)) == BZNA_OK)
-        status = bzi_session_parse(session, size, err);
+    parser->submission = submission;
+    status = bzi_device_check(device, device->cu.parse(parser->handle, &packet), "cuvidParseVideoData", &err);
+    parser->submission = NULL;
+    if (submission->queued)                                 /* whatever the parser makes of the rest */
+        return BZI_NVDEC_OK;
+    if (submission->result != BZI_NVDEC_OK)
+        return submission->result;
     if (status != BZNA_OK) {
-        if (session->parser)
-            bzi_session_drop_parser(session, session->parser);
-        return bzi_session_excuse(session, status, err);
+        *submission->err = err;
+        return BZI_NVDEC_FAILED;
     }
-    now->decoder->busy |= 1u << now->surface;
-    now->decoder->used = ++session->clock;
-    if (session->clock % BZI_SESSION_HOPE == 0 && session->places < BZI_SESSION_DECODERS)
-        session->places++;
-    session->pending[(session->pending_first + session->pending_count++) % BZI_SESSION_DEPTH] = *now;
-    return BZNA_OK;
+    BZI_FAIL(submission->err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
+    return BZI_NVDEC_REFUSED;
 }
 
+/* --- Submitting and mapping --- */
+
+/* What a picture comes to whose error is this. A driver error that does not lose the device is not fatal, it may be
+ * the picture's fault or pass: this picture is decoded in software. */
+static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, bzna_error *err)
+{
+    if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
+        session->failures++;
+        err->status = BZNA_E_CODEC;
+    }
+    return err->status == BZNA_E_CODEC ? BZI_NVDEC_REFUSED : BZI_NVDEC_FAILED;
+}
+
+/* Annex B of the picture, in session->bytes. */
+static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *image, uint64_t *size, bzna_error *err)
+{
+    bzna_status status = bzi_image_stream(image, NULL, 0, size, err);
+    if (status != BZNA_OK)
+        return status;
+    if (!bzi_buffer_reserve(session->memory, &session->bytes, *size, 0))
+        return bzi_fail_memory(err, "an access unit");
+    return bzi_image_stream(image, session->bytes.data, *size, size, err);
+}
+
+/* Queues a picture that bzi_session_accepts. picture, sps: what the image says of itself. */
+static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
+                                           const bzi_format *sps, void *tag, bzna_error *err)
+{
+    bzi_submission submission;
+    bzi_flight *flight = &submission.flight;
+    bzi_parser *parser = NULL;
+    uint64_t size;
+    bzi_nvdec_result result;
+    memset(&submission, 0, sizeof submission);
+    submission.session = session;
+    submission.want = bzi_nvdec_format_of(image->codec, sps);
+    submission.err = err;
+    /* Looked for again in the parser's callbacks: to be busy there would cost the parser, which has then seen the
+     * picture. */
+    if (session->pending_count == BZI_SESSION_DEPTH || !bzi_nvdec_cache_find(&session->decoders, &submission.want))
+        return BZI_NVDEC_BUSY;
+    flight->tag = tag;
+    flight->picture = *picture;
+    flight->window_x = sps->window[0];
+    flight->window_y = sps->window[2];
+    flight->semi_planar = sps->chroma_format != 3;
+    if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
+        bzi_session_find_parser(session, image, &parser, err) != BZNA_OK)
+        return bzi_session_fall_back(session, err);
+    if ((result = bzi_session_parse(session, parser, size, &submission)) != BZI_NVDEC_OK) {
+        bzi_session_drop_parser(session, parser);
+        return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, err) : result;
+    }
+    bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
+    session->pending[(session->pending_first + session->pending_count++) % BZI_SESSION_DEPTH] = *flight;
+    return BZI_NVDEC_OK;
+}
+
+/* Where the planes lie in a mapped surface, which has an even number of rows whatever the frame has. */
 static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
 {
     uint64_t rows = (flight->decoder->height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
     uint64_t x = flight->window_x, y = flight->window_y, base = flight->address;
     uint64_t plane[3];
-    plane[0] = base + y * pitch + x * bytes;                /* of a surface, which has an even number of rows whatever the frame has */
+    plane[0] = base + y * pitch + x * bytes;
     if (flight->semi_planar) {
         plane[1] = base + rows * pitch + y / 2 * pitch + x / 2 * 2 * bytes;
         plane[2] = plane[1] + bytes;
@@ -6201,9 +6433,20 @@ static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
         plane[2] = plane[1] + rows * pitch;
     }
     for (int i = 0; i < 3; i++) {
-        flight->picture.plane[i] = flight->picture.chroma_shift_x || !flight->semi_planar || i == 0 ? (const void *)(uintptr_t)plane[i] : NULL;
+        int is_there = i == 0 || flight->picture.chroma_shift_x || !flight->semi_planar;
+        flight->picture.plane[i] = is_there ? (const void *)(uintptr_t)plane[i] : NULL;
         flight->picture.pitch[i] = pitch;
     }
+}
+
+/* The planes of a kernel's slot lie as NVDEC writes them: Cb and Cr alternate if semi_planar, and values of more
+ * than 8 bits are in the high bits. */
+static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
+{
+    int32_t bytes = slot->depth > 8 ? 2 : 1;
+    slot->step[0] = bytes;
+    slot->step[1] = slot->step[2] = semi_planar ? 2 * bytes : bytes;
+    slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
 }
 
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
@@ -6212,50 +6455,54 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* Waits for the oldest picture and maps it; *out is valid until the next call but one of bzi_session_unmap_all. Its tag is set in every case. E_CODEC:
- * another decoder may have it. Pre: pending_count > 0, mapped_count < BZI_SESSION_MAPPED. */
-static bzna_status bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
+/* Whether NVDEC decoded the whole picture. Of AV1, and by old drivers, no status is given. */
+static bzna_status bzi_session_check_decoded(bzi_session *session, const bzi_flight *flight, bzna_error *err)
 {
     bzi_device *device = session->device;
-    bzi_flight *flight = &session->mapped[session->mapped_count];
-    CUVIDPROCPARAMS parameters;
     CUVIDGETDECODESTATUS decoded;
-    unsigned long long address = 0;
-    unsigned pitch = 0;
     CUresult result;
-    bzna_status status;
-    session->no_memory = 0;                                 /* which was of the last submission */
-    *flight = session->pending[session->pending_first];
-    session->pending_first = (session->pending_first + 1) % BZI_SESSION_DEPTH;
-    session->pending_count--;
-    *out = *flight;
-    memset(&parameters, 0, sizeof parameters);
-    parameters.progressive_frame = 1;
-    parameters.output_stream = session->stream;
-    status = bzi_device_check(device, device->cu.map(flight->decoder->handle, (int)flight->surface, &address, &pitch, &parameters), "cuvidMapVideoFrame64", err);
-    if (status != BZNA_OK) {
-        flight->decoder->lost |= 1u << flight->surface;
-        return bzi_session_excuse(session, status, err);
-    }
-    session->failures = 0;
-    flight->address = address;
-    memset(&decoded, 0, sizeof decoded);                    /* of AV1, and of old drivers, there is no status to be had */
+    memset(&decoded, 0, sizeof decoded);
     result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
-    if (result != CUDA_SUCCESS && bzi_cuda_is_lost((int)result))
-        status = bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
-    else if (result == CUDA_SUCCESS && (decoded.decodeStatus == cuvidDecodeStatus_Error || decoded.decodeStatus == cuvidDecodeStatus_Error_Concealed))
-        status = bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded.decodeStatus, "NVDEC: the picture is damaged");
-    if (status != BZNA_OK) {
-        bzi_session_unmap(session, flight);
-        return status;
-    }
-    bzi_session_planes(flight, pitch);
-    session->mapped_count++;
-    *out = *flight;
+    if (result != CUDA_SUCCESS)
+        return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
+    if (decoded.decodeStatus == cuvidDecodeStatus_Error || decoded.decodeStatus == cuvidDecodeStatus_Error_Concealed)
+        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded.decodeStatus, "NVDEC: the picture is damaged");
     return BZNA_OK;
 }
 
-/* After everything that reads the mapped surfaces has been enqueued on session->stream: what is mapped next comes behind it there. */
+/* Waits for the oldest picture and maps it. Its tag is set in every case; the rest of *out is valid until
+ * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < BZI_SESSION_MAPPED. */
+static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
+{
+    bzi_device *device = session->device;
+    CUVIDPROCPARAMS parameters;
+    unsigned long long address = 0;
+    unsigned pitch = 0;
+    CUresult result;
+    *out = session->pending[session->pending_first];
+    session->pending_first = (session->pending_first + 1) % BZI_SESSION_DEPTH;
+    session->pending_count--;
+    memset(&parameters, 0, sizeof parameters);
+    parameters.progressive_frame = 1;
+    parameters.output_stream = session->stream;
+    result = device->cu.map(out->decoder->handle, (int)out->surface, &address, &pitch, &parameters);
+    if (bzi_device_check(device, result, "cuvidMapVideoFrame64", err) != BZNA_OK) {
+        out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
+        return bzi_session_fall_back(session, err);
+    }
+    session->failures = 0;
+    out->address = address;
+    if (bzi_session_check_decoded(session, out, err) != BZNA_OK) {
+        bzi_session_unmap(session, out);
+        return BZI_NVDEC_FAILED;
+    }
+    bzi_session_planes(out, pitch);
+    session->mapped[session->mapped_count++] = *out;
+    return BZI_NVDEC_OK;
+}
+
+/* After everything that reads the mapped surfaces has been enqueued on session->stream: what is mapped next is
+ * written there after it. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
     while (session->mapped_count)
@@ -6266,12 +6513,10 @@ static void bzi_session_unmap_all(bzi_session *session)
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_unmap_all(session);
-    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++) {
+    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
         bzi_session_drop_parser(session, &session->parsers[i]);
-        bzi_buffer_free(session->memory, &session->parsers[i].key);
-    }
-    for (uint32_t i = 0; i < BZI_SESSION_DECODERS; i++)
-        bzi_nvdec_destroy(session, &session->decoders[i]);
+    bzi_lru_free(&session->parser_keys, session->memory);
+    bzi_nvdec_cache_close(&session->decoders);
     bzi_device_stream_free(session->device, session->stream);
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
@@ -6283,7 +6528,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
     memset(session, 0, sizeof *session);
     session->device = device;
     session->memory = memory;
-    session->places = BZI_SESSION_DECODERS;
+    bzi_nvdec_cache_open(&session->decoders, device);
     return bzi_device_stream(device, 1, &session->stream, err);
 }
 
@@ -7496,8 +7741,13 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 26. Decode stages: engines =====================================================================================
- * Calls: rooms 1-25. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its pool. */
+ * Calls: rooms 1-25. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
+ * pool. */
 
+/* After so many samples in a row for which it found no memory, an engine ends. */
+#define BZI_ENGINE_MAX_OOM_STREAK 4u
+/* Likewise after so many calls of the driver in a row that failed. */
+#define BZI_ENGINE_MAX_FAILURES   32u
 
 #ifndef BENZINA_NO_CUDA
 
@@ -7505,8 +7755,8 @@ typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
     uint32_t    started;
-    uint32_t    poor;                 /* samples in a row for which it found no memory */
-    uint32_t    retired;              /* that were too many; others go on */
+    uint32_t    oom_streak;           /* samples in a row for which it found no memory */
+    uint32_t    retired;              /* it ends, other engines go on */
     bzi_session session;
     bzi_lane    lane;
     bzi_scratch scratch;
@@ -7525,8 +7775,8 @@ static bzi_item *bzi_pool_pop(bzi_pool *pool)
     return item;
 }
 
-/* The next item; NULL when there is none. For an engine that has nothing: waits, until the pool closes. One that is busy leaves the last items to those
- * that wait, since a session is one engine of the hardware's at most. */
+/* The next item, or NULL when there is none. An engine that has nothing to do waits for one, until the pool closes. A
+ * busy engine leaves the last items to those that wait: one session keeps one engine of the hardware busy at most. */
 static bzi_item *bzi_pool_take(bzi_pool *pool, int busy)
 {
     bzi_item *item = NULL;
@@ -7542,7 +7792,7 @@ static bzi_item *bzi_pool_take(bzi_pool *pool, int busy)
     return item;
 }
 
-/* Enqueues what was gathered behind the mapped surfaces, and lets go of those. */
+/* Launches the kernel for the lane's slots, which read the mapped surfaces, and unmaps those. */
 static void bzi_engine_flush(bzi_engine *engine)
 {
     bzi_lane *lane = &engine->lane;
@@ -7555,7 +7805,7 @@ static void bzi_engine_flush(bzi_engine *engine)
         bzi_lane_give(lane, loader, status, &err, start);
 }
 
-/* Makes room in the gathering for an item of this loader. */
+/* Makes room in the lane for an item of this loader. */
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
@@ -7564,7 +7814,8 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
         bzi_engine_flush(engine);
 }
 
-/* The sample cannot be had: its slot takes another, or is filled. Pre: nothing is mapped that waits to be gathered. */
+/* The sample cannot be had: its slot takes another sample, or is filled. Pre: every mapped surface that a sample needs
+ * has its slot in the lane. */
 static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     item->decode_ns = 0;
@@ -7572,7 +7823,7 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status stat
     bzi_item_complete(item, status, &engine->lane);
 }
 
-/* NVDEC cannot decode this one: libavcodec will, if it is there. Each kind of reason is logged once. */
+/* NVDEC does not decode this one: libavcodec does, if it is there. Each kind of reason is logged once. */
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
@@ -7595,41 +7846,56 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     item->decode_ns = item->by_nvdec = 0;
     bzi_loader_to_workers(loader, item);
     bzi_os_unlock(&loader->mutex);
+    /* Through the pool's host: the loader may be gone. */
     if (i < 8 && was_read)
-        bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);     /* the loader may be gone */
+        bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
-/* Waits for the oldest picture and gathers it; launches when there is enough, or nothing to wait for. */
+/* Waits for the oldest picture in flight and adds its slot to the lane. */
+static void bzi_engine_map(bzi_engine *engine)
+{
+    bzi_session *session = &engine->session;
+    bzi_item *item = session->pending[session->pending_first].tag;
+    bzna_loader *loader = item->batch->loader;
+    bzna_error *err = &item->batch->errors[item->slot];
+    uint64_t start = bzi_os_now_ns();
+    bzi_kernel_slot slot;
+    bzna_transform transform;
+    bzi_flight flight;
+    bzi_nvdec_result result;
+    bzna_status status;
+    bzi_engine_make_room(engine, item);
+    result = bzi_session_map(session, &flight, err);
+    item->decode_ns += bzi_os_now_ns() - start;
+    if (result == BZI_NVDEC_REFUSED) {
+        bzi_engine_refuse(engine, item, err->status);
+        return;
+    }
+    status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
+    if (status == BZNA_OK && (status = bzi_loader_transform(loader, item, &flight.picture, &transform, err)) == BZNA_OK)
+        status = bzi_slot_make(&slot, &flight.picture, &transform, err);
+    if (status == BZNA_OK) {
+        bzi_slot_on_surface(&slot, flight.semi_planar);
+        bzi_lane_add(&engine->lane, item, BZNA_OK, &slot);
+    } else {
+        bzi_engine_fail(engine, item, status);
+    }
+}
+
+/* Takes the oldest picture in flight; launches when the lane is full, or nothing else is in flight. */
 static void bzi_engine_advance(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
-    if (session->pending_count) {
-        bzi_item *item = session->pending[session->pending_first].tag;
-        bzna_loader *loader = item->batch->loader;
-        bzna_error *err = &item->batch->errors[item->slot];
-        uint64_t start = bzi_os_now_ns();
-        bzi_kernel_slot slot;
-        bzna_transform transform;
-        bzi_flight flight;
-        bzna_status status;
-        bzi_engine_make_room(engine, item);
-        status = bzi_session_map(session, &flight, err);
-        item->decode_ns += bzi_os_now_ns() - start;
-        if (status == BZNA_OK && (status = bzi_loader_transform(loader, item, &flight.picture, &transform, err)) == BZNA_OK &&
-            (status = bzi_slot_make(&slot, &flight.picture, &transform, err)) == BZNA_OK) {
-            bzi_slot_on_surface(&slot, flight.semi_planar);
-            bzi_lane_add(&engine->lane, item, BZNA_OK, &slot);
-        } else if (status == BZNA_E_CODEC) {
-            bzi_engine_refuse(engine, item, status);
-        } else {
-            bzi_engine_fail(engine, item, status);
-        }
-    }
+    if (session->pending_count)
+        bzi_engine_map(engine);
     if (!session->pending_count || session->mapped_count == BZI_SESSION_MAPPED)
         bzi_engine_flush(engine);
 }
 
-static int bzi_engine_busy(const bzi_engine *engine) { return engine->session.pending_count || engine->session.mapped_count || engine->lane.count; }
+static int bzi_engine_busy(const bzi_engine *engine)
+{
+    return engine->session.pending_count || engine->session.mapped_count || engine->lane.count;
+}
 
 /* This engine ends, the others go on. The last one hands what is queued to the loaders' workers. */
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
@@ -7656,67 +7922,63 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
         bzi_engine_advance(engine);
 }
 
-/* There is no memory for the item's decoder: libavcodec decodes it. A picture that is too large costs no session, and a session that can decode nothing
- * does not last. */
+/* There is no memory for the item's decoder: libavcodec decodes it. One picture that is too large does not end the
+ * session, but a session that can decode nothing is of no use. */
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = item->batch->errors[item->slot];
     bzi_engine_refuse(engine, item, why.status);
-    if (++engine->poor == BZI_ENGINE_PATIENCE)
+    if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
 }
 
-/* Submits; waits for surfaces to come free. When there is no memory for a decoder, those that this session has make room one by one, and a size for
- * which that was not enough, nor trying again, is remembered for a minute, and not tried in that way. */
-static bzna_status bzi_engine_submit(bzi_engine *engine, bzi_item *item, const bzna_image *image, const bzna_picture *picture, const bzi_sps *sps,
-                                     bzna_error *err)
+/* Parses an item that was read, and submits it once the session has room. */
+static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
 {
     bzi_session *session = &engine->session;
-    bzi_device *device = session->device;
-    int attempts = 0;
-    for (;;) {
-        bzna_status status;
-        while ((status = bzi_session_submit(session, image, picture, sps, item, err)) == BZNA_AGAIN)
-            bzi_engine_advance(engine);
-        if (!session->no_memory || bzi_session_is_hopeless(session, session->wanted_bytes))
-            return status;
-        if (!bzi_session_economise(session) && ++attempts == 2) {
-            atomic_store(&device->decoder_too_large_until, bzi_os_now_ns() + BZI_SESSION_DESPAIR);
-            atomic_store(&device->decoder_too_large, session->wanted_bytes);
-            return status;
-        }
-    }
-}
-
-/* A new item: parse, check, submit. */
-static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
-{
     bzna_loader *loader = item->batch->loader;
-    bzna_error *err = &item->batch->errors[item->slot];
-    uint64_t start = bzi_os_now_ns();
-    bzna_status status = item->status;
     bzna_picture picture;
     bzna_image image;
-    bzi_sps sps;
-    if (status == BZNA_OK && (status = bzi_item_image(item, &engine->scratch, &image, err)) == BZNA_OK &&
-        (status = bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err)) == BZNA_OK) {
-        if ((status = bzi_session_accepts(&engine->session, image.codec, &sps, err)) == BZNA_OK) {
-            item->by_nvdec = 1;
-            status = bzi_engine_submit(engine, item, &image, &picture, &sps, err);
-        }
-        if (status == BZNA_E_CODEC) {
-            bzi_engine_refuse(engine, item, status);
-            return;
-        }
-        if (status != BZNA_OK && engine->session.no_memory) {
-            bzi_engine_give_up(engine, item);
-            return;
-        }
-        engine->poor = 0;
+    bzi_format sps;
+    bzi_nvdec_result result;
+    if (bzi_item_image(item, &engine->scratch, &image, err) != BZNA_OK ||
+        bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    result = bzi_session_accepts(session, image.codec, &sps, err);
+    if (result == BZI_NVDEC_OK) {
+        item->by_nvdec = 1;
+        while ((result = bzi_session_submit(session, &image, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
+            bzi_engine_advance(engine);
     }
-    item->decode_ns += bzi_os_now_ns() - start;
-    if (status != BZNA_OK)
-        bzi_engine_fail(engine, item, status);
+    if (result == BZI_NVDEC_OK || result == BZI_NVDEC_FAILED)
+        engine->oom_streak = 0;
+    return result;
+}
+
+/* Takes an item from the pool to the session, or to where its status sends it. */
+static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
+{
+    bzna_error *err = &item->batch->errors[item->slot];
+    uint64_t start = bzi_os_now_ns();
+    if (item->status != BZNA_OK) {
+        bzi_engine_fail(engine, item, item->status);
+        return;
+    }
+    switch (bzi_engine_submit(engine, item, err)) {
+    case BZI_NVDEC_OK:
+    case BZI_NVDEC_BUSY:
+        item->decode_ns += bzi_os_now_ns() - start;
+        break;
+    case BZI_NVDEC_REFUSED:
+        bzi_engine_refuse(engine, item, err->status);
+        break;
+    case BZI_NVDEC_NO_MEMORY:
+        bzi_engine_give_up(engine, item);
+        break;
+    case BZI_NVDEC_FAILED:
+        bzi_engine_fail(engine, item, err->status);
+        break;
+    }
 }
 
 static void *bzi_engine_run(void *argument)
@@ -7740,7 +8002,7 @@ static void *bzi_engine_run(void *argument)
             bzi_engine_advance(engine);
         else
             break;                                          /* the pool closes */
-        if (engine->session.failures >= BZI_ENGINE_FAILURES && !engine->retired) {
+        if (engine->session.failures >= BZI_ENGINE_MAX_FAILURES && !engine->retired) {
             BZI_FAIL(&err, BZNA_E_DEVICE, "%u calls of the driver in a row failed", engine->session.failures);
             bzi_engine_retire(engine, &err);
         }
@@ -7754,7 +8016,8 @@ static void *bzi_engine_run(void *argument)
 static void bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
-    int foreign = bzi_device_is_foreign(pool->device);      /* then its threads are not in this process */
+    /* In a forked child, the pool's threads are not there, and its lock may be held by one of them. */
+    int foreign = bzi_device_is_foreign(pool->device);
     if (pool->has_cond && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
@@ -7764,7 +8027,7 @@ static void bzi_pool_close(bzi_pool *pool)
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
-    if (pool->has_cond && !foreign)                         /* as the child sees it, threads wait there */
+    if (pool->has_cond && !foreign)
         bzi_os_cond_free(&pool->wake);
     if (pool->has_mutex && !foreign)
         bzi_os_mutex_free(&pool->mutex);
@@ -7789,7 +8052,8 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         engine->lane.device = pool->device;
         engine->lane.number = i;
         if ((error = bzi_os_thread_start(&engine->thread, bzi_engine_run, engine, -1)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
+            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
+                            "context_config.sessions: cannot start session %u of %u: %s", i, pool->count,
                             strerror(error));
         engine->started = 1;
     }
@@ -7815,27 +8079,22 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t se
 
 #else
 
-static void bzi_pool_close(bzi_pool *pool) { (void)pool; }
-
-static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t sessions, bzi_pool **out, bzna_error *err)
-{
-    (void)device; (void)host; (void)sessions; (void)out;
-    return bzi_device_none(err);
-}
+#define bzi_pool_open  bzi_device_absent
+#define bzi_pool_close bzi_device_absent
 
 #endif
 
-/* --- The context: the host, and the device and its pool, which the first loaders that need them make --- */
+/* --- The context: the host; the device and its pool, each made by the first loader that needs it --- */
 
 struct bzna_context {
     bzi_host       *host;
     atomic_int      references;       /* the owner's, and one a loader */
     bzi_device_desc device_desc;
     uint32_t        sessions;         /* context_config.sessions */
-    bzi_mutex       mutex;            /* leaf lock over the three below; never held across a call of the driver's or the user's */
-    bzi_device     *device;
-    bzna_error      device_error;     /* status < 0: why there is none */
-    bzi_pool       *pool;
+    bzi_mutex       mutex;            /* (C) a leaf; never held across a call of the driver's or the user's */
+    bzi_device     *device;           /* (C) */
+    bzna_error      device_error;     /* (C) status < 0: why there is no device */
+    bzi_pool       *pool;             /* (C) */
 };
 
 static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
@@ -7881,19 +8140,25 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
     return BZNA_OK;
 }
 
-/* Keeps what this thread made, unless another thread was faster. A context that takes what there is remembers that there was nothing. */
-static void bzi_context_set_device(bzna_context *context, bzi_device *made, const bzna_error *why)
+/* Keeps what this thread made without the lock: a device, or the reason why there is none; or a pool. If another thread
+ * was faster, its own stays, and this thread's is closed. */
+static void bzi_context_keep(bzna_context *context, bzi_device *device, const bzna_error *no_device, bzi_pool *pool)
 {
-    int first;
     bzi_os_lock(&context->mutex);
-    first = !context->device && context->device_error.status == BZNA_OK;
-    if (first) {
-        context->device = made;
-        context->device_error = *why;
+    if (no_device && !context->device && context->device_error.status == BZNA_OK) {
+        context->device = device;
+        context->device_error = *no_device;
+        device = NULL;
+    }
+    if (!context->pool) {
+        context->pool = pool;
+        pool = NULL;
     }
     bzi_os_unlock(&context->mutex);
-    if (!first && made)
-        bzi_device_close(made);
+    if (pool)
+        bzi_pool_close(pool);
+    if (device)
+        bzi_device_close(device);
 }
 
 /* The context's device, made by the first that asks. */
@@ -7911,22 +8176,22 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (!known) {
         bzi_error_init(&why);
         if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
-            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it is not to be had, no more */
+            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it just cannot be used */
                 why.status = BZNA_E_DEVICE;
-            if (why.status == BZNA_E_MEMORY) {              /* which may be otherwise the next time */
+            if (why.status == BZNA_E_MEMORY) {              /* not remembered: there may be memory the next time */
                 *err = why;
                 return err->status;
             }
             bzi_log(context->host, BZNA_LOG_INFO, why.status, "no GPU: %s", why.message);
         }
-        bzi_context_set_device(context, made, &why);
+        bzi_context_keep(context, made, &why, NULL);
     }
     if (context->device_error.status != BZNA_OK) {
         *err = context->device_error;
         return err->status;
     }
     if (bzi_device_is_foreign(context->device))
-        return bzi_device_fail_forked(err);
+        return bzi_cuda_fail_forked(err);
     *out = context->device;
     return bzi_device_is_lost(context->device) ? bzi_device_fail_lost(context->device, err) : BZNA_OK;
 }
@@ -7934,7 +8199,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
 /* The device's pool, made by the first loader that decodes on it. Pre: bzi_context_gpu returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
-    bzi_pool *made = NULL, *spare;
+    bzi_pool *made = NULL;
     bzna_status status;
     bzi_os_lock(&context->mutex);
     *out = context->pool;
@@ -7943,13 +8208,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
         return BZNA_OK;
     if ((status = bzi_pool_open(context->device, context->host, context->sessions, &made, err)) != BZNA_OK)
         return status;
-    bzi_os_lock(&context->mutex);
-    spare = context->pool ? made : NULL;                    /* another thread was faster */
-    context->pool = context->pool ? context->pool : made;
+    bzi_context_keep(context, NULL, NULL, made);
     *out = context->pool;
-    bzi_os_unlock(&context->mutex);
-    if (spare)
-        bzi_pool_close(spare);
     return BZNA_OK;
 }
 

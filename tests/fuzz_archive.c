@@ -78,8 +78,8 @@ static int explore(bzna_context *context, const bytes *b, uint64_t at, bzna_deco
 static uint64_t decoder_bytes(const bzna_decoder *decoder)
 {
     uint64_t bytes = decoder->software.stream.capacity + decoder->software.key.capacity;
-    for (int i = 0; i < BZI_SOFTWARE_CODECS; i++)
-        bytes += decoder->software.codecs[i].key.capacity;
+    for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
+        bytes += decoder->software.keys.slots[i].key.capacity;
     return bytes;
 }
 

@@ -246,7 +246,7 @@ static bzna_context *context_open_in(uint32_t sessions, CUcontext cuda)
 static bzna_context *context_open(uint32_t sessions) { return context_open_in(sessions, NULL); }
 
 /* Pictures that lie ready to be submitted. */
-typedef struct unit { uint8_t *bytes; bzna_image image; bzna_picture picture; bzi_sps sps; } unit;
+typedef struct unit { uint8_t *bytes; bzna_image image; bzna_picture picture; bzi_format sps; } unit;
 typedef struct units { unit *unit; uint64_t count; } units;
 
 static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, const char *track)
@@ -686,7 +686,7 @@ static void bare_advance(bare *b, bzi_session *session)
         bzi_session_unmap_all(session);
     if (!session->pending_count)
         return;
-    b->failed += bzi_session_map(session, &flight, &b->err) != BZNA_OK;
+    b->failed += bzi_session_map(session, &flight, &b->err) != BZI_NVDEC_OK;
     b->pictures++;
 }
 
@@ -694,7 +694,7 @@ static void *bare_run(void *user)
 {
     bare *b = user;
     bzi_session session;
-    bzna_status status;
+    bzi_nvdec_result result;
     int counting = 0;
     b->err = fresh_error();
     if (bzi_device_enter(b->device, &b->err) != BZNA_OK || bzi_session_open(&session, b->device, &b->context->host->memory, &b->err) != BZNA_OK) {
@@ -705,10 +705,10 @@ static void *bare_run(void *user)
     for (uint64_t i = b->first; atomic_load(b->phase) < 2; i++) {
         const unit *u = &b->units->unit[i % b->units->count];
         if (b->places)
-            session.places = b->places;                     /* each time: it hopes for more */
-        while ((status = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) == BZNA_AGAIN)
+            session.decoders.max_live = b->places;          /* each time: the session raises it now and then */
+        while ((result = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) == BZI_NVDEC_BUSY)
             bare_advance(b, &session);
-        if (status != BZNA_OK && b->failed++ > 100)
+        if (result != BZI_NVDEC_OK && b->failed++ > 100)
             break;
         if (i - b->first == 8)
             atomic_fetch_add(b->ready, 1);
@@ -1048,7 +1048,7 @@ enum { MEASURED_DECODERS = 8 };
 /* As the library makes them, of H.265, 8 bits, 4:2:0; intra: ulIntraDecodeOnly. Sizes are multiples of 16. Returns how many were made. */
 static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width, uint32_t height, int intra, uint64_t *estimate)
 {
-    const bzi_format format = { BZNA_CODEC_H265, 1, 8, width, height };
+    const bzi_nvdec_format format = { BZNA_CODEC_H265, 1, 8, width, height };
     CUVIDDECODECREATEINFO info;
     int made = 0;
     memset(&info, 0, sizeof info);
@@ -1056,8 +1056,8 @@ static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width
     info.ChromaFormat = cudaVideoChromaFormat_420;
     info.ulWidth = info.ulTargetWidth = width;
     info.ulHeight = info.ulTargetHeight = height;
-    info.ulMaxWidth = bzi_session_room(width, 0, 8192);
-    info.ulMaxHeight = bzi_session_room(height, 0, 8192);
+    info.ulMaxWidth = bzi_nvdec_max_edge(width, 0, 8192);
+    info.ulMaxHeight = bzi_nvdec_max_edge(height, 0, 8192);
     info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
     info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
     info.ulIntraDecodeOnly = (unsigned long)intra;

@@ -497,7 +497,7 @@ static void matrix_md5(const bzna_transform *transform, char text[33])
 }
 
 /* A coded picture in memory, and what the stream says of it. */
-typedef struct coded { uint8_t *bytes; bzna_image image; bzna_picture picture; bzi_sps sps; } coded;
+typedef struct coded { uint8_t *bytes; bzna_image image; bzna_picture picture; bzi_format sps; } coded;
 
 static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t index, const char *track, coded *out, bzna_error *err)
 {
@@ -611,7 +611,7 @@ static int record(void)
 
 #endif
 
-/* ---- Decoding by a session of room 16 ---- */
+/* ---- Decoding by a session of room 22 ---- */
 
 /* A frame on the host as libavcodec lays it out: planar, values in the low bits. */
 typedef struct plain { bzna_picture picture; uint8_t *bytes; } plain;
@@ -666,32 +666,36 @@ static void decoding_advance(decoding *d)
     bzna_error err = fresh_error();
     bzi_flight flight;
     plain frame;
+    bzi_nvdec_result result;
     bzna_status status;
     if (d->session.mapped_count == BZI_SESSION_MAPPED || !d->session.pending_count)
         bzi_session_unmap_all(&d->session);
     if (!d->session.pending_count)
         return;
     memset(&frame, 0, sizeof frame);
-    if ((status = bzi_session_map(&d->session, &flight, &err)) == BZNA_OK)
+    result = bzi_session_map(&d->session, &flight, &err);
+    status = result == BZI_NVDEC_OK ? BZNA_OK : err.status;
+    if (status == BZNA_OK)
         status = plain_take(&d->session, &flight, &frame, &err);
     d->fn(d->user, (uint64_t)(uintptr_t)flight.tag, status, &frame, &err);
     free(frame.bytes);
 }
 
-/* Sends a sample on its way, while those before it may be under way still. */
+/* Submits a sample; those before it may be in flight still. */
 static void decoding_submit(decoding *d, bzna_dataset *dataset, const char *track, uint64_t index)
 {
     bzna_error err = fresh_error();
     coded unit;
-    bzna_status status = coded_load(context, dataset, index, track, &unit, &err);
-    if (status == BZNA_OK)
-        status = bzi_session_accepts(&d->session, unit.image.codec, &unit.sps, &err);
-    if (status == BZNA_OK)
-        while ((status = bzi_session_submit(&d->session, &unit.image, &unit.picture, &unit.sps, (void *)(uintptr_t)index, &err)) == BZNA_AGAIN)
+    void *tag = (void *)(uintptr_t)index;
+    bzi_nvdec_result result = BZI_NVDEC_FAILED;
+    if (coded_load(context, dataset, index, track, &unit, &err) == BZNA_OK)
+        result = bzi_session_accepts(&d->session, unit.image.codec, &unit.sps, &err);
+    if (result == BZI_NVDEC_OK)
+        while ((result = bzi_session_submit(&d->session, &unit.image, &unit.picture, &unit.sps, tag, &err)) == BZI_NVDEC_BUSY)
             decoding_advance(d);
     free(unit.bytes);
-    if (status != BZNA_OK)
-        d->fn(d->user, index, status, NULL, &err);
+    if (result != BZI_NVDEC_OK)
+        d->fn(d->user, index, err.status, NULL, &err);
 }
 
 static void decoding_drain(decoding *d)
@@ -700,7 +704,7 @@ static void decoding_drain(decoding *d)
         decoding_advance(d);
 }
 
-/* Decodes samples first .. first + count - 1, several under way at a time. */
+/* Decodes samples first .. first + count - 1, several in flight at a time. */
 static void decoding_run(decoding *d, bzna_dataset *dataset, const char *track, uint64_t first, uint64_t count)
 {
     for (uint64_t i = first; i < first + count; i++)
@@ -826,7 +830,7 @@ TEST(a_decoder_given_another_size_decodes_the_same)
         REQUIRE(decoding_open(&d, &err) == BZNA_OK);
         d.fn = tally_frame;
         d.user = &t;
-        d.session.places = 2;
+        d.session.decoders.max_live = 2;
         for (uint32_t round = 0; round < rounds; round++) {
             decoding_submit(&d, dataset, IN, small[round % 6]);
             decoding_submit(&d, dataset, IN, 2);
@@ -1165,7 +1169,7 @@ static int is_taken(const check *c)
         return 0;
     if (decoding_open(&d, &err) == BZNA_OK) {
         taken = coded_load(context, dataset, 0, c->track, &unit, &err) == BZNA_OK &&
-                bzi_session_accepts(&d.session, unit.image.codec, &unit.sps, &err) == BZNA_OK;
+                bzi_session_accepts(&d.session, unit.image.codec, &unit.sps, &err) == BZI_NVDEC_OK;
         free(unit.bytes);
         bzi_session_close(&d.session);
     }

@@ -1355,7 +1355,7 @@ TEST(sequence_parameter_sets_of_both_codecs_are_understood)
         uint8_t bytes[128], *exact;
         size_t size = from_hex(f->hex, bytes);
         bzi_span nal;
-        bzi_sps sps;
+        bzi_format sps;
         int before = test_failures;
         exact = malloc(size);
         memcpy(exact, bytes, size);
@@ -1414,7 +1414,7 @@ TEST(parameter_sets_and_configurations_of_the_archives_agree)
                 const fact_image *m = &r.f->samples[i].images[k];
                 bzna_image image = { .struct_size = sizeof image };
                 const uint8_t *c;
-                bzi_sps sps;
+                bzi_format sps;
                 bzna_error err;
                 CHECK_EQ(bzna_dataset_image(b.dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
                 CHECK_EQ(bzi_image_sps(&image, &sps, &err), BZNA_OK);
@@ -1793,7 +1793,7 @@ static av1_header roll_header(int legal)
     return h;
 }
 
-static int read_exact(const uint8_t *bytes, size_t size, bzi_sps *sps, uint32_t *reduced)
+static int read_exact(const uint8_t *bytes, size_t size, bzi_format *sps, uint32_t *reduced)
 {
     uint8_t *exact = malloc(size ? size : 1);
     bzi_span unit = { exact, size };
@@ -1806,7 +1806,7 @@ static int read_exact(const uint8_t *bytes, size_t size, bzi_sps *sps, uint32_t 
 
 static void check_header(const av1_header *h, const bit_writer *w, size_t end)
 {
-    bzi_sps sps;
+    bzi_format sps;
     uint32_t reduced = 9;
     int before = test_failures;
     CHECK(read_exact(w->bytes, w->bits / 8, &sps, &reduced));
@@ -1864,7 +1864,7 @@ TEST(av1_sequence_headers_are_understood_with_every_option)
 /* A header by hand, so that the writer above is not the only witness. */
 TEST(av1_sequence_headers_written_by_hand_are_understood)
 {
-    bzi_sps sps;
+    bzi_format sps;
     uint32_t reduced;
     /* 000 profile 0 | 1 still | 1 reduced | 00101 level | 0110 7 bits | 0101 6 bits | 1000001 66 | 110010 51 | 000 000 tools | 0 8 bits | 0 not grey |
      * 1 described | 00000001 00001101 00000110 | 1 full | 10 top left | 0 one delta q | 0 no grain | 1 and zeros to the byte's end */
@@ -2407,7 +2407,7 @@ TEST(libavcodec_reads_the_same_from_av1_sequence_headers)
         uint8_t obu[300 + AV_INPUT_BUFFER_PADDING_SIZE] = { 0x0a }, *out = NULL;
         AVCodecContext *c = avcodec_alloc_context3(codec), *c2 = avcodec_alloc_context3(codec);
         AVCodecParserContext *parser = av_parser_init(AV_CODEC_ID_AV1);
-        bzi_sps sps;
+        bzi_format sps;
         uint32_t reduced;
         int size, out_size = 0, before = test_failures;
         put_header(&w, &h);
@@ -2583,7 +2583,7 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
         AVFrame *f;
         const AVPixFmtDescriptor *d;
         bzi_span header, payload;
-        bzi_sps sps;
+        bzi_format sps;
         bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_AV1 };
         bzna_error err = fresh_error();
         uint32_t type, reduced;
@@ -2661,7 +2661,7 @@ static bzna_status explore_av1(const uint8_t *config, size_t config_size, const 
     bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_AV1, .frame_width = 70, .frame_height = 54, .width = 70, .height = 54 };
     bzna_error err = fresh_error();
     bzna_status status, again;
-    bzi_sps sps;
+    bzi_format sps;
     size_t needed = 0;
     if (config_size)
         memcpy(c, config, config_size);

@@ -865,7 +865,7 @@ static int walk_all(const bzna_dataset *dataset)
         bzna_dataset_filename(dataset, i, name, sizeof name, NULL, &err);
         status = bzna_dataset_image(dataset, i, "bzna_input", buffer, sizeof buffer, &image, &err);
         if (status == BZNA_OK) {
-            bzi_sps sps;
+            bzi_format sps;
             size_t needed;
             CHECK(image.data && (const uint8_t *)image.data >= buffer && (const uint8_t *)image.data + image.data_size <= buffer + sizeof buffer);
             bzna_image_annexb(&image, NULL, 0, &needed, &err);

@@ -1651,8 +1651,8 @@ TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_b
     archive_free(a);
 }
 
-/* A decoder that never fits costs the session in the end, which first finishes what it has under way. */
-TEST(a_session_that_ends_finishes_what_it_has_under_way)
+/* A decoder that never fits costs the session in the end, which first finishes what it has in flight. */
+TEST(a_session_that_ends_finishes_what_it_has_in_flight)
 {
     static const char pattern[] = "aaaabbaaaabbbbaaaaaaaabb";     /* 4:2:0; 4:4:4, which are twice as large */
     int list[24];
@@ -3189,7 +3189,7 @@ TEST(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
         CHECK_EQ(all, 256);
         CHECK(deep >= all * 6 / 10);
         if (deep < all * 6 / 10)
-            printf("  of %lld maps, %lld with 2 pictures or more under way\n", all, deep);
+            printf("  of %lld maps, %lld with 2 pictures or more in flight\n", all, deep);
         CHECK(control->max_queued >= 2 && control->max_queued <= 4);
         bzna_context_close(context);
         finish();
@@ -3503,7 +3503,7 @@ TEST_MAIN(setup();
     RUN(when_all_sessions_are_lost_later_loaders_decode_in_software)
     RUN(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
     RUN(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_be_made)
-    RUN(a_session_that_ends_finishes_what_it_has_under_way)
+    RUN(a_session_that_ends_finishes_what_it_has_in_flight)
     RUN(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
     RUN(closing_in_any_phase_and_order_leaves_nothing_behind)
     RUN(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
