@@ -75,7 +75,7 @@
 #endif
 
 _Static_assert(sizeof(bzna_error) == 256, "bzna_error is part of the ABI");
-_Static_assert(sizeof(bzna_loader_state) == 64, "bzna_loader_state is part of the ABI");
+_Static_assert(sizeof(bzna_loader_state) == 128, "bzna_loader_state is part of the ABI");
 _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t");
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -96,6 +96,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
 #define BZI_LIMIT_PARAMETER_SETS 16u             /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
 #define BZI_LIMIT_CONFIG_BYTES   65536u          /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
+#define BZI_LIMIT_SEEN           (1ull << 33)    /* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
 #define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
 #define BZI_LIMIT_BATCH          65536u
 #define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
@@ -109,6 +110,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_RETRIES        1000u
 #define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)  /* default: a 16k x 16k picture at 8 bits a pixel */
 #define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default: what is read ahead */
+#define BZI_THUMB_EDGE           512u            /* thumbnails have at most this edge, as the format asks */
 #define BZI_LOG_QUEUE            32u             /* messages kept for the caller's next call */
 #define BZI_BATCH_ALIGN          64u             /* a cache line, and what AVX-512 and DLPack consumers like */
 
@@ -2489,6 +2491,12 @@ typedef struct bzi_scratch {
     bzi_movie movie;
 } bzi_scratch;
 
+/* Which picture of a sample: by name, or the container's choice, which is a thumbnail where there is one, but for whole. */
+typedef struct bzi_pick {
+    const char *name;                 /* NULL: none */
+    uint32_t    whole;
+} bzi_pick;
+
 typedef struct bzi_container bzi_container;
 
 /* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of another kind that begins alike:
@@ -2501,8 +2509,8 @@ typedef struct bzi_container_ops {
     bzna_status (*target)(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err);
     bzna_status (*filename)(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed, bzna_error *err);
     bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out, bzna_error *err);   /* their names */
-    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const char *name, bzi_scratch *scratch, bzna_image *image,
-                         bzna_error *err);                  /* name NULL: the container chooses. Pointers go into bytes and the container */
+    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch, bzna_image *image,
+                         bzna_error *err);                  /* the image's pointers go into bytes and the container */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
@@ -2838,11 +2846,11 @@ static bzna_status bzi_mp4_parse(const bzi_sample *sample, bzi_movie *movie, bzn
 }
 
 /* The track asked for; without a name, the thumbnail before the picture before any other video track. -1: there is none. */
-static int32_t bzi_mp4_choose(const bzi_movie *movie, const char *name)
+static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
-    for (size_t i = 0; i < (name ? 1 : 3); i++) {
-        int32_t track = bzi_track_find(movie->tracks, movie->track_count, name ? name : preferred[i]);
+    for (size_t i = pick->whole; i < (pick->name ? pick->whole + 1 : 3); i++) {
+        int32_t track = bzi_track_find(movie->tracks, movie->track_count, pick->name ? pick->name : preferred[i]);
         if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
             return track;
     }
@@ -2869,7 +2877,7 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
     return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const char *name, bzi_scratch *scratch, bzna_image *image,
+static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch, bzna_image *image,
                                          bzna_error *err)
 {
     bzi_movie *movie = &scratch->movie;
@@ -2880,8 +2888,8 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     (void)c;
     if (status != BZNA_OK)
         return status;
-    if ((number = bzi_mp4_choose(movie, name)) < 0)
-        return bzi_mp4_fail_image(name, err);
+    if ((number = bzi_mp4_choose(movie, pick)) < 0)
+        return bzi_mp4_fail_image(pick->name, err);
     track = &movie->tracks[number];
     if ((status = bzi_track_check_matrix(track, (uint32_t)number, movie->turned_at, err)) != BZNA_OK)
         return status;
@@ -2907,15 +2915,15 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
     return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const char *name, bzi_scratch *scratch, bzna_image *image,
+static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch, bzna_image *image,
                                        bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input);
     bzi_extent unit = { 0, sample->extent.size };
     bzna_status status;
     (void)scratch;
-    if (name && strcmp(name, track->name))
-        return bzi_mp4_fail_image(name, err);
+    if (pick->name && strcmp(pick->name, track->name))
+        return bzi_mp4_fail_image(pick->name, err);
     if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
         bzi_image_default_colour(image, strncmp(track->name, "bzna_", 5) ? &bzi_colour_of_codecs : &bzi_colour_of_archives);
     return status;
@@ -3262,7 +3270,7 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
 }
 
 /* The sample's bytes, in the caller's buffer, and the picture in them. */
-static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const char *name, bzi_span buffer, bzna_image *image, bzna_error *err)
+static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick, bzi_span buffer, bzna_image *image, bzna_error *err)
 {
     bzi_scratch scratch;
     bzi_sample sample = { index, { 0, 0 }, buffer.data };
@@ -3274,11 +3282,11 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
         return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (unsigned long long)sample.extent.size, (unsigned long long)buffer.size);
     if ((status = bzi_source_read(&c->source, sample.extent.offset, (void *)(uintptr_t)buffer.data, sample.extent.size, err)) != BZNA_OK)
         return status;
-    return c->ops->image(c, &sample, name, &scratch, image, err);
+    return c->ops->image(c, &sample, pick, &scratch, image, err);
 }
 
 /* What the picture is, without its bytes. */
-static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const char *name, bzna_image *image, bzna_error *err)
+static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick, bzna_image *image, bzna_error *err)
 {
     bzi_buffer buffer = { NULL, 0 };
     bzi_scratch scratch;
@@ -3286,7 +3294,7 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
     int64_t target;
     bzna_status status = bzi_container_view(c, index, &buffer, &sample, &target, err);
     if (status == BZNA_OK)
-        status = c->ops->image(c, &sample, name, &scratch, image, err);
+        status = c->ops->image(c, &sample, pick, &scratch, image, err);
     bzi_buffer_free(&c->host->memory, &buffer);
     if (status == BZNA_OK)
         image->config = image->data = NULL;
@@ -4395,6 +4403,7 @@ typedef struct bzi_order {
     const uint64_t *ends;             /* cumulated sizes of the groups; NULL: one sample each */
     bzi_ranked     *ranked;           /* drawn once each: all samples, by key; the epoch's order */
     uint64_t        seed, epoch;
+    uint32_t        repeats;          /* a sample may stand at several positions of an epoch */
     uint32_t        valid;            /* for that seed and epoch */
     bzi_permutation permutation;
 } bzi_order;
@@ -6691,7 +6700,7 @@ struct bzna_loader {
     bzi_host          *host;          /* the context's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* defaults filled in; immutable once open, but for seed */
-    char              *track;
+    bzi_pick           pick;          /* its name is a copy, of track_size bytes */
     uint64_t           track_size;
     bzna_transform     transform;     /* what every sample starts with */
     bzna_similarity    warp;
@@ -7308,7 +7317,7 @@ static void *bzi_reader_run(void *argument)
 static bzna_status bzi_item_image(const bzi_item *item, bzi_scratch *scratch, bzna_image *image, bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->bytes.data };
-    return item->container->ops->image(item->container, &sample, item->batch->loader->track, scratch, image, err);
+    return item->container->ops->image(item->container, &sample, &item->batch->loader->pick, scratch, image, err);
 }
 
 /* What the config and the user's callback make of one sample. */
@@ -7317,11 +7326,13 @@ static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_ite
 {
     const bzna_loader_config *config = &loader->config;
     const uint64_t seed = config->seed, epoch = item->batch->epoch;
+    const uint64_t occurrence = item->batch->order.repeats ? item->position : 0;
     bzna_sample_info info;
     bzna_random random;
     bzna_status status;
     *transform = loader->transform;
     bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_WARP);
+    bzi_random_fork(&random, 0, occurrence);
     bzi_warp_similarity(&random, &loader->warp, picture->width, picture->height, config->width, config->height,
                         transform->homography);
     if (!config->transform)
@@ -7335,7 +7346,9 @@ static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_ite
     info.height = picture->height;
     info.out_width = config->width;
     info.out_height = config->height;
+    info.occurrence = occurrence;
     bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_USER);
+    bzi_random_fork(&random, 0, occurrence);
     bzi_os_in_callback++;
     status = config->transform(config->transform_user, &info, &random, transform);
     bzi_os_in_callback--;
@@ -8370,6 +8383,26 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Whether an epoch of indices holds a sample twice: a bit a sample of the data set. Of a data set too large for that, it is assumed. */
+static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *repeats, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->host->memory;
+    const uint64_t count = loader->order.samples, bytes = loader->dataset->count / 8 + 1;
+    uint8_t *seen;
+    *repeats = loader->config.weighting == BZNA_WEIGHTING_REPLACE || (loader->indices && loader->dataset->count > BZI_LIMIT_SEEN);
+    if (*repeats || !loader->indices)
+        return BZNA_OK;
+    if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
+        return bzi_fail_memory(err, "loader_config.indices");
+    for (uint64_t i = 0; i < count && !*repeats; i++) {
+        uint8_t bit = (uint8_t)(1u << loader->indices[i] % 8), *at = &seen[loader->indices[i] / 8];
+        *repeats = (*at & bit) != 0;
+        *at |= bit;
+    }
+    bzi_release(memory, seen, bytes, 1);
+    return BZNA_OK;
+}
+
 /* Pre: the config's counts and values are checked, and its arrays are still there. */
 static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
@@ -8395,7 +8428,7 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     order->weights = loader->weights;
     order->sums = loader->sums;
     order->ends = loader->ends;
-    return BZNA_OK;
+    return bzi_loader_find_repeats(loader, &order->repeats, err);
 }
 
 static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
@@ -8598,7 +8631,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
     bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
     bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
-    bzi_release(memory, loader->track, loader->track_size, 1);
+    bzi_release(memory, (void *)(uintptr_t)loader->pick.name, loader->track_size, 1);
     bzi_dataset_drop(loader->dataset);
 }
 
@@ -8945,10 +8978,28 @@ static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_er
     return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
+#define BZI_STATE_BYTES_1 64u         /* of version 1, which ended with check */
+
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
     uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
+    if (state->version > 1)
+        hash = bzi_hash(hash, &state->pixels, sizeof *state - offsetof(bzna_loader_state, pixels));
     return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* Of what fixes pixels. Not of dtype and layout, which say how they are stored. */
+static uint64_t bzi_loader_pixels(const bzna_loader *loader)
+{
+    const bzna_loader_config *c = &loader->config;
+    const bzna_transform *t = &loader->transform;
+    const uint32_t numbers[] = { c->width, c->height, t->filter, t->antialias, t->matrix, t->fill_space, loader->pick.whole, c->transform != NULL };
+    uint64_t hash = bzi_hash(BZI_HASH_START, numbers, sizeof numbers);
+    hash = bzi_hash(hash, &loader->warp, sizeof loader->warp);
+    hash = bzi_hash(hash, t->bias, sizeof t->bias);
+    hash = bzi_hash(hash, t->scale, sizeof t->scale);
+    hash = bzi_hash(hash, t->fill, sizeof t->fill);
+    return bzi_hash(hash, loader->pick.name ? loader->pick.name : "", loader->pick.name ? strlen(loader->pick.name) : 0);
 }
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
@@ -8956,7 +9007,7 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     memset(state, 0, sizeof *state);
     bzi_os_lock(&loader->mutex);
     state->struct_size = sizeof *state;
-    state->version = 1;
+    state->version = 2;
     state->seed = loader->config.seed;
     state->epoch = loader->done_epoch;
     state->position = loader->done_position;
@@ -8964,15 +9015,28 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->sample_count = loader->shard.count;
     state->end_epoch = loader->end_epoch;
     state->order = loader->config.order;
+    state->pixels = bzi_loader_pixels(loader);
     bzi_os_unlock(&loader->mutex);
     state->check = bzi_loader_state_check(state);
 }
 
-static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
+/* A state's own bytes, whole: version 1 has fewer. */
+static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
-    if (state->struct_size != sizeof *state || state->version != 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", state->version,
-                        state->struct_size);
+    const uint32_t bytes = given->version == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
+    memset(state, 0, sizeof *state);
+    if (given->version < 1 || given->version > 2 || given->struct_size != bytes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version, given->struct_size);
+    memcpy(state, given, bytes);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *given, bzna_error *err)
+{
+    bzna_loader_state whole, *state = &whole;
+    bzna_status status = bzi_loader_state_in(given, state, err);
+    if (status != BZNA_OK)
+        return status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
     if (state->fingerprint != loader->fingerprint || state->sample_count != loader->shard.count)
@@ -8986,6 +9050,11 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu",
                         (unsigned long long)state->position, (unsigned long long)state->sample_count,
                         (unsigned long long)state->epoch);
+    if (state->version == 1)
+        bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK, "the state is of version 1, which does not say with what warp and colours its run was made");
+    else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.restore_any_pixels)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.pixels: the run had another size, warp, picture or colours (loader_config.restore_any_pixels "
+                        "restores it all the same)");
     return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
 }
 
@@ -9210,6 +9279,8 @@ static bzna_status bzi_loader_check_colours(const bzna_loader_config *c, bzna_tr
                         "loader_config.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), "
                         "which multiplies");
     for (int i = 0; i < 3; i++) {
+        if (c->std[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.std: channel %d is negative", i);
         t->bias[i] = divides ? c->mean[i] : c->bias[i];
         t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
         t->fill[i] = c->fill[i];
@@ -9226,9 +9297,34 @@ static bzna_status bzi_loader_check_colours(const bzna_loader_config *c, bzna_tr
     return BZNA_OK;
 }
 
+/* The fields of each warp, by number; what is set beside them would have no effect. */
+static bzna_status bzi_loader_check_warp_fields(const bzna_loader_config *c, bzna_error *err)
+{
+    const struct { const char *name; int set; uint32_t warps; } fields[] = {     /* a bit a warp that reads the field */
+        { "warp_scale", c->warp_scale[0] != 0 || c->warp_scale[1] != 0, 2 | 4 | 8 },
+        { "warp_scale[1]", c->warp_scale[1] != 0, 2 | 8 },
+        { "warp_ratio", c->warp_ratio[0] != 0 || c->warp_ratio[1] != 0, 2 | 8 },
+        { "warp_degrees", c->warp_degrees[0] != 0 || c->warp_degrees[1] != 0, 8 },
+        { "warp_translate", c->warp_translate[0] != 0 || c->warp_translate[1] != 0, 8 },
+        { "warp_resize", c->warp_resize != 0, 8 },
+        { "warp_keep_ratio", c->warp_keep_ratio != 0, 8 },
+        { "warp_random_crop", c->warp_random_crop != 0, 8 },
+        { "warp_law", c->warp_law != 0, 2 | 4 | 8 },
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (fields[i].set && !(fields[i].warps >> c->warp & 1))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s: has no effect on this warp (%u)", fields[i].name, c->warp);
+    return BZNA_OK;
+}
+
 static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_similarity *p, bzna_error *err)
 {
     const char *field = "";
+    bzna_status status;
+    if (c->warp > BZNA_WARP_SIMILARITY)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp: %u is not known", c->warp);
+    if ((status = bzi_loader_check_warp_fields(c, err)) != BZNA_OK)
+        return status;
     bzi_similarity_init(p);
     switch (c->warp) {
     case BZNA_WARP_NONE:
@@ -9250,8 +9346,6 @@ static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_simil
         p->keep_ratio = c->warp_keep_ratio;
         p->random_crop = c->warp_random_crop;
         break;
-    default:
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp: %u is not known", c->warp);
     }
     if (c->warp == BZNA_WARP_SIMILARITY || c->warp == BZNA_WARP_RANDOM_RESIZED_CROP) {
         for (int i = 0; i < 2 && (c->warp_scale[0] != 0 || c->warp_scale[1] != 0); i++)
@@ -9420,19 +9514,38 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
+/* A mistyped name is found out here, by the first sample, and not by every sample. One that cannot be read now may be read later. */
+static bzna_status bzi_loader_check_track(const bzna_loader *loader, bzna_error *err)
+{
+    const bzi_part *part = &loader->dataset->parts[0];
+    bzna_image image;
+    if (bzi_container_describe_image(part->container, part->first, &loader->pick, &image, err) != BZNA_E_NOT_FOUND)
+        return BZNA_OK;
+    bzi_container_fail(part->container, part->first, err);
+    return bzi_error_prefix(err, "loader_config.track");
+}
+
+/* Which picture of each sample: the one named, else a thumbnail if the output is no larger than those are. */
+static bzna_status bzi_loader_pick(bzna_loader *loader, const char *track, bzna_error *err)
+{
+    const bzna_loader_config *config = &loader->config;
+    loader->pick.whole = !track && (config->width > BZI_THUMB_EDGE || config->height > BZI_THUMB_EDGE);
+    if (!track)
+        return BZNA_OK;
+    loader->track_size = strlen(track) + 1;
+    if (!(loader->pick.name = bzi_alloc_copy(&loader->host->memory, track, loader->track_size, 1)))
+        return bzi_fail_memory(err, "loader_config.track");
+    return bzi_loader_check_track(loader, err);
+}
+
 /* Everything that can fail; what was made is freed by the caller. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 {
-    const char *track = loader->config.track;
     bzna_status status = bzi_loader_make_locks(loader, err);
     if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
-    if (track) {
-        loader->track_size = strlen(track) + 1;
-        if (!(loader->track = bzi_alloc_copy(&loader->host->memory, track, loader->track_size, 1)))
-            return bzi_fail_memory(err, "loader_config.track");
-    }
-    if ((status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
+    if ((status = bzi_loader_pick(loader, loader->config.track, err)) != BZNA_OK ||
+        (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
     loader->fingerprint = bzi_loader_fingerprint(loader);
@@ -9875,6 +9988,7 @@ BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t in
 {
     const bzi_container *c;
     bzi_span room = { buffer, capacity };
+    bzi_pick pick = { track, 0 };
     bzna_image all;
     bzna_status status;
     BZI_API_BEGIN;
@@ -9885,7 +9999,7 @@ BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t in
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
-    status = buffer ? bzi_container_read_image(c, index, track, room, &all, &e) : bzi_container_describe_image(c, index, track, &all, &e);
+    status = buffer ? bzi_container_read_image(c, index, &pick, room, &all, &e) : bzi_container_describe_image(c, index, &pick, &all, &e);
     if (status != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all, sizeof all);
@@ -10208,6 +10322,9 @@ BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info 
     else
         bzi_software_name(all.decoder_name, sizeof all.decoder_name);
     bzi_string_copy(all.decoder_reason, sizeof all.decoder_reason, loader->reason);
+    bzi_string_copy(all.picture, sizeof all.picture, loader->pick.name ? loader->pick.name : loader->pick.whole ? "picture" : "thumbnail");
+    bzi_string_copy(all.picture_reason, sizeof all.picture_reason, loader->pick.name ? "loader_config.track" : loader->pick.whole ?
+                    "the output is larger than 512, which thumbnails are at most" : "the output is at most 512; a sample without a thumbnail gives its picture");
     bzi_struct_out(info, struct_size, &all, sizeof all);
     return BZNA_OK;
 }

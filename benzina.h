@@ -644,6 +644,7 @@ typedef struct bzna_sample_info {
     int64_t  target;
     uint32_t width, height;           /* of the picture without padding */
     uint32_t out_width, out_height;
+    uint64_t occurrence;              /* the position in the epoch's order, where that can repeat a sample; else 0 */
 } bzna_sample_info;
 
 /* Called on decoder threads, concurrently, once a sample. A negative result fails the sample with E_CALLBACK. Forbidden inside:
@@ -746,7 +747,9 @@ typedef struct bzna_loader_config {
     uint32_t    read_ahead;           /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most 65536 */
     uint32_t    decoder;              /* BZNA_DECODER_... */
     uint32_t    warp;                 /* BZNA_WARP_NONE: centred, one output pixel for one input pixel */
-    const char *track;                /* default: "bzna_thumb" where a sample has it, else "bzna_input". Copied */
+    const char *track;                /* which picture of a sample, by name: "bzna_input", "bzna_thumb". Default: if
+                                         width and height are at most 512, the thumbnail where a sample has one; else
+                                         the picture. A name that the first sample does not have is refused. Copied */
     float       warp_scale[2];        /* RANDOM_RESIZED_CROP: area lo..hi, default 0.08..1. CENTER_RESIZED_CROP: [0] = fraction of the short edge,
                                          default 1. SIMILARITY: area lo..hi, default 1..1 */
     float       warp_ratio[2];        /* default 3/4..4/3 for RANDOM_RESIZED_CROP, none for SIMILARITY */
@@ -795,7 +798,8 @@ typedef struct bzna_loader_config {
     void       *stream;               /* the consumer's CUstream, for output on the device; NULL: the loader makes one (a non-blocking one, which the
                                          default stream does not wait for): chapter 11 */
     uint32_t    output;               /* BZNA_OUTPUT_...: where batches lie */
-    uint32_t    reserved0;
+    uint32_t    restore_any_pixels;   /* 1: bzna_loader_restore takes states of runs that had another size, warp,
+                                         picture or colours, too */
 } bzna_loader_config;
 
 /* One batch, as it lies in memory until it is released. */
@@ -845,6 +849,8 @@ typedef struct bzna_loader_info {
     uint64_t    batches_per_epoch;
     char        decoder_name[64];     /* "libavcodec 59.37.100" */
     char        decoder_reason[128];  /* why this one, and why not the other */
+    char        picture[32];          /* what is decoded of each sample: config.track, else "thumbnail" or "picture" */
+    char        picture_reason[96];   /* and why */
 } bzna_loader_info;
 
 /* One stage of the pipeline. Times are summed over its threads. */
@@ -884,7 +890,7 @@ typedef struct bzna_loader_stats {
     uint64_t sessions_lost;           /* sessions that ended: no memory for any decoder, or 32 calls of the driver's in a row that failed */
 } bzna_loader_stats;
 
-/* Where a run stands: 64 bytes, to be kept beside a model's checkpoint. Plain little-endian data without pointers. */
+/* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data without pointers. */
 typedef struct bzna_loader_state {
     uint32_t struct_size;
     uint32_t version;
@@ -895,7 +901,10 @@ typedef struct bzna_loader_state {
     uint64_t sample_count;
     uint64_t end_epoch;
     uint32_t order;
-    uint32_t check;                   /* of all the above */
+    uint32_t check;                   /* of all the other fields */
+    uint64_t pixels;                  /* hash of what fixes pixels: sizes, warp, colours, picture; not dtype, layout,
+                                         batch size or threads */
+    uint64_t reserved[7];
 } bzna_loader_state;
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
