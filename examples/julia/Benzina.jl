@@ -78,8 +78,9 @@ const BZNA_WARP_NONE = UInt32(0)
 const BZNA_WARP_RANDOM_RESIZED_CROP = UInt32(1)
 const BZNA_WARP_CENTER_RESIZED_CROP = UInt32(2)
 const BZNA_WARP_SIMILARITY = UInt32(3)
-const BZNA_LAW_BENZINA = UInt32(0)
-const BZNA_LAW_TORCHVISION = UInt32(1)
+const BZNA_LAW_AUTO = UInt32(0)
+const BZNA_LAW_BENZINA = UInt32(1)
+const BZNA_LAW_TORCHVISION = UInt32(2)
 const BZNA_DECODER_AUTO = UInt32(0)
 const BZNA_DECODER_SOFTWARE = UInt32(1)
 const BZNA_DECODER_NVDEC = UInt32(2)
@@ -222,7 +223,7 @@ mutable struct bzna_loader_config
     buffers::Ptr{Ptr{Cvoid}}
     stream::Ptr{Cvoid}
     output::UInt32
-    reserved0::UInt32
+    restore_any_pixels::UInt32
     bzna_loader_config() = new()
 end
 
@@ -266,6 +267,8 @@ mutable struct bzna_loader_info
     batches_per_epoch::UInt64
     decoder_name::NTuple{64,Cchar}
     decoder_reason::NTuple{128,Cchar}
+    picture::NTuple{32,Cchar}
+    picture_reason::NTuple{96,Cchar}
     bzna_loader_info() = new()
 end
 
@@ -313,6 +316,8 @@ mutable struct bzna_loader_state
     end_epoch::UInt64
     order::UInt32
     check::UInt32
+    pixels::UInt64
+    reserved::NTuple{7,UInt64}
     bzna_loader_state() = new()
 end
 
@@ -401,7 +406,7 @@ using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bz
 using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
     BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
-    BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST,
+    BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST,
     BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP
 
 # ---- Errors, and how structs cross over ----------------------------------------------------------------------------------------------
@@ -632,7 +637,7 @@ end
 
 const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
                center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY)
-const LAWS = (benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
+const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
 const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
 
@@ -652,7 +657,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
                                           :center_resized_crop takes the fraction of the short edge as crop_area = (224/256, 0)
     degrees, translate                    pairs, and resize, keep_ratio, random_crop = false: of :similarity
-    law = :benzina                        :torchvision draws crops as torchvision does
+    law = :auto                            by the warp's name; :benzina, :torchvision draw crops by that law
     flip = 0, flip_v = 0                  probabilities of mirroring
     mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
     fill = (0, 0, 0)                      the out-of-bounds colour
@@ -679,7 +684,7 @@ mutable struct Loader
     function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
                     partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
-                    random_crop::Bool = false, law::Symbol = :benzina, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
+                    random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
                     bias = nothing, scale = nothing, fill = nothing, track::Union{Nothing,AbstractString} = nothing, indices = nothing,
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,

@@ -150,7 +150,7 @@ picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_wid
 random:         u32 key[2], counter[4], block[4], used, reserved0
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix, antialias;
                 f32 colour[12]
-sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height
+sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height; u64 occurrence
 output:         u32 struct_size, width, height, dtype, layout, reserved0
 affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop;
                 f64 crop_x, crop_y, crop_width, crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
@@ -163,18 +163,18 @@ loader_config:  u32 struct_size, batch_size, width, height, dtype, layout, order
                 fill[3]; u32 fill_space, matrix, filter, antialias, on_error; transform_fn transform; ptr transform_user;
                 ptr indices; u64 index_count; ptr weights; u64 weight_count, epoch_samples; u32 weighting, weights_by_part;
                 u32 read_retries, cpu_count; u64 read_backoff_ns, read_memory_bytes; ptr cpus; u32 slices, buffer_count; ptr buffers;
-                ptr stream; u32 output, reserved0
+                ptr stream; u32 output, restore_any_pixels
 batch_info:     u32 struct_size; i32 device; ptr data; u64 data_bytes; i64 shape[4]; u32 dtype, layout, count, failed;
                 u64 epoch, batch, position; ptr targets, indices, status, stream; u32 last_of_epoch, replaced, slices, reserved0
 field:          u32 struct_size, dtype, dimensions; i32 device; i64 shape[4]; char name[16]
 loader_info:    u32 struct_size, decoder; i64 shape[4]; u32 dtype, layout; i32 device;
                 u32 threads, reader_threads, batches_in_flight, read_ahead, sessions; u64 samples_per_epoch, batches_per_epoch;
-                char decoder_name[64], decoder_reason[128]
+                char decoder_name[64], decoder_reason[128], picture[32], picture_reason[96]
 stage_stats:    u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
 loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4];
                 u64 samples, samples_failed, failed_read, failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes,
                 samples_nvdec, samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost
-loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order, check
+loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order, check; u64 pixels, reserved[7]
 writer_config:  u32 struct_size, reserved0
 sample_desc:    u32 struct_size, has_target; i64 target; str filename; ptr input, thumb; u32 split, reserved0
 """
@@ -212,6 +212,7 @@ image_annexb: i32 &image ptr size &size &error
 dataset_config_init: void &dataset_config size
 dataset_open: i32 ptr str &dataset_config out &error
 dataset_open_source: i32 ptr &source &dataset_config out &error
+dataset_open_memory: i32 ptr ptr size &dataset_config out &error
 dataset_close: i32 ptr
 dataset_concat: i32 ptr out u32 out &error
 dataset_range: i32 ptr u64 u64 out &error
@@ -227,6 +228,7 @@ decoder_close: i32 ptr
 decoder_decode: i32 ptr &image &picture &error
 philox: void &u32 &u32 &u32
 random_init: void &random u64 u64 u64 u32
+random_fork: void &random u32 u64
 random_u32: u32 &random
 random_uniform: f64 &random f64 f64
 permute: u64 u64 u64 u64 u64

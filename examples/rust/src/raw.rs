@@ -19,7 +19,7 @@ pub type bzna_transform_fn = Option<
 >;
 
 pub const BZNA_VERSION_MAJOR: u32 = 0;
-pub const BZNA_VERSION_MINOR: u32 = 1;
+pub const BZNA_VERSION_MINOR: u32 = 2;
 pub const BZNA_VERSION_PATCH: u32 = 0;
 
 pub const BZNA_OK: bzna_status = 0;
@@ -95,8 +95,9 @@ pub const BZNA_MATRIX_BT709_FULL: u32 = 5;
 pub const BZNA_MATRIX_BT2020_FULL: u32 = 6;
 pub const BZNA_FILL_RGB: u32 = 0;
 pub const BZNA_FILL_OUTPUT: u32 = 1;
-pub const BZNA_LAW_BENZINA: u32 = 0;
-pub const BZNA_LAW_TORCHVISION: u32 = 1;
+pub const BZNA_LAW_AUTO: u32 = 0;
+pub const BZNA_LAW_BENZINA: u32 = 1;
+pub const BZNA_LAW_TORCHVISION: u32 = 2;
 
 pub const BZNA_ORDER_SEQUENTIAL: u32 = 0;
 pub const BZNA_ORDER_SHUFFLE: u32 = 1;
@@ -370,6 +371,7 @@ structs! {
         height: u32,
         out_width: u32,
         out_height: u32,
+        occurrence: u64,
     }
 
     struct bzna_output {
@@ -477,7 +479,7 @@ structs! {
         buffers: *const *mut c_void,
         stream: *mut c_void,
         output: u32,
-        reserved0: u32,
+        restore_any_pixels: u32,
     }
 
     struct bzna_batch_info {
@@ -529,6 +531,8 @@ structs! {
         batches_per_epoch: u64,
         decoder_name: [c_char; 64],
         decoder_reason: [c_char; 128],
+        picture: [c_char; 32],
+        picture_reason: [c_char; 96],
     }
 
     struct bzna_stage_stats {
@@ -575,6 +579,8 @@ structs! {
         end_epoch: u64,
         order: u32,
         check: u32,
+        pixels: u64,
+        reserved: [u64; 7],
     }
 
     struct bzna_writer_config {
@@ -611,6 +617,8 @@ extern "C" {
 
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_close(dataset: *mut bzna_dataset) -> bzna_status;
     pub fn bzna_dataset_concat(context: *mut bzna_context, parts: *const *mut bzna_dataset, part_count: u32, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
@@ -628,6 +636,7 @@ extern "C" {
     pub fn bzna_decoder_decode(decoder: *mut bzna_decoder, image: *const bzna_image, picture: *mut bzna_picture, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_philox(counter: *const u32, key: *const u32, out: *mut u32);
+    pub fn bzna_random_fork(random: *mut bzna_random, view: u32, occurrence: u64);
     pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, operation: u32);
     pub fn bzna_random_u32(random: *mut bzna_random) -> u32;
     pub fn bzna_random_uniform(random: *mut bzna_random, lo: f64, hi: f64) -> f64;
