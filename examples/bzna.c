@@ -1845,9 +1845,9 @@ static int tiff_orientation(const uint8_t *data, size_t size)
 /* Why a TIFF file must not be given to libavcodec, which makes black pictures of some without a word; or NULL. */
 static char *tiff_refuse(const uint8_t *data, size_t size)
 {
-    enum { COMPRESSION = 259, TILE_WIDTH = 322, DNG_VERSION = 50706, OLD_JPEG = 6, JPEG = 7 };
+    enum { COMPRESSION = 259, PHOTOMETRIC = 262, TILE_WIDTH = 322, OLD_JPEG = 6, JPEG = 7, SENSOR = 32803 };
     uint32_t compression = tiff_value(data, size, COMPRESSION);
-    if (tiff_value(data, size, DNG_VERSION)) return NULL;          /* there it knows them, or says that it does not */
+    if (tiff_value(data, size, PHOTOMETRIC) == SENSOR) return NULL;     /* of these it knows both, or says that it does not */
     if (compression == JPEG || compression == OLD_JPEG)
         return text_make("a TIFF compressed as JPEG, which libavcodec cannot decode");
     if (tiff_value(data, size, TILE_WIDTH)) return text_make("a TIFF in tiles, which libavcodec cannot decode");

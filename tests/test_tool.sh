@@ -373,6 +373,7 @@ tiff_tests() {
     expect 1 "pack of TIFFs that libavcodec makes black" "$bzna" pack "$t/tiff" -o "$t/tiff.bzna" --preset superfast
     for file in jpeg jpeg_mm jpeg_rgb old_jpeg; do says "$t/err" "tiff/$file.tif: a TIFF compressed as JPEG" "$file.tif is refused by name"; done
     says "$t/err" "tiff/tiles.tif: a TIFF in tiles" "tiles.tif is refused by name"
+    says "$t/err" "tiff/sensor.tif: cannot be decoded: " "a sensor's values are left to libavcodec, which says what it lacks"
     run "$bzna" list --json "$t/tiff.bzna"
     same "the other TIFFs are packed" "$(field_all filename)" "deflate.tif raw.tif raw_mm.tif "
     for i in 0 1 2; do
@@ -397,20 +398,20 @@ icon_tests() {
 }
 
 class_tests() {
-    for class in 0 1 2 10 x09 x9 x10; do mkdir -p "$t/numbers/$class"; cp "$t/exif/1.jpg" "$t/numbers/$class/$class.jpg"; done
+    for class in 0 1 2 10 x09 x9 x10 y1b y2a; do mkdir -p "$t/numbers/$class"; cp "$t/exif/1.jpg" "$t/numbers/$class/$class.jpg"; done
     pack_numbers() { expect 0 "pack of numbered classes $*" "$bzna" pack "$t/numbers" -o "$t/numbers.bzna" --preset ultrafast --overwrite "$@"
         cp "$t/err" "$t/warning"; run "$bzna" list --json "$t/numbers.bzna"; }
     pack_numbers
-    same "classes are numbered as text" "$(field_all filename)" "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg "
+    same "classes are numbered as text" "$(field_all filename)" "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
     says "$t/warning" 'warning: classes are numbered in the order of their names as text: "10" is class 2, "2" is class 3' "and a warning says so"
     says "$t/warning" "--class-order numeric" "and what to type"
     pack_numbers --class-order text
-    same "--class-order text keeps that" "$(field_all filename)" "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg "
+    same "--class-order text keeps that" "$(field_all filename)" "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
     same "and does not warn" "$(cat "$t/warning")" ""
     pack_numbers --class-order numeric
-    same "--class-order numeric numbers by value" "$(field_all filename)" "0.jpg 1.jpg 2.jpg 10.jpg x09.jpg x9.jpg x10.jpg "
+    same "--class-order numeric numbers by value" "$(field_all filename)" "0.jpg 1.jpg 2.jpg 10.jpg x09.jpg x9.jpg x10.jpg y1b.jpg y2a.jpg "
     same "without a warning" "$(cat "$t/warning")" ""
-    same "and the targets are in that order" "$(field_all target)" "0 1 2 3 4 5 6 "
+    same "and the targets are in that order" "$(field_all target)" "0 1 2 3 4 5 6 7 8 "
     run "$bzna" pack "$t/exif" -o "$t/numbers.bzna" --preset ultrafast --overwrite
     same "without classes there is no warning" "$(cat "$t/err")" ""
 

@@ -250,6 +250,8 @@ def tiffs(folder, jpeg_file):
     write("jpeg_rgb.tif", 7, 2, coded)
     write("old_jpeg.tif", 6, 6, coded, _273=(4, [0]), _278=(3, [HEIGHT]), _279=(4, [len(coded)]), _512=(3, [1]), _513=(4, [0]), _514=(4, [len(coded)]))
     write("tiles.tif", 1, 2, pixels, **tiles)
+    write("sensor.tif", 7, 32803, coded, _258=(3, [16]), _277=(3, [1]), _322=(3, [WIDTH]), _323=(3, [HEIGHT]), _324=(4, [0]), _325=(4, [len(coded)]),
+          _33421=(3, [2, 2]), _33422=(3, [0x100, 0x201]), _50706=(4, [1]))
 
 
 # ---- icons ----
