@@ -5,6 +5,7 @@
 Prints FAIL and SKIP lines, and a count last.
 """
 import array
+import copy
 import ctypes
 import errno
 import gc
@@ -248,6 +249,55 @@ class Errors(unittest.TestCase):
         self.assertEqual((error.status, error.message, error.byte_offset, error.native_code), (Status.E_BOX, "broken", 7, 3))
         self.assertEqual(Error(-9876).status, -9876)
 
+    def test_an_error_can_be_made_of_its_text_as_torch_does_again(self):
+        error = Error("Caught Error in DataLoader worker process 0.")
+        self.assertEqual((str(error), error.message), ("Caught Error in DataLoader worker process 0.",) * 2)
+        self.assertEqual((error.status, error.byte_offset, error.native_code), (None, None, 0))
+        self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+        made = Error(Status.E_BOX, "broken", 7, 3)
+        again = type(made)(str(made))
+        self.assertIn("broken (BZNA_E_BOX)", str(again))
+        self.assertEqual(str(Error(Status.E_BOX)), "a box contradicts the format (BZNA_E_BOX)")
+
+    def test_arguments_of_torchs_loader_name_their_counterparts(self):
+        for name, counterpart in (("num_workers", "num_threads"), ("pin_memory", "output"), ("sampler", "indices"),
+                                  ("batch_sampler", "batch_size"), ("prefetch_factor", "multibuffering"), ("generator", "seed")):
+            with self.assertRaises(TypeError) as caught:
+                benzina.DataLoader(benzina.Dataset(ARCHIVE), batch_size=4, **{name: 1})
+            self.assertIn(name, str(caught.exception))
+            self.assertIn(counterpart, str(caught.exception))
+        with self.assertRaises(TypeError) as caught:
+            loader_of(sampler=1, num_workers=2, nonsense=3)
+        self.assertRegex(str(caught.exception), "no argument nonsense; num_workers .*; sampler .*weights")
+        with self.assertRaises(TypeError) as caught:
+            benzina.DataLoader(benzina.Dataset(ARCHIVE))
+        self.assertIn("shape", str(caught.exception))
+
+    @needs_decoder
+    def test_a_mean_for_pictures_in_0_to_1_warns_and_says_what_to_write(self):
+        def said(**options):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                loader_of(**options)
+            return [(str(w.message), os.path.basename(w.filename)) for w in caught]
+        torchvisions = said(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+        self.assertEqual(len(torchvisions), 1)
+        self.assertIn("mean=(0.485 * 255, 0.456 * 255, 0.406 * 255), std=(0.229 * 255, 0.224 * 255, 0.225 * 255)", torchvisions[0][0])
+        self.assertEqual(len(said(mean=0.5)), 1)
+        for options in (dict(mean=(0.485 * 255, 0.456 * 255, 0.406 * 255)), dict(mean=0, std=(58, 57, 57)), dict(std=0.5), dict(mean=1)):
+            self.assertEqual(said(**options), [], options)
+
+    def test_the_scale_of_a_resized_crop_is_no_size(self):
+        for crop, meaning in ((ops.RandomResizedCrop, "area"), (ops.CenterResizedCrop, "short edge")):
+            for scale in (224, (224, 224), 28, 10.01, 0, -0.5, float("nan")):
+                with self.assertRaises(ValueError) as caught:
+                    crop(scale)
+                self.assertIn("scale: ", str(caught.exception))
+                self.assertIn(meaning, str(caught.exception))
+                self.assertIn("shape", str(caught.exception))
+            for scale in (2, 10, 0.05, 224 / 256):
+                crop(scale)
+
     @needs_decoder
     def test_a_bad_setting_is_named(self):
         self.assertIn("batch_size", self.fails(Status.E_ARGUMENT, loader_of, batch_size=0).message)
@@ -264,7 +314,9 @@ class Errors(unittest.TestCase):
         with self.assertRaises(TypeError):
             loader_of(no_such_argument=1)
         for make in (lambda: ops.ConstantNormTransform(0), lambda: ops.SimilarityTransform(scale=(-1, 1)), lambda: ops.ConstantWarpTransform([1]),
-                     lambda: ops.SimilarityTransform(ratio=(1, 2, 3)), lambda: benzina.Context("abacus")):
+                     lambda: ops.SimilarityTransform(ratio=(1, 2, 3)), lambda: benzina.Context("abacus"),
+                     lambda: ops.RandomResizedCrop(law="moore"),
+                     lambda: loader_of(warp_transform=ops.RandomResizedCrop(law="benzina"), warp_law="torchvision")):
             with self.assertRaises(ValueError):
                 make()
 
@@ -322,6 +374,317 @@ class Datasets(unittest.TestCase):
         for bad in ({"RANK": "8", "WORLD_SIZE": "8"}, {"RANK": "x", "WORLD_SIZE": "8"}):
             with self.assertRaises(ValueError):
                 benzina.distributed_from_env(bad)
+
+
+# ---- pickles and copies -----------------------------------------------------------------------------------------------
+
+class Copies(unittest.TestCase):
+    def both(self, thing):
+        return copy.copy(thing), copy.deepcopy(thing), pickle.loads(pickle.dumps(thing))
+
+    def test_a_dataset_is_opened_again(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        views = (dataset, dataset[2:5], dataset[1:][1:][:3], dataset[2:5] + dataset[:1] + dataset, (dataset + dataset)[7:10])
+        expected = [list(view) for view in views]
+        made = [self.both(view) for view in views]
+        for view, twins in zip(views, made):
+            for twin in twins:
+                self.assertNotEqual(twin.handle, view.handle)
+            view.close()
+        gc.collect()
+        other = [benzina.Dataset("tests/data/mini_h264.bzna") for _ in range(20)]      # takes the memory that came free
+        for twins, samples in zip(made, expected):
+            for twin in twins:
+                self.assertEqual(list(twin), samples)
+        self.assertEqual(len(other), 20)
+
+    def test_a_dataset_is_found_from_another_folder(self):
+        done = run_python("import pickle\nos.chdir('/')\ndataset = pickle.loads(%r)\nprint(len(dataset), dataset[3].size)" %
+                          pickle.dumps(benzina.Dataset(ARCHIVE)),
+                          env={**os.environ, "BENZINA_LIBRARY": os.path.abspath(lib._name), "PYTHONPATH": os.path.abspath("examples/python")})
+        self.assertEqual((done.returncode, done.stdout), (0, "8 114130\n"), done.stderr)
+
+    def test_a_spawned_worker_reads_the_dataset_of_its_parent(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "parent.py")
+            with open(script, "w") as file:
+                file.write("import sys; sys.path.insert(0, %r)\nimport benzina, multiprocessing\n"
+                           "def targets(dataset, samples):\n    return list(dataset.targets) + [samples[1].target, len(samples[1]._dataset)]\n"
+                           "if __name__ == '__main__':\n    dataset = benzina.Dataset(%r)[1:4]\n"
+                           "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+                           "        print(pool.apply(targets, (dataset, list(dataset))))\n" %
+                           (os.path.abspath("examples/python"), os.path.abspath(ARCHIVE)))
+            done = subprocess.run([sys.executable, "-B", script], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, "[37, 74, 111, 74, 3]\n"), done.stderr)
+
+    def test_another_file_in_its_place_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.bzna")
+            shutil.copy(ARCHIVE, path)
+            pickled = pickle.dumps(benzina.Dataset(path)[1:3])
+            os.replace(shutil.copy("tests/data/mini_h264.bzna", os.path.join(folder, "b.bzna")), path)
+            with self.assertRaises(Error) as caught:
+                pickle.loads(pickled)
+        self.assertEqual(caught.exception.status, Status.E_MISMATCH)
+        self.assertIn(path, caught.exception.message)
+
+    def test_the_split_the_subclass_and_attributes_go_along(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "split.bzna")
+            with benzina.Writer(path) as writer:
+                for sample in benzina.Dataset(ARCHIVE):
+                    writer.add(sample, split="test" if sample.index == 6 else "train")
+            dataset = Named(path, split="test")
+            dataset.classes = ["cat"]
+            for twin in self.both(dataset):
+                self.assertEqual((type(twin), len(twin), twin.classes), (Named, 1, ["cat"]))
+
+    def test_what_is_closed_or_cannot_be_opened_again_is_refused(self):
+        closed = benzina.Dataset(ARCHIVE)
+        closed.close()
+        for act in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaises(Error) as caught:
+                act(closed)
+            self.assertEqual(caught.exception.status, Status.E_STATE)
+        source = benzina.Dataset(io.BytesIO(BYTES))
+        refused = [source, source[1:3], source + benzina.Dataset(ARCHIVE), benzina.Writer(io.BytesIO())]
+        if DECODES:
+            loader = loader_of()
+            batch = next(loader.batches())
+            refused += [loader, batch, batch.images]
+        for thing in refused:
+            for act in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaises(TypeError, msg=thing) as caught:
+                    act(thing)
+                self.assertIn("neither pickled nor copied", str(caught.exception))
+                self.assertIn(type(thing).__name__, str(caught.exception))
+        self.assertEqual(list(source[1:3].targets), [37, 74])
+
+    def test_a_context_keeps_its_settings_and_the_shared_one_stays_shared(self):
+        context = benzina.Context("cpu", max_sample_bytes=1000)
+        dataset = benzina.Dataset(ARCHIVE)
+        for twin in self.both(context):
+            self.assertNotEqual(twin.handle, context.handle)
+            with self.assertRaises(Error) as caught:
+                benzina.Dataset(ARCHIVE, context=twin)[3]
+            self.assertEqual(caught.exception.status, Status.E_LIMIT)
+        for twin in self.both(dataset):
+            self.assertIs(twin._context, dataset._context)
+        mine = benzina.Dataset(ARCHIVE, context=benzina.Context("cpu"))
+        first, second = pickle.loads(pickle.dumps((mine, mine[1:])))
+        self.assertIs(first._context, second._context)
+
+    def test_samples_are_copied_with_their_dataset_where_it_can_be_opened_again(self):
+        for sample in (benzina.Dataset(ARCHIVE)[3], benzina.Dataset(io.BytesIO(BYTES))[3]):
+            for twin in self.both(sample):
+                self.assertEqual((twin, type(twin)), (sample, benzina.Sample))
+        twin = pickle.loads(pickle.dumps(benzina.Dataset(ARCHIVE)[3]))
+        self.assertEqual(twin._dataset.filename(3), "03_plasma_big.JPEG")
+
+
+class Named(benzina.Dataset):
+    """A subclass, at the top of a module, as pickle asks."""
+
+
+# ---- single pictures, writers -----------------------------------------------------------------------------------------
+
+def annexb(sample, track=None):
+    """A sample's picture as a stream."""
+    image, kept = sample._coded(track)
+    buffer, needed = ctypes.create_string_buffer(sample.size + 10000), ctypes.c_size_t()
+    benzina._check(lib.bzna_image_annexb(image, buffer, len(buffer), needed, None))
+    return buffer.raw[:needed.value], (image.width, image.height)
+
+
+def coded(sample, track=None):
+    """The same, short enough to be shown where it differs."""
+    data, size = annexb(sample, track)
+    return hashlib.sha256(data).hexdigest(), size
+
+
+def rewritten(dataset):
+    """The samples in an archive of the writer's, which leaves out what no decoder needs."""
+    file = io.BytesIO()
+    with benzina.Writer(file) as writer:
+        for sample in dataset:
+            writer.add(sample, target=sample.target, name=sample.filename)
+    return benzina.Dataset(file)
+
+
+def damaged(data, sample, track="bzna_input"):
+    """The archive's bytes with that sample's coded picture destroyed."""
+    image, kept = sample._coded(track)
+    first, size = image.data_offset, image.data_size
+    return data[:first + 4] + bytes([data[first + 4] & 0x81 | 0x26, 1]) + b"\xff" * (size - 6) + data[first + size:]
+
+
+@needs_decoder
+@needs("numpy")
+class Pictures(unittest.TestCase):
+    def test_a_sample_gives_the_whole_picture_as_the_tool_extracts_it(self):
+        if not os.path.exists(BZNA):
+            self.skipTest(BZNA + " was not built")
+        dataset = benzina.Dataset(ARCHIVE)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "picture.ppm")
+            for index, track in ((0, None), (3, None), (5, None), (3, "bzna_thumb")):
+                subprocess.run([BZNA, "extract", ARCHIVE, str(index), "-o", path] + (["--track", track] if track else []), check=True)
+                with open(path, "rb") as file:
+                    ppm = file.read()
+                image = dataset[index].image(*([track] if track else []))
+                height, width, channels = image.shape
+                self.assertEqual((image.dtype.name, channels), ("uint8", 3))
+                self.assertTrue(ppm == b"P6\n%d %d\n255\n" % (width, height) + image.tobytes(), "sample %d" % index)
+        self.assertEqual(dataset[3].image().shape, (900, 1300, 3))
+
+    def test_a_part_of_a_sum_and_a_closed_context_give_pictures(self):
+        context = benzina.Context("cpu")
+        dataset = benzina.Dataset(ARCHIVE, context=context)
+        whole = (dataset[2:5] + dataset[:1])[3]
+        context.close()
+        self.assertTrue((whole.image() == dataset[0].image()).all())
+
+    def test_a_damaged_picture_is_named(self):
+        broken = damaged(BYTES, benzina.Dataset(ARCHIVE)[3])
+        dataset = benzina.Dataset(io.BytesIO(broken))
+        with self.assertRaises(Error) as caught:
+            dataset[3].image()
+        self.assertIn("sample 3 (03_plasma_big.JPEG): ", caught.exception.message)
+        self.assertLess(caught.exception.status, -400)
+        self.assertEqual(dataset[2].image().shape, (480, 640, 3))
+
+    def test_what_has_no_picture_says_so(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        sample = dataset[0]
+        with self.assertRaises(Error) as caught:
+            sample.image("bzna_sketch")
+        self.assertEqual(caught.exception.status, Status.E_NOT_FOUND)
+        with self.assertRaises(ValueError):
+            benzina.Sample(*sample).image()
+        dataset.close()
+        with self.assertRaises(Error) as caught:
+            sample.image()
+        self.assertEqual(caught.exception.status, Status.E_STATE)
+
+
+class Writers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "made.bzna")
+
+    def tearDown(self):
+        gc.collect()
+        benzina._dispose_put_off()
+        self.assertEqual(benzina._registry, {})
+
+    def test_samples_of_another_archive(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        splits = ["train", "validation", "test", None] * 2
+        with benzina.Writer(self.path) as writer:
+            for sample, split in zip(dataset, splits):
+                writer.add(sample, target=sample.target, name=sample.filename, split=split)
+        made = benzina.Dataset(self.path)
+        self.assertEqual((list(made.targets), made.filenames), (list(dataset.targets), dataset.filenames))
+        for track in ("bzna_input", "bzna_thumb"):
+            if DECODES:
+                self.assertEqual(digest(loader_of(made, track=track)), digest(loader_of(dataset, track=track)), track)
+            self.assertEqual([coded(s, track) for s in rewritten(made)], [coded(s, track) for s in made], track)
+        self.assertEqual([s.target for s in benzina.Dataset(self.path, split="validation")], [37, 185])
+        self.assertLess(made.info.size_bytes, dataset.info.size_bytes * 1.05)       # thumbnails that are the picture are not doubled
+
+    def test_coded_bytes(self):
+        for archive, codec in ((ARCHIVE, "h265"), ("tests/data/mini_h264.bzna", "h264")):
+            dataset = rewritten(benzina.Dataset(archive))
+            sample, large = dataset[0], dataset[3]
+            data, size = annexb(sample)
+            small, small_size = annexb(large, "bzna_thumb")
+            with benzina.Writer(self.path) as writer:
+                writer.add(data)
+                writer.add(bytearray(data), target=2**63 - 1, name="b\u00e9.jpg", codec=codec, size=size)
+                writer.add(large, thumb=small, thumb_size=small_size, target=-1)
+                writer.add(large, thumb=sample, target=3)
+            made = benzina.Dataset(self.path)
+            self.assertEqual(list(made.targets), [-1, -1, -1, -1])      # none are indexed behind a sample that has none
+            self.assertEqual([s.target for s in made], [-1] * 4)
+            self.assertEqual((made.filename(0), made.filename(1)), ("", "b\u00e9.jpg"))
+            image, kept = sample._coded()
+            digest_of = coded(sample)[0]
+            self.assertNotEqual(size, (image.frame_width, image.frame_height))
+            self.assertEqual([coded(made[0]), coded(made[1])], [(digest_of, (image.frame_width, image.frame_height)), (digest_of, size)])
+            self.assertEqual([coded(made[2]), coded(made[3])], [coded(large)] * 2)
+            self.assertEqual([coded(made[i], "bzna_thumb") for i in (2, 3)], [coded(s, "bzna_thumb") for s in (large, sample)])
+
+    def test_targets_from_the_first_sample_on(self):
+        sample = benzina.Dataset(ARCHIVE)[0]
+        with benzina.Writer(self.path) as writer:
+            for target in (0, 2**63 - 1, -7):
+                writer.add(sample, target=target)
+        self.assertEqual(list(benzina.Dataset(self.path).targets), [0, 2**63 - 1, -7])
+
+    def test_an_exception_leaves_the_archive_unfinished(self):
+        with self.assertRaises(KeyError):
+            with benzina.Writer(self.path) as writer:
+                writer.add(benzina.Dataset(ARCHIVE)[0])
+                raise KeyError("no such luck")
+        with self.assertRaises(Error) as caught:
+            benzina.Dataset(self.path)
+        self.assertEqual(caught.exception.status, Status.E_UNFINISHED)
+        with self.assertRaises(Error) as caught:
+            writer.add(benzina.Dataset(ARCHIVE)[0])
+        self.assertEqual(caught.exception.status, Status.E_STATE)
+
+    def test_an_empty_archive_and_a_folder_that_is_not_there_are_errors(self):
+        with self.assertRaises(Error) as caught:
+            with benzina.Writer(self.path):
+                pass
+        self.assertEqual(caught.exception.status, Status.E_NO_SAMPLES)
+        with self.assertRaises(Error) as caught:
+            benzina.Writer("nowhere/made.bzna")
+        self.assertEqual(caught.exception.status, Status.E_NOT_FOUND)
+
+    def test_what_is_refused_leaves_the_archive_as_it_was(self):
+        sample = benzina.Dataset(ARCHIVE)[0]
+        data, size = annexb(sample)
+        with benzina.Writer(self.path) as writer:
+            writer.add(sample, target=1)
+            for kind, word, options in ((TypeError, "int", dict(image=7)), (TypeError, "str", dict(image="a.jpg")),
+                                        (Error, "h264", dict(image=b"\xff\xd8\xff\xe0" * 10)), (Error, "image", dict(image=b"")),
+                                        (Error, "h264", dict(image=data, codec="h264")), (ValueError, "codec", dict(image=data, codec="jpeg")),
+                                        (ValueError, "size", dict(image=data, size=(0, 5))), (Error, "513x512", dict(image=data, size=(513, 512))),
+                                        (ValueError, "target", dict(image=sample, target=2**63)), (ValueError, "NUL", dict(image=sample, name="a\0b")),
+                                        (ValueError, "split", dict(image=sample, split="training")), (Error, "thumb", dict(image=sample, thumb=b"x"))):
+                with self.assertRaises(kind, msg=options) as caught:
+                    writer.add(**options)
+                self.assertIn(word, str(caught.exception))
+        self.assertEqual(list(benzina.Dataset(self.path).targets), [1])
+
+    def test_a_binary_file(self):
+        file = io.BytesIO(bytes(10**6))         # what it held goes
+        with benzina.Writer(file) as writer:
+            writer.add(benzina.Dataset(ARCHIVE)[3], target=5)
+        with open(self.path, "wb") as plain, benzina.Writer(plain) as writer:
+            writer.add(benzina.Dataset(ARCHIVE)[3], target=5)
+            writer.finish()
+            self.assertEqual(list(benzina.Dataset(self.path).targets), [5])
+        with open(self.path, "rb") as plain:
+            self.assertTrue(plain.read() == file.getvalue())
+
+    def test_a_file_that_fails_is_the_cause(self):
+        class Full(io.BytesIO):
+            def write(self, data):
+                if self.tell() > 1000:
+                    raise OSError(errno.ENOSPC, "no room")
+                return super().write(data)
+        sample = benzina.Dataset(ARCHIVE)[0]
+        with self.assertRaises(Error) as caught:
+            with benzina.Writer(Full()) as writer:
+                writer.add(sample)
+                writer.add(sample)
+        self.assertEqual(caught.exception.status, Status.E_IO)
+        self.assertEqual(caught.exception.__cause__.errno, errno.ENOSPC)
+        with self.assertRaises(TypeError):
+            benzina.Writer(7)
 
 
 # ---- order, state, shares ---------------------------------------------------------------------------------------------------
@@ -403,6 +766,7 @@ class Order(unittest.TestCase):
             list(loader.batches())
         self.assertEqual(caught.exception.status, Status.E_STATE)
         self.assertIn("on loan", caught.exception.message)
+        self.assertIn("raise multibuffering", caught.exception.message)
         caught.exception.__traceback__ = None
         del caught
         gc.collect()
@@ -501,6 +865,8 @@ class Pixels(unittest.TestCase):
     def test_every_warp_equals_the_plain_kernel_bit_for_bit(self):
         dataset, shape = benzina.Dataset(ARCHIVE), (20, 36)
         for warp in (ops.RandomResizedCrop(), ops.RandomResizedCrop(scale=(0.3, 0.9), ratio=(0.5, 2)), ops.CenterResizedCrop(224 / 256),
+                     ops.RandomResizedCrop(flip_h=0.5, law="torchvision"), ops.RandomResizedCrop((0.3, 0.9), flip_h=0.3, law="benzina"),
+                     ops.CenterResizedCrop(0.8, flip_h=0.4, law="torchvision"), ops.CenterResizedCrop(2, flip_h=1),
                      ops.CenterResizedCrop(0.7, keep_ratio=False), ops.ConstantWarpTransform((2, 0, 5, 0.25, 2, 6, 0, 0, 1)),
                      ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, flip_v=0.25, random_crop=True),
                      ops.SimilarityTransform(scale=0.5, degrees=30, translate=(0.1, 0.2), keep_ratio=True), ops.SimilarityTransform()):
@@ -513,6 +879,15 @@ class Pixels(unittest.TestCase):
                     expected = rendered(dataset, i, shape, lambda size: warp(i, size, shape[::-1], benzina.Random(1234, 2, i, 0)), (100, 110, 120),
                                         [ctypes.c_float(1 / ctypes.c_float(s).value).value for s in (50, 60, 70)])
                     self.assertEqual(pixels(batch.images)[i * each:(i + 1) * each], expected, "%s, sample %d" % (type(warp).__name__, i))
+
+    def test_flips_and_laws_of_resized_crops_have_an_effect(self):
+        for crop, scale in ((ops.RandomResizedCrop, (0.3, 0.9)), (ops.CenterResizedCrop, 0.77)):
+            plain = digest(loader_of(warp_transform=crop(scale)))
+            self.assertEqual(digest(loader_of(warp_transform=crop(scale, law="benzina"))), plain)
+            self.assertNotEqual(digest(loader_of(warp_transform=crop(scale, flip_h=1))), plain)
+            other = digest(loader_of(warp_transform=crop(scale, law="torchvision")))
+            self.assertNotEqual(other, plain)
+            self.assertEqual(digest(loader_of(warp_transform=crop(scale), warp_law="torchvision")), other)
 
     def test_a_batch_equals_the_tools_pictures(self):
         if not os.path.exists(BZNA):
@@ -1395,6 +1770,38 @@ class Example(unittest.TestCase):
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertEqual(whole.stdout.split("\n")[-3], resumed.stdout.split("\n")[-3])
         self.assertIn("epoch 1: training loss", resumed.stdout.split("\n")[-3])
+
+    def test_imagenet_refuses_a_checkpoint_that_falls_short(self):
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = os.path.join(folder, "checkpoint")
+            self.run_example("--epochs", "1", "--batch-size", "8", "--checkpoint", checkpoint)
+            self.assertEqual(os.listdir(folder), ["checkpoint"])
+            with open(checkpoint, "rb") as file:
+                whole = file.read()
+            state = pickle.loads(whole)
+            for data in (b"", whole[:len(whole) // 2], pickle.dumps({**state, "arch": "resnet18"}), pickle.dumps({"model": state["model"]})):
+                with open(checkpoint, "wb") as file:
+                    file.write(data)
+                done = self.run_example("--epochs", "2", "--batch-size", "8", "--resume", checkpoint)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(checkpoint, done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+            self.assertEqual(self.run_example("--resume", os.path.join(folder, "absent")).returncode, 1)
+
+    def test_imagenet_replaces_its_checkpoint_as_a_whole(self):
+        sys.path.insert(0, os.path.join("examples", "python"))
+        imagenet = __import__("imagenet")
+
+        class Crash:
+            def __reduce__(self):
+                raise KeyboardInterrupt
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = os.path.join(folder, "checkpoint")
+            old = {"model": 1, "loader": 2, "best": 3, "arch": "linear"}
+            imagenet.write_checkpoint(checkpoint, old)
+            with self.assertRaises(KeyboardInterrupt):
+                imagenet.write_checkpoint(checkpoint, {**old, "model": [bytes(10**6), Crash()]})
+            self.assertEqual(imagenet.read_checkpoint(checkpoint, "linear"), old)
 
 
 class Result(unittest.TestResult):

@@ -20,6 +20,11 @@ Memory. Nothing is copied: tensors and arrays are views of the batch, which goes
 even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
 so, and wants copy=True or a larger multibuffering. Views may be written to.
 
+Single pictures. dataset[i].image() is the whole picture, H x W x 3 uint8 in RGB. Writer writes archives.
+
+Processes. A Dataset opened from a path, and a Context, can be pickled and copied: each copy opens the file again, by
+its absolute path. A Dataset over a source, a DataLoader, a Batch and a Writer cannot, and say so.
+
 GPU. Where the machine has one, it decodes and warps, unless decoder="software" or Context("cpu") says otherwise. Batches come to host memory,
 which is where numpy reads; but with torch, where torch has CUDA, they stay on the GPU, and memory="host" or "device" is the last word. Targets,
 indices and status are always on the host. Nobody waits for the GPU: what takes a batch by DLPack names its stream, as torch does, and that
@@ -57,7 +62,8 @@ import warnings as _warnings
 import weakref as _weakref
 
 __all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Random", "Sample", "Status",
-           "compute_affine_matrix", "device_count", "distributed_from_env", "lib", "ops", "structs", "version"]
+           "Writer", "compute_affine_matrix", "device_count", "distributed_from_env", "lib", "ops", "structs",
+           "version"]
 
 
 # ---- the C interface --------------------------------------------------------------------------------------------------------
@@ -297,17 +303,24 @@ if lib.bzna_version() // 100 != 1:              # until 1.0, structs may change 
 # ---- errors -----------------------------------------------------------------------------------------------------------------
 
 class Error(Exception):
-    """What the library reports. status: a Status; byte_offset: in the file, or None; native_code: errno and the like, 0 without."""
+    """What the library reports. status: a Status; byte_offset: in the file, or None; native_code: errno and such, or 0.
+    Error("text") has the text alone, and None for a status: torch raises errors of its workers again in this way."""
 
-    def __init__(self, status, message="", byte_offset=None, native_code=0):
-        try:
-            status = Status(status)
-        except ValueError:                      # of a newer library
-            status = int(status)
-        super().__init__(status, message or lib.bzna_status_text(status).decode(), byte_offset, native_code)
+    def __init__(self, status=None, message="", byte_offset=None, native_code=0):
+        if isinstance(status, str) and not message:
+            status, message = None, status
+        if status is not None:
+            try:
+                status = Status(status)
+            except ValueError:                  # of a newer library
+                status = int(status)
+            message = message or lib.bzna_status_text(status).decode()
+        super().__init__(status, message, byte_offset, native_code)
         self.status, self.message, self.byte_offset, self.native_code = self.args
 
     def __str__(self):
+        if self.status is None:
+            return self.message
         return "%s (%s)" % (self.message, lib.bzna_status_name(self.status).decode())
 
 
@@ -320,7 +333,8 @@ def _new(name):
 def _error_of(status, err):
     if err is None or not err.message:
         return Error(status)
-    return Error(status, err.message.decode("utf-8", "replace"), None if err.byte_offset == NO_OFFSET else err.byte_offset, err.native_code)
+    message = err.message.decode("utf-8", "replace").replace("batches_in_flight", "multibuffering")     # its name here
+    return Error(status, message, None if err.byte_offset == NO_OFFSET else err.byte_offset, err.native_code)
 
 
 def _check(status, err=None, cause=None):
@@ -369,6 +383,13 @@ def _owned(owner, close, handle, key=None):
     return _weakref.finalize(owner, _dispose, close, handle, _os.getpid(), key)
 
 
+def _uncopied(advice):
+    """A __reduce__ for what holds a handle that only this process, and only one object, may hold."""
+    def __reduce__(self):
+        raise TypeError("a %s can be neither pickled nor copied: %s" % (type(self).__name__, advice))
+    return __reduce__
+
+
 def _callback(kind):
     """Makes a C function pointer of the function below it; it lives as long as the module."""
     return _types_by_name[kind]
@@ -397,6 +418,17 @@ class Context:
         _check(status, err)
         self._handle = handle.value
         self._close = _owned(self, lib.bzna_context_close, self._handle, key)
+        self._settings = (None if device is None else str(device), log, log_level, max_sample_bytes, max_edge_px,
+                          sessions, decode_memory_bytes)
+        self._cuda_context = cuda_context
+
+    def __reduce__(self):
+        """Another one with the same settings."""
+        if _default_context and self is _default_context[0]:
+            return _shared_context, ()
+        if self._cuda_context:
+            raise TypeError("a Context with a cuda_context can be neither pickled nor copied: it is this process's")
+        return type(self), self._settings
 
     def close(self):
         """Lets go; datasets and loaders made with it stay usable, but log no more."""
@@ -582,9 +614,62 @@ def _close_thunk(user):
 
 # ---- data sets --------------------------------------------------------------------------------------------------------------
 
-Sample = _collections.namedtuple("Sample", "index target filename offset size images")
-Sample.__doc__ = """One sample of a dataset. target: -1 where it has none; filename: None likewise; offset and size: of its bytes in the file;
-images: the names of the pictures that it holds."""
+class Sample(_collections.namedtuple("Sample", "index target filename offset size images")):
+    """One sample of a dataset. target: -1 where it has none; filename: None likewise; offset and size: of its bytes in
+    the file; images: the names of the pictures that it holds."""
+
+    _dataset = None                             # that it was taken from
+
+    def __getstate__(self):
+        """Goes with its dataset where that can be opened again, else without."""
+        dataset = self._dataset
+        return {"_dataset": dataset} if dataset is not None and dataset._handle and dataset._origin else None
+
+    def __copy__(self):
+        return self                             # like any tuple
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def image(self, track=None):
+        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, neither scaled nor normalised, and
+        not the thumbnail, unless track="bzna_thumb" asks for it. libavcodec decodes it, on this thread. Where it is
+        damaged, an Error names the sample."""
+        numpy = _installed("numpy")
+        if numpy is None:
+            raise ImportError("Sample.image() gives a numpy array: numpy is not installed")
+        coded, kept = self._coded(track)
+        decoder, picture, err = _c.c_void_p(), _new("picture"), _new("error")
+        _check(lib.bzna_decoder_open(self._dataset._open_context().handle, decoder, err), err)
+        try:
+            status = lib.bzna_decoder_decode(decoder, coded, picture, err)
+            if status == Status.OK:
+                pixels = numpy.empty((picture.height, picture.width, 3), numpy.float32)
+                transform, output = structs.transform(), _new("output")
+                lib.bzna_transform_init(transform, _c.sizeof(transform))        # the identity
+                output.width, output.height, output.layout = picture.width, picture.height, LAYOUT_NHWC
+                status = lib.bzna_picture_render(picture, transform, output, pixels.ctypes.data, pixels.nbytes, err)
+        finally:
+            lib.bzna_decoder_close(decoder)
+        if status < 0:
+            error, name = _error_of(status, err), " (%s)" % self.filename if self.filename else ""
+            message = "sample %d%s: %s" % (self.index, name, error.message)
+            raise Error(error.status, message, error.byte_offset, error.native_code)
+        pixels += 0.5                           # rounds; the pictures of bzna extract do, too
+        return numpy.minimum(pixels, 255, out=pixels).astype(numpy.uint8)
+
+    def _coded(self, track=None):
+        """(structs.image, the buffer that it points into). track: by default the full picture."""
+        if self._dataset is None:
+            raise ValueError("this Sample was not taken from a Dataset: it has no picture")
+        if track is None and "bzna_input" in self.images:
+            track = "bzna_input"                # a plain mp4 has other names
+        track, handle = None if track is None else track.encode(), self._dataset.handle
+        image, err, buffer = _new("image"), _new("error"), (_c.c_char * self.size)()
+        status = lib.bzna_dataset_image(handle, self.index, track, buffer, self.size, image, err)
+        _check(status, err, self._dataset.last_exception)
+        return image, buffer
+
 
 Track = _collections.namedtuple("Track", "name handler format flags sample_count mime")
 
@@ -606,8 +691,9 @@ class Dataset:
         config, handle, err = _new("dataset_config"), _c.c_void_p(), _new("error")
         config.split = split.encode() if split is not None else None
         config.name = name.encode() if name is not None else None
-        self._source = None
+        self._source = self._origin = None
         if isinstance(source, (str, bytes, _os.PathLike)):
+            path = _os.path.abspath(_os.fsencode(source))
             _check(lib.bzna_dataset_open(context.handle, _os.fsencode(source), config, handle, err), err)
         else:
             self._source = _source_over(source)
@@ -618,11 +704,13 @@ class Dataset:
                 _close_thunk(key)
             _check(status, err, self._source.failure)
         self._adopt(context, handle.value)
+        if self._source is None:
+            self._origin = ("file", path, split, name, context, self._length, self.info.size_bytes)
 
     @classmethod
-    def _from_handle(cls, context, handle, source=None):
+    def _from_handle(cls, context, handle, source=None, origin=None):
         self = cls.__new__(cls)
-        self._source = source
+        self._source, self._origin = source, origin
         self._adopt(context, handle)
         return self
 
@@ -640,13 +728,53 @@ class Dataset:
         context = context or (datasets[0]._context if datasets else _shared_context())
         parts = (_c.c_void_p * len(datasets))(*[d.handle for d in datasets])
         _check(lib.bzna_dataset_concat(context.handle, parts, len(datasets), handle, err), err)
-        return cls._from_handle(context, handle.value)
+        origins = []
+        for d in datasets:                      # of a sum, its parts, so that many of them do not nest
+            origins.extend(d._origin[1] if d._origin and d._origin[0] == "concat" else [d._origin])
+        return cls._from_handle(context, handle.value, origin=None if None in origins else ("concat", origins, context))
 
     def range(self, first, count):
         """The samples first .. first + count - 1 as a data set."""
         handle, err = _c.c_void_p(), _new("error")
         _check(lib.bzna_dataset_range(self.handle, first, count, handle, err), err)
-        return Dataset._from_handle(self._context, handle.value, self._source)
+        origin = self._origin
+        if origin and origin[0] == "range":     # of a range, so that many of them do not nest
+            origin, first = origin[1], origin[2] + first
+        origin = origin and ("range", origin, first, count)
+        return Dataset._from_handle(self._context, handle.value, self._source, origin)
+
+    @classmethod
+    def _reopened(cls, origin):
+        kind, what, *more = origin
+        if kind == "range":
+            return cls._reopened(what).range(*more)
+        if kind == "concat":
+            return Dataset.concat([cls._reopened(part) for part in what], *more)
+        split, name, context, count, size = more
+        found = Dataset(what, split, name, context)
+        if (len(found), found.info.size_bytes) != (count, size):
+            raise Error(Status.E_MISMATCH, "%s: %d samples in %d bytes, but %d in %d when it was opened first" %
+                        (_os.fsdecode(what), len(found), found.info.size_bytes, count, size))
+        return found
+
+    def __getstate__(self):
+        _ = self.handle                         # what is closed says so
+        if self._origin is None:
+            raise TypeError("a Dataset over a source can be neither pickled nor copied: only a path can be opened again"
+                            " (dataset[:] is a second one over the same source)")
+        left = ("_handle", "_close", "_source", "_context", "_targets", "_filenames")
+        return {name: value for name, value in vars(self).items() if name not in left}
+
+    def __setstate__(self, state):
+        """Opens the files again."""
+        twin = Dataset._reopened(state["_origin"])
+        twin._close.detach()                    # the handle is this one's now
+        self._source = None
+        self._adopt(twin._context, twin._handle)
+        vars(self).update(state)
+
+    def _open_context(self):
+        return self._context if self._context._handle else _shared_context()
 
     def __add__(self, other):
         return Dataset.concat([self, other]) if isinstance(other, Dataset) else NotImplemented
@@ -684,7 +812,9 @@ class Dataset:
         sample, err = _new("sample"), _new("error")
         _check(lib.bzna_dataset_sample(self.handle, index, sample, err), err, self.last_exception)
         images = tuple(sample.image_names[i].value.decode("utf-8", "replace") for i in range(sample.image_count))
-        return Sample(index, sample.target, self.filename(index), sample.offset, sample.size, images)
+        found = Sample(index, sample.target, self.filename(index), sample.offset, sample.size, images)
+        found._dataset = self
+        return found
 
     def _index(self, index):
         index = index.__index__()
@@ -745,6 +875,203 @@ class Dataset:
     def last_exception(self):
         """The last exception that its source raised, on whatever thread."""
         return self._source.failure if self._source else None
+
+
+# ---- writing archives -----------------------------------------------------------------------------------------------
+
+class _Sink:
+    """An open binary file for a writer."""
+
+    def __init__(self, file):
+        if not (hasattr(file, "seek") and hasattr(file, "write")):
+            raise TypeError("path: %s is neither a path nor a binary file" % type(file).__name__)
+        self.file = file
+        self.failure = None
+        file.seek(0)
+        if hasattr(file, "truncate"):
+            file.truncate()                     # nothing else may follow the archive
+
+
+@_callback("write_at_fn")
+def _write_at_thunk(user, offset, src, size):
+    sink = _registry.get(user)
+    if sink is None:
+        return Status.E_STATE.value
+    try:
+        sink.file.seek(offset)
+        if sink.file.write(_c.string_at(src, size)) not in (size, None):
+            raise OSError(_errno.EIO, "the file did not take all of %d bytes" % size)
+        return 0
+    except BaseException as exception:
+        sink.failure = exception
+        return Status.E_IO.value
+
+
+@_callback("close_fn")
+def _forget_thunk(user):
+    _registry.pop(user, None)
+
+
+_CODECS = {"h265": CODEC_H265, "h264": CODEC_H264, "av1": CODEC_AV1}
+_SPLITS = {None: 0, "train": 1, "validation": 2, "test": 3}
+
+
+class Writer:
+    """Writes an archive; coding pictures is for others (ffmpeg, x265, bzna pack):
+
+        with benzina.Writer("small.bzna") as writer:
+            writer.add(data, target=3, name="cat.jpg")          # bytes of one coded picture
+            for sample in benzina.Dataset("train.bzna")[:1000]:
+                writer.add(sample, target=sample.target, name=sample.filename)
+
+    At the end of the block the archive is finished, by finish(). After an exception it is closed unfinished, and
+    readers refuse it. path: a path, or a binary file that can seek. What was there is lost at once: no open Dataset may
+    be reading it."""
+
+    __reduce__ = _uncopied("one process writes an archive")
+
+    def __init__(self, path, context=None):
+        _dispose_put_off()
+        context, handle, err = context or _shared_context(), _c.c_void_p(), _new("error")
+        self._sink = None
+        if isinstance(path, (str, bytes, _os.PathLike)):
+            _check(lib.bzna_writer_open(context.handle, _os.fsencode(path), None, handle, err), err)
+        else:
+            self._sink = _Sink(path)
+            key = _register(self._sink)
+            callbacks = structs.sink(key, _write_at_thunk, _forget_thunk)
+            status = lib.bzna_writer_open_sink(context.handle, callbacks, None, handle, err)
+            if status < 0:
+                _registry.pop(key)
+            _check(status, err, self._sink.failure)
+        self._handle = handle.value
+        self._close = _owned(self, lib.bzna_writer_close, handle.value)
+
+    def add(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None):
+        """Adds one sample.
+
+        image            a Sample: its picture is taken as it is coded, and its thumbnail, unless thumb gives one; or the
+                         bytes of one coded picture that stands alone: H.265 or H.264 with start codes (Annex B) and
+                         parameter sets, or AV1's OBUs
+        target           a number; None and -1: none. name: its file name, or None
+        thumb            None: the picture serves, if its frame is at most 512x512. Else bytes, or a Sample with one
+        split            None, "train", "validation", "test"
+        codec            of bytes: "h265", "h264", "av1"; None: what they are
+        size, thumb_size of bytes: (width, height) of the picture, which begins in the frame's top left corner; None:
+                         all of the frame
+
+        A sample that is refused leaves the archive as it was."""
+        sample, err = _new("sample_desc"), _new("error")
+        handle = self.handle
+        picture, kept = _coded("image", image, codec, size)
+        if thumb is not None:
+            small, kept_too = _coded("thumb", thumb, codec, thumb_size, "bzna_thumb")
+        else:
+            small, kept_too = _thumbnail(image, picture) if isinstance(image, Sample) else (None, None)
+        sample.input = _c.addressof(picture)
+        sample.thumb = small and _c.addressof(small)
+        if target is not None and target != TARGET_NONE:
+            sample.has_target, sample.target = 1, _in_range("target", target, -2**63, 2**63 - 1)
+        if name is not None:
+            sample.filename = _text("name", name)
+        if split not in _SPLITS:
+            raise ValueError("split: %r is none of %s" % (split, ", ".join(map(repr, _SPLITS))))
+        sample.split = _SPLITS[split]
+        _check(lib.bzna_writer_add(handle, sample, err), err, self._sink and self._sink.failure)
+        del kept, kept_too                      # the structs point into them
+
+    def finish(self):
+        """Writes the index and closes the file."""
+        err = _new("error")
+        _check(lib.bzna_writer_finish(self.handle, err), err, self._sink and self._sink.failure)
+        if self._sink and hasattr(self._sink.file, "flush"):
+            self._sink.file.flush()
+        self.close()
+
+    def close(self):
+        """Closes the file. Without finish() it is left unfinished: no archive."""
+        self._handle = None
+        self._close()
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise Error(Status.E_STATE, "the writer is closed")
+        return self._handle
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None and self._handle is not None:
+                self.finish()
+        finally:
+            self.close()
+
+
+def _in_range(what, number, low, high):
+    number = number.__index__()
+    if not low <= number <= high:
+        raise ValueError("%s: %d is not within %d..%d" % (what, number, low, high))
+    return number
+
+
+def _text(what, text):
+    text = _os.fspath(text)
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    if b"\0" in data:
+        raise ValueError("%s: %r has a NUL in it" % (what, text))
+    return data
+
+
+def _coded(what, image, codec, size, track=None):
+    """(structs.image, what it points into) of a Sample's picture, or of coded bytes."""
+    if isinstance(image, Sample):
+        return image._coded(track if track in image.images else None)
+    try:
+        data = bytes(memoryview(image))
+    except TypeError:
+        raise TypeError("%s: %s is neither a Sample nor coded bytes" % (what, type(image).__name__)) from None
+    if codec is not None and codec not in _CODECS:
+        raise ValueError("codec: %r is none of %s" % (codec, ", ".join(map(repr, _CODECS))))
+    if codec is None or size is None:
+        codec, frame = _inspected(what, data, [codec] if codec else list(_CODECS))
+    return _image_of(data, codec, frame if size is None else size), data
+
+
+def _image_of(data, codec, size):
+    image = _new("image")
+    image.codec, image.data, image.data_size = _CODECS[codec], _c.cast(_c.c_char_p(data), _c.c_void_p), len(data)
+    image.width, image.height = (_in_range("size", edge, 1, 65535) for edge in size)
+    return image
+
+
+def _inspected(what, data, codecs):
+    """(codec, size of the frame): written to an archive in memory, the picture is described by what reads that."""
+    refusals = []
+    for codec in codecs:
+        archive, image, sample = _io.BytesIO(), _image_of(data, codec, (1, 1)), _new("sample_desc")
+        sample.input = _c.addressof(image)
+        try:
+            with Writer(archive) as writer:
+                err = _new("error")
+                _check(lib.bzna_writer_add(writer.handle, sample, err), err)
+        except Error as error:
+            refusals.append("%s: %s" % (codec, error.message))
+            continue
+        with Dataset(archive) as dataset:
+            described, _ = dataset[0]._coded()
+            return codec, (described.frame_width, described.frame_height)
+    raise Error(Status.E_CODEC, "%s: not one coded picture with its parameter sets (%s)" % (what, "; ".join(refusals)))
+
+
+def _thumbnail(sample, picture):
+    """A sample's thumbnail, where it is not the picture itself."""
+    if "bzna_thumb" not in sample.images or "bzna_input" not in sample.images:
+        return None, None
+    small, kept = sample._coded("bzna_thumb")
+    return (None, None) if small.data_offset == picture.data_offset else (small, kept)
 
 
 # ---- random numbers ---------------------------------------------------------------------------------------------------------
@@ -818,6 +1145,16 @@ def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(
     return tuple(matrix)
 
 
+_LAWS = {"benzina": 0, "torchvision": 1}
+
+
+def _sensible_scale(scale, meaning):
+    """torchvision's transforms of these names begin with a size."""
+    for number in scale if isinstance(scale, _abc.Iterable) else [scale]:
+        if not 0 < number <= 10:
+            raise ValueError("scale: %r: it is %s. The size of what comes out is DataLoader's shape" % (scale, meaning))
+
+
 class _Ops:
     """Transforms, by the original's names. Every one can also be called in a callback of one's own: (index, in_size, out_size, rng),
     sizes being (width, height)."""
@@ -886,10 +1223,11 @@ class _Ops:
         scale: of the crop's area, (lo, hi); a number s means between s and 1/s. ratio: of the crop's width to its height, likewise; None: the
         picture's own. degrees: (lo, hi); a number d means (-d, d). translate: at most these fractions of the output's width and height.
         flip_h, flip_v: probabilities. resize: scale the crop to the output; scale and ratio force it. keep_ratio: by one factor both
-        ways. random_crop: anywhere, instead of centred."""
+        ways. random_crop: anywhere, instead of centred. law: how the crop is drawn, "benzina" (area log-uniform) or
+        "torchvision" (area uniform, whole pixels); None: as DataLoader's warp_law says, by default "benzina"."""
 
         def __init__(self, scale=(1.0, 1.0), ratio=None, degrees=0.0, translate=(0.0, 0.0), flip_h=0.0, flip_v=0.0, resize=False, keep_ratio=False,
-                     random_crop=False):
+                     random_crop=False, law=None):
             def between(x):
                 return (min(x, 1 / x), max(x, 1 / x)) if x > 0 else (x, x)
             self.scale = _pair("scale", scale, between)
@@ -899,6 +1237,9 @@ class _Ops:
             self.flip_h, self.flip_v = float(flip_h), float(flip_v)
             self.resize = bool(resize) or self.scale != (1.0, 1.0) or ratio is not None
             self.keep_ratio, self.random_crop = bool(keep_ratio), bool(random_crop)
+            self.law = law
+            if law is not None and law not in _LAWS:
+                raise ValueError("law: %r is none of %s" % (law, ", ".join(map(repr, _LAWS))))
             for what, values in (("scale", self.scale), ("ratio", self.ratio or (1,))):
                 if min(values) <= 0 or list(values) != sorted(values):
                     raise ValueError("%s: %r is not two positive numbers, the smaller one first" % (what, values))
@@ -911,6 +1252,8 @@ class _Ops:
             config.warp_translate[:] = self.translate
             config.warp_resize, config.warp_keep_ratio, config.warp_random_crop = self.resize, self.keep_ratio, self.random_crop
             config.flip_h, config.flip_v = self.flip_h, self.flip_v
+            if self.law is not None:
+                config.warp_law = _LAWS[self.law]
 
         def _similarity(self):
             """The same parameters for bzna_warp_similarity, rounded to single precision as a loader's are."""
@@ -919,8 +1262,12 @@ class _Ops:
             self._configure(config)
             similarity.scale[:], similarity.ratio[:] = config.warp_scale, config.warp_ratio
             similarity.degrees[:], similarity.translate[:] = config.warp_degrees, config.warp_translate
-            similarity.flip_h, similarity.flip_v = config.flip_h, config.flip_v
             similarity.resize, similarity.keep_ratio, similarity.random_crop = self.resize, self.keep_ratio, self.random_crop
+            return self._drawn(similarity)
+
+        def _drawn(self, similarity):
+            similarity.flip_h, similarity.flip_v = _c.c_float(self.flip_h).value, _c.c_float(self.flip_v).value
+            similarity.law = _LAWS[self.law or "benzina"]
             return similarity
 
         def __call__(self, index, in_size, out_size, rng):
@@ -929,8 +1276,13 @@ class _Ops:
             return tuple(matrix)
 
     class RandomResizedCrop(SimilarityTransform):
-        def __init__(self, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3)):
-            _Ops.SimilarityTransform.__init__(self, scale=scale, ratio=ratio, resize=True, random_crop=True)
+        """scale: of the crop's area, as a fraction of the picture's, (lo, hi); ratio: of its width to its height;
+        flip_h: the probability of mirroring; law: see SimilarityTransform."""
+
+        def __init__(self, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.0, law=None):
+            _sensible_scale(scale, "the crop's area as a fraction of the picture's, (0.08, 1.0) by default")
+            _Ops.SimilarityTransform.__init__(self, scale=scale, ratio=ratio, flip_h=flip_h, resize=True,
+                                              random_crop=True, law=law)
 
         def _configure(self, config):
             super()._configure(config)
@@ -949,14 +1301,17 @@ class _Ops:
                 similarity.scale[:] = (_c.c_float * 2)(*self.scale)
             if self.ratio != (3 / 4, 4 / 3):
                 similarity.ratio[:] = (_c.c_float * 2)(*self.ratio)
-            return similarity
+            return self._drawn(similarity)
 
     class CenterResizedCrop(SimilarityTransform):
-        """scale: of the edges; 224/256 resizes the short edge to 256 and takes the middle 224 x 224."""
+        """scale: of the edges; 224/256 resizes the short edge to 256 and takes the middle 224 x 224; above 1, there is
+        a margin. flip_h, law: as RandomResizedCrop's."""
 
-        def __init__(self, scale=1.0, keep_ratio=True):
+        def __init__(self, scale=1.0, keep_ratio=True, flip_h=0.0, law=None):
+            _sensible_scale(scale, "the fraction of the picture's short edge that is shown, such as 224/256")
             self.edge_scale = float(scale)
-            _Ops.SimilarityTransform.__init__(self, scale=(scale ** 2, scale ** 2), resize=True, keep_ratio=keep_ratio)
+            _Ops.SimilarityTransform.__init__(self, scale=(scale ** 2, scale ** 2), flip_h=flip_h, resize=True,
+                                              keep_ratio=keep_ratio, law=law)
 
         def _configure(self, config):
             super()._configure(config)
@@ -971,7 +1326,7 @@ class _Ops:
                 return super()._similarity()
             similarity = _new("similarity")
             lib.bzna_similarity_center_resized_crop(similarity, _c.sizeof(similarity), _c.c_float(self.edge_scale).value)
-            return similarity
+            return self._drawn(similarity)
 
     compute_affine_matrix = staticmethod(compute_affine_matrix)
 
@@ -1089,6 +1444,8 @@ class Field:
     """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and its views keep
     the batch's memory."""
 
+    __reduce__ = _uncopied("copy its numbers, by numpy() or torch()")
+
     def __init__(self, batch, number):
         self._batch, self._number = batch, number
         address = _export(batch.handle, number)
@@ -1187,6 +1544,8 @@ class Batch:
 
     Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host) reads them finished."""
 
+    __reduce__ = _uncopied("copy the numbers of its Fields, by numpy() or torch()")
+
     def __init__(self, handle):
         self._handle = handle
         self.info = _new("batch_info")
@@ -1274,7 +1633,7 @@ _CHOICES = {
     "last_batch": {"partial": LAST_PARTIAL, "drop": LAST_DROP, "pad": LAST_PAD},
     "on_error": {"fill": ON_ERROR_FILL, "replace": ON_ERROR_REPLACE, "stop": ON_ERROR_STOP},
     "weighting": {None: WEIGHTING_NONE, "replace": WEIGHTING_REPLACE, "once": WEIGHTING_ONCE},
-    "warp_law": {"benzina": 0, "torchvision": 1},
+    "warp_law": _LAWS,
     "dtype": {"float32": DTYPE_FLOAT32, "float16": DTYPE_FLOAT16},
     "layout": {"nchw": LAYOUT_NCHW, "nhwc": LAYOUT_NHWC},
     "decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
@@ -1282,6 +1641,40 @@ _CHOICES = {
 }
 _PLAIN = {"first_epoch", "reader_threads", "read_ahead", "track", "fill_space", "matrix", "filter", "epoch_samples", "weights_by_part",
           "read_retries", "read_backoff_ns", "read_memory_bytes"}
+
+
+# What torch.utils.data.DataLoader has and this one has not, and what does that here.
+_TORCHS = {
+    "num_workers": "num_threads, the decoder's threads, and reader_threads: no processes are needed",
+    "pin_memory": "memory and output, which say where batches lie: on the GPU, or in host memory, which is pinned then",
+    "sampler": "shuffle; indices; weights and weighting; rank and world_size",
+    "batch_sampler": "batch_size; shuffle; indices; weights and weighting",
+    "collate_fn": "output, and warp_transform and its like, or transform, for each sample",
+    "generator": "seed",
+    "worker_init_fn": "seed",
+    "prefetch_factor": "multibuffering, in batches, and read_ahead, in samples",
+    "persistent_workers": "nothing: threads live as long as the loader",
+    "multiprocessing_context": "nothing: threads do the work",
+}
+
+
+def _refuse_unknown(settings):
+    unknown = sorted(set(settings) - _PLAIN - set(_CHOICES))
+    if unknown:
+        raise TypeError("DataLoader has no argument " + "; ".join(
+            "%s (torch's; here: %s)" % (name, _TORCHS[name]) if name in _TORCHS else name for name in unknown))
+
+
+def _warn_of_mean(mean, std):
+    """Of torchvision's numbers, which are for pictures in 0..1."""
+    def times_255(numbers):
+        return "(%s)" % ", ".join("%.6g * 255" % n for n in numbers)
+    if mean is None or not 0 < max(_floats("mean", mean, 3)) < 1:
+        return
+    advice = "mean=" + times_255(_floats("mean", mean, 3))
+    if std is not None and max(_floats("std", std, 3)) < 1:
+        advice += ", std=" + times_255(_floats("std", std, 3))
+    _warnings.warn("mean: below 1, but pictures are in 0..255 here, not in 0..1: write " + advice, stacklevel=3)
 
 
 def _choice(name, value):
@@ -1344,11 +1737,17 @@ class DataLoader:
     Further settings of bzna_loader_config by their names: track, reader_threads, read_ahead, read_retries, matrix, fill_space, ...
     """
 
-    def __init__(self, dataset, shape, path=None, batch_size=1, shuffle=False, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None,
+    __reduce__ = _uncopied("its threads and batches are this process's. Make one in each process, from a Dataset, "
+                           "which can be pickled, and give it this one's state_dict()")
+
+    def __init__(self, dataset, shape=None, path=None, batch_size=1, shuffle=False, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None,
                  bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
                  last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None, **settings):
         _dispose_put_off()
+        _refuse_unknown(settings)               # before anything else: who writes torch's arguments is told so
+        if shape is None:
+            raise TypeError("shape: (height, width) of the pictures that come out must be given")
         if (dataset is None) == (path is None):
             raise ValueError("dataset, path: give one of the two")
         if not isinstance(dataset, Dataset):
@@ -1370,9 +1769,9 @@ class DataLoader:
             raise ValueError("epochs: %r" % (epochs,))
         if memory == "device" and output in ("numpy", "memoryview"):
             raise ValueError("memory: %s reads host memory" % output)
-        unknown = set(settings) - _PLAIN - set(_CHOICES)
-        if unknown:
-            raise TypeError("DataLoader has no argument %s" % ", ".join(sorted(unknown)))
+        laws = {settings.get("warp_law"), getattr(warp_transform, "law", None)} - {None}
+        if len(laws) > 1:
+            raise ValueError("warp_law, warp_transform.law: they contradict each other")
 
         config = structs.loader_config()
         lib.bzna_loader_config_init(config, _c.sizeof(config))
@@ -1394,6 +1793,7 @@ class DataLoader:
             config.std[:] = _floats("std", std, 3)
             if 0 in config.std[:]:
                 raise ValueError("std: 0 divides nothing")
+        _warn_of_mean(mean, std)
         hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
 
         handle, err, key = _c.c_void_p(), _new("error"), None

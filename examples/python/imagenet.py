@@ -227,6 +227,30 @@ def parse(argv):
     return args
 
 
+def write_checkpoint(path, checkpoint):
+    """Replaces the file as a whole: whenever this is interrupted, path holds the old checkpoint or the new one."""
+    with open(path + ".partial", "wb") as file:
+        pickle.dump(checkpoint, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".partial", path)
+
+
+def read_checkpoint(path, arch):
+    """Ends the program where there is no whole checkpoint of this model: to start again is for the user to say."""
+    try:
+        with open(path, "rb") as file:          # a checkpoint is a pickle: resume from your own only
+            checkpoint = pickle.load(file)
+        missing = [key for key in ("model", "loader", "best", "arch") if key not in checkpoint]
+    except Exception as error:                  # a file that falls short can raise nearly anything
+        sys.exit("%s: not a whole checkpoint: %s: %s" % (path, type(error).__name__, error))
+    if missing:
+        sys.exit("%s: not a whole checkpoint: it has no %s" % (path, ", ".join(missing)))
+    if checkpoint["arch"] != arch:
+        sys.exit("%s: a checkpoint of %s, not of %s" % (path, checkpoint["arch"], arch))
+    return checkpoint
+
+
 def main(argv=None):
     args = parse(argv)
     where = benzina.distributed_from_env()
@@ -250,8 +274,7 @@ def main(argv=None):
 
     best = 0.0
     if args.resume:
-        with open(args.resume, "rb") as file:   # a checkpoint is a pickle: resume from your own only
-            checkpoint = pickle.load(file)
+        checkpoint = read_checkpoint(args.resume, args.arch)
         model.load_state_dict(checkpoint["model"])
         train_loader.load_state_dict(checkpoint["loader"])
         best = checkpoint["best"]
@@ -259,9 +282,8 @@ def main(argv=None):
 
     def save():
         if args.checkpoint and where.rank == 0:
-            with open(args.checkpoint + ".partial", "wb") as file:
-                pickle.dump({"model": model.state_dict(), "loader": train_loader.state_dict(), "best": best, "arch": args.arch}, file)
-            os.replace(args.checkpoint + ".partial", args.checkpoint)
+            write_checkpoint(args.checkpoint, {"model": model.state_dict(), "loader": train_loader.state_dict(),
+                                               "best": best, "arch": args.arch})
 
     if args.evaluate:
         say("validation: %s" % validate(val_loader, model))
