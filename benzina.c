@@ -6084,7 +6084,8 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
         return BZI_NVDEC_REFUSED;
     if (!bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
         bzi_nvdec_result result;
-        *bytes = bzi_nvdec_bytes(want, surfaces, parsed->coded_width, parsed->coded_height);
+        *bytes = bzi_nvdec_bytes(want, surfaces, bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
+                                 bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX));
         if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
             bzi_fail_memory(err, "a decoder for frames so large");
             return BZI_NVDEC_NO_MEMORY;

@@ -1651,6 +1651,38 @@ TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_b
     archive_free(a);
 }
 
+/* Every other picture needs a decoder that never fits. The session gives up the idle one for the first of them, but not again. */
+TEST(a_decoder_that_could_not_be_made_costs_the_idle_ones_only_once)
+{
+    const int two[2] = { plain[0], format_count ? formats[4] : plain[0] };       /* 4:2:0 and 4:4:4, which is twice as large */
+    archive *a;
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    a = archive_make(20, two, 2);
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        bzna_context_config config;
+        bzna_context *context;
+        bzna_loader_config c = config_of(5, 0, 0);
+        bzna_loader_stats stats;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 1;
+        config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        c.order = BZNA_ORDER_SEQUENTIAL;
+        c.reader_threads = 1;
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK_EQ(stats.samples_nvdec, 10);
+        CHECK_EQ(stats.samples_software, 10);
+        CHECK_EQ(stats.decoders_made, 2);
+        CHECK_EQ(stats.sessions_lost, 0);
+        bzna_context_close(context);
+        CHECK_EQ(control->creates, control->destroys);
+        finish();
+    }
+    archive_free(a);
+}
+
 /* A decoder that never fits costs the session in the end, which first finishes what it has in flight. */
 TEST(a_session_that_ends_finishes_what_it_has_in_flight)
 {
@@ -3503,6 +3535,7 @@ TEST_MAIN(setup();
     RUN(when_all_sessions_are_lost_later_loaders_decode_in_software)
     RUN(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
     RUN(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_be_made)
+    RUN(a_decoder_that_could_not_be_made_costs_the_idle_ones_only_once)
     RUN(a_session_that_ends_finishes_what_it_has_in_flight)
     RUN(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
     RUN(closing_in_any_phase_and_order_leaves_nothing_behind)
