@@ -153,11 +153,16 @@
  *
  * 9. DETERMINISM AND RESUMING
  *
- * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed by (seed, e), counted by
- * (sample index, operation): see bzna_random. So a batch depends on (seed, epoch, position) alone. Rank r of w takes the positions
- * p0 + r, p0 + r + w, p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank. A bzna_loader_state
- * taken between two batches of a run can be restored with any thread count and any world size. Between machines, what may differ is
- * the last bit of the C library's exp, log, sin and cos, which warps are made of, and fused multiply-adds, which -ffp-contract=off
+ * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed by (seed, e), and
+ * counted by (sample index, operation): see bzna_random. Where an epoch can hold a sample more than once (weights with
+ * replacement, indices that repeat), the position in the epoch's order counts, too, so that each occurrence is
+ * augmented in its own way. So a batch depends on (seed, epoch, position) alone. Rank r of w takes the positions
+ * p0 + r, p0 + r + w, p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
+ *
+ * A bzna_loader_state taken between two batches of a run can be restored with any thread count and any world size. It
+ * says by a hash how the run's pixels were made (sizes, warp, colours, which picture of a sample), and is refused by a
+ * loader that makes them otherwise, unless restore_any_pixels is set. Between machines, what may differ is the last bit
+ * of the C library's exp, log, sin and cos, which warps are made of, and fused multiply-adds, which -ffp-contract=off
  * forbids.
  *
  *
@@ -932,8 +937,10 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader);
  * in next. The number of epochs left is as if the loader had been opened with first_epoch = epoch. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
 
-/* The state after the last batch that bzna_loader_next delivered, and going on from one. Restoring refuses the state of another dataset or
- * order (E_ARGUMENT); seed and epochs come from the state; world size, threads and batch size may differ. */
+/* The state after the last batch that bzna_loader_next delivered, and going on from one. Restoring refuses the state of
+ * another dataset or order, and of a run whose pixels were made otherwise (E_ARGUMENT; restore_any_pixels allows the
+ * latter); seed and epochs come from the state; world size, threads and batch size may differ. A state of version 1
+ * (64 bytes, of 0.1) is taken, with a warning in the log, since it does not say how pixels were made. */
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size);
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err);
 
@@ -987,7 +994,7 @@ typedef struct bzna_sample_desc {
     uint32_t          has_target;     /* 1: target is written, here and in the index; once a sample has none, later targets are not indexed */
     int64_t           target;
     const char       *filename;       /* UTF-8; NULL: none */
-    const bzna_image *input;          /* the full picture; must be given */
+    const bzna_image *input;          /* the full picture, H.264, H.265 or AV1; must be given */
     const bzna_image *thumb;          /* NULL: the input itself serves, if its frame is at most 512x512 */
     uint32_t          split;          /* BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore */
     uint32_t          reserved0;

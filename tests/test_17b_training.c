@@ -340,7 +340,7 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
 static bzna_loader_config plan_of(uint32_t batch_size, uint32_t order)
 {
     bzna_loader_config c = config_of(batch_size, order);
-    c.track = "none";
+    c.read_memory_bytes = 1;                                /* no sample fits */
     c.threads = 1;
     return c;
 }
@@ -1742,6 +1742,205 @@ TEST(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
     CHECK_EQ(collect(loader, UINT64_MAX, got, 200), 40);
     bzna_loader_close(loader);
     CHECK_EQ(w.wrong, 0);
+    bzna_dataset_close(dataset);
+}
+
+/* What the loader drew for each slot of a batch. */
+typedef struct drawn {
+    double   homography[8][9];
+    uint64_t occurrence[8];
+    uint32_t width[8], height[8];
+} drawn;
+
+static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+{
+    drawn *d = user;
+    (void)random;
+    memcpy(d->homography[sample->slot], transform->homography, sizeof transform->homography);
+    d->occurrence[sample->slot] = sample->occurrence;
+    d->width[sample->slot] = sample->width;
+    d->height[sample->slot] = sample->height;
+    return BZNA_OK;
+}
+
+/* Slot i of the first batch has the warp of its sample's occurrence number occurrence[i]. */
+static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t law, const uint64_t *occurrence)
+{
+    drawn d;
+    bzna_loader *loader;
+    bzna_batch *batch;
+    bzna_batch_info info;
+    memset(&d, 0, sizeof d);
+    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.transform = note_drawn;
+    c.transform_user = &d;
+    loader = open_loader(dataset, &c);
+    batch = next_batch(loader);
+    info = info_of(batch);
+    for (uint32_t i = 0; i < info.count; i++) {
+        bzna_random random;
+        bzna_similarity warp;
+        double expected[9];
+        bzna_random_init(&random, c.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
+        bzna_random_fork(&random, 0, occurrence[i]);
+        bzna_similarity_random_resized_crop(&warp, sizeof warp);
+        warp.law = law;
+        CHECK_EQ(bzna_warp_similarity(&random, &warp, d.width[i], d.height[i], c.width, c.height, expected), BZNA_OK);
+        CHECK(!memcmp(d.homography[i], expected, sizeof expected));
+        CHECK_EQ(d.occurrence[i], occurrence[i]);
+    }
+    CHECK_EQ(info.count, c.batch_size);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+}
+
+TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
+{
+    static const uint64_t repeated[4] = { 7, 7, 3, 7 }, different[4] = { 7, 2, 3, 5 }, positions[4] = { 0, 1, 2, 3 }, none[4] = { 0 };
+    double weights[40] = { 0 };
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small);
+    bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
+    c.indices = repeated;
+    c.index_count = 4;
+    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
+    c.indices = different;
+    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
+    c.indices = NULL;
+    c.index_count = 0;
+    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
+    weights[7] = 1;
+    c.weights = weights;
+    c.weight_count = 40;
+    c.weighting = BZNA_WEIGHTING_REPLACE;
+    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
+{
+    static const uint64_t none[4] = { 0 };
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small);
+    bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
+    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
+    c.warp_law = BZNA_LAW_BENZINA;
+    check_drawn(dataset, c, BZNA_LAW_BENZINA, none);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small);
+    bzna_loader_config base = config_of(4, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader = open_loader(dataset, &base);
+    bzna_loader_state state;
+    bzna_batch_release(next_batch(loader));
+    state = state_of(loader);
+    CHECK(state.struct_size == 128 && state.version == 2);
+    bzna_loader_close(loader);
+    for (int i = 0; i < 12; i++) {
+        static const bzna_status expected[12] = { BZNA_OK, BZNA_OK, BZNA_OK, BZNA_OK, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT,
+                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_OK, BZNA_OK };
+        bzna_loader_config c = base;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_loader_state given = state;
+        switch (i) {
+        case 1:  c.dtype = BZNA_DTYPE_FLOAT16; break;
+        case 2:  c.layout = BZNA_LAYOUT_NHWC; break;
+        case 3:  c.batch_size = 7; c.threads = 1; break;
+        case 4:  c.width++; break;
+        case 5:  c.flip_h = 0.5f; break;
+        case 6:  c.warp = BZNA_WARP_RANDOM_RESIZED_CROP; break;
+        case 7:  c.mean[2] = 1; break;
+        case 8:  c.fill[0] = 9; break;
+        case 9:  c.track = "bzna_input"; break;
+        case 10: c.flip_h = 0.5f; c.restore_any_pixels = 1; break;
+        case 11:                                            /* of 0.1: says nothing of pixels, and ends behind check */
+            c.flip_h = 0.5f;
+            given.struct_size = 64;
+            given.version = 1;
+            given.check = bzi_loader_state_check(&given);
+            memset((uint8_t *)&given + 64, 0xee, 64);
+            break;
+        default: break;
+        }
+        loader = open_loader(dataset, &c);
+        CHECK_EQ(bzna_loader_restore(loader, &given, &e), expected[i]);
+        if (expected[i] != BZNA_OK)
+            CHECK_CONTAINS(e.message, "state.pixels");
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
+/* Sample 2 of this archive is larger than its thumbnail. */
+TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_picture)
+{
+    static const uint64_t two = 2;
+    bzna_dataset *dataset = NULL;
+    bzna_image thumb = { .struct_size = sizeof thumb }, whole = { .struct_size = sizeof whole };
+    require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "mini");
+    require(bzna_dataset_image(dataset, 2, "bzna_thumb", NULL, 0, &thumb, NULL), "thumb");
+    require(bzna_dataset_image(dataset, 2, "bzna_input", NULL, 0, &whole, NULL), "picture");
+    CHECK(thumb.width < whole.width);
+    for (int i = 0; i < 4; i++) {
+        drawn d;
+        bzna_loader_config c = config_of(1, BZNA_ORDER_SEQUENTIAL);
+        bzna_loader_info info;
+        bzna_loader *loader;
+        memset(&d, 0, sizeof d);
+        c.indices = &two;
+        c.index_count = 1;
+        c.transform = note_drawn;
+        c.transform_user = &d;
+        c.width = i == 1 ? 513 : 512;
+        c.height = i == 2 ? 513 : 16;
+        c.track = i == 3 ? "bzna_input" : NULL;
+        loader = open_loader(dataset, &c);
+        bzna_batch_release(next_batch(loader));
+        CHECK_EQ(d.width[0], i ? whole.width : thumb.width);
+        CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+        CHECK_STR(info.picture, i == 0 ? "thumbnail" : i == 3 ? "bzna_input" : "picture");
+        CHECK_CONTAINS(info.picture_reason, i == 3 ? "loader_config.track" : "512");
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
+TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
+{
+    static const struct { const char *says; bzna_status status; } expected[] = {
+        { "loader_config.track: ", BZNA_E_NOT_FOUND }, { "loader_config.warp_scale", BZNA_E_ARGUMENT }, { "loader_config.warp_law", BZNA_E_ARGUMENT },
+        { "loader_config.warp_degrees", BZNA_E_ARGUMENT }, { "loader_config.warp_translate", BZNA_E_ARGUMENT },
+        { "loader_config.warp_resize", BZNA_E_ARGUMENT }, { "loader_config.warp_keep_ratio", BZNA_E_ARGUMENT },
+        { "loader_config.warp_random_crop", BZNA_E_ARGUMENT }, { "loader_config.warp_ratio", BZNA_E_ARGUMENT },
+        { "loader_config.warp_scale[1]", BZNA_E_ARGUMENT }, { "loader_config.std", BZNA_E_ARGUMENT }, { "loader_config.warp: ", BZNA_E_ARGUMENT } };
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small);
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
+        bzna_loader *loader = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        c.warp = i < 3 ? BZNA_WARP_NONE : i < 8 ? BZNA_WARP_RANDOM_RESIZED_CROP : BZNA_WARP_CENTER_RESIZED_CROP;
+        switch (i) {
+        case 0:  c.track = "bzna_inptu"; break;
+        case 1:  c.warp_scale[0] = 0.5f; break;
+        case 2:  c.warp_law = BZNA_LAW_TORCHVISION; break;
+        case 3:  c.warp_degrees[1] = 10; break;
+        case 4:  c.warp_translate[0] = 0.1f; break;
+        case 5:  c.warp_resize = 1; break;
+        case 6:  c.warp_keep_ratio = 1; break;
+        case 7:  c.warp_random_crop = 1; break;
+        case 8:  c.warp_ratio[0] = c.warp_ratio[1] = 1; break;
+        case 9:  c.warp_scale[0] = c.warp_scale[1] = 0.5f; break;
+        case 10: c.std[1] = -1; break;
+        default: c.warp = 4; break;
+        }
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), expected[i].status);
+        CHECK_CONTAINS(e.message, expected[i].says);
+    }
     bzna_dataset_close(dataset);
 }
 
@@ -3260,6 +3459,11 @@ static void everything(void)
     RUN(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     RUN(the_published_test_vectors_hold)
     RUN(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
+    RUN(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
+    RUN(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
+    RUN(a_state_is_refused_by_a_loader_that_makes_other_pixels)
+    RUN(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_picture)
+    RUN(what_would_have_no_effect_is_refused_when_a_loader_opens)
     RUN(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_threads)
     RUN(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
     RUN(replacing_gives_up_after_64_samples_and_says_why)

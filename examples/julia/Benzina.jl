@@ -35,7 +35,7 @@
 # `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already. All this needs a library whose threads leave
 # SIGSEGV unblocked, since Julia's safepoints are faults; paths do not, since no Julia runs on the library's threads then.
 #
-# Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 64 bytes, `restore!(loader, bytes)` goes on there.
+# Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
 # GPU. Where there is one, it decodes and warps (`device = :cpu` or `decoder = :software` say otherwise), and batches come to host memory, where
 # an Array can be: `x` is the same then, bit for bit. `device(loader)` says which it is, or why there is none.
@@ -871,7 +871,7 @@ Base.length(each::EachBatch) = length(each.loader)
 Base.eltype(::Type{Loader}) = Tuple{Array{Float32,4},Vector{Int64}}
 Base.eltype(::Type{EachBatch}) = Batch
 
-"Where a run stands, after the last batch that was delivered: 64 bytes, to be kept beside a model's checkpoint."
+"Where a run stands, after the last batch that was delivered: 128 bytes, to be kept beside a model's checkpoint."
 function save(loader::Loader)
     state = sized(bzna_loader_state)
     check(bzna_loader_save(loader.handle, state, sizeof(bzna_loader_state)), "save")

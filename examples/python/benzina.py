@@ -1924,7 +1924,7 @@ class DataLoader:
         self._iterator = self._held = None
 
     def state_dict(self):
-        """Where the run stands, behind the last batch that came out: 64 bytes, to be kept beside the model's checkpoint."""
+        """Where the run stands, behind the last batch that came out: 128 bytes, to be kept beside the model's checkpoint."""
         return {"state": self._held[1] if self._held else self._save()}
 
     def _save(self):

@@ -274,7 +274,7 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Which picture of a sample: "bzna_input", "bzna_thumb". Default: the thumbnail when there is one.
+    /// Which picture of a sample: "bzna_input", "bzna_thumb". Default: the thumbnail, unless the output is larger than 512.
     pub fn track(mut self, name: &str) -> Self {
         self.track = Some(name.to_owned());
         self
@@ -764,7 +764,7 @@ impl Drop for Batch {
     }
 }
 
-/// Where a run stands: 64 bytes, to be kept beside a model's checkpoint.
+/// Where a run stands: 128 bytes, to be kept beside a model's checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct State(raw::bzna_loader_state);
 
