@@ -5726,47 +5726,47 @@ struct bzi_device {
     bzna_error       video;
 };
 
-static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
+/* No device is ever opened, so that no other call of one is reached: two functions stand for all of them. */
+static bzna_status bzi_device_none(bzna_error *err, ...)
 {
-    (void)desc; (void)out;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
 }
+
+static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
+
+#define bzi_cuda_fail_forked(err)                                bzi_device_none(err)
+#define bzi_device_open(desc, out, err)                          bzi_device_none(err, desc, out)
+#define bzi_device_fail_lost(device, err)                        bzi_device_none(err, device)
+#define bzi_device_enter(device, err)                            bzi_device_none(err, device)
+#define bzi_device_enter_thread(device, err)                     bzi_device_none(err, device)
+#define bzi_device_drain(device, stream, err)                    bzi_device_none(err, device, stream)
+#define bzi_device_event(device, out, err)                       bzi_device_none(err, device, out)
+#define bzi_device_await(device, event, err)                     bzi_device_none(err, device, event)
+#define bzi_device_codec(device, info, err)                      bzi_device_none(err, device, info)
+#define bzi_device_pin(device, bytes, out, err)                  bzi_device_none(err, device, bytes, out)
+#define bzi_device_stream(device, urgent, out, err)              bzi_device_none(err, device, urgent, out)
+#define bzi_device_record(device, event, stream, err)            bzi_device_none(err, device, event, stream)
+#define bzi_device_order(device, stream, event, err)             bzi_device_none(err, device, stream, event)
+#define bzi_device_alloc(device, bytes, stream, out, err)        bzi_device_none(err, device, bytes, stream, out)
+#define bzi_device_upload(device, dst, src, bytes, stream, err)  bzi_device_none(err, device, dst, src, bytes, stream)
+#define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
+#define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
+#define bzi_device_close                                         bzi_device_skip
+#define bzi_device_counts                                        bzi_device_skip
+#define bzi_device_event_free                                    bzi_device_skip
+#define bzi_device_free                                          bzi_device_skip
+#define bzi_device_is_foreign                                    bzi_device_skip
+#define bzi_device_is_lost                                       bzi_device_skip
+#define bzi_device_leave                                         bzi_device_skip
+#define bzi_device_stream_free                                   bzi_device_skip
+#define bzi_device_stream_wait                                   bzi_device_skip
+#define bzi_device_unpin                                         bzi_device_skip
 
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     *count = 0;
-    return bzi_device_open(NULL, NULL, err);
+    return bzi_device_none(err);
 }
-
-/* No device is ever opened, so that no other call of one is reached: this stands for all of them. */
-static bzna_status bzi_device_absent(const void *device, ...) { (void)device; return BZNA_E_UNSUPPORTED; }
-
-#define bzi_cuda_fail_forked    bzi_device_absent
-#define bzi_device_alloc        bzi_device_absent
-#define bzi_device_await        bzi_device_absent
-#define bzi_device_close        bzi_device_absent
-#define bzi_device_codec        bzi_device_absent
-#define bzi_device_counts       bzi_device_absent
-#define bzi_device_download     bzi_device_absent
-#define bzi_device_drain        bzi_device_absent
-#define bzi_device_enter        bzi_device_absent
-#define bzi_device_enter_thread bzi_device_absent
-#define bzi_device_event        bzi_device_absent
-#define bzi_device_event_free   bzi_device_absent
-#define bzi_device_fail_lost    bzi_device_absent
-#define bzi_device_free         bzi_device_absent
-#define bzi_device_is_foreign   bzi_device_absent
-#define bzi_device_is_lost      bzi_device_absent
-#define bzi_device_leave        bzi_device_absent
-#define bzi_device_order        bzi_device_absent
-#define bzi_device_pin          bzi_device_absent
-#define bzi_device_record       bzi_device_absent
-#define bzi_device_stream       bzi_device_absent
-#define bzi_device_stream_free  bzi_device_absent
-#define bzi_device_stream_wait  bzi_device_absent
-#define bzi_device_unpin        bzi_device_absent
-#define bzi_device_upload       bzi_device_absent
-#define bzi_device_warp         bzi_device_absent
 
 #endif
 
@@ -8093,8 +8093,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t se
 
 #else
 
-#define bzi_pool_open  bzi_device_absent
-#define bzi_pool_close bzi_device_absent
+#define bzi_pool_open(device, host, sessions, out, err) bzi_device_none(err, device, host, sessions, out)
+#define bzi_pool_close                                  bzi_device_skip
 
 #endif
 
