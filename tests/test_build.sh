@@ -272,5 +272,60 @@ for p in "$T"/readme[2-9].c; do
     check "snippet_$(basename "$p" .c)_compiles" gcc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Werror -I. -c "$p" -o "$T/snippet.o"
 done
 
+# --- README's first program says which pictures failed ---
+damaged_is_named() {                                        # the coded picture of sample 0 lies at bytes 68 to 14961
+    cp tests/data/mini_h265.bzna "$T/damaged.bzna" &&
+    dd if=/dev/zero bs=1000 count=14 2>/dev/null | tr '\000' '\377' | dd of="$T/damaged.bzna" bs=1 seek=72 conv=notrunc 2>/dev/null &&
+    "$T/readme1" "$T/damaged.bzna" > "$T/said" 2>&1 && grep -q "damaged.bzna: sample 0: " "$T/said" &&
+    [ "$(grep -c 'sample ' "$T/said")" -eq 1 ] && grep -q '^8 pictures' "$T/said"; }
+check readme1_names_a_damaged_picture damaged_is_named
+
+# --- README's train() replaces its state as a whole, and refuses one that falls short ---
+cat > "$T/train_main.c" <<'EOS'
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int tear;                                            /* 1: the process dies while it writes its state */
+static size_t torn_fwrite(const void *data, size_t size, size_t count, FILE *file)
+{
+    if (!tear)
+        return fwrite(data, size, count, file);
+    fwrite(data, 1, size * count / 2, file);
+    fflush(file);
+    _exit(9);
+}
+#define fwrite torn_fwrite
+#include TRAIN
+static int steps;
+static void count_step(const bzna_batch_info *batch) { (void)batch; steps++; }
+int main(int argc, char **argv)
+{
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    int result;
+    tear = argc > 2;
+    if (bzna_context_open(NULL, &context, NULL) < 0 || bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL) < 0)
+        return 2;
+    result = train(context, dataset, 0, 1, argv[1], count_step);
+    printf("%d steps\n", steps);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    return result;
+}
+EOS
+train_state() {
+    sed -e 's/% 1000 == 0/% 3 == 0/' -e 's/epochs = 90/epochs = 4/' -e 's/width = config.height = 224/width = config.height = 8/' "$T/readme3.c" > "$T/train.c" &&
+    gcc -D_POSIX_C_SOURCE=200809L -DTRAIN="\"$T/train.c\"" -I. "$T/train_main.c" "$BUILD/libbenzina.a" $AV_LIBS $LIBS -o "$T/train_main" &&
+    rm -f "$T/state" && [ "$("$T/train_main" "$T/state")" = "4 steps" ] && [ "$(wc -c < "$T/state")" -eq 64 ] && [ "$("$T/train_main" "$T/state")" = "1 steps" ]; }
+train_torn() {                                              # half a state never lies in the place of a whole one
+    mv "$T/state" "$T/before" && { "$T/train_main" "$T/state" torn; [ $? -eq 9 ]; } &&
+    [ ! -e "$T/state" ] && [ "$(wc -c < "$T/state.partial")" -eq 32 ]; }
+train_short() {
+    head -c 63 "$T/before" > "$T/short" && { said=$("$T/train_main" "$T/short" 2>&1); [ $? -eq 1 ]; } &&
+    echo "$said" | grep -q "$T/short: " && echo "$said" | grep -q '^0 steps' && [ "$(wc -c < "$T/short")" -eq 63 ]; }
+check train_goes_on_from_its_state train_state
+check train_replaces_its_state_as_a_whole train_torn
+check train_refuses_a_state_that_falls_short train_short
+
 echo "tests/test_build.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
