@@ -1548,9 +1548,10 @@ TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
         const fact_sample *s = &known[0].samples[i];
         bzi_sample sample = { (uint64_t)i, { (uint64_t)s->offset, (uint64_t)s->size }, o.file + s->offset };
         const bzi_container *c = o.dataset->parts[0].container;
+        bzi_pick pick = { NULL, 0 };
         bzna_image image;
         bzna_error err;
-        CHECK_EQ(c->ops->image(c, &sample, NULL, scratch, &image, &err), i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
+        CHECK_EQ(c->ops->image(c, &sample, &pick, scratch, &image, &err), i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
     }
     close_all(&o);
     free(scratch);

@@ -1746,15 +1746,15 @@ TEST(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
 }
 
 /* What the loader drew for each slot of a batch. */
-typedef struct drawn {
+typedef struct drawn_warps {
     double   homography[8][9];
     uint64_t occurrence[8];
     uint32_t width[8], height[8];
-} drawn;
+} drawn_warps;
 
 static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
 {
-    drawn *d = user;
+    drawn_warps *d = user;
     (void)random;
     memcpy(d->homography[sample->slot], transform->homography, sizeof transform->homography);
     d->occurrence[sample->slot] = sample->occurrence;
@@ -1766,7 +1766,7 @@ static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_r
 /* Slot i of the first batch has the warp of its sample's occurrence number occurrence[i]. */
 static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t law, const uint64_t *occurrence)
 {
-    drawn d;
+    drawn_warps d;
     bzna_loader *loader;
     bzna_batch *batch;
     bzna_batch_info info;
@@ -1886,7 +1886,7 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
     require(bzna_dataset_image(dataset, 2, "bzna_input", NULL, 0, &whole, NULL), "picture");
     CHECK(thumb.width < whole.width);
     for (int i = 0; i < 4; i++) {
-        drawn d;
+        drawn_warps d;
         bzna_loader_config c = config_of(1, BZNA_ORDER_SEQUENTIAL);
         bzna_loader_info info;
         bzna_loader *loader;
