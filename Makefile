@@ -123,6 +123,10 @@ $(BUILD)/tests/%: tests/%.c tests/test.h tests/known.h tests/orders.h benzina.c 
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(if $(filter %_nvdec %_device %_15_table %_16_sessions,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
 
+# Suites of loaders run again, on the fake driver.
+$(BUILD)/tests/test_17_nvdec $(BUILD)/tests/test_17_device: tests/test_17_loader.c tests/fake/nvdec.h
+$(BUILD)/tests/test_17b_nvdec $(BUILD)/tests/test_17b_device: tests/test_17b_training.c tests/fake/nvdec.h
+
 # Every single-byte corruption of the fixed series, under ASan and UBSan; then a coverage-guided minute where clang has libFuzzer.
 FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. $(AV_CFLAGS) $(CUDA_CFLAGS)
 fuzz: $(PTX) | $(BUILD)

@@ -4,11 +4,13 @@
 
 Everything is integer arithmetic of Python's, but for the weighted draws, which need a double's product and its log1p.
 
-Random numbers are as benzina.h says over bzna_random. A shuffled order of `count` samples is a permutation of a grid of rows x columns cells, numbered
-row by row: rows is the square root of count, rounded down, columns is count / rows, rounded down, plus 1, and both are at least 8. Words 0 and 1 of
-philox(counter {epoch low, epoch high, 1, 0}, key {seed low, seed high}) are the low and high half of a key, words 2 and 3 those of a step, whose lowest
-bit is set. Six times, by turns, mix(column, key) is added to the row modulo rows, and mix(row, key) to the column modulo columns; the key grows by the step
-after each. A cell at or beyond count is permuted again, until it is below.
+Random numbers are as benzina.h says over bzna_random. A shuffled order of `count` samples is a permutation of the
+cells of a grid of rows x columns, numbered row by row: rows is the square root of count, rounded down, columns is
+count / rows, rounded down, plus 1, and both are at least 8. Words 0 and 1 of philox(counter {epoch low, epoch
+high, 1, 0}, key {seed low, seed high}) are the low and high half of a key, words 2 and 3 those of a step, whose
+lowest bit is set. Six times, by turns, mix(column, key) is added to the row modulo rows, and mix(row, key) to the
+column modulo columns; the key grows by the step after each. A cell at or beyond count is permuted again, until it
+is below.
 """
 import math
 
@@ -93,6 +95,21 @@ def rows_of_table():
         yield "ONCE", seed, epoch, len(WEIGHTS), 0, drawn_once(seed, epoch)
 
 
+HEAD = """\
+/* orders.h - written by orders.py, which says how: orders of epochs, from position `first` on. In REPLACED and ONCE,
+ * weighted draws, sample i has the weight 1 + i % 7. A saved state names a place in such an order: a library that gives
+ * another one breaks it. */
+enum { ORDER_SHUFFLED, ORDER_REPLACED, ORDER_ONCE };
+
+typedef struct stored_order {
+    int             kind;
+    uint64_t        seed, epoch, count, first;
+    uint32_t        n;
+    const uint64_t *at;
+} stored_order;
+"""
+
+
 def lines(words, width):
     line = "   "
     for word in words:
@@ -106,13 +123,11 @@ def lines(words, width):
 def main():
     table, numbers = [], []
     for kind, seed, epoch, count, first, values in rows_of_table():
-        table.append(f"    {{ ORDER_{kind}, {seed}u, {epoch}u, {count}u, {first}u, {len(values)}, orders_at + {len(numbers)} }},")
+        at = f"listed + {len(numbers)}"
+        table.append(f"    {{ ORDER_{kind}, {seed}u, {epoch}u, {count}u, {first}u, {len(values)}, {at} }},")
         numbers += [f"{value}u" if value > M32 else str(value) for value in values]
-    print("/* orders.h - written by orders.py, which says how: orders of epochs, from position `first` on. In REPLACED and ONCE, weighted draws, sample i has")
-    print(" * the weight 1 + i % 7. A saved state names a place in such an order: a library that gives another one breaks it. */")
-    print("enum { ORDER_SHUFFLED, ORDER_REPLACED, ORDER_ONCE };\n")
-    print("typedef struct stored_order { int kind; uint64_t seed, epoch, count, first; uint32_t n; const uint64_t *at; } stored_order;\n")
-    print("static const uint64_t orders_at[] = {")
+    print(HEAD)
+    print("static const uint64_t listed[] = {")
     print("\n".join(lines(numbers, 120)))
     print("};\n\nstatic const stored_order stored_orders[] = {")
     print("\n".join(table))

@@ -304,7 +304,8 @@ TEST(a_bad_context_config_is_refused_by_field)
 TEST(a_context_config_at_its_limits_is_accepted)
 {
     static const struct { size_t at; int32_t value; } cases[] = {
-        { offsetof(bzna_context_config, device), BZNA_DEVICE_CPU }, { offsetof(bzna_context_config, log_level), BZNA_LOG_ERROR },
+        { offsetof(bzna_context_config, device), BZNA_DEVICE_CPU },
+        { offsetof(bzna_context_config, log_level), BZNA_LOG_ERROR },
         { offsetof(bzna_context_config, log_level), BZNA_LOG_DEBUG }, { offsetof(bzna_context_config, max_edge_px), 1 },
         { offsetof(bzna_context_config, max_edge_px), 65535 }, { offsetof(bzna_context_config, sessions), 1 },
         { offsetof(bzna_context_config, sessions), 256 } };

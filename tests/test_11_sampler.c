@@ -318,8 +318,9 @@ TEST(orders_are_the_stored_ones)
             wrong += bzna_permute(o->seed, o->epoch, o->count, o->first + i) != o->at[i];
         if (wrong) {
             test_failures++;
-            printf("  seed %llu, epoch %llu, %llu samples: %llu of %u positions are wrong\n", (unsigned long long)o->seed,
-                   (unsigned long long)o->epoch, (unsigned long long)o->count, (unsigned long long)wrong, o->n);
+            printf("  seed %llu, epoch %llu, %llu samples: %llu of %u positions are wrong\n",
+                   (unsigned long long)o->seed, (unsigned long long)o->epoch, (unsigned long long)o->count,
+                   (unsigned long long)wrong, o->n);
         }
     }
 }

@@ -734,7 +734,8 @@ TEST(an_archive_with_splits_still_plays)
     fclose(f);
     if (system("command -v ffprobe >/dev/null 2>&1"))
         SKIP("no ffprobe");
-    snprintf(line, sizeof line, "ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames,codec_name -of csv=p=0 %s 2>&1", path);
+    snprintf(line, sizeof line, "ffprobe -v error -count_frames -select_streams v "
+             "-show_entries stream=nb_read_frames,codec_name -of csv=p=0 %s 2>&1", path);
     f = popen(line, "r");
     REQUIRE(f != NULL);
     CHECK(fgets(line, sizeof line, f) != NULL);
@@ -847,7 +848,7 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     bzna_random random;
     REQUIRE(bzna_dataset_range(whole, 3, N, &dataset, NULL) == BZNA_OK);
     for (int i = 0; i < N; i++)
-        weights[i] = i == 4 ? 0 : i == 9 ? 50 : (double)((i * 7) % 11 + 1);           /* one is heavy: it comes first half the time */
+        weights[i] = i == 4 ? 0 : i == 9 ? 50 : (double)((i * 7) % 11 + 1);    /* one is often first */
     c.weighting = BZNA_WEIGHTING_ONCE;
     c.weights = weights;
     c.weight_count = N;
@@ -907,7 +908,7 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     bzna_dataset_close(whole);
 }
 
-/* The order of Efraimidis and Spirakis: the smallest -log(1 - u) / weight first, of equal ones the first; what has no weight comes last. */
+/* The order of Efraimidis and Spirakis: the smallest -log(1 - u) / weight first, of equal ones the first. */
 enum { DRAWN_MAX = 1000 };
 typedef struct drawn { double key; uint64_t sample; } drawn;
 
@@ -926,7 +927,9 @@ static void draw_once(const double *weights, uint64_t n, uint64_t seed, uint64_t
         bzna_random random;
         bzna_random_init(&random, seed, epoch, i, BZNA_OPERATION_ORDER);
         all[i].sample = i;
-        all[i].key = weights[i] > 0 ? fmin(-log1p(-bzna_random_uniform(&random, 0, 1)) / weights[i], DBL_MAX) : (double)INFINITY;
+        all[i].key = (double)INFINITY;
+        if (weights[i] > 0)
+            all[i].key = fmin(-log1p(-bzna_random_uniform(&random, 0, 1)) / weights[i], DBL_MAX);
     }
     qsort(all, n, sizeof *all, drawn_compare);
     for (uint64_t i = 0; i < n; i++)
@@ -942,7 +945,7 @@ TEST(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     for (size_t k = 0; k < COUNT(counts); k++)
-        for (int tiny = 0; tiny < 2; tiny++) {              /* weights so small that the keys are all the same: then the order is that of the samples */
+        for (int tiny = 0; tiny < 2; tiny++) {              /* so small that all keys are the same: the samples' own order */
             uint64_t n = counts[k], length = 0, wrong = 0;
             bzna_loader_config c = plan_of(50, BZNA_ORDER_SHUFFLE);
             for (uint64_t i = 0; i < n; i++) {
@@ -1004,7 +1007,8 @@ static void check_parts_drawn_once(bzna_dataset *dataset, const double *by_part,
 /* In a process of its own: who looks for a sample's part may look for ever. */
 static void alone_parts_drawn_once(void)
 {
-    static const double weights[][4] = { { 1, 1, 1, 1 }, { 2, 0, 5, 0.5 }, { 0, 3, 0, 1 }, { 1e-300, 1, 1e300, 0 }, { 0, 0, 0, 1 } };
+    static const double weights[][4] = { { 1, 1, 1, 1 }, { 2, 0, 5, 0.5 }, { 0, 3, 0, 1 }, { 1e-300, 1, 1e300, 0 },
+                                         { 0, 0, 0, 1 } };
     static const uint64_t counts[4] = { 40, 25, 1, 12 }, begins[4] = { 0, 40, 65, 66 };
     enum { EPOCHS = 2000 };
     static uint64_t got[EPOCHS];
@@ -1037,7 +1041,7 @@ static void alone_parts_drawn_once(void)
                 first[p]++;
                 break;
             }
-    CHECK(chi_square(first, weights[1], 4, EPOCHS) < 2 + 6 * 2);           /* three weights: 2 degrees; 6 standard deviations */
+    CHECK(chi_square(first, weights[1], 4, EPOCHS) < 2 + 6 * 2);           /* 2 degrees; 6 standard deviations */
     bzna_dataset_close(all);
     for (int p = 0; p < 4; p++)
         bzna_dataset_close(parts[p]);
@@ -1544,10 +1548,11 @@ TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
     bzna_dataset_close(train);
 }
 
-/* Where the parts of a view begin, how long they are and in which order they stand all tell it apart; who made it does not. */
+/* Where the parts of a view begin, how long they are and in which order they stand tells it apart from others. */
 TEST(a_state_of_a_view_is_refused_by_views_of_other_lengths_of_the_same_parts)
 {
-    static const struct { int swapped; uint64_t first, count; } ways[] = { { 0, 0, 10 }, { 0, 0, 20 }, { 0, 5, 10 }, { 0, 5, 20 }, { 1, 0, 10 }, { 0, 0, 10 } };
+    static const struct { int swapped; uint64_t first, count; } ways[] = { { 0, 0, 10 }, { 0, 0, 20 }, { 0, 5, 10 },
+                                                                           { 0, 5, 20 }, { 1, 0, 10 }, { 0, 0, 10 } };
     enum { WAYS = COUNT(ways), TOTAL = 30 };
     memory m[2];
     bzna_dataset *archives[2] = { open_archive(&m[0], &small), open_archive(&m[1], &other) }, *views[WAYS] = { NULL };
@@ -1567,7 +1572,8 @@ TEST(a_state_of_a_view_is_refused_by_views_of_other_lengths_of_the_same_parts)
         for (int to = 0; to < WAYS; to++) {
             bzna_loader_state state = state_of(loaders[from]);
             bzna_error e = { .struct_size = sizeof e };
-            int same = ways[from].swapped == ways[to].swapped && ways[from].first == ways[to].first && ways[from].count == ways[to].count;
+            int same = ways[from].swapped == ways[to].swapped && ways[from].first == ways[to].first &&
+                       ways[from].count == ways[to].count;
             CHECK_EQ(bzna_loader_restore(loaders[to], &state, &e), same ? BZNA_OK : BZNA_E_ARGUMENT);
             if (!same)
                 CHECK_CONTAINS(e.message, "state.fingerprint: the state is of another data set");
@@ -2011,11 +2017,11 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
     free(broken.bytes);
 }
 
-/* A ranked order is one array for all epochs: the next may not be written while a slot of this one may still take another sample. */
+/* A ranked order is one array for all epochs: it stays while a slot of its epoch may still take another sample. */
 TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
 {
     enum { EPOCHS = 3, LENGTH = 30 };
-    static const uint32_t batch_sizes[] = { 15, 10 };       /* the last batch is the second, or the third, of three in flight */
+    static const uint32_t batch_sizes[] = { 15, 10 };       /* the last batch is the second or third in flight */
     for (size_t k = 0; k < COUNT(batch_sizes); k++) {
         bzna_loader_config c = order_kind(3, batch_sizes[k]);
         uint64_t order[EPOCHS][40], at = LENGTH - batch_sizes[k], bad;
@@ -2031,7 +2037,7 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
         break_sample(&m, dataset, bad, -5, -1);
         c.track = NULL;
         c.epochs = EPOCHS;
-        c.threads = c.reader_threads = 2;                   /* while one pauses, the other could go on to the next epoch */
+        c.threads = c.reader_threads = 2;                   /* while one pauses, the other could begin the next epoch */
         c.on_error = BZNA_ON_ERROR_REPLACE;
         c.read_retries = 1;
         c.read_backoff_ns = 100000000;
@@ -2044,7 +2050,7 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
                 CHECK_EQ(info.indices[slot], index);
                 CHECK_EQ(info.targets[slot], small.base + (int64_t)index);
                 CHECK_EQ(info.status[slot], BZNA_OK);
-                CHECK(!memcmp((float *)info.data + slot * SLOT, reference[info.indices[slot] % 3], sizeof reference[0]));
+                CHECK(!memcmp((float *)info.data + slot * SLOT, reference[index % 3], sizeof reference[0]));
             }
             CHECK(info.epoch || !info.last_of_epoch || info.replaced == 1);
             replaced += info.replaced;
@@ -2143,7 +2149,8 @@ TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever
 
 TEST(stopping_reports_a_batchs_only_failure_in_whichever_slot)
 {
-    static const struct { uint32_t batch_size; uint64_t bad; } ways[] = { { 5, 15 }, { 5, 17 }, { 5, 19 }, { 1, 0 }, { 1, 15 }, { 40, 0 }, { 40, 39 } };
+    static const struct { uint32_t batch_size; uint64_t bad; } ways[] = { { 5, 15 }, { 5, 17 }, { 5, 19 }, { 1, 0 },
+                                                                          { 1, 15 }, { 40, 0 }, { 40, 39 } };
     for (size_t w = 0; w < COUNT(ways); w++) {
         archive broken = damage(&small, &ways[w].bad, 1);
         memory m;
