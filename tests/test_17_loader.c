@@ -2251,7 +2251,7 @@ TEST(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
         largest = sample.size > largest ? sample.size : largest;
     }
     bzna_dataset_close(dataset);
-    for (int k = 0; k < 4; k++) {                           /* the context's, then the loader's; enough, then one less */
+    for (int k = 0; k < 4; k++) {                           /* context, then loader; enough, then one less */
         uint64_t limit = largest - (uint64_t)(k % 2), failed = 0;
         bzna_context_config own_config;
         bzna_context *own = NULL;

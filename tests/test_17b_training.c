@@ -945,7 +945,7 @@ TEST(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     for (size_t k = 0; k < COUNT(counts); k++)
-        for (int tiny = 0; tiny < 2; tiny++) {              /* so small that all keys are the same: the samples' own order */
+        for (int tiny = 0; tiny < 2; tiny++) {              /* all keys are the same: the own order */
             uint64_t n = counts[k], length = 0, wrong = 0;
             bzna_loader_config c = plan_of(50, BZNA_ORDER_SHUFFLE);
             for (uint64_t i = 0; i < n; i++) {
