@@ -2005,7 +2005,7 @@ static void put_scaling_list(bit_writer *w, const sps_choice *c, int size)
 
 static void put_poc(bit_writer *w, const sps_choice *c)
 {
-    uint32_t cycle = roll(4) ? roll(6) : roll(256), range = c->legal || roll(8) ? 1000 : 0xffffffff;
+    uint32_t cycle = roll(4) ? roll(6) : 255, range = c->legal || roll(8) ? 1000 : 0xffffffff;
     put_uvlc(w, c->poc_type);
     if (c->poc_type == 0)
         put_uvlc(w, c->poc_bits - 4);
