@@ -1,4 +1,4 @@
-/* benzina.c - the library in one file. Read benzina.h first: its opening comment is the manual.                    MIT licence
+/* benzina.c - the library in one file. Read benzina.h first: its opening comment is the manual.             MIT licence
  *
  * Rooms, in order. A room calls only rooms above it; there are no forward declarations, so the compiler enforces that.
  *
@@ -32,7 +32,7 @@
  *     30  public API        validate, delegate
  */
 
-/* ==== 0. Includes ======================================================================================================= */
+/* ==== 0. Includes ================================================================================================= */
 
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE                 /* POSIX.1-2008, madvise, and Linux's thread affinity */
@@ -87,16 +87,17 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #endif
 
 
-/* ==== 1. Limits ==========================================================================================================
+/* ==== 1. Limits ======================================================================================================
  * Every bound on what a file or a caller may ask for. */
 
 #define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
 #define BZI_LIMIT_TRACKS         64u             /* tracks of a movie; archives have 4, with split variants 13 */
 #define BZI_LIMIT_TOP_BOXES      65536u          /* boxes at file level: bounds the walk over a hostile file */
 #define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
-#define BZI_LIMIT_PARAMETER_SETS 16u             /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
-#define BZI_LIMIT_CONFIG_BYTES   65536u          /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
-#define BZI_LIMIT_SEEN           (1ull << 33)    /* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
+#define BZI_LIMIT_PARAMETER_SETS 16u /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
+#define BZI_LIMIT_CONFIG_BYTES   65536u /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
+/* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
+#define BZI_LIMIT_SEEN           (1ull << 33)
 #define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
 #define BZI_LIMIT_BATCH          65536u
 #define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
@@ -104,9 +105,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READERS        256u
 #define BZI_LIMIT_IN_FLIGHT      64u
 #define BZI_LIMIT_READ_AHEAD     65536u
-#define BZI_LIMIT_SESSIONS       256u            /* decode sessions of a context: no device has a tenth of so many engines */
+#define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
-#define BZI_LIMIT_REPLACEMENTS   64u             /* samples tried for one slot: that many bad ones in a row are a bad data set */
+#define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
 #define BZI_LIMIT_RETRIES        1000u
 #define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)  /* default: a 16k x 16k picture at 8 bits a pixel */
 #define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default: what is read ahead */
@@ -115,7 +116,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_BATCH_ALIGN          64u             /* a cache line, and what AVX-512 and DLPack consumers like */
 
 
-/* ==== 2. Basics ==========================================================================================================
+/* ==== 2. Basics ======================================================================================================
  * Pure helpers. Checked arithmetic returns 0 on overflow and leaves *out alone. */
 
 typedef struct bzi_span {
@@ -142,7 +143,10 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static uint32_t bzi_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
-static uint32_t bzi_be32(const uint8_t *p) { return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]; }
+static uint32_t bzi_be32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
 static uint64_t bzi_be64(const uint8_t *p) { return (uint64_t)bzi_be32(p) << 32 | bzi_be32(p + 4); }
 
 static uint64_t bzi_le64(const uint8_t *p)
@@ -205,8 +209,10 @@ static void bzi_string_copy(char *dst, size_t capacity, const char *src)
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
 }
 
-/* The smallest i below count for which is_past(array, i, value); count when there is none. Pre: it holds for all that follow, too. */
-static uint64_t bzi_search(const void *array, uint64_t count, const void *value, int (*is_past)(const void *array, uint64_t i, const void *value))
+/* The smallest i below count for which is_past(array, i, value); count when there is none. Pre: it holds for all that
+ * follow, too. */
+static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
+                           int (*is_past)(const void *array, uint64_t i, const void *value))
 {
     uint64_t low = 0, high = count;
     while (low < high) {
@@ -229,7 +235,8 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-/* Versioned structs. In: copies what both know; a larger struct must have a zero tail. Out: the caller gets what it knows. */
+/* Versioned structs. In: copies what both know; a larger struct must have a zero tail. Out: the caller gets what it
+ * knows. */
 static int bzi_struct_in(void *dst, size_t known, const void *src)
 {
     uint32_t given;
@@ -267,7 +274,7 @@ static void bzi_struct_init(void *config, size_t given)
 }
 
 
-/* ==== 3. OS ==============================================================================================================
+/* ==== 3. OS ==========================================================================================================
  * The only room with system calls. Functions return 0 or an errno. */
 
 typedef struct bzi_file {
@@ -290,7 +297,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     if (write)
         file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     else
-        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       /* a pipe must not block here; files do not care */
+        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block here; files do not care */
     if (file->fd < 0)
         return errno;
     if (fstat(file->fd, &info)) {
@@ -316,7 +323,8 @@ static void bzi_os_file_map(bzi_file *file)
         file->map = NULL;
 }
 
-/* Lets go of the pages that a walk over the map has touched; they come back from the page cache when they are needed. */
+/* Lets go of the pages that a walk over the map has touched; they come back from the page cache when they are
+ * needed. */
 static void bzi_os_file_relax(bzi_file *file)
 {
 #ifdef MADV_DONTNEED
@@ -397,8 +405,8 @@ static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 #endif
 }
 
-/* cpu < 0: anywhere. The library's threads block signals: handlers run on the program's own threads. Not those that a thread causes
- * itself, which a host may want to handle in its callbacks (Julia's garbage collector does). */
+/* cpu < 0: anywhere. The library's threads block signals: handlers run on the program's own threads. Not those that a
+ * thread causes itself, which a host may want to handle in its callbacks (Julia's garbage collector does). */
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
@@ -466,9 +474,9 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 }
 
 
-/* ==== 4. Memory ==========================================================================================================
- * Calls: rooms 1-3. The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates remembers
- * the size, because release gets it back. */
+/* ==== 4. Memory ======================================================================================================
+ * Calls: rooms 1-3. The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates
+ * remembers the size, because release gets it back. */
 
 typedef struct bzi_memory {
     bzna_allocator allocator;
@@ -510,7 +518,8 @@ typedef struct bzi_buffer {
     uint64_t capacity;
 } bzi_buffer;
 
-/* Makes room for size bytes; what was there is kept if keep. Returns 0 when memory is out, and the buffer is as it was. */
+/* Makes room for size bytes; what was there is kept if keep. Returns 0 when memory is out, and the buffer is as it
+ * was. */
 static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint64_t size, int keep)
 {
     uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
@@ -547,7 +556,8 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* The keys of a small cache: those of the slots used last stay. What belongs to a slot, its owner keeps under the same index. */
+/* The keys of a small cache: those of the slots used last stay. What belongs to a slot, its owner keeps under the same
+ * index. */
 #define BZI_LRU_SLOTS 8u
 
 typedef struct bzi_lru_slot {
@@ -561,7 +571,8 @@ typedef struct bzi_lru {
     uint64_t     clock;
 } bzi_lru;
 
-/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the one that was not used for longest. */
+/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the one that was not used
+ * for longest. */
 BZI_SPARE static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
 {
     lru->clock++;
@@ -583,7 +594,8 @@ BZI_SPARE static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t siz
 BZI_SPARE static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
 
 /* Gives a slot to a key. Returns 0 when memory is out, and the slot is free. */
-BZI_SPARE static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key, uint64_t size)
+BZI_SPARE static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
+                                 uint64_t size)
 {
     bzi_lru_slot *slot = &lru->slots[index];
     bzi_lru_forget(lru, index);
@@ -605,7 +617,8 @@ BZI_SPARE static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
 
 
 /* ==== 5. Host ========================================================================================================
- * Calls: rooms 1-4. Inside the library a bzna_error is always there and whole; the public API copies it to the caller's. */
+ * Calls: rooms 1-4. Inside the library a bzna_error is always there and whole; the public API copies it to the
+ * caller's. */
 
 static const char *bzi_status_name(bzna_status status)
 {
@@ -635,7 +648,8 @@ static void bzi_error_init(bzna_error *err)
 }
 
 BZI_PRINTF(6, 7)
-static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native, const char *format, ...)
+static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
+                            const char *format, ...)
 {
     va_list arguments;
     bzi_error_init(err);
@@ -676,7 +690,8 @@ typedef struct bzi_log_entry {
     char        message[248];
 } bzi_log_entry;
 
-/* What every room may use: memory, log, limits. A context owns one; what is made from the context holds a reference of its own. */
+/* What every room may use: memory, log, limits. A context owns one; what is made from the context holds a reference of
+ * its own. */
 typedef struct bzi_host {
     bzi_memory   memory;
     atomic_int   references;
@@ -800,8 +815,8 @@ static bzna_status bzi_source_open_path(bzi_source *source, const char *path, bz
 {
     int error = bzi_os_file_open(&source->file, path, 0);
     if (error)
-        return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
-                        "cannot open: %s", strerror(error));
+        return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
+                        error, "cannot open: %s", strerror(error));
     bzi_os_file_map(&source->file);
     source->owns_file = 1;
     source->callbacks.user = &source->file;
@@ -818,7 +833,8 @@ static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *c
     size = callbacks->size(callbacks->user);
     bzi_os_in_callback--;
     if (size < 0)
-        return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld", (long long)size);
+        return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, size, "the source's size callback failed with %lld",
+                        (long long)size);
     source->callbacks = *callbacks;
     source->size = (uint64_t)size;
     return BZNA_OK;
@@ -872,23 +888,25 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
         bzi_os_in_callback--;
         if (n < 0)
-            return bzi_fail(err, BZNA_E_IO, offset + done, 0, source->owns_file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
-                            (unsigned long long)(size - done), (unsigned long long)(offset + done), (long long)n,
-                            source->owns_file ? " (" : "", source->owns_file ? strerror((int)-n) : "", source->owns_file ? ")" : "");
+            return bzi_fail(err, BZNA_E_IO, offset + done, 0, source->owns_file ? -n : n,
+                            "reading %llu bytes at byte %llu failed with %lld%s%s%s", (unsigned long long)(size - done),
+                            (unsigned long long)(offset + done), (long long)n, source->owns_file ? " (" : "",
+                            source->owns_file ? strerror((int)-n) : "", source->owns_file ? ")" : "");
         if (n == 0)
-            return bzi_fail(err, BZNA_E_TRUNCATED, offset + done, 0, 0, "the data ends at byte %llu, %llu bytes too early",
-                            (unsigned long long)(offset + done), (unsigned long long)(size - done));
-        if ((uint64_t)n > size - done)
-            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes", (long long)n,
+            return bzi_fail(err, BZNA_E_TRUNCATED, offset + done, 0, 0,
+                            "the data ends at byte %llu, %llu bytes too early", (unsigned long long)(offset + done),
                             (unsigned long long)(size - done));
+        if ((uint64_t)n > size - done)
+            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
+                            (long long)n, (unsigned long long)(size - done));
         done += (uint64_t)n;
     }
     return BZNA_OK;
 }
 
 /* A range as memory: in the map, or read into buffer. */
-static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer, uint64_t offset, uint64_t size,
-                                   const uint8_t **view, bzna_error *err)
+static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer,
+                                   uint64_t offset, uint64_t size, const uint8_t **view, bzna_error *err)
 {
     if (source->map) {
         *view = source->map + offset;
@@ -901,7 +919,7 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
 }
 
 
-/* ==== 6. Cursor ==========================================================================================================
+/* ==== 6. Cursor ======================================================================================================
  * Calls: rooms 1-2. Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
 
 typedef struct bzi_cursor {
@@ -1025,8 +1043,8 @@ static int32_t bzi_bits_se(bzi_bits *b)
 
 
 /* ==== 7. Codecs ======================================================================================================
- * Calls: rooms 1-6. What coded pictures say of themselves: NAL units and parameter sets of H.264 and H.265, open bitstream units of AV1. Works on
- * memory, without allocating. */
+ * Calls: rooms 1-6. What coded pictures say of themselves: NAL units and parameter sets of H.264 and H.265, open
+ * bitstream units of AV1. Works on memory, without allocating. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
 #define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
@@ -1042,16 +1060,26 @@ enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NA
 typedef struct bzi_nal_syntax {
     uint8_t header;                   /* bytes */
     uint8_t shift, mask;              /* of the type in the header's first byte */
-    uint8_t starts[2];                /* slices that a decoder can start with, first type and end: IDR; in H.265 also CRA and BLA */
+    uint8_t starts[2]; /* slices that a decoder can start with, first type and end: IDR; in H.265 also CRA and BLA */
     uint8_t kinds[BZI_NAL_OTHER][2];  /* by BZI_NAL_..., first type and end */
 } bzi_nal_syntax;
 
-static const bzi_nal_syntax bzi_nal_h264 = { 1, 0, 31, { 5, 6 },   { { 1, 6 }, { 0, 0 }, { 7, 8 }, { 8, 9 }, { 6, 7 }, { 9, 13 } } };
-static const bzi_nal_syntax bzi_nal_h265 = { 2, 1, 63, { 16, 22 }, { { 0, 32 }, { 32, 33 }, { 33, 34 }, { 34, 35 }, { 39, 41 }, { 35, 39 } } };
+static const bzi_nal_syntax bzi_nal_h264 = {
+    1, 0, 31, { 5, 6 }, { { 1, 6 }, { 0, 0 }, { 7, 8 }, { 8, 9 }, { 6, 7 }, { 9, 13 } }
+};
+static const bzi_nal_syntax bzi_nal_h265 = {
+    2, 1, 63, { 16, 22 }, { { 0, 32 }, { 32, 33 }, { 33, 34 }, { 34, 35 }, { 39, 41 }, { 35, 39 } }
+};
 
-static const bzi_nal_syntax *bzi_nal_syntax_of(uint32_t codec) { return codec == BZNA_CODEC_H265 ? &bzi_nal_h265 : &bzi_nal_h264; }
+static const bzi_nal_syntax *bzi_nal_syntax_of(uint32_t codec)
+{
+    return codec == BZNA_CODEC_H265 ? &bzi_nal_h265 : &bzi_nal_h264;
+}
 
-static uint32_t bzi_nal_type(const bzi_nal_syntax *syntax, bzi_span nal) { return nal.data[0] >> syntax->shift & syntax->mask; }
+static uint32_t bzi_nal_type(const bzi_nal_syntax *syntax, bzi_span nal)
+{
+    return nal.data[0] >> syntax->shift & syntax->mask;
+}
 
 static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 {
@@ -1206,7 +1234,8 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 
 /* What a coded picture says of itself, whatever its codec. */
 typedef struct bzi_format {
-    uint8_t     profile[12];          /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier */
+    /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier */
+    uint8_t     profile[12];
     uint32_t    sub_layers, nested;
     uint32_t    chroma_format;        /* 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
     uint32_t    depth_luma, depth_chroma;
@@ -1316,7 +1345,8 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         bzi_bits_1(b);
     bzi_bits_1(b);                                          /* direct_8x8 */
     if (bzi_bits_1(b))
-        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1, (sps->chroma_format == 1 ? 2 : 1) * (2 - mbs_only));
+        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
+                       (sps->chroma_format == 1 ? 2 : 1) * (2 - mbs_only));
     if (bzi_bits_1(b))
         bzi_sps_vui(b, sps);
 }
@@ -1423,7 +1453,8 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     sps->width = bzi_bits_ue(b);
     sps->height = bzi_bits_ue(b);
     if (bzi_bits_1(b))
-        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1, sps->chroma_format == 1 ? 2 : 1);
+        bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
+                       sps->chroma_format == 1 ? 2 : 1);
     sps->depth_luma = bzi_bits_ue(b) + 8;
     sps->depth_chroma = bzi_bits_ue(b) + 8;
     poc_bits = bzi_bits_ue(b) + 4;
@@ -1445,14 +1476,21 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
         bzi_sps_h265(&b, sps);
     else
         bzi_sps_h264(&b, sps);
-    return !b.overrun && sps->chroma_format <= 3 && sps->depth_luma <= 16 && sps->depth_chroma <= 16 && sps->width && sps->height &&
-           sps->width <= 65536 && sps->height <= 65536 && (uint64_t)sps->window[0] + sps->window[1] < sps->width &&
+    return !b.overrun && sps->chroma_format <= 3 && sps->depth_luma <= 16 && sps->depth_chroma <= 16 && sps->width &&
+           sps->height && sps->width <= 65536 && sps->height <= 65536 &&
+           (uint64_t)sps->window[0] + sps->window[1] < sps->width &&
            (uint64_t)sps->window[2] + sps->window[3] < sps->height;
 }
 
 /* --- AV1: open bitstream units, sections of "AV1 Bitstream & Decoding Process Specification" --- */
 
-enum { BZI_OBU_SEQUENCE_HEADER = 1, BZI_OBU_TEMPORAL_DELIMITER = 2, BZI_OBU_FRAME_HEADER = 3, BZI_OBU_FRAME = 6, BZI_OBU_PADDING = 15 };
+enum {
+    BZI_OBU_SEQUENCE_HEADER = 1,
+    BZI_OBU_TEMPORAL_DELIMITER = 2,
+    BZI_OBU_FRAME_HEADER = 3,
+    BZI_OBU_FRAME = 6,
+    BZI_OBU_PADDING = 15
+};
 
 /* 5.3: 1 and the next unit's type and payload; 0 at the end; -1 if it does not fit. */
 static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
@@ -1539,7 +1577,8 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 /* 5.5.2 */
 static void bzi_av1_colour(bzi_bits *b, uint32_t profile, bzi_format *sps)
 {
-    uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), grey = profile != 1 && bzi_bits_1(b), place;
+    uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), grey = profile != 1 && bzi_bits_1(b),
+             place;
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = grey ? 0 : profile == 0 ? 1 : 3;
     sps->colour.present = 1;                                /* for the range is always said */
@@ -1588,11 +1627,16 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 
 /* --- Coded pictures --- */
 
-/* Their colour where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix, full range. Elsewhere what
- * the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as which an unspecified matrix counts here. */
+/* Their colour where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
+ * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
+ * which an unspecified matrix counts here. */
 static const bzna_colour bzi_colour_of_archives = { 1, 13, 5, 1, 1 }, bzi_colour_of_codecs = { 2, 2, 2, 0, 1 };
 
-static bzi_span bzi_image_config(const bzna_image *image) { bzi_span s = { image->config, image->config ? image->config_size : 0 }; return s; }
+static bzi_span bzi_image_config(const bzna_image *image)
+{
+    bzi_span s = { image->config, image->config ? image->config_size : 0 };
+    return s;
+}
 static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
 
 /* Iterates over the units of the config, then over those of the data: one loop for all that look at both. */
@@ -1627,9 +1671,10 @@ static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
                     n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
 }
 
-/* H.264, H.265: the configuration's parameter sets, then the access unit, each after a start code (Annex B). Returns the required size always;
- * writes only what fits. */
-static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
+/* H.264, H.265: the configuration's parameter sets, then the access unit, each after a start code (Annex B). Returns
+ * the required size always; writes only what fits. */
+static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
+                                    bzna_error *err)
 {
     static const uint8_t start[4] = { 0, 0, 0, 1 };
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -1643,7 +1688,7 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
             memcpy(dst + size, start, 4);
             memcpy(dst + size + 4, nal.data, (size_t)nal.size);
         }
-        size += 4 + nal.size;                               /* cannot overflow: 4 more for each unit that lies in memory */
+        size += 4 + nal.size; /* cannot overflow: 4 more for each unit that lies in memory */
     }
     if (got < 0)
         return bzi_image_fail_nals(&n, err);
@@ -1662,7 +1707,8 @@ static bzi_span bzi_image_obus(const bzna_image *image)
 }
 
 /* AV1: the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
-static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
+static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
+                                          bzna_error *err)
 {
     bzi_span config = bzi_image_obus(image), data = bzi_image_data(image);
     (void)err;
@@ -1723,12 +1769,13 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
                 continue;
             if (!found)
                 return BZI_FAIL(err, BZNA_E_DECODE, "there is no sequence header");
-            if (!reduced && (!unit.size || unit.data[0] & 0xe0))           /* show_existing_frame, frame_type: 0 is a key frame */
+            if (!reduced && (!unit.size || unit.data[0] & 0xe0)) /* show_existing_frame, frame_type: 0 is a key frame */
                 return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
             return BZNA_OK;
         }
         if (got < 0)
-            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than what holds it", part ? "the access unit" : "av1C");
+            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than what holds it",
+                            part ? "the access unit" : "av1C");
     }
     return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
@@ -1778,23 +1825,59 @@ typedef struct bzi_codec {
     uint32_t    entries[2];           /* types of mp4 sample entries; the writer's is the first */
     uint32_t    config;               /* type of the decoder configuration record */
     uint32_t    config_bytes;         /* which has so many at least */
-    uint32_t    length_at;            /* byte of the record that has the size of NAL units' lengths; 0: there are none */
-    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);     /* E_DECODE: not a picture that stands alone */
+    uint32_t    length_at; /* byte of the record that has the size of NAL units' lengths; 0: there are none */
+    /* E_DECODE: not a picture that stands alone */
+    bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
     bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);      /* parameter sets, each after its size */
+    /* parameter sets, each after its size */
+    uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
     int         av_id;                /* libavcodec's number */
     const char *av_decoder;           /* and decoder; NULL: its own one */
     int         nv_id;                /* NVDEC's number */
-    uint32_t    nv_unit;              /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only */
+    /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only */
+    uint32_t    nv_unit;
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { BZNA_CODEC_H264, "H.264", { BZI_AVC1, BZI_AVC3 }, BZI_FOURCC('a', 'v', 'c', 'C'), 7, 4,
-      bzi_image_sps, bzi_image_annexb, bzi_image_key_nals, BZI_AV_ID(H264), NULL, BZI_NV_ID(H264), 16 },
-    { BZNA_CODEC_H265, "H.265", { BZI_HVC1, BZI_HEV1 }, BZI_FOURCC('h', 'v', 'c', 'C'), 23, 21,
-      bzi_image_sps, bzi_image_annexb, bzi_image_key_nals, BZI_AV_ID(HEVC), NULL, BZI_NV_ID(HEVC), 16 },
-    { BZNA_CODEC_AV1, "AV1", { BZI_AV01, BZI_AV01 }, BZI_FOURCC('a', 'v', '1', 'C'), 4, 0,
-      bzi_image_av1, bzi_image_low_overhead, bzi_image_key_obus, BZI_AV_ID(AV1), "libdav1d", BZI_NV_ID(AV1), 1 },     /* libavcodec's own AV1 decoder needs hardware */
+    { BZNA_CODEC_H264,
+      "H.264",
+      { BZI_AVC1, BZI_AVC3 },
+      BZI_FOURCC('a', 'v', 'c', 'C'),
+      7,
+      4,
+      bzi_image_sps,
+      bzi_image_annexb,
+      bzi_image_key_nals,
+      BZI_AV_ID(H264),
+      NULL,
+      BZI_NV_ID(H264),
+      16 },
+    { BZNA_CODEC_H265,
+      "H.265",
+      { BZI_HVC1, BZI_HEV1 },
+      BZI_FOURCC('h', 'v', 'c', 'C'),
+      23,
+      21,
+      bzi_image_sps,
+      bzi_image_annexb,
+      bzi_image_key_nals,
+      BZI_AV_ID(HEVC),
+      NULL,
+      BZI_NV_ID(HEVC),
+      16 },
+    { BZNA_CODEC_AV1,
+      "AV1",
+      { BZI_AV01, BZI_AV01 },
+      BZI_FOURCC('a', 'v', '1', 'C'),
+      4,
+      0,
+      bzi_image_av1,
+      bzi_image_low_overhead,
+      bzi_image_key_obus,
+      BZI_AV_ID(AV1),
+      "libdav1d",
+      BZI_NV_ID(AV1),
+      1 }, /* libavcodec's own AV1 decoder needs hardware */
 };
 
 #define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
@@ -1819,7 +1902,8 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 /* Pre: the codec is known, as of every picture that was inspected. */
 BZI_SPARE static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
-/* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits. Pre: the codec is known. */
+/* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits.
+ * Pre: the codec is known. */
 BZI_SPARE static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     uint64_t size = sizeof image->codec;
@@ -1829,7 +1913,8 @@ BZI_SPARE static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, u
 }
 
 /* What a decoder is given. Likewise. */
-static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err)
+static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
+                                    bzna_error *err)
 {
     return bzi_codec_find(image->codec)->stream(image, dst, capacity, needed, err);
 }
@@ -1837,13 +1922,16 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 /* --- A picture as container and stream describe it together --- */
 
 /* Whether a picture of that size at that place lies in its frame. */
-static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width, uint32_t frame_height)
+static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width,
+                              uint32_t frame_height)
 {
-    return width && height && width <= frame_width && height <= frame_height && x <= frame_width - width && y <= frame_height - height;
+    return width && height && width <= frame_width && height <= frame_height && x <= frame_width - width &&
+           y <= frame_height - height;
 }
 
 /* What container and stream say together; planes come later. */
-static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_format *sps, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_format *sps,
+                                        bzna_picture *picture, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->codec);
     uint32_t location;
@@ -1855,17 +1943,21 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
     if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
         return status;
     if (sps->width > max_edge_px || sps->height > max_edge_px)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height, max_edge_px);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height,
+                        max_edge_px);
     if (sps->depth_luma < 8 || sps->depth_luma > 16 || (sps->depth_chroma != sps->depth_luma && sps->chroma_format))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped", sps->depth_luma,
-                        sps->depth_chroma);
+        return BZI_FAIL(err, BZNA_E_CODEC,
+                        "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped",
+                        sps->depth_luma, sps->depth_chroma);
     picture->frame_width = sps->width - sps->window[0] - sps->window[1];
     picture->frame_height = sps->height - sps->window[2] - sps->window[3];
     if (picture->frame_width != image->frame_width || picture->frame_height != image->frame_height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u", picture->frame_width, picture->frame_height,
-                        image->frame_width, image->frame_height);
-    if (!bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, image->frame_width, image->frame_height))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image: %ux%u at %u,%u does not lie in its frame", image->width, image->height, image->crop_x, image->crop_y);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u",
+                        picture->frame_width, picture->frame_height, image->frame_width, image->frame_height);
+    if (!bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, image->frame_width,
+                            image->frame_height))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image: %ux%u at %u,%u does not lie in its frame", image->width,
+                        image->height, image->crop_x, image->crop_y);
     picture->depth = sps->depth_luma;
     picture->width = image->width;
     picture->height = image->height;
@@ -1874,26 +1966,29 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
     picture->chroma_shift_x = sps->chroma_format == 1 || sps->chroma_format == 2;
     picture->chroma_shift_y = sps->chroma_format == 1;
     picture->colour = image->colour.present ? image->colour : sps->colour.present ? sps->colour : bzi_colour_of_codecs;
-    /* Unsaid, chroma is centred as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom) count as centred vertically. */
+    /* Unsaid, chroma is centred as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom)
+     * count as centred vertically. */
     location = sps->has_chroma_location ? sps->chroma_location : picture->colour.full_range ? 1 : 0;
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
     return BZNA_OK;
 }
 
-/* Fills in the colour that neither container nor stream says. Only the container knows what its pictures' default is. */
+/* Fills in the colour that neither container nor stream says. Only the container knows what its pictures' default
+ * is. */
 static void bzi_image_default_colour(bzna_image *image, const bzna_colour *colour)
 {
     bzna_error ignored;
     bzi_format sps;
-    if (!image->colour.present && bzi_codec_find(image->codec)->inspect(image, &sps, &ignored) == BZNA_OK && !sps.colour.present)
+    if (!image->colour.present && bzi_codec_find(image->codec)->inspect(image, &sps, &ignored) == BZNA_OK &&
+        !sps.colour.present)
         image->colour = *colour;
 }
 
 
 /* ==== 8. Boxes =======================================================================================================
- * Calls: rooms 1-7. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here works on memory, without
- * allocating: a track's tables stay where they lie in the file. */
+ * Calls: rooms 1-7. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here
+ * works on memory, without allocating: a track's tables stay where they lie in the file. */
 
 /* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
 typedef struct bzi_table {
@@ -1942,7 +2037,8 @@ typedef struct bzi_movie {
 
 /* "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
 BZI_PRINTF(5, 6)
-static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset, const char *format, ...)
+static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset,
+                                const char *format, ...)
 {
     char path[BZI_LIMIT_DEPTH * 5 + 16], type[5], text[160];
     size_t n = 0;
@@ -1958,7 +2054,8 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "", (unsigned long long)offset, text);
+    return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "",
+                    (unsigned long long)offset, text);
 }
 
 static bzi_track *bzi_movie_track(bzi_movie *movie) { return &movie->tracks[movie->track_count - 1]; }
@@ -1985,10 +2082,12 @@ static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 /* Its samples would lie in moof boxes, which are not read: those of moov would be taken for all. */
 static bzna_status bzi_box_fragments(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
-    return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "the file is fragmented; remux with ffmpeg -c copy");
+    return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c),
+                        "the file is fragmented; remux with ffmpeg -c copy");
 }
 
-/* The offset of a matrix {a b u, c d v, x y w} that turns, flips or scales, which a, b, c and d say; else 0. All zeros say nothing. */
+/* The offset of a matrix {a b u, c d v, x y w} that turns, flips or scales, which a, b, c and d say; else 0. All zeros
+ * say nothing. */
 static uint64_t bzi_box_matrix(bzi_cursor *c)
 {
     uint64_t at = bzi_cursor_offset(c);
@@ -2045,7 +2144,7 @@ static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     (void)movie;
     (void)err;
-    bzi_cursor_take(c, 8);                                  /* version, flags, number of entries: they are counted as they come */
+    bzi_cursor_take(c, 8); /* version, flags, number of entries: they are counted as they come */
     return BZNA_OK;
 }
 
@@ -2125,15 +2224,16 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 /* Takes a table of count entries of bits each, or says where it should have ended. */
-static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits, const uint8_t **entries, uint64_t *at, bzna_error *err)
+static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits,
+                                   const uint8_t **entries, uint64_t *at, bzna_error *err)
 {
     uint64_t bytes = ((uint64_t)count * bits + 7) / 8;
     if (*entries || *at)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > bzi_cursor_left(c))
-        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count, (unsigned long long)bytes,
-                            (unsigned long long)bzi_cursor_left(c));
+        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count,
+                            (unsigned long long)bytes, (unsigned long long)bzi_cursor_left(c));
     *entries = count ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
 }
@@ -2145,7 +2245,8 @@ static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     table->common_size = bzi_cursor_u32(c);
     table->sample_count = bzi_cursor_u32(c);
     table->size_bits = 32;
-    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at, err);
+    return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at,
+                           err);
 }
 
 static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
@@ -2155,7 +2256,8 @@ static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     table->size_bits = bzi_cursor_u32(c) & 255;
     table->sample_count = bzi_cursor_u32(c);
     if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16", table->size_bits);
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
+                            table->size_bits);
     return bzi_box_entries(movie, c, table->sample_count, table->size_bits, &table->sizes, &table->sizes_at, err);
 }
 
@@ -2173,7 +2275,8 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_cursor_take(c, 4);
     table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
-    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8, &table->chunks, &table->chunks_at, err);
+    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8, &table->chunks, &table->chunks_at,
+                           err);
 }
 
 static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
@@ -2250,32 +2353,38 @@ typedef struct bzi_box {
 } bzi_box;
 
 /* Reads a box header from up to 16 bytes; limit is how many bytes are left for the whole box. */
-static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box, bzna_error *err)
+static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box,
+                                  bzna_error *err)
 {
     memset(box, 0, sizeof *box);
     box->at = at;
     if (limit < 8)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8", (unsigned long long)limit);
+        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8",
+                            (unsigned long long)limit);
     box->size = bzi_be32(bytes);
     box->type = bzi_be32(bytes + 4);
     box->header = 8;
     movie->path[movie->depth++] = box->type;                /* so that messages name it */
     if (box->size == 1) {
         if (limit < 16)
-            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16", (unsigned long long)limit);
+            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16",
+                                (unsigned long long)limit);
         box->size = bzi_be64(bytes + 8);
         box->header = 16;
         if (box->size == 0 && box->type == BZI_FOURCC('m', 'd', 'a', 't'))
-            return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at, "its length was never written: the archive was not finished");
+            return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, at,
+                                "its length was never written: the archive was not finished");
     } else if (box->size == 0 && movie->depth == 1) {
         box->size = limit;
         box->to_end = 1;
     }
     if (box->size < box->header)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header", (unsigned long long)box->size);
+        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header",
+                            (unsigned long long)box->size);
     if (box->size > limit)
-        return bzi_box_fail(movie, err, movie->depth == 1 ? BZNA_E_TRUNCATED : BZNA_E_BOX, at, "size %llu, but only %llu bytes are left in %s",
-                            (unsigned long long)box->size, (unsigned long long)limit, movie->depth == 1 ? "the file" : "the box around it");
+        return bzi_box_fail(movie, err, movie->depth == 1 ? BZNA_E_TRUNCATED : BZNA_E_BOX, at,
+                            "size %llu, but only %llu bytes are left in %s", (unsigned long long)box->size,
+                            (unsigned long long)limit, movie->depth == 1 ? "the file" : "the box around it");
     movie->depth--;
     return BZNA_OK;
 }
@@ -2301,7 +2410,8 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
         bzi_box box;
         bzna_status status;
         if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(&c), n ? "too many boxes" : "boxes nest too deep");
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(&c),
+                                n ? "too many boxes" : "boxes nest too deep");
         status = bzi_box_header(movie, c.data + c.pos, bzi_cursor_left(&c), bzi_cursor_offset(&c), &box, err);
         if (status != BZNA_OK)
             return status;
@@ -2313,7 +2423,8 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
         movie->path[movie->depth++] = box.type;
         status = rule->read ? rule->read(movie, &payload, err) : BZNA_OK;
         if (status == BZNA_OK && payload.overrun)
-            status = bzi_box_fail(movie, err, BZNA_E_BOX, box.at, "its %llu bytes are too few", (unsigned long long)box.size);
+            status = bzi_box_fail(movie, err, BZNA_E_BOX, box.at, "its %llu bytes are too few",
+                                  (unsigned long long)box.size);
         if (status == BZNA_OK && rule->children)
             status = bzi_box_walk(movie, bzi_cursor_sub(&payload, bzi_cursor_left(&payload)), rule->children, err);
         if (status < 0)
@@ -2346,7 +2457,8 @@ static int bzi_table_is_plain(const bzi_table *t)
 {
     if (t->sample_count == 1 && t->chunk_count == 1)
         return 1;
-    return t->run_count == 1 && bzi_be32(t->runs) == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count >= t->sample_count;
+    return t->run_count == 1 && bzi_be32(t->runs) == 1 && bzi_be32(t->runs + 4) == 1 &&
+           t->chunk_count >= t->sample_count;
 }
 
 /* A track must have its tables and they must agree. Costs nothing per sample. */
@@ -2357,11 +2469,14 @@ static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_err
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stco or co64 entry", track, name, t->sample_count);
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stco or co64 entry", track, name,
+                        t->sample_count);
     if (!t->runs || t->run_count == 0)
-        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name, t->sample_count);
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name,
+                        t->sample_count);
     if (t->run_count == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count < t->sample_count)
-        return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0, "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
+        return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0,
+                        "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
                         t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
     return BZNA_OK;
 }
@@ -2375,9 +2490,11 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
         uint32_t first = bzi_be32(entry), each = bzi_be32(entry + 4);
         uint32_t end = run + 1 < t->run_count ? bzi_be32(entry + 12) : t->chunk_count + 1;
         if (first == 0 || first >= end || end - 1 > t->chunk_count || each == 0 || (run == 0 && first != 1))
-            return bzi_fail(err, BZNA_E_BOX, t->runs_at + (uint64_t)run * 12, BZI_FOURCC('s', 't', 's', 'c'), 0,
-                            "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each", track,
-                            (unsigned long long)(t->runs_at + (uint64_t)run * 12), run, first, end - 1, t->chunk_count, each);
+            return bzi_fail(
+                err, BZNA_E_BOX, t->runs_at + (uint64_t)run * 12, BZI_FOURCC('s', 't', 's', 'c'), 0,
+                "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
+                track, (unsigned long long)(t->runs_at + (uint64_t)run * 12), run, first, end - 1, t->chunk_count,
+                each);
         for (uint32_t chunk = first - 1; chunk < end - 1 && sample < t->sample_count; chunk++) {
             uint64_t at = bzi_table_chunk(t, chunk);
             for (uint32_t k = 0; k < each && sample < t->sample_count; k++) {
@@ -2390,13 +2507,14 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
     }
     if (sample < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->runs_at, BZI_FOURCC('s', 't', 's', 'c'), 0,
-                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track, (unsigned long long)t->runs_at,
-                        sample, t->sample_count);
+                        "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track,
+                        (unsigned long long)t->runs_at, sample, t->sample_count);
     return BZNA_OK;
 }
 
 /* Where sample i lies, checked against the size of what holds it. */
-static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size, bzna_error *err)
+static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
+                                   bzna_error *err)
 {
     uint64_t end;
     *offset = t->offsets ? t->offsets[i] : bzi_table_chunk(t, i);
@@ -2404,13 +2522,14 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
     if (bzi_add(*offset, *size, &end) && end <= limit)
         return BZNA_OK;
     return bzi_fail(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes, 0, 0,
-                    "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are only %llu", i,
-                    (unsigned long long)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
-                    (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset, (unsigned long long)limit);
+                    "index entry %u (stco/stsz at bytes %llu, %llu) says %llu bytes at %llu, but there are only %llu",
+                    i, (unsigned long long)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
+                    (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset,
+                    (unsigned long long)limit);
 }
 
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): centre at (frame-1)/2 + offset. In units of 1/(2*d*d') to stay whole.
- * Returns 0 if it does not lie in the frame. */
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): centre at (frame-1)/2 + offset. In units of 1/(2*d*d') to
+ * stay whole. Returns 0 if it does not lie in the frame. */
 static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
 {
     double extent, middle, first;
@@ -2436,8 +2555,9 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzna_image *image, bzn
     if (bzi_clap_side(image->frame_width, c, c + 4, &image->crop_x, &image->width) &&
         bzi_clap_side(image->frame_height, c + 2, c + 6, &image->crop_y, &image->height))
         return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame", track->name,
-                    c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width, track->frame_height);
+    return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame",
+                    track->name, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width,
+                    track->frame_height);
 }
 
 /* What a video track says of its pictures. length_size comes from the configuration record. */
@@ -2458,21 +2578,24 @@ static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bz
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
     image->codec = codec->id;
     if (!track->config.data || track->config.size < codec->config_bytes)
-        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": no decoder configuration (%s), or too short",
-                        track->name, type);
+        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
+                        "track \"%s\": no decoder configuration (%s), or too short", track->name, type);
     if (codec->length_at)
         image->length_size = (track->config.data[codec->length_at] & 3u) + 1;
     if (image->length_size == 3)
-        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0, "track \"%s\": NAL unit lengths of 3 bytes", track->name);
+        return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
+                        "track \"%s\": NAL unit lengths of 3 bytes", track->name);
     if (!track->frame_width || !track->frame_height)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width, track->frame_height);
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width,
+                        track->frame_height);
     return bzi_track_clap(track, image, err);
 }
 
 
-/* ==== 9. Containers ======================================================================================================
- * Calls: rooms 1-8. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4 video. It is immutable once
- * open, so any thread may use it. Nothing outside rooms 9 to 15 knows which one a sample came from. */
+/* ==== 9. Containers ==================================================================================================
+ * Calls: rooms 1-8. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
+ * video. It is immutable once open, so any thread may use it. Nothing outside rooms 9 to 15 knows which one a sample
+ * came from. */
 
 /* Where a sample's bytes lie. */
 typedef struct bzi_extent {
@@ -2491,7 +2614,8 @@ typedef struct bzi_scratch {
     bzi_movie movie;
 } bzi_scratch;
 
-/* Which picture of a sample: by name, or the container's choice, which is a thumbnail where there is one, but for whole. */
+/* Which picture of a sample: by name, or the container's choice, which is a thumbnail where there is one, but for
+ * whole. */
 typedef struct bzi_pick {
     const char *name;                 /* NULL: none */
     uint32_t    whole;
@@ -2499,18 +2623,22 @@ typedef struct bzi_pick {
 
 typedef struct bzi_container bzi_container;
 
-/* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of another kind that begins alike:
- * the next row that recognises it has its turn, and finds own as this one left it. */
+/* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of
+ * another kind that begins alike: the next row that recognises it has its turn, and finds own as this one left it. */
 typedef struct bzi_container_ops {
     const char *name;
-    int         (*probe)(const uint8_t *head, uint64_t size);           /* head: the file's first bytes, at most BZI_PROBE_BYTES */
-    bzna_status (*open)(bzi_container *c, const char *split, bzna_error *err);        /* sets count, target_count, own */
+    /* head: the file's first bytes, at most BZI_PROBE_BYTES */
+    int         (*probe)(const uint8_t *head, uint64_t size);
+    bzna_status (*open)(bzi_container *c, const char *split, bzna_error *err); /* sets count, target_count, own */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
     bzna_status (*target)(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err);
-    bzna_status (*filename)(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out, bzna_error *err);   /* their names */
-    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch, bzna_image *image,
-                         bzna_error *err);                  /* the image's pointers go into bytes and the container */
+    bzna_status (*filename)(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed,
+                            bzna_error *err);
+    /* their names */
+    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out,
+                          bzna_error *err);
+    bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
+                         bzna_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
@@ -2532,10 +2660,11 @@ struct bzi_container {
 #define BZI_PROBE_BYTES 512u
 
 
-/* ==== 10. Containers: mp4 ================================================================================================
- * Calls: rooms 1-9. Archives, whose samples are small mp4 files of their own, and plain videos whose first video track has only sync samples:
- * each frame is then a sample. The movie box stays where it lies (mapped, or read in one piece); a sample's own boxes are read when the sample
- * is. Nothing is allocated per sample, but for offsets where several samples share a chunk. */
+/* ==== 10. Containers: mp4 ============================================================================================
+ * Calls: rooms 1-9. Archives, whose samples are small mp4 files of their own, and plain videos whose first video track
+ * has only sync samples: each frame is then a sample. The movie box stays where it lies (mapped, or read in one piece);
+ * a sample's own boxes are read when the sample is. Nothing is allocated per sample, but for offsets where several
+ * samples share a chunk. */
 
 typedef struct bzi_mp4 {
     bzi_buffer index;                 /* the movie box, when the source is not mapped */
@@ -2561,7 +2690,8 @@ static void bzi_mp4_close(bzi_container *c)
     if (!mp4)
         return;
     for (uint32_t i = 0; i < mp4->track_count; i++)
-        bzi_release(memory, mp4->tracks[i].table.offsets, mp4->tracks[i].table.sample_count, sizeof *mp4->tracks[i].table.offsets);
+        bzi_release(memory, mp4->tracks[i].table.offsets, mp4->tracks[i].table.sample_count,
+                    sizeof *mp4->tracks[i].table.offsets);
     bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
     bzi_buffer_free(memory, &mp4->index);
     bzi_buffer_free(memory, &mp4->targets);
@@ -2572,8 +2702,10 @@ static void bzi_mp4_close(bzi_container *c)
 /* A file that begins with a box of a kind that files begin with. */
 static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
-    static const uint32_t first[] = { BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV, BZI_FOURCC('w', 'i', 'd', 'e'),
-                                      BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p') };
+    static const uint32_t first[] = {
+        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV,
+        BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p')
+    };
     for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
         if (bzi_be32(head + 4) == first[i])
             return 1;
@@ -2581,7 +2713,8 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 }
 
 /* Reads what the rules name of one box at file level. */
-static bzna_status bzi_mp4_read_box(const bzi_container *c, bzi_movie *movie, const bzi_box *box, bzi_buffer *buffer, bzna_error *err)
+static bzna_status bzi_mp4_read_box(const bzi_container *c, bzi_movie *movie, const bzi_box *box, bzi_buffer *buffer,
+                                    bzna_error *err)
 {
     const uint8_t *view = NULL;
     bzna_status status;
@@ -2593,7 +2726,8 @@ static bzna_status bzi_mp4_read_box(const bzi_container *c, bzi_movie *movie, co
 }
 
 /* Walks the boxes of the file: what the rules do not name is skipped unread. index gets the bytes of the movie box. */
-static bzna_status bzi_mp4_scan(const bzi_container *c, bzi_movie *movie, bzi_buffer *index, bzi_buffer *scratch, bzna_error *err)
+static bzna_status bzi_mp4_scan(const bzi_container *c, bzi_movie *movie, bzi_buffer *index, bzi_buffer *scratch,
+                                bzna_error *err)
 {
     const bzi_source *source = &c->source;
     bzna_status status = BZNA_OK;
@@ -2613,7 +2747,8 @@ static bzna_status bzi_mp4_scan(const bzi_container *c, bzi_movie *movie, bzi_bu
         at += box.size;
     }
     if (status == BZNA_OK && !movie->has_moov)
-        return bzi_fail(err, BZNA_E_TRUNCATED, source->size, 0, 0, "there is no moov box up to the end at byte %llu", (unsigned long long)source->size);
+        return bzi_fail(err, BZNA_E_TRUNCATED, source->size, 0, 0, "there is no moov box up to the end at byte %llu",
+                        (unsigned long long)source->size);
     return status;
 }
 
@@ -2624,9 +2759,11 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     bzi_movie *movie = bzi_alloc_zero(memory, 1, sizeof *movie);
     bzi_mp4 *mp4 = c->own = bzi_alloc_zero(memory, 1, sizeof *mp4);
     bzi_buffer scratch = { NULL, 0 };
-    bzna_status status = movie && mp4 ? bzi_mp4_scan(c, movie, &mp4->index, &scratch, err) : bzi_fail_memory(err, "a data set");
+    bzna_status status = movie && mp4 ? bzi_mp4_scan(c, movie, &mp4->index, &scratch, err) :
+                                        bzi_fail_memory(err, "a data set");
     bzi_buffer_free(memory, &scratch);
-    if (status == BZNA_OK && !(mp4->tracks = bzi_alloc_copy(memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+    if (status == BZNA_OK &&
+        !(mp4->tracks = bzi_alloc_copy(memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
         status = bzi_fail_memory(err, "the tracks of a data set");
     if (status == BZNA_OK) {
         mp4->track_count = movie->track_count;
@@ -2656,7 +2793,8 @@ static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *sp
 }
 
 /* Pictures are delivered as they are coded: a track that is to be shown otherwise is refused. */
-static bzna_status bzi_track_check_matrix(const bzi_track *track, uint32_t number, uint64_t movie_turned_at, bzna_error *err)
+static bzna_status bzi_track_check_matrix(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
+                                          bzna_error *err)
 {
     uint64_t at = track->turned_at ? track->turned_at : movie_turned_at;
     char place[32] = "mvhd";
@@ -2664,9 +2802,10 @@ static bzna_status bzi_track_check_matrix(const bzi_track *track, uint32_t numbe
         return BZNA_OK;
     if (track->turned_at)
         snprintf(place, sizeof place, "trak[%u]/tkhd", number);
-    return bzi_fail(err, BZNA_E_UNSUPPORTED, at, track->turned_at ? BZI_FOURCC('t', 'k', 'h', 'd') : BZI_FOURCC('m', 'v', 'h', 'd'), 0,
-                    "moov/%s at byte %llu: the matrix turns, flips or scales track \"%s\", which is not supported", place, (unsigned long long)at,
-                    track->name);
+    return bzi_fail(err, BZNA_E_UNSUPPORTED, at,
+                    track->turned_at ? BZI_FOURCC('t', 'k', 'h', 'd') : BZI_FOURCC('m', 'v', 'h', 'd'), 0,
+                    "moov/%s at byte %llu: the matrix turns, flips or scales track \"%s\", which is not supported",
+                    place, (unsigned long long)at, track->name);
 }
 
 /* Only tables that are not one sample a chunk are written out; archives never need it. */
@@ -2679,12 +2818,13 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
     if (!track)
         return BZNA_OK;
     table = &track->table;
-    if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK || table->sample_count == 0 || bzi_table_is_plain(table))
+    if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK || table->sample_count == 0 ||
+        bzi_table_is_plain(table))
         return status;
     if (!table->sizes && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
-                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file", (int)number,
-                        (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
+                        "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
+                        (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
     table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
@@ -2725,14 +2865,16 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", split);
     if (input->table.sample_count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
-    if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK || (status = bzi_mp4_index_track(c, mp4->target, err)) != BZNA_OK ||
+    if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK ||
+        (status = bzi_mp4_index_track(c, mp4->target, err)) != BZNA_OK ||
         (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
         return status;
     c->count = input->table.sample_count;
     return bzi_mp4_load_targets(c, err);
 }
 
-/* An archive's bzna_input track holds files; a track of that name that holds video is a sample of an archive, by itself. */
+/* An archive's bzna_input track holds files; a track of that name that holds video is a sample of an archive, by
+ * itself. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const char *split, bzna_error *err)
 {
     bzi_mp4 *mp4;
@@ -2760,7 +2902,9 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const char *split, bzna_
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
     input = bzi_mp4_track(c, mp4->input);
     if (input->has_sync && input->sync_count < input->table.sample_count)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone", (int)mp4->input);
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
+                        "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone",
+                        (int)mp4->input);
     if ((status = bzi_track_check_matrix(input, (uint32_t)mp4->input, mp4->turned_at, err)) != BZNA_OK)
         return status;
     return bzi_mp4_index(c, split, err);
@@ -2769,7 +2913,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const char *split, bzna_
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
-    return bzi_table_entry(&mp4->tracks[mp4->input].table, (uint32_t)index, c->source.size, &extent->offset, &extent->size, err);
+    return bzi_table_entry(&mp4->tracks[mp4->input].table, (uint32_t)index, c->source.size, &extent->offset,
+                           &extent->size, err);
 }
 
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
@@ -2786,7 +2931,8 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, int64_
     if ((status = bzi_table_entry(table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
         return status;
     if (size != 8)
-        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0, "its target has %llu bytes, not 8", (unsigned long long)size);
+        return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
+                        "its target has %llu bytes, not 8", (unsigned long long)size);
     if (c->source.map)
         memcpy(bytes, c->source.map + offset, 8);
     else if (mp4->targets.data && offset >= mp4->targets_at && offset + 8 - mp4->targets_at <= mp4->targets.capacity)
@@ -2797,7 +2943,8 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, int64_
     return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed, bzna_error *err)
+static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity,
+                                    uint64_t *needed, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->filename);
     bzi_buffer scratch = { NULL, 0 };
@@ -2814,8 +2961,8 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, char
         size = nul ? (uint64_t)(nul - view) : size;
         *needed = size + 1;
         if (size + 1 > capacity)
-            status = BZI_FAIL(err, BZNA_E_BUFFER, "the file name needs %llu bytes, the buffer has %llu", (unsigned long long)size + 1,
-                              (unsigned long long)capacity);
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "the file name needs %llu bytes, the buffer has %llu",
+                              (unsigned long long)size + 1, (unsigned long long)capacity);
     }
     if (status == BZNA_OK) {
         if (size)
@@ -2840,12 +2987,13 @@ static bzna_status bzi_mp4_parse(const bzi_sample *sample, bzi_movie *movie, bzn
     movie->turned_at = 0;
     status = bzi_box_walk(movie, bzi_cursor_make(sample->bytes, e->size, e->offset), BZI_FILE, err);
     if (status == BZNA_OK && !movie->has_moov)
-        status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu", (unsigned long long)e->size,
-                          (unsigned long long)e->offset);
+        status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu",
+                          (unsigned long long)e->size, (unsigned long long)e->offset);
     return status;
 }
 
-/* The track asked for; without a name, the thumbnail before the picture before any other video track. -1: there is none. */
+/* The track asked for; without a name, the thumbnail before the picture before any other video track. -1: there is
+ * none. */
 static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
@@ -2859,11 +3007,13 @@ static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 
 static bzna_status bzi_mp4_fail_image(const char *name, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture track%s%.32s%s", name ? " \"" : "", name ? name : "", name ? "\"" : "");
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture track%s%.32s%s", name ? " \"" : "", name ? name : "",
+                    name ? "\"" : "");
 }
 
 /* One picture: what its track says, and where in the sample its access unit lies. */
-static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit, bzna_image *image, bzna_error *err)
+static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit,
+                                   bzna_image *image, bzna_error *err)
 {
     bzna_status status = bzi_track_image(track, image, err);
     if (status != BZNA_OK)
@@ -2877,8 +3027,8 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
     return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch, bzna_image *image,
-                                         bzna_error *err)
+static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                         bzi_scratch *scratch, bzna_image *image, bzna_error *err)
 {
     bzi_movie *movie = &scratch->movie;
     const bzi_track *track;
@@ -2902,7 +3052,8 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out, bzna_error *err)
+static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                          bzna_sample *out, bzna_error *err)
 {
     const bzi_movie *movie = &scratch->movie;
     bzna_status status = bzi_mp4_parse(sample, &scratch->movie, err);
@@ -2915,8 +3066,8 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
     return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch, bzna_image *image,
-                                       bzna_error *err)
+static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                       bzi_scratch *scratch, bzna_image *image, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input);
     bzi_extent unit = { 0, sample->extent.size };
@@ -2925,16 +3076,19 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
     if (pick->name && strcmp(pick->name, track->name))
         return bzi_mp4_fail_image(pick->name, err);
     if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
-        bzi_image_default_colour(image, strncmp(track->name, "bzna_", 5) ? &bzi_colour_of_codecs : &bzi_colour_of_archives);
+        bzi_image_default_colour(image,
+                                 strncmp(track->name, "bzna_", 5) ? &bzi_colour_of_codecs : &bzi_colour_of_archives);
     return status;
 }
 
-static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out, bzna_error *err)
+static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                        bzna_sample *out, bzna_error *err)
 {
     (void)sample;
     (void)scratch;
     (void)err;
-    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input)->name);
+    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX,
+                    bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input)->name);
     return BZNA_OK;
 }
 
@@ -2980,17 +3134,20 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 }
 
 static const bzi_container_ops bzi_mp4_archive = {
-    "archive", bzi_mp4_probe, bzi_mp4_open_archive, bzi_mp4_locate, bzi_mp4_target, bzi_mp4_filename, bzi_mp4_archive_images,
-    bzi_mp4_archive_image, bzi_mp4_fingerprint, bzi_mp4_describe, bzi_mp4_describe_track, bzi_mp4_close };
+    "archive",           bzi_mp4_probe,    bzi_mp4_open_archive,   bzi_mp4_locate,
+    bzi_mp4_target,      bzi_mp4_filename, bzi_mp4_archive_images, bzi_mp4_archive_image,
+    bzi_mp4_fingerprint, bzi_mp4_describe, bzi_mp4_describe_track, bzi_mp4_close
+};
 
-static const bzi_container_ops bzi_mp4_video = {
-    "mp4 video", bzi_mp4_probe, bzi_mp4_open_video, bzi_mp4_locate, bzi_mp4_target, bzi_mp4_filename, bzi_mp4_video_images,
-    bzi_mp4_video_image, bzi_mp4_fingerprint, bzi_mp4_describe, bzi_mp4_describe_track, bzi_mp4_close };
+static const bzi_container_ops bzi_mp4_video = { "mp4 video",          bzi_mp4_probe,          bzi_mp4_open_video,
+                                                 bzi_mp4_locate,       bzi_mp4_target,         bzi_mp4_filename,
+                                                 bzi_mp4_video_images, bzi_mp4_video_image,    bzi_mp4_fingerprint,
+                                                 bzi_mp4_describe,     bzi_mp4_describe_track, bzi_mp4_close };
 
-
-/* ==== 15. Datasets =======================================================================================================
- * Calls: rooms 1-10. The table of containers, and data sets: parts of containers laid end to end. Ranges, concatenations and lists of files are
- * only parts. Errors of samples get the sample's number and the container's name here. */
+/* ==== 15. Datasets ===================================================================================================
+ * Calls: rooms 1-10. The table of containers, and data sets: parts of containers laid end to end. Ranges,
+ * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
+ * here. */
 
 static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video };
 
@@ -3031,11 +3188,14 @@ static bzna_status bzi_container_recognise(bzi_container *c, const char *split, 
         c->ops = bzi_containers[i];
         status = c->ops->open(c, split, err);
     }
-    return status == BZNA_AGAIN ? bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "not an mp4 file: it does not begin with a box") : status;
+    return status == BZNA_AGAIN ?
+               bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "not an mp4 file: it does not begin with a box") :
+               status;
 }
 
 /* Takes an open source; on failure the source is the caller's again. */
-static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name, const char *split, bzi_container **out, bzna_error *err)
+static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name, const char *split,
+                                      bzi_container **out, bzna_error *err)
 {
     bzi_container *c = bzi_alloc_zero(&host->memory, 1, sizeof *c);
     bzna_status status;
@@ -3068,16 +3228,18 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 /* Where a sample lies, and its target. */
-static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, int64_t *target, bzna_error *err)
+static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, int64_t *target,
+                                        bzna_error *err)
 {
     uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     bzna_status status;
-    if ((status = c->ops->target(c, index, target, err)) != BZNA_OK || (status = c->ops->locate(c, index, extent, err)) != BZNA_OK)
+    if ((status = c->ops->target(c, index, target, err)) != BZNA_OK ||
+        (status = c->ops->locate(c, index, extent, err)) != BZNA_OK)
         return status;
     if (extent->size <= limit)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_LIMIT, extent->offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu", (unsigned long long)extent->size,
-                    (unsigned long long)limit);
+    return bzi_fail(err, BZNA_E_LIMIT, extent->offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu",
+                    (unsigned long long)extent->size, (unsigned long long)limit);
 }
 
 /* A part of a data set. */
@@ -3137,7 +3299,8 @@ static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, 
 }
 
 /* One container. Takes an open source; on failure the source is the caller's again. */
-static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name, const char *split, bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name, const char *split,
+                                    bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = NULL;
     bzi_container *container = NULL;
@@ -3151,7 +3314,8 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     return BZNA_OK;
 }
 
-static bzna_status bzi_dataset_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_dataset_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
+                                         bzna_dataset **out, bzna_error *err)
 {
     const char *name = config->name ? config->name : path;
     bzi_source source;
@@ -3165,7 +3329,8 @@ static bzna_status bzi_dataset_open_path(bzi_host *host, const char *path, const
     return bzi_error_prefix(err, name);
 }
 
-static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count, bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
+                                      bzna_dataset **out, bzna_error *err)
 {
     uint64_t parts = 0, samples = 0;
     bzna_status status;
@@ -3186,8 +3351,8 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
 }
 
 /* Files laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
-static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count, const bzna_dataset_config *config,
-                                         bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
+                                         const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *all = NULL;
     bzna_status status = bzi_dataset_make(host, count, &all, err);
@@ -3207,12 +3372,14 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
 }
 
 /* Samples first .. first + count - 1. Pre: they exist, and count > 0. */
-static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
+                                     bzna_error *err)
 {
     bzna_status status = bzi_dataset_make(from->host, from->part_count, out, err);
     for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
         const bzi_part *part = &from->parts[i];
-        uint64_t begin = first > part->begin ? first : part->begin, end = bzi_min(first + count, part->begin + part->count);
+        uint64_t begin = first > part->begin ? first : part->begin,
+                 end = bzi_min(first + count, part->begin + part->count);
         if (begin >= end)
             continue;
         bzi_container_retain(part->container);
@@ -3239,18 +3406,21 @@ static bzna_status bzi_dataset_check_index(const bzna_dataset *dataset, uint64_t
 {
     if (index < dataset->count)
         return BZNA_OK;
-    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index, (unsigned long long)dataset->count);
+    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index,
+             (unsigned long long)dataset->count);
     return bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
 }
 
 /* A sample's bytes for looking: in the map, or in buffer. */
-static bzna_status bzi_container_view(const bzi_container *c, uint64_t index, bzi_buffer *buffer, bzi_sample *sample, int64_t *target, bzna_error *err)
+static bzna_status bzi_container_view(const bzi_container *c, uint64_t index, bzi_buffer *buffer, bzi_sample *sample,
+                                      int64_t *target, bzna_error *err)
 {
     bzna_status status = bzi_container_locate(c, index, &sample->extent, target, err);
     sample->index = index;
     if (status != BZNA_OK)
         return status;
-    return bzi_source_view(&c->source, &c->host->memory, buffer, sample->extent.offset, sample->extent.size, &sample->bytes, err);
+    return bzi_source_view(&c->source, &c->host->memory, buffer, sample->extent.offset, sample->extent.size,
+                           &sample->bytes, err);
 }
 
 /* Where the sample is, its target and the names of its pictures. */
@@ -3270,7 +3440,8 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
 }
 
 /* The sample's bytes, in the caller's buffer, and the picture in them. */
-static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick, bzi_span buffer, bzna_image *image, bzna_error *err)
+static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
+                                            bzi_span buffer, bzna_image *image, bzna_error *err)
 {
     bzi_scratch scratch;
     bzi_sample sample = { index, { 0, 0 }, buffer.data };
@@ -3279,14 +3450,17 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     if (status != BZNA_OK)
         return status;
     if (buffer.size < sample.extent.size)
-        return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu", (unsigned long long)sample.extent.size, (unsigned long long)buffer.size);
-    if ((status = bzi_source_read(&c->source, sample.extent.offset, (void *)(uintptr_t)buffer.data, sample.extent.size, err)) != BZNA_OK)
+        return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
+                        (unsigned long long)sample.extent.size, (unsigned long long)buffer.size);
+    if ((status = bzi_source_read(&c->source, sample.extent.offset, (void *)(uintptr_t)buffer.data, sample.extent.size,
+                                  err)) != BZNA_OK)
         return status;
     return c->ops->image(c, &sample, pick, &scratch, image, err);
 }
 
 /* What the picture is, without its bytes. */
-static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick, bzna_image *image, bzna_error *err)
+static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
+                                                bzna_image *image, bzna_error *err)
 {
     bzi_buffer buffer = { NULL, 0 };
     bzi_scratch scratch;
@@ -3331,8 +3505,9 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 
 /* ==== 16. Writer =====================================================================================================
- * Calls: rooms 1-8. The same boxes, written to memory and from there to the sink. Nothing depends on time, address or thread: the
- * same inputs give the same bytes. The archive's mdat has length 0 until bzna_writer_finish patches it, which marks it unfinished. */
+ * Calls: rooms 1-8. The same boxes, written to memory and from there to the sink. Nothing depends on time, address or
+ * thread: the same inputs give the same bytes. The archive's mdat has length 0 until bzna_writer_finish patches it,
+ * which marks it unfinished. */
 
 #define BZI_WRITER_TIMESCALE 20u
 #define BZI_WRITER_FIRST     40u                  /* where samples begin: ftyp 24, mdat header 16 */
@@ -3382,7 +3557,11 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
 static void bzi_out_u8(bzi_out *out, uint32_t v)  { uint8_t b = (uint8_t)v; bzi_out_bytes(out, &b, 1); }
 static void bzi_out_u16(bzi_out *out, uint32_t v) { bzi_out_u8(out, v >> 8); bzi_out_u8(out, v); }
 static void bzi_out_u32(bzi_out *out, uint32_t v) { uint8_t b[4]; bzi_put_be32(b, v); bzi_out_bytes(out, b, 4); }
-static void bzi_out_u64(bzi_out *out, uint64_t v) { bzi_out_u32(out, (uint32_t)(v >> 32)); bzi_out_u32(out, (uint32_t)v); }
+static void bzi_out_u64(bzi_out *out, uint64_t v)
+{
+    bzi_out_u32(out, (uint32_t)(v >> 32));
+    bzi_out_u32(out, (uint32_t)v);
+}
 
 static void bzi_out_le64(bzi_out *out, uint64_t v)
 {
@@ -3444,7 +3623,10 @@ typedef struct bzi_coded_ops {
     void        (*unit)(bzi_out *out, const bzi_coded *coded);          /* the access unit */
 } bzi_coded_ops;
 
-static int bzi_span_equal(bzi_span a, bzi_span b) { return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size); }
+static int bzi_span_equal(bzi_span a, bzi_span b)
+{
+    return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size);
+}
 
 static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
 {
@@ -3455,7 +3637,8 @@ static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_sp
         total += coded->sets[i].size;
     }
     if (coded->set_count == BZI_LIMIT_PARAMETER_SETS || total > BZI_LIMIT_CONFIG_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field, BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field,
+                        BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
     coded->sets[coded->set_count++] = nal;
     return BZNA_OK;
 }
@@ -3510,7 +3693,8 @@ static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bz
     }
     coded->set_count = 1;
     if (coded->sets[0].size > BZI_LIMIT_CONFIG_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: a sequence header of more than %u bytes", field, BZI_LIMIT_CONFIG_BYTES);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: a sequence header of more than %u bytes", field,
+                        BZI_LIMIT_CONFIG_BYTES);
     return BZNA_OK;
 }
 
@@ -3601,12 +3785,14 @@ static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
     uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
     bzi_out_u8(out, 0x81);
     bzi_out_u8(out, (uint32_t)sps->profile[0] << 5 | sps->profile[1]);
-    bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | (sps->depth_luma > 8 ? 64u : 0) | (sps->depth_luma > 10 ? 32u : 0) | grey << 4 | x << 3 | y << 2 | place);
+    bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | (sps->depth_luma > 8 ? 64u : 0) |
+                        (sps->depth_luma > 10 ? 32u : 0) | grey << 4 | x << 3 | y << 2 | place);
     bzi_out_u8(out, 0);                                     /* presentation delay: not said */
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
-/* The units as they are, without delimiters and padding; with a sequence header before the frame, as samples that stand alone have to have. */
+/* The units as they are, without delimiters and padding; with a sequence header before the frame, as samples that stand
+ * alone have to have. */
 static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
     bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
@@ -3645,7 +3831,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
             coded->ops = &bzi_coded_rows[i];
     codec = bzi_codec_find(image->codec);
     if (!coded->ops || !codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u can't be written (H.264, H.265 and AV1 can)", field, image->codec);
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u can't be written (H.264, H.265 and AV1 can)", field,
+                        image->codec);
     if (!image->data || !image->data_size || (image->config_size && !image->config))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
     if (image->length_size > 4 || image->length_size == 3)
@@ -3654,19 +3841,21 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         image->config_size = 0;
     bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no %s", field, (unsigned long long)image->config_size, type);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no %s", field,
+                        (unsigned long long)image->config_size, type);
     if ((status = coded->ops->gather(coded, field, err)) != BZNA_OK)
         return status;
     width = coded->sps.width - coded->sps.window[0] - coded->sps.window[1];
     height = coded->sps.height - coded->sps.window[2] - coded->sps.window[3];
     if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field, image->frame_width,
-                        image->frame_height, width, height);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
+                        image->frame_width, image->frame_height, width, height);
     image->frame_width = width;
     image->frame_height = height;
-    if (width > 65535 || height > 65535 || !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field, image->width, image->height,
-                        image->crop_x, image->crop_y, width, height);
+    if (width > 65535 || height > 65535 ||
+        !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field,
+                        image->width, image->height, image->crop_x, image->crop_y, width, height);
     if (!image->colour.present)
         image->colour = coded->sps.colour.present ? coded->sps.colour : bzi_colour_of_archives;
     return BZNA_OK;
@@ -3706,7 +3895,8 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
         bzi_out_u32(out, 1);
         bzi_out_u32(out, image->height);
         bzi_out_u32(out, 1);
-        bzi_out_u32(out, 2 * image->crop_x + image->width - image->frame_width);     /* two's complement, as the box has it */
+        /* two's complement, as the box has it */
+        bzi_out_u32(out, 2 * image->crop_x + image->width - image->frame_width);
         bzi_out_u32(out, 2);
         bzi_out_u32(out, 2 * image->crop_y + image->height - image->frame_height);
         bzi_out_u32(out, 2);
@@ -3715,7 +3905,8 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_end(out, entry);
 }
 
-/* One track to write. Of a video track, what it shows or, once that is gone, its sample entry; of a metadata track, its mime type. */
+/* One track to write. Of a video track, what it shows or, once that is gone, its sample entry; of a metadata track, its
+ * mime type. */
 typedef struct bzi_track_desc {
     const char      *name, *mime;
     const bzi_coded *coded;
@@ -3729,7 +3920,7 @@ typedef struct bzi_track_desc {
     uint32_t         common_size;
     uint32_t         spell_out;       /* write common_size once a sample, as the original tools do */
     uint64_t         offset;          /* of the first owner */
-    const uint8_t   *skips;           /* big-endian 32 bits each: bytes between an owner's start and this entry; NULL: 0 */
+    const uint8_t   *skips; /* big-endian 32 bits each: bytes between an owner's start and this entry; NULL: 0 */
     const uint8_t   *owners;          /* sizes of what the entries lie in; NULL: sizes */
 } bzi_track_desc;
 
@@ -3800,7 +3991,7 @@ static void bzi_out_offsets(bzi_out *out, const bzi_track_desc *t)
     int wide;
     while (bzi_entries_next(&e))
         ;
-    wide = e.offset > UINT32_MAX;                           /* of the archive's last sample, whether it belongs to the track or not */
+    wide = e.offset > UINT32_MAX; /* of the archive's last sample, whether it belongs to the track or not */
     box = bzi_out_begin_full(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'), 0);
     bzi_out_u32(out, t->count);
     for (e = bzi_entries_of(t); bzi_entries_next(&e); )
@@ -3847,7 +4038,7 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, box);
     bzi_out_sizes(out, t);
     box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'c'), 0);
-    bzi_out_u32(out, t->count > 0);                         /* without samples no run of chunks: FFmpeg refuses a file that has one */
+    bzi_out_u32(out, t->count > 0); /* without samples no run of chunks: FFmpeg refuses a file that has one */
     for (int i = 0; i < 3 && t->count; i++)
         bzi_out_u32(out, 1);
     bzi_out_end(out, box);
@@ -3859,7 +4050,8 @@ static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
 {
     uint64_t minf = bzi_out_begin(out, BZI_MINF), box, inner;
     const int video = bzi_track_is_video(t);
-    box = bzi_out_begin_full(out, video ? BZI_FOURCC('v', 'm', 'h', 'd') : BZI_FOURCC('n', 'm', 'h', 'd'), video ? 1 : 0);
+    box = bzi_out_begin_full(out, video ? BZI_FOURCC('v', 'm', 'h', 'd') : BZI_FOURCC('n', 'm', 'h', 'd'),
+                             video ? 1 : 0);
     if (video)
         bzi_out_zeros(out, 8);
     bzi_out_end(out, box);
@@ -3915,7 +4107,7 @@ struct bzna_writer {
     bzi_out       sizes, thumb_skips, thumb_sizes, targets, name_sizes, name_bytes;
     bzi_out       splits;             /* a byte a sample */
     uint32_t      split_counts[4], split_targets[4];
-    bzi_out       thumb_entry;        /* sample entry of the first thumbnail, to compare the others with, and for the index */
+    bzi_out       thumb_entry; /* sample entry of the first thumbnail, to compare the others with, and for the index */
     uint32_t      thumb_width, thumb_height;  /* its frame's */
     bzi_out       scratch;
 };
@@ -3924,8 +4116,9 @@ struct bzna_writer {
 
 static void bzi_writer_outs(bzna_writer *writer, bzi_out *outs[BZI_WRITER_OUTS])
 {
-    bzi_out *all[BZI_WRITER_OUTS] = { &writer->sizes, &writer->thumb_skips, &writer->thumb_sizes, &writer->targets, &writer->name_sizes,
-                                      &writer->name_bytes, &writer->splits, &writer->thumb_entry, &writer->scratch };
+    bzi_out *all[BZI_WRITER_OUTS] = { &writer->sizes,   &writer->thumb_skips, &writer->thumb_sizes,
+                                      &writer->targets, &writer->name_sizes,  &writer->name_bytes,
+                                      &writer->splits,  &writer->thumb_entry, &writer->scratch };
     memcpy(outs, all, sizeof all);
 }
 
@@ -3950,7 +4143,8 @@ static int bzi_writer_failed(bzna_writer *writer)
     return failed != 0;
 }
 
-static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size, bzna_error *err)
+static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
+                                    bzna_error *err)
 {
     bzna_status status = BZNA_OK;
     int error = 0;
@@ -3966,14 +4160,17 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     if (status >= 0 && !error)
         return BZNA_OK;
     writer->poison = BZNA_E_IO;
-    return bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s", (unsigned long long)size,
-                    (unsigned long long)offset, error ? strerror(error) : bzi_status_text(status));
+    return bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
+                    (unsigned long long)size, (unsigned long long)offset,
+                    error ? strerror(error) : bzi_status_text(status));
 }
 
-static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink, bzna_writer **out, bzna_error *err)
+static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink, bzna_writer **out,
+                                   bzna_error *err)
 {
-    static const uint8_t head[BZI_WRITER_FIRST] = { 0, 0, 0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm', 0, 0, 0, 0, 'b', 'z', 'n', 'a',
-                                                    'i', 's', 'o', 'm', 0, 0, 0, 1, 'm', 'd', 'a', 't' };
+    static const uint8_t head[BZI_WRITER_FIRST] = { 0,   0,   0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o',
+                                                    'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
+                                                    'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzi_out *outs[BZI_WRITER_OUTS];
     bzna_status status = BZNA_OK;
@@ -3988,7 +4185,8 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     if (sink) {
         writer->sink = *sink;
     } else if (path && (error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
-        status = bzi_fail(err, error == ENOENT ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%.160s: cannot create: %s", path, strerror(error));
+        status = bzi_fail(err, error == ENOENT ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
+                          "%.160s: cannot create: %s", path, strerror(error));
         bzi_writer_free(writer);
         return status;
     }
@@ -4020,8 +4218,8 @@ typedef struct bzi_sample_places {
     uint64_t input, input_size, thumb, thumb_size, target, name, name_size;
 } bzi_sample_places;
 
-static void bzi_writer_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id, uint32_t flags,
-                                   uint64_t offset, uint64_t size)
+static void bzi_writer_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded,
+                                   uint32_t id, uint32_t flags, uint64_t offset, uint64_t size)
 {
     bzi_track_desc t;
     memset(&t, 0, sizeof t);
@@ -4040,7 +4238,8 @@ static void bzi_writer_inner_track(bzi_out *out, const char *name, const char *m
 }
 
 /* The whole small mp4 of one sample, into scratch. */
-static void bzi_writer_inner(bzi_out *out, const bzna_sample_desc *sample, const bzi_coded *input, const bzi_coded *thumb, bzi_sample_places *at)
+static void bzi_writer_inner(bzi_out *out, const bzna_sample_desc *sample, const bzi_coded *input,
+                             const bzi_coded *thumb, bzi_sample_places *at)
 {
     uint64_t box;
     uint32_t id = 1;
@@ -4067,7 +4266,8 @@ static void bzi_writer_inner(bzi_out *out, const bzna_sample_desc *sample, const
     bzi_out_bytes(out, sample->filename, at->name_size);
     bzi_out_end(out, box);
     box = bzi_out_begin(out, BZI_MOOV);
-    bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + (sample->filename != NULL) + (sample->has_target != 0) + (thumb != NULL));
+    bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE,
+                 2u + (sample->filename != NULL) + (sample->has_target != 0) + (thumb != NULL));
     bzi_writer_inner_track(out, "bzna_input", NULL, input, id++, 0, at->input, at->input_size);
     if (sample->filename)
         bzi_writer_inner_track(out, "bzna_fname", "text/plain", NULL, id++, 0, at->name, at->name_size);
@@ -4093,12 +4293,13 @@ static void bzi_writer_note_thumb(bzna_writer *writer, const bzi_coded *thumb)
         writer->thumb_width = thumb->image.frame_width;
         writer->thumb_height = thumb->image.frame_height;
     } else {
-        writer->thumbs_differ = writer->thumb_entry.size != out->size || memcmp(writer->thumb_entry.buffer.data, out->buffer.data, (size_t)out->size);
+        writer->thumbs_differ = writer->thumb_entry.size != out->size ||
+                                memcmp(writer->thumb_entry.buffer.data, out->buffer.data, (size_t)out->size);
     }
 }
 
-static bzna_status bzi_writer_index(bzna_writer *writer, const bzna_sample_desc *sample, const bzi_coded *thumb, const bzi_sample_places *at,
-                                    uint64_t size, bzna_error *err)
+static bzna_status bzi_writer_index(bzna_writer *writer, const bzna_sample_desc *sample, const bzi_coded *thumb,
+                                    const bzi_sample_places *at, uint64_t size, bzna_error *err)
 {
     bzi_out_u32(&writer->sizes, (uint32_t)size);
     bzi_out_u32(&writer->thumb_skips, (uint32_t)at->thumb);
@@ -4150,14 +4351,17 @@ static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *s
     bzi_writer_inner(&writer->scratch, sample, &input, thumb, &at);
     size = writer->scratch.size;
     if (writer->scratch.failed || size > UINT32_MAX)
-        return size > UINT32_MAX ? BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB") : bzi_fail_memory(err, "a sample");
+        return size > UINT32_MAX ? BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB") :
+                                   bzi_fail_memory(err, "a sample");
     if ((status = bzi_writer_write(writer, writer->position, writer->scratch.buffer.data, size, err)) != BZNA_OK)
         return status;
     return bzi_writer_index(writer, sample, thumb, &at, size, err);
 }
 
-/* bzna_input, bzna_target and bzna_fname, of the whole archive (split 0) or of one split. Returns the next track's id. */
-static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint64_t targets_at, uint64_t names_at)
+/* bzna_input, bzna_target and bzna_fname, of the whole archive (split 0) or of one split. Returns the next track's
+ * id. */
+static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint64_t targets_at,
+                                    uint64_t names_at)
 {
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
     bzi_out *out = &writer->scratch;
@@ -4229,7 +4433,8 @@ static void bzi_writer_movie(bzna_writer *writer, uint64_t targets_at, uint64_t 
         sets += writer->split_counts[split] > 0;
     bzi_out_reset(out);
     box = bzi_out_begin(out, BZI_MOOV);
-    bzi_out_mvhd(out, 1, (uint64_t)writer->count * BZI_WRITER_TIMESCALE, 1 + sets * (2u + (writer->names > 0)) + with_thumb);
+    bzi_out_mvhd(out, 1, (uint64_t)writer->count * BZI_WRITER_TIMESCALE,
+                 1 + sets * (2u + (writer->names > 0)) + with_thumb);
     for (uint32_t split = 0; split < 4; split++)
         if (split == 0 || writer->split_counts[split])
             id = bzi_writer_metadata(writer, split, id, targets_at, names_at);
@@ -4249,7 +4454,8 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
     bzi_writer_movie(writer, targets_at, names_at);
     if (writer->scratch.failed)
         return bzi_fail_memory(err, "the archive's index");
-    if ((status = bzi_writer_write(writer, targets_at, writer->targets.buffer.data, writer->targets.size, err)) != BZNA_OK ||
+    if ((status = bzi_writer_write(writer, targets_at, writer->targets.buffer.data, writer->targets.size, err)) !=
+            BZNA_OK ||
         (status = bzi_writer_write(writer, names_at, writer->name_bytes.buffer.data, end - names_at, err)) != BZNA_OK ||
         (status = bzi_writer_write(writer, end, writer->scratch.buffer.data, writer->scratch.size, err)) != BZNA_OK)
         return status;
@@ -4259,8 +4465,9 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
         return status;
     writer->finished = 1;
     if (writer->thumbs != writer->count || writer->thumbs_differ)
-        bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s", writer->thumbs != writer->count ?
-                "not every sample has a thumbnail" : "the thumbnails do not share one decoder configuration");
+        bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s",
+                writer->thumbs != writer->count ? "not every sample has a thumbnail" :
+                                                  "the thumbnails do not share one decoder configuration");
     return BZNA_OK;
 }
 
@@ -4308,7 +4515,8 @@ static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, 
     random->used = 4;
 }
 
-/* Another stream for another view of a sample, or another occurrence of it in an epoch; (0, 0) is the sample's own. Pre: fresh from bzi_random_init. */
+/* Another stream for another view of a sample, or another occurrence of it in an epoch; (0, 0) is the sample's own.
+ * Pre: fresh from bzi_random_init. */
 static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
 {
     uint32_t counter[4] = { (uint32_t)occurrence, (uint32_t)(occurrence >> 32), view, 1 }, key[4];
@@ -4335,8 +4543,9 @@ static double bzi_random_uniform(bzna_random *random, double lo, double hi)
     return lo + (hi - lo) * ((double)((high << 32 | low) >> 11) * 0x1p-53);
 }
 
-/* A keyed permutation of [0, count): an alternating Feistel network on a grid of rows x columns, both near the square root, that adds instead of
- * xors; walked until it falls inside, which is at once but for one row's worth of chances. Grids smaller than 8 x 8 have too few permutations. */
+/* A keyed permutation of [0, count): an alternating Feistel network on a grid of rows x columns, both near the square
+ * root, that adds instead of xors; walked until it falls inside, which is at once but for one row's worth of chances.
+ * Grids smaller than 8 x 8 have too few permutations. */
 typedef struct bzi_permutation {
     uint64_t count;
     uint64_t key[2];
@@ -4362,7 +4571,8 @@ static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint6
     return p;
 }
 
-/* A number below limit that depends on all bits of x and key. One multiplication less would fail the chi-square tests. */
+/* A number below limit that depends on all bits of x and key. One multiplication less would fail the chi-square
+ * tests. */
 static uint64_t bzi_permutation_mix(uint64_t x, uint64_t key, uint64_t limit)
 {
     x = (x ^ key) * 0x9e3779b97f4a7c15ull;
@@ -4439,18 +4649,32 @@ static void bzi_ranked_sort(bzi_ranked *r, uint64_t count)
     }
 }
 
-static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample) { return ((const uint64_t *)ends)[i] > *(const uint64_t *)sample; }
-static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u) { return ((const double *)sums)[i] > *(const double *)u; }
+static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample)
+{
+    return ((const uint64_t *)ends)[i] > *(const uint64_t *)sample;
+}
+static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u)
+{
+    return ((const double *)sums)[i] > *(const double *)u;
+}
 
 static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
 {
-    return (uint32_t)(order->ends ? bzi_search(order->ends, order->group_count - 1, &sample, bzi_order_ends_past) : sample);
+    return (uint32_t)(order->ends ? bzi_search(order->ends, order->group_count - 1, &sample, bzi_order_ends_past) :
+                                    sample);
 }
 
-static uint64_t bzi_order_begin(const bzi_order *order, uint32_t group) { return !group ? 0 : order->ends ? order->ends[group - 1] : group; }
-static uint64_t bzi_order_size(const bzi_order *order, uint32_t group) { return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1; }
+static uint64_t bzi_order_begin(const bzi_order *order, uint32_t group)
+{
+    return !group ? 0 : order->ends ? order->ends[group - 1] : group;
+}
+static uint64_t bzi_order_size(const bzi_order *order, uint32_t group)
+{
+    return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1;
+}
 
-/* Efraimidis and Spirakis 2006: the order of u^(1/w), largest first, is a weighted draw without replacement; here -log(u)/w, smallest first. */
+/* Efraimidis and Spirakis 2006: the order of u^(1/w), largest first, is a weighted draw without replacement; here
+ * -log(u)/w, smallest first. */
 static void bzi_order_rank(bzi_order *order)
 {
     for (uint64_t i = 0; i < order->samples; i++) {
@@ -4459,7 +4683,8 @@ static void bzi_order_rank(bzi_order *order)
         bzna_random random;
         bzi_random_init(&random, order->seed, order->epoch, i, BZNA_OPERATION_ORDER);
         order->ranked[i].sample = i;
-        order->ranked[i].key = weight > 0 ? fmin(-log1p(-bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX) : HUGE_VAL;
+        order->ranked[i].key = weight > 0 ? fmin(-log1p(-bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX) :
+                                            HUGE_VAL;
     }
     bzi_ranked_sort(order->ranked, order->samples);
 }
@@ -4484,7 +4709,7 @@ static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
     u = bzi_random_uniform(&random, 0, order->sums[last]);
     low = (uint32_t)bzi_search(order->sums, last, &u, bzi_order_sums_past);
     while (low && !(order->weights[low] > 0))
-        low--;                                              /* u can round up to the sum: the last group with a weight */
+        low--; /* u can round up to the sum: the last group with a weight */
     u = bzi_random_uniform(&random, 0, (double)bzi_order_size(order, low));
     return bzi_order_begin(order, low) + bzi_min((uint64_t)u, bzi_order_size(order, low) - 1);
 }
@@ -4514,7 +4739,10 @@ static uint64_t bzi_shard_batches(const bzi_shard *s)
 }
 
 /* Where slot 0 of batch j stands; positions at or behind count are padding. */
-static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j) { return s->start + j * bzi_shard_step(s) + s->rank; }
+static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
+{
+    return s->start + j * bzi_shard_step(s) + s->rank;
+}
 
 static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 {
@@ -4524,7 +4752,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 
 
 /* ==== 18. Transforms, colour =========================================================================================
- * Calls: rooms 1-2, 17. Parameters and random numbers -> homography; colour description -> coefficients. Double precision. */
+ * Calls: rooms 1-2, 17. Parameters and random numbers -> homography; colour description -> coefficients. Double
+ * precision. */
 
 static int bzi_finite(const double *values, int n)
 {
@@ -4534,11 +4763,13 @@ static int bzi_finite(const double *values, int n)
     return 1;
 }
 
-/* H = T_in * T_crop * R * S * T_out, multiplied out. Pre: sizes > 0, numbers finite. Post: H maps output to input, affine. */
+/* H = T_in * T_crop * R * S * T_out, multiplied out. Pre: sizes > 0, numbers finite. Post: H maps output to input,
+ * affine. */
 static void bzi_affine_matrix(const bzna_affine *a, double h[9])
 {
     double radians = a->degrees * (3.14159265358979323846 / 180), c = cos(radians), s = sin(radians);
-    double crop_width = a->has_crop ? a->crop_width : a->in_width, crop_height = a->has_crop ? a->crop_height : a->in_height;
+    double crop_width = a->has_crop ? a->crop_width : a->in_width,
+           crop_height = a->has_crop ? a->crop_height : a->in_height;
     double fx = a->flip_h ? -1 : 1, fy = a->flip_v ? -1 : 1, sx = 1, sy = 1, tx, ty;
     if (a->resize) {
         sx = fabs(c * crop_width - s * crop_height) / a->out_width;
@@ -4559,7 +4790,10 @@ static void bzi_affine_matrix(const bzna_affine *a, double h[9])
 }
 
 /* A range of no width takes no random number. */
-static double bzi_draw(bzna_random *random, double lo, double hi) { return lo < hi ? bzi_random_uniform(random, lo, hi) : lo; }
+static double bzi_draw(bzna_random *random, double lo, double hi)
+{
+    return lo < hi ? bzi_random_uniform(random, lo, hi) : lo;
+}
 
 static double bzi_draw_log(bzna_random *random, double lo, double hi)
 {
@@ -4575,7 +4809,8 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
 }
 
 /* The crop of both laws when ten tries found none: the largest centred one within the ratios. */
-static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width, double *crop_height)
+static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
+                             double *crop_height)
 {
     *crop_width = width;
     *crop_height = height;
@@ -4587,8 +4822,10 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
         *crop_width = fmax(1, floor(height * ratio[1] + 0.5));
 }
 
-/* torchvision's RandomResizedCrop: area uniform, ratio log-uniform, whole pixels. Returns 0 when it falls back to the central crop. */
-static int bzi_crop_torchvision(bzna_random *random, const bzna_similarity *p, double width, double height, bzna_affine *a)
+/* torchvision's RandomResizedCrop: area uniform, ratio log-uniform, whole pixels. Returns 0 when it falls back to the
+ * central crop. */
+static int bzi_crop_torchvision(bzna_random *random, const bzna_similarity *p, double width, double height,
+                                bzna_affine *a)
 {
     for (int i = 0; i < 10; i++) {
         double area = width * height * bzi_draw(random, p->scale[0], p->scale[1]);
@@ -4608,8 +4845,10 @@ static int bzi_crop_torchvision(bzna_random *random, const bzna_similarity *p, d
     return 0;
 }
 
-/* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0 when it falls back to the central crop. */
-static int bzi_crop_benzina(bzna_random *random, const bzna_similarity *p, double width, double height, int resize, bzna_affine *a)
+/* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0 when it falls back to the central
+ * crop. */
+static int bzi_crop_benzina(bzna_random *random, const bzna_similarity *p, double width, double height, int resize,
+                            bzna_affine *a)
 {
     double scale = bzi_draw_log(random, p->scale[0], p->scale[1]);
     if (p->ratio[0] > 0) {
@@ -4634,7 +4873,9 @@ static bzna_status bzi_similarity_check(const bzna_similarity *p, const char **f
     if (!bzi_finite(p->scale, 2) || !(p->scale[0] > 0) || !(p->scale[0] <= p->scale[1]) || p->scale[1] > 1e6)
         return BZNA_E_ARGUMENT;
     *field = "ratio";
-    if (!bzi_finite(p->ratio, 2) || (p->ratio[0] != 0 || p->ratio[1] != 0 ? !(p->ratio[0] > 0) || !(p->ratio[0] <= p->ratio[1]) || p->ratio[1] > 1e6 : 0))
+    if (!bzi_finite(p->ratio, 2) || (p->ratio[0] != 0 || p->ratio[1] != 0 ?
+                                         !(p->ratio[0] > 0) || !(p->ratio[0] <= p->ratio[1]) || p->ratio[1] > 1e6 :
+                                         0))
         return BZNA_E_ARGUMENT;
     *field = "degrees";
     if (!bzi_finite(p->degrees, 2) || !(p->degrees[0] <= p->degrees[1]))
@@ -4653,8 +4894,8 @@ static bzna_status bzi_similarity_check(const bzna_similarity *p, const char **f
 }
 
 /* Pre: checked, sizes > 0. */
-static void bzi_warp_similarity(bzna_random *random, const bzna_similarity *p, uint32_t in_width, uint32_t in_height, uint32_t out_width,
-                                uint32_t out_height, double h[9])
+static void bzi_warp_similarity(bzna_random *random, const bzna_similarity *p, uint32_t in_width, uint32_t in_height,
+                                uint32_t out_width, uint32_t out_height, double h[9])
 {
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
     bzna_affine a;
@@ -4671,7 +4912,8 @@ static void bzi_warp_similarity(bzna_random *random, const bzna_similarity *p, u
     } else {
         found = bzi_crop_benzina(random, p, in_width, in_height, resize, &a);
         if (found && p->random_crop) {
-            double margin_x = fmax(0, (in_width - a.crop_width) / 2), margin_y = fmax(0, (in_height - a.crop_height) / 2);
+            double margin_x = fmax(0, (in_width - a.crop_width) / 2),
+                   margin_y = fmax(0, (in_height - a.crop_height) / 2);
             a.crop_x = bzi_draw(random, -margin_x, margin_x);
             a.crop_y = bzi_draw(random, -margin_y, margin_y);
         }
@@ -4716,7 +4958,8 @@ static void bzi_transform_init(bzna_transform *t)
     t->scale[0] = t->scale[1] = t->scale[2] = 1;
 }
 
-/* Luma weights of red and blue for a matrix code point (ISO/IEC 23091-2 table 4); unspecified is BT.601, as in JFIF. 0: not of that kind. */
+/* Luma weights of red and blue for a matrix code point (ISO/IEC 23091-2 table 4); unspecified is BT.601, as in JFIF. 0:
+ * not of that kind. */
 static int bzi_colour_weights(uint32_t matrix, double *kr, double *kb)
 {
     switch (matrix) {
@@ -4732,7 +4975,9 @@ static int bzi_colour_weights(uint32_t matrix, double *kr, double *kb)
 /* What BZNA_MATRIX_... forces: a code point and a range. Pre: matrix is one of them. */
 static bzna_colour bzi_colour_forced(uint32_t matrix, bzna_colour stream)
 {
-    static const struct { uint8_t matrix, full; } forced[] = { { 0, 0 }, { 5, 1 }, { 5, 0 }, { 1, 0 }, { 9, 0 }, { 1, 1 }, { 9, 1 } };
+    static const struct {
+        uint8_t matrix, full;
+    } forced[] = { { 0, 0 }, { 5, 1 }, { 5, 0 }, { 1, 0 }, { 9, 0 }, { 1, 1 }, { 9, 1 } };
     if (matrix != BZNA_MATRIX_AUTO) {
         stream.matrix = forced[matrix].matrix;
         stream.full_range = forced[matrix].full;
@@ -4752,7 +4997,8 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
     for (int i = 0; i < 3; i++)
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.bias, scale or fill: channel %d is not a finite number", i);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.bias, scale or fill: channel %d is not a finite number",
+                            i);
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->colour[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.colour[%d]: not a finite number", i);
@@ -4780,7 +5026,8 @@ static void bzi_slot_colours(bzi_kernel_slot *slot, const bzna_transform *t)
     }
 }
 
-static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t, bzna_error *err)
+static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
+                                 bzna_error *err)
 {
     bzna_colour colour;
     double kr, kb;
@@ -4826,10 +5073,11 @@ static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLO
 
 
 /* ==== 20. Software decode ============================================================================================
- * Calls: rooms 1-8. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across samples. Results
- * must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are damaged, so a context only ever sees
- * one content of parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not. It is
- * flushed between pictures, and frame memory is cleared, because H.265 slices that end early leave pixels unwritten and nobody says so. */
+ * Calls: rooms 1-8. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
+ * samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
+ * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
+ * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
+ * H.265 slices that end early leave pixels unwritten and nobody says so. */
 
 typedef struct bzi_software {
     const bzi_memory *memory;
@@ -4837,7 +5085,8 @@ typedef struct bzi_software {
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
 #ifndef BENZINA_NO_AVCODEC
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
-    AVCodecContext   *codecs[BZI_LRU_SLOTS];  /* as many frame sizes or encoders may alternate without opening one anew */
+    /* as many frame sizes or encoders may alternate without opening one anew */
+    AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        key;            /* of the picture being decoded */
     AVFrame          *frame;
     AVPacket         *packet;
@@ -4871,10 +5120,12 @@ static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int fl
     return result;
 }
 
-static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_t which, AVCodecContext **out, bzna_error *err)
+static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_t which, AVCodecContext **out,
+                                           bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(which);
-    const AVCodec *codec = row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) : avcodec_find_decoder((enum AVCodecID)row->av_id);
+    const AVCodec *codec = row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
+                                             avcodec_find_decoder((enum AVCodecID)row->av_id);
     AVCodecContext *context;
     int result;
     if (!codec)
@@ -4883,21 +5134,25 @@ static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_
         return bzi_fail_memory(err, "a decoder");
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY | AV_CODEC_FLAG_UNALIGNED;
-    /* Concealment stays on: without it, H.264 pictures of several slices count as damaged. What was concealed is flagged, and refused. */
+    /* Concealment stays on: without it, H.264 pictures of several slices count as damaged. What was concealed is
+     * flagged, and refused. */
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
     context->get_buffer2 = bzi_software_get_buffer;
     context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
-        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s", row->name);
+        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
+                        row->name);
     }
     *out = context;
     return BZNA_OK;
 }
 
-/* The context for a picture's parameter sets: the one that has seen them, or a new one in place of the least recently used. */
-static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, AVCodecContext **out, bzna_error *err)
+/* The context for a picture's parameter sets: the one that has seen them, or a new one in place of the least recently
+ * used. */
+static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, AVCodecContext **out,
+                                       bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
@@ -4918,7 +5173,8 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
     return BZNA_OK;
 }
 
-static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px, bzna_error *err)
+static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
+                                     bzna_error *err)
 {
     memset(software, 0, sizeof *software);
     software->memory = memory;
@@ -4955,17 +5211,22 @@ static bzna_status bzi_software_fail(int result, bzna_error *err)
     return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
 }
 
-/* The frame's planes; they belong to the decoder until its next call. H.264's grey comes as 4:2:0 with neutral chroma, which is left out. */
-static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture, bzna_error *err)
+/* The frame's planes; they belong to the decoder until its next call. H.264's grey comes as 4:2:0 with neutral chroma,
+ * which is left out. */
+static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture,
+                                       bzna_error *err)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     int grey = chroma_format == 0;
-    if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & (AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_RGB)) ||
-        (!grey && (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) || format->log2_chroma_w != picture->chroma_shift_x ||
-                   format->log2_chroma_h != picture->chroma_shift_y)))
+    if (!format || (uint32_t)format->comp[0].depth != picture->depth ||
+        (format->flags & (AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_RGB)) ||
+        (!grey &&
+         (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
+          format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
         return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height, picture->frame_width, picture->frame_height);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
+                        picture->frame_width, picture->frame_height);
     for (int i = 0; i < (grey ? 1 : 3); i++) {
         picture->plane[i] = frame->data[i];
         picture->pitch[i] = frame->linesize[i];
@@ -4973,7 +5234,8 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     return BZNA_OK;
 }
 
-static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture,
+                                       bzna_error *err)
 {
     int result;
     uint64_t size;
@@ -5006,7 +5268,8 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 static void bzi_software_name(char *text, size_t size) { bzi_string_copy(text, size, "none"); }
 static void bzi_software_close(bzi_software *software) { (void)software; }
 
-static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px, bzna_error *err)
+static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
+                                     bzna_error *err)
 {
     memset(software, 0, sizeof *software);
     software->memory = memory;
@@ -5014,7 +5277,8 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
 }
 
-static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture,
+                                       bzna_error *err)
 {
     bzi_format sps;
     bzna_status status = bzi_picture_describe(image, software->max_edge_px, &sps, picture, err);
@@ -6205,7 +6469,8 @@ static const char *bzi_chroma_name(uint32_t chroma)
 }
 
 /* REFUSED when NVDEC cannot decode such pictures here, with the limits of the device. */
-static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps, bzna_error *err)
+static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
+                                            bzna_error *err)
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
@@ -8384,13 +8649,15 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Whether an epoch of indices holds a sample twice: a bit a sample of the data set. Of a data set too large for that, it is assumed. */
+/* Whether an epoch of indices holds a sample twice: a bit a sample of the data set. Of a data set too large for that,
+ * it is assumed. */
 static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *repeats, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
     const uint64_t count = loader->order.samples, bytes = loader->dataset->count / 8 + 1;
     uint8_t *seen;
-    *repeats = loader->config.weighting == BZNA_WEIGHTING_REPLACE || (loader->indices && loader->dataset->count > BZI_LIMIT_SEEN);
+    *repeats = loader->config.weighting == BZNA_WEIGHTING_REPLACE ||
+               (loader->indices && loader->dataset->count > BZI_LIMIT_SEEN);
     if (*repeats || !loader->indices)
         return BZNA_OK;
     if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
@@ -8994,13 +9261,15 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
 {
     const bzna_loader_config *c = &loader->config;
     const bzna_transform *t = &loader->transform;
-    const uint32_t numbers[] = { c->width, c->height, t->filter, t->antialias, t->matrix, t->fill_space, loader->pick.whole, c->transform != NULL };
+    const uint32_t numbers[] = { c->width,  c->height,     t->filter,          t->antialias,
+                                 t->matrix, t->fill_space, loader->pick.whole, c->transform != NULL };
     uint64_t hash = bzi_hash(BZI_HASH_START, numbers, sizeof numbers);
     hash = bzi_hash(hash, &loader->warp, sizeof loader->warp);
     hash = bzi_hash(hash, t->bias, sizeof t->bias);
     hash = bzi_hash(hash, t->scale, sizeof t->scale);
     hash = bzi_hash(hash, t->fill, sizeof t->fill);
-    return bzi_hash(hash, loader->pick.name ? loader->pick.name : "", loader->pick.name ? strlen(loader->pick.name) : 0);
+    return bzi_hash(hash, loader->pick.name ? loader->pick.name : "",
+                    loader->pick.name ? strlen(loader->pick.name) : 0);
 }
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
@@ -9027,7 +9296,8 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
     const uint32_t bytes = given->version == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
     memset(state, 0, sizeof *state);
     if (given->version < 1 || given->version > 2 || given->struct_size != bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version, given->struct_size);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version,
+                        given->struct_size);
     memcpy(state, given, bytes);
     return BZNA_OK;
 }
@@ -9052,10 +9322,13 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
                         (unsigned long long)state->position, (unsigned long long)state->sample_count,
                         (unsigned long long)state->epoch);
     if (state->version == 1)
-        bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK, "the state is of version 1, which does not say with what warp and colours its run was made");
+        bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
+                "the state is of version 1, which does not say with what warp and colours its run was made");
     else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.restore_any_pixels)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.pixels: the run had another size, warp, picture or colours (loader_config.restore_any_pixels "
-                        "restores it all the same)");
+        return BZI_FAIL(
+            err, BZNA_E_ARGUMENT,
+            "state.pixels: the run had another size, warp, picture or colours (loader_config.restore_any_pixels "
+            "restores it all the same)");
     return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
 }
 
@@ -9314,7 +9587,8 @@ static bzna_status bzi_loader_check_warp_fields(const bzna_loader_config *c, bzn
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(fields[i].warps >> c->warp & 1))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s: has no effect on this warp (%u)", fields[i].name, c->warp);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s: has no effect on this warp (%u)", fields[i].name,
+                            c->warp);
     return BZNA_OK;
 }
 
@@ -9515,7 +9789,8 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* A mistyped name is found out here, by the first sample, and not by every sample. One that cannot be read now may be read later. */
+/* A mistyped name is found out here, by the first sample, and not by every sample. One that cannot be read now may be
+ * read later. */
 static bzna_status bzi_loader_check_track(const bzna_loader *loader, bzna_error *err)
 {
     const bzi_part *part = &loader->dataset->parts[0];
@@ -9635,7 +9910,10 @@ BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_te
 
 /* --- Context --- */
 
-BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
+BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size)
+{
+    bzi_struct_init(config, struct_size);
+}
 
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
@@ -9648,7 +9926,8 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     *out = NULL;
     memset(&c, 0, sizeof c);
     if (config && !bzi_struct_in(&c, sizeof c, config))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "context_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "context_config.struct_size: %u, or fields unknown to this version are set",
+                     config->struct_size);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((c.device > 0 || c.cuda_context) && (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
@@ -9681,7 +9960,8 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
     BZI_API_END(bzi_device_count(count, &e));
 }
 
-BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info *info, size_t struct_size, bzna_error *err)
+BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info *info, size_t struct_size,
+                                         bzna_error *err)
 {
     bzi_device *device = NULL;
     bzna_device_info all;
@@ -9701,8 +9981,8 @@ BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, uint32_t chroma_format, uint32_t depth, bzna_codec_info *info,
-                                        size_t struct_size, bzna_error *err)
+BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, uint32_t chroma_format, uint32_t depth,
+                                        bzna_codec_info *info, size_t struct_size, bzna_error *err)
 {
     bzi_device *device = NULL;
     bzna_codec_info all;
@@ -9711,7 +9991,8 @@ BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, u
     if (!context || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: %s is NULL", context ? "info" : "context");
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: codec %u, chroma format %u, %u bits", codec, chroma_format, depth);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: codec %u, chroma format %u, %u bits", codec, chroma_format,
+                     depth);
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status == BZNA_OK && (status = device->video.status) != BZNA_OK)
@@ -9734,7 +10015,8 @@ BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, u
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
     if (!given || !bzi_struct_in(image, sizeof *image, given))
-        return BZI_FAIL(err, given ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "image%s", given ? ".struct_size is not known" : " is NULL");
+        return BZI_FAIL(err, given ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "image%s",
+                        given ? ".struct_size is not known" : " is NULL");
     if (!image->data || !image->data_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; read it with bzna_dataset_image and a buffer");
     if (image->length_size > 4 || image->length_size == 3)
@@ -9744,7 +10026,8 @@ static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzn
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed, bzna_error *err)
+BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed,
+                                       bzna_error *err)
 {
     bzna_image whole;
     uint64_t size = 0;
@@ -9761,24 +10044,31 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     if (needed)
         *needed = (size_t)size;
     if (size > capacity || !dst)
-        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (unsigned long long)size, (unsigned long long)(dst ? capacity : 0));
+        BZI_API_FAIL(BZNA_E_BUFFER, "the stream needs %llu bytes, the buffer has %llu", (unsigned long long)size,
+                     (unsigned long long)(dst ? capacity : 0));
     return BZNA_OK;
 }
 
 /* --- Data sets --- */
 
-BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
+BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
+{
+    bzi_struct_init(config, struct_size);
+}
 
 /* The caller's config, whole. */
 static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c, bzna_error *err)
 {
     memset(c, 0, sizeof *c);
     if (config && !bzi_struct_in(c, sizeof *c, config))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
+                        "dataset_config.struct_size: %u, or fields unknown to this version are set",
+                        config->struct_size);
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
+                                       bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzna_status status;
@@ -9794,8 +10084,8 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count, const bzna_dataset_config *config,
-                                            bzna_dataset **out, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
+                                            const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzna_status status;
@@ -9803,7 +10093,10 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     if (out)
         *out = NULL;
     if (!context || !paths || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: %s is NULL", !context ? "context" : !paths ? "paths" : "out");
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: %s is NULL",
+                     !context ? "context" :
+                     !paths   ? "paths" :
+                                "out");
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
     if (count > BZI_LIMIT_PARTS)
@@ -9820,8 +10113,8 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size, const bzna_dataset_config *config,
-                                              bzna_dataset **out, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
+                                              const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzi_source source;
@@ -9830,7 +10123,10 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
     if (out)
         *out = NULL;
     if (!context || !bytes || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_memory: %s is NULL", !context ? "context" : !bytes ? "bytes" : "out");
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_memory: %s is NULL",
+                     !context ? "context" :
+                     !bytes   ? "bytes" :
+                                "out");
     if ((status = bzi_api_dataset_config(config, &c, &e)) != BZNA_OK)
         BZI_API_END(status);
     memset(&source, 0, sizeof source);
@@ -9841,8 +10137,8 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source, const bzna_dataset_config *config,
-                                              bzna_dataset **out, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
+                                              const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzi_source opened;
@@ -9851,7 +10147,10 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     if (out)
         *out = NULL;
     if (!context || !source || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_source: %s is NULL", !context ? "context" : !source ? "source" : "out");
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_source: %s is NULL",
+                     !context ? "context" :
+                     !source  ? "source" :
+                                "out");
     if (!source->read_at || !source->size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", source->read_at ? "size" : "read_at");
     if ((status = bzi_api_dataset_config(config, &c, &e)) != BZNA_OK)
@@ -9865,20 +10164,25 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count, bzna_dataset **out, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
+                                         bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN;
     if (out)
         *out = NULL;
     if (!context || !parts || !part_count || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: %s", !context ? "context is NULL" : !out ? "out is NULL" : "there are no parts");
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: %s",
+                     !context ? "context is NULL" :
+                     !out     ? "out is NULL" :
+                                "there are no parts");
     for (uint32_t i = 0; i < part_count; i++)
         if (!parts[i])
             BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: parts[%u] is NULL", i);
     BZI_API_END(bzi_dataset_concat(context->host, parts, part_count, out, &e));
 }
 
-BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out,
+                                        bzna_error *err)
 {
     BZI_API_BEGIN;
     if (out)
@@ -9888,8 +10192,8 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, of %llu", (unsigned long long)count, (unsigned long long)first,
-                     (unsigned long long)dataset->count);
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, of %llu", (unsigned long long)count,
+                     (unsigned long long)first, (unsigned long long)dataset->count);
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
@@ -9915,7 +10219,8 @@ BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dat
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info, size_t struct_size)
+BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
+                                        size_t struct_size)
 {
     bzna_track_info all;
     bzna_status status;
@@ -9943,7 +10248,8 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, size_t capacity, size_t *needed, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, size_t capacity,
+                                           size_t *needed, bzna_error *err)
 {
     const bzi_container *c;
     uint64_t size = 0;
@@ -9963,7 +10269,8 @@ BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample,
+                                         bzna_error *err)
 {
     const bzi_container *c;
     uint64_t local = index;
@@ -9984,8 +10291,8 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer, size_t capacity,
-                                        bzna_image *image, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer,
+                                        size_t capacity, bzna_image *image, bzna_error *err)
 {
     const bzi_container *c;
     bzi_span room = { buffer, capacity };
@@ -10000,7 +10307,8 @@ BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t in
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
-    status = buffer ? bzi_container_read_image(c, index, &pick, room, &all, &e) : bzi_container_describe_image(c, index, &pick, &all, &e);
+    status = buffer ? bzi_container_read_image(c, index, &pick, room, &all, &e) :
+                      bzi_container_describe_image(c, index, &pick, &all, &e);
     if (status != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all, sizeof all);
@@ -10021,7 +10329,8 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
     if (!decoder)
         BZI_API_END(bzi_fail_memory(&e, "a decoder"));
-    if ((status = bzi_software_open(&decoder->software, &context->host->memory, context->host->max_edge_px, &e)) != BZNA_OK) {
+    if ((status = bzi_software_open(&decoder->software, &context->host->memory, context->host->max_edge_px, &e)) !=
+        BZNA_OK) {
         bzi_release(&context->host->memory, decoder, 1, sizeof *decoder);
         BZI_API_END(status);
     }
@@ -10045,7 +10354,8 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image, bzna_picture *picture, bzna_error *err)
+BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image, bzna_picture *picture,
+                                         bzna_error *err)
 {
     bzna_image whole;
     bzna_picture all;
@@ -10064,16 +10374,25 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
 
 /* --- Random numbers, transforms --- */
 
-BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) { bzi_philox(counter, key, out); }
+BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    bzi_philox(counter, key, out);
+}
 
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
 {
     bzi_random_init(random, seed, epoch, sample, operation);
 }
 
-BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence) { bzi_random_fork(random, view, occurrence); }
+BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
+{
+    bzi_random_fork(random, view, occurrence);
+}
 BZNA_API uint32_t bzna_random_u32(bzna_random *random) { return bzi_random_u32(random); }
-BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi) { return bzi_random_uniform(random, lo, hi); }
+BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi)
+{
+    return bzi_random_uniform(random, lo, hi);
+}
 
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position)
 {
@@ -10137,8 +10456,9 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_warp_similarity(bzna_random *random, const bzna_similarity *similarity, uint32_t in_width, uint32_t in_height,
-                                          uint32_t out_width, uint32_t out_height, double homography[9])
+BZNA_API bzna_status bzna_warp_similarity(bzna_random *random, const bzna_similarity *similarity, uint32_t in_width,
+                                          uint32_t in_height, uint32_t out_width, uint32_t out_height,
+                                          double homography[9])
 {
     bzna_similarity p;
     const char *field;
@@ -10154,23 +10474,25 @@ BZNA_API bzna_status bzna_warp_similarity(bzna_random *random, const bzna_simila
 
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
-    if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 1 || p->chroma_shift_y > 1 || !p->plane[0] || !p->plane[1] != !p->plane[2])
+    if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 1 || p->chroma_shift_y > 1 || !p->plane[0] ||
+        !p->plane[1] != !p->plane[2])
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 to 16 bits, subsampling of at most 2 and planes are needed");
     for (int i = 0; i < 3 && p->depth > 8; i++)
         if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned", i, i);
-    if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width || p->height > p->frame_height ||
-        p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width, p->height, p->crop_x, p->crop_y,
-                        p->frame_width, p->frame_height);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
+                            i, i);
+    if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width ||
+        p->height > p->frame_height || p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
+                        p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
     for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld", i, (long long)p->pitch[i]);
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna_transform *transform, const bzna_output *output,
-                                         void *dst, size_t dst_bytes, bzna_error *err)
+BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna_transform *transform,
+                                         const bzna_output *output, void *dst, size_t dst_bytes, bzna_error *err)
 {
     bzna_picture p;
     bzna_transform t;
@@ -10181,15 +10503,16 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_BEGIN;
     if (!picture || !transform || !output || !dst)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
-    if (!bzi_struct_in(&p, sizeof p, picture) || !bzi_struct_in(&t, sizeof t, transform) || !bzi_struct_in(&o, sizeof o, output))
+    if (!bzi_struct_in(&p, sizeof p, picture) || !bzi_struct_in(&t, sizeof t, transform) ||
+        !bzi_struct_in(&o, sizeof o, output))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_picture_render: a struct_size is not known");
     if ((status = bzi_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
         BZI_API_END(status);
     out = bzi_output_make(o.width, o.height, o.dtype, o.layout);
     if (dst_bytes < 3 * bzi_dtype_bytes(o.dtype) * o.width * (uint64_t)o.height)
-        BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for 3 x %u x %u elements of %u bytes", (unsigned long long)dst_bytes, o.height, o.width,
-                     bzi_dtype_bytes(o.dtype));
+        BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for 3 x %u x %u elements of %u bytes",
+                     (unsigned long long)dst_bytes, o.height, o.width, bzi_dtype_bytes(o.dtype));
     slot.dst = (uint64_t)(uintptr_t)dst;
     bzi_kernel_warp_plain(&slot, &out);
     return BZNA_OK;
@@ -10197,9 +10520,13 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
 /* --- Loaders --- */
 
-BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
+BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
+{
+    bzi_struct_init(config, struct_size);
+}
 
-BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, bzna_loader **out, bzna_error *err)
+BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
+                                      bzna_loader **out, bzna_error *err)
 {
     bzi_loader_settings settings;
     bzna_status status;
@@ -10207,9 +10534,14 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     if (out)
         *out = NULL;
     if (!context || !dataset || !config || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_open: %s is NULL", !context ? "context" : !dataset ? "dataset" : !config ? "config" : "out");
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_open: %s is NULL",
+                     !context ? "context" :
+                     !dataset ? "dataset" :
+                     !config  ? "config" :
+                                "out");
     if (!bzi_struct_in(&settings.config, sizeof settings.config, config))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "loader_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "loader_config.struct_size: %u, or fields unknown to this version are set",
+                     config->struct_size);
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &settings, out, &e);
     bzi_log_deliver(context->host);
@@ -10246,7 +10578,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     if (bzi_os_in_callback || bzi_api_forked(loader))
         BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_next: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
     context = loader->context;
-    bzi_context_retain(context);                            /* another thread may close the loader as soon as its lock is free */
+    bzi_context_retain(context); /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
@@ -10267,7 +10599,8 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
     if (!loader)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_reset: loader is NULL");
     if (bzi_os_in_callback || bzi_api_forked(loader))
-        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_reset: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_reset: not %s",
+                     bzi_os_in_callback ? "inside a callback" : "after fork");
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
 }
 
@@ -10287,7 +10620,8 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
     if (!loader || !state)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_restore: %s is NULL", loader ? "state" : "loader");
     if (bzi_os_in_callback || bzi_api_forked(loader))
-        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_restore: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_restore: not %s",
+                     bzi_os_in_callback ? "inside a callback" : "after fork");
     BZI_API_END(bzi_loader_restore(loader, state, &e));
 }
 
@@ -10323,9 +10657,14 @@ BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info 
     else
         bzi_software_name(all.decoder_name, sizeof all.decoder_name);
     bzi_string_copy(all.decoder_reason, sizeof all.decoder_reason, loader->reason);
-    bzi_string_copy(all.picture, sizeof all.picture, loader->pick.name ? loader->pick.name : loader->pick.whole ? "picture" : "thumbnail");
-    bzi_string_copy(all.picture_reason, sizeof all.picture_reason, loader->pick.name ? "loader_config.track" : loader->pick.whole ?
-                    "the output is larger than 512, which thumbnails are at most" : "the output is at most 512; a sample without a thumbnail gives its picture");
+    bzi_string_copy(all.picture, sizeof all.picture,
+                    loader->pick.name  ? loader->pick.name :
+                    loader->pick.whole ? "picture" :
+                                         "thumbnail");
+    bzi_string_copy(all.picture_reason, sizeof all.picture_reason,
+                    loader->pick.name  ? "loader_config.track" :
+                    loader->pick.whole ? "the output is larger than 512, which thumbnails are at most" :
+                                         "the output is at most 512; a sample without a thumbnail gives its picture");
     bzi_struct_out(info, struct_size, &all, sizeof all);
     return BZNA_OK;
 }
@@ -10343,7 +10682,11 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_loader_sta
 BZNA_API bzna_status bzna_loader_field(bzna_loader *loader, uint32_t number, bzna_field *field)
 {
     static const struct { const char *name; uint32_t dtype; } fields[] = {
-        { "data", BZNA_DTYPE_FLOAT32 }, { "target", BZNA_DTYPE_INT64 }, { "index", BZNA_DTYPE_UINT64 }, { "status", BZNA_DTYPE_INT32 } };
+        { "data", BZNA_DTYPE_FLOAT32 },
+        { "target", BZNA_DTYPE_INT64 },
+        { "index", BZNA_DTYPE_UINT64 },
+        { "status", BZNA_DTYPE_INT32 },
+    };
     bzna_field all;
     if (!loader || !field || field->struct_size < sizeof(uint32_t))
         return BZNA_E_ARGUMENT;
@@ -10396,7 +10739,8 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
 {
     BZI_API_BEGIN;
     if (!batch || slot >= batch->slots)
-        BZI_API_FAIL(batch ? BZNA_E_RANGE : BZNA_E_ARGUMENT, "bzna_batch_error: %s", batch ? "slot is not below shape[0]" : "batch is NULL");
+        BZI_API_FAIL(batch ? BZNA_E_RANGE : BZNA_E_ARGUMENT, "bzna_batch_error: %s",
+                     batch ? "slot is not below shape[0]" : "batch is NULL");
     if (batch->status[slot] < 0)
         e = batch->errors[slot];
     BZI_API_END(batch->status[slot]);
@@ -10427,7 +10771,8 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, uint32_t field, voi
     if (field >= BZI_FIELDS)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_to_dlpack: field %u is not below %u", field, (uint32_t)BZI_FIELDS);
     if (!field && batch->loader->config.slices > 1)
-        BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: the data lies in %u slices", batch->loader->config.slices);
+        BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: the data lies in %u slices",
+                     batch->loader->config.slices);
     status = bzi_batch_export(batch, field, &managed, &e);
     *tensor = managed;
     BZI_API_END(status);
@@ -10443,7 +10788,9 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_move: stream is NULL; the default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD");
+        BZI_API_FAIL(
+            BZNA_E_ARGUMENT,
+            "bzna_batch_move: stream is NULL; the default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD");
     BZI_API_END(bzi_batch_move(batch, stream, &e));
 }
 
@@ -10456,22 +10803,31 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 
 /* --- Writers --- */
 
-BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size) { bzi_struct_init(config, struct_size); }
+BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size)
+{
+    bzi_struct_init(config, struct_size);
+}
 
-static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink, const bzna_writer_config *config,
-                                  bzna_writer **out, bzna_error *err)
+static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
+                                  const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
     bzna_writer_config c;
     if (!context || !out || (!path && !sink))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL", !context ? "context" : !out ? "out" : "path or sink");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL",
+                        !context ? "context" :
+                        !out     ? "out" :
+                                   "path or sink");
     if (sink && !sink->write_at)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
     if (config && !bzi_struct_in(&c, sizeof c, config))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config.struct_size: %u, or fields unknown to this version are set", config->struct_size);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
+                        "writer_config.struct_size: %u, or fields unknown to this version are set",
+                        config->struct_size);
     return bzi_writer_make(context->host, path, sink, out, err);
 }
 
-BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
+                                      bzna_writer **out, bzna_error *err)
 {
     BZI_API_BEGIN;
     if (out)
@@ -10479,7 +10835,8 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, c
     BZI_API_END(bzi_api_writer(context, path, NULL, config, out, &e));
 }
 
-BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink, const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
+                                           const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
     BZI_API_BEGIN;
     if (out)
@@ -10506,7 +10863,8 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
     if ((status = bzi_api_writer_usable(writer, &e)) != BZNA_OK)
         BZI_API_END(status);
     if (!sample || !bzi_struct_in(&desc, sizeof desc, sample))
-        BZI_API_FAIL(sample ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "sample%s", sample ? ".struct_size is not known" : " is NULL");
+        BZI_API_FAIL(sample ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "sample%s",
+                     sample ? ".struct_size is not known" : " is NULL");
     if (!desc.input)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "sample.input: must be given");
     BZI_API_END(bzi_writer_add(writer, &desc, &e));
