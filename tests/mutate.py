@@ -12,9 +12,10 @@ fault on, quick ones first, until one fails: the fault is noticed. What no test 
 
 Only run-time code can have such switches. Left out: static tables, macros' bodies, case labels, array sizes, sizeof. Calls that make a message
 are left out, too, unless --messages is given; their faults are then counted on a line of their own. A test that fails without a fault is left
-out and named. Only tests/test_*.c are run. Everything is built under build/mutate; nothing else is written, but for --json FILE.
+out and named. Only tests/test_*.c are run, in a copy of the tree below build/, which is removed at the end.
 """
 import argparse
+import atexit
 import bisect
 import collections
 import concurrent.futures
@@ -29,6 +30,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -666,7 +668,6 @@ class Tree:
     def __init__(self, folder, sanitize):
         self.path = os.path.join(folder, "tree")
         self.sanitize = sanitize
-        shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(self.path)
         for name in ["Makefile", "benzina.h", "tests", "examples"] + SOURCES:
             whence, where = os.path.join(ROOT, name), os.path.join(self.path, name)
@@ -1031,7 +1032,10 @@ def main():
     began = time.monotonic()
     options.seed = options.seed or head_commit()[:8] or sys.exit("no commit to take a seed from: give --seed")
     os.nice(10)
-    tree = Tree(os.path.join(ROOT, "build", "mutate"), SANITIZE if options.asan else "")
+    os.makedirs(os.path.join(ROOT, "build"), exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="mutate.", dir=os.path.join(ROOT, "build"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    tree = Tree(folder, SANITIZE if options.asan else "")
     faults, chosen = choose(options, tree)
     if options.list:
         list_places(faults, chosen)
