@@ -832,7 +832,7 @@ class Runner:
 
     def survey(self, tests, faults):
         """Runs each test once without a fault: how long it takes, and what it reaches. Returns those that pass."""
-        good = []
+        good, skipped = [], 0
         reached = os.path.join(self.tree.path, "build", "reached")
         for test in tests:
             with open(reached, "wb") as f:
@@ -841,11 +841,12 @@ class Runner:
             with open(reached, "rb") as f:
                 test.reached = {n for n, byte in enumerate(f.read(len(faults))) if byte}
             test.seconds = outcome.seconds
+            skipped += outcome.output.count("\nSKIP ") + outcome.output.startswith("SKIP ")
             if outcome.how:
-                print("left out: %s: %s without a fault\n%s" % (test, outcome.how, "\n".join(outcome.output.splitlines()[-6:])))
+                print("left out: %s: %s without a fault\n%s" % (test, outcome.how, "\n".join(outcome.output.splitlines()[-6:])), flush=True)
             elif test.reached:
                 good.append(test)
-        return good
+        return good, skipped
 
     def batches(self, tests):
         """Tests that one process runs: quick ones together, up to a second. In the order in which they are tried."""
@@ -859,7 +860,7 @@ class Runner:
         return sorted(groups, key=lambda g: sum(t.seconds for t in g))
 
     def judge(self, fault, tests):
-        """Tries the tests that reach a fault until one notices it."""
+        """Tries the tests that reach a fault until one notices it: fails with the fault, passes without, and fails with it again."""
         began = time.monotonic()
         reaching = [t for t in tests if fault.number in t.reached]
         if fault.source.name != SOURCES[0]:
@@ -871,8 +872,8 @@ class Runner:
             if not outcome.how:
                 continue
             suspects = [t for t in group if t.name in outcome.failed] or group
-            if self.run(suspects, limit=limit).how:         # they fail without it, too: an unsteady test
-                print("unsteady: %s" % ", ".join(map(str, suspects)))
+            if self.run(suspects, limit=limit).how or not self.run(suspects, fault.number, limit=limit).how:
+                print("unsteady, and not counted: %s" % ", ".join(map(str, suspects)), flush=True)
                 continue
             fault.outcome, fault.how = "noticed", outcome.how
             fault.by = str(suspects[0]) if len(suspects) == 1 or outcome.failed else "%s (one of %d)" % (group[0].binary, len(group))
@@ -1045,15 +1046,17 @@ def main():
     print("%d faults of %d places, %d binaries built after %.0f s" % (len(chosen), len(faults), len(built), time.monotonic() - began), flush=True)
     runner = Runner(tree, options.jobs, options.memory)
     every = [Test(b, name) for b in built for name in tree.names(b)]
-    tests = runner.survey(every, chosen)
-    print("%d tests, %d of them reach a fault; surveyed after %.0f s" % (len(every), len(tests), time.monotonic() - began), flush=True)
+    tests, skipped = runner.survey(every, chosen)
+    print("%d tests in %.0f s, of which %d pass and reach a fault; %d skipped when run alone; surveyed after %.0f s" % (
+        len(every), sum(t.seconds for t in every), len(tests), skipped, time.monotonic() - began), flush=True)
     done = judge_all(options, runner, tests, chosen)
     left = [f for f in done if f.outcome in ("survived", "not reached")]
     print("\nWhat nobody noticed:" if left else "\nEverything was noticed.")
     for f in left:
         print("%d %s: %s" % (f.number, f.outcome, describe(f)))
     command = " ".join(["tests/mutate.py"] + [shlex.quote(a) for a in sys.argv[1:]])
-    print("\nSeed %s, commit %s, %s, %.0f minutes: %s\n\n%s" % (options.seed, head_commit()[:12] or "none", datetime.date.today(), (time.monotonic() - began) / 60, command, table(done)))
+    print("\n%d noticed by a time-out, %d by a crash." % (sum(f.how == "time-out" for f in done), sum(f.how.startswith("SIG") for f in done)))
+    print("Seed %s, commit %s, %s, %.0f minutes: %s\n\n%s" % (options.seed, head_commit()[:12] or "none", datetime.date.today(), (time.monotonic() - began) / 60, command, table(done)))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as f:
             json.dump({"seed": options.seed, "commit": head_commit(), "count": len(done), "asan": options.asan, "faults": [as_json(x) for x in done]}, f, indent=1)
