@@ -155,7 +155,7 @@ else
 	@echo "SKIP the host's part of the GPU path: clang or libffmpeg-nvenc-dev is missing"
 endif
 	@[ -d $(PHOTOS) ] || $(BUILD)/draw_pictures $(PHOTOS) 96
-	@$(BUILD)/bzna pack $(PHOTOS) -o $(BUILD)/bench/pictures.bzna
+	@$(BUILD)/bzna pack $(PHOTOS) -o $(BUILD)/bench/pictures.bzna --overwrite
 	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 1 --seconds 10
 	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 2 --seconds 10
 

@@ -12,7 +12,6 @@
 The first two need numpy."""
 import json
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -121,9 +120,9 @@ def png(rgb, orientation):
     return png_file(width, height, np.concatenate([np.zeros((height, 1), np.uint8), rgb.reshape(height, -1)], axis=1).tobytes(), orientation)
 
 
-# ---- chroma: spots that are brighter, bluer and less red than their ground, luma and chroma around the same point ----
+# ---- chroma: spots that are brighter, bluer and less red than their ground, luma and chroma around the same point; and a blue band on top ----
 
-SPOT_PX, SPOT_EDGE_PX = 7.0, 27.0                    # standard deviation; distance from both edges of a corner
+SPOT_PX, SPOT_EDGE_PX, BAND_PX = 7.0, 27.0, 8        # standard deviation; distance from both edges of a corner; height
 FACTORS = {"444": (1, 1), "422": (2, 1), "420": (2, 2), "411": (4, 1), "440": (1, 2)}
 
 
@@ -136,15 +135,21 @@ def spots(width, height, across, down):
     return np.outer(edge(height, down), edge(width, across))
 
 
+def with_band(blue, down):
+    """What is repeated below the last row must be the last row, not one of these."""
+    blue[:BAND_PX // down] += 40
+    return blue
+
+
 def spot_picture(kind, width, height):
     """Planes and sampling factors of a JPEG, or the pixels of a PNG."""
     luma = 90 + 60 * spots(width, height, 1, 1)
     if kind in FACTORS:
         across, down = FACTORS[kind]
         spot = spots(width, height, across, down)
-        return [luma, 128 + 55 * spot, 128 - 60 * spot], [(across, down), (1, 1), (1, 1)]
+        return [luma, with_band(128 + 55 * spot, down), 128 - 60 * spot], [(across, down), (1, 1), (1, 1)]
     spot = spots(width, height, 1, 1)
-    blue, red = 55 * spot, -60 * spot
+    blue, red = with_band(55 * spot, 1), -60 * spot
     rgb = np.stack([luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue], axis=2)
     if kind == "rgb":
         return np.rint(rgb).astype(np.uint8)
@@ -154,8 +159,8 @@ def spot_picture(kind, width, height):
 def chroma_pictures(folder):
     sizes = [(kind, w, h, range(1, 9)) for kind in (*FACTORS, "rgb", "cmyk") for w in (112, 113) for h in (108, 109)]
     sizes += [("411", w, 109, (1,)) for w in (114, 115)]
-    # These get thumbnails: 512 x 343 pixels and the like.
-    sizes += [(kind, w, h, (1, 6)) for kind in ("420", "422", "rgb") for w, h in ((603, 405), (404, 602))]
+    # These get thumbnails: of 512 x 343, 343 x 512 and 512 x 342 pixels.
+    sizes += [(kind, w, h, (1, 6)) for kind in ("420", "422", "rgb") for w, h in ((603, 405), (404, 602), (601, 402))]
     for kind, width, height, orientations in sizes:
         picture = spot_picture(kind, width, height)
         for o in orientations:
@@ -170,43 +175,60 @@ def chroma_pictures(folder):
 def centre(plane, ground, block, right, bottom):
     """Of the spot in one quarter, in pixels."""
     height, width = plane.shape
+    rim = BAND_PX // block + 1
     quarter = np.abs(plane.astype(float) - ground)
     quarter = quarter[height // 2:, :] if bottom else quarter[:height // 2, :]
     quarter = quarter[:, width // 2:] if right else quarter[:, :width // 2]
+    for side in quarter[:rim], quarter[-rim:], quarter[:, :rim], quarter[:, -rim:]:
+        side[:] = 0
     weight = np.maximum(quarter - quarter.max() / 10, 0)             # what coding adds far from the spot must not count
     x = np.arange(weight.shape[1]) + (width // 2 if right else 0) + 0.5
     y = np.arange(weight.shape[0]) + (height // 2 if bottom else 0) + 0.5
     return np.array([(weight.sum(axis=0) * x).sum(), (weight.sum(axis=1) * y).sum()]) * block / weight.sum()
 
 
-def planes_shift(path, frame_width, frame_height, width, height):
-    """The largest shift of chroma against luma at any corner, in pixels; and how far the last chroma row and column are from grey."""
-    data = np.fromfile(path, np.uint8)
+def planes_shift(planes, frame_width, frame_height, width, height):
+    """The largest shift of chroma against luma at any corner, in pixels; and how far the last chroma row and column are from those before."""
     area = frame_width * frame_height
-    luma = data[:area].reshape(frame_height, frame_width)[:height, :width]
+    luma = planes[:area].reshape(frame_height, frame_width)[:height, :width]
     worst, edge = 0.0, 0
     for i in (0, 1):
-        chroma = data[area + i * area // 4:][:area // 4].reshape(frame_height // 2, frame_width // 2)
+        chroma = planes[area + i * area // 4:][:area // 4].reshape(frame_height // 2, frame_width // 2)
         chroma = chroma[:(height + 1) // 2, :(width + 1) // 2]
-        edge = max(edge, *(int(np.abs(line.astype(int) - 128).max()) for line in (chroma[-1], chroma[:, -1])))
+        edge = max(edge, *(int(np.abs(a.astype(int) - b).max()) for a, b in ((chroma[-1], chroma[-2]), (chroma[:, -1], chroma[:, -2]))))
         for corner in range(4):
             shift = centre(chroma, 128, 2, corner & 1, corner & 2) - centre(luma, 90, 1, corner & 1, corner & 2)
             worst = max(worst, float(np.abs(shift).max()))
     return worst, edge
 
 
+def thumbnails(archive, count):
+    """Planes of every picture of at most 512x512 pixels, and of the thumbnails of the others, in one run; or nothing."""
+    try:
+        planes = subprocess.run(["ffmpeg", "-v", "error", "-i", archive, "-f", "rawvideo", "-"], stdout=subprocess.PIPE, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    size = 512 * 512 * 3 // 2
+    return np.frombuffer(planes, np.uint8).reshape(count, size) if len(planes) == count * size else []
+
+
 def chroma_shift(bzna, archive):
-    """A line a picture: its name, its track, the shift in pixels, the edge's distance from grey."""
+    """A line a picture: its name, its track, and what planes_shift says."""
     listed = json.loads(subprocess.run([bzna, "list", "--json", archive], stdout=subprocess.PIPE, check=True).stdout)
-    planes = os.path.join(tempfile.mkdtemp(), "planes.yuv")
-    for sample in listed:
-        for track, image in sample["images"].items():
-            if track == "bzna_thumb" and image["payload_offset"] == sample["images"]["bzna_input"]["payload_offset"]:
-                continue
-            subprocess.run([bzna, "extract", archive, str(sample["index"]), "--track", track, "-o", planes], check=True)
-            shift = planes_shift(planes, *(image[k] for k in ("frame_width", "frame_height", "width", "height")))
-            print("%s %s %.3f %d" % (sample["filename"], track, *shift))
-    shutil.rmtree(os.path.dirname(planes))
+    together = thumbnails(archive, len(listed))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "planes.yuv")
+        for sample in listed:
+            images = sample["images"]
+            small = images["bzna_thumb"]["payload_offset"] == images["bzna_input"]["payload_offset"]
+            for track in ("bzna_input",) if small else ("bzna_input", "bzna_thumb"):
+                if len(together) and (small or track == "bzna_thumb"):
+                    planes = together[sample["index"]]
+                else:
+                    subprocess.run([bzna, "extract", archive, str(sample["index"]), "--track", track, "-o", path], check=True)
+                    planes = np.fromfile(path, np.uint8)
+                shift = planes_shift(planes, *(images[track][k] for k in ("frame_width", "frame_height", "width", "height")))
+                print("%s %s %.3f %d" % (sample["filename"], track, *shift))
 
 
 # ---- TIFF: RGB in strips or tiles, and what libavcodec makes black pictures of ----
