@@ -202,11 +202,12 @@ static bzna_dataset *open_archive(memory *m, const archive *a) { return open_spl
 
 static void locate(const bzna_dataset *dataset, uint64_t index, uint64_t *offset, uint64_t *size)
 {
-    bzna_error e = { .struct_size = sizeof e };
-    bzna_sample sample = { .struct_size = sizeof sample };
-    require(bzna_dataset_sample(dataset, index, &sample, &e), "locate");
-    *offset = sample.offset;
-    *size = sample.size;
+    const bzi_container *c = bzi_dataset_at(dataset, &index);
+    bzi_extent extent;
+    bzna_error e;
+    require(c->ops->locate(c, index, &extent, &e), "locate");
+    *offset = extent.offset;
+    *size = extent.size;
 }
 
 /* Reads of a sample fail with result, times times. Returns the fault. */

@@ -316,13 +316,13 @@ EOS
 train_state() {
     sed -e 's/% 1000 == 0/% 3 == 0/' -e 's/epochs = 90/epochs = 4/' -e 's/width = config.height = 224/width = config.height = 8/' "$T/readme3.c" > "$T/train.c" &&
     gcc -D_POSIX_C_SOURCE=200809L -DTRAIN="\"$T/train.c\"" -I. "$T/train_main.c" "$BUILD/libbenzina.a" $AV_LIBS $LIBS -o "$T/train_main" &&
-    rm -f "$T/state" && [ "$("$T/train_main" "$T/state")" = "4 steps" ] && [ "$(wc -c < "$T/state")" -eq 64 ] && [ "$("$T/train_main" "$T/state")" = "1 steps" ]; }
+    rm -f "$T/state" && [ "$("$T/train_main" "$T/state")" = "4 steps" ] && [ "$(wc -c < "$T/state")" -eq 128 ] && [ "$("$T/train_main" "$T/state")" = "1 steps" ]; }
 train_torn() {                                              # half a state never lies in the place of a whole one
     mv "$T/state" "$T/before" && { "$T/train_main" "$T/state" torn; [ $? -eq 9 ]; } &&
-    [ ! -e "$T/state" ] && [ "$(wc -c < "$T/state.partial")" -eq 32 ]; }
+    [ ! -e "$T/state" ] && [ "$(wc -c < "$T/state.partial")" -eq 64 ]; }
 train_short() {
-    head -c 63 "$T/before" > "$T/short" && { said=$("$T/train_main" "$T/short" 2>&1); [ $? -eq 1 ]; } &&
-    echo "$said" | grep -q "$T/short: " && echo "$said" | grep -q '^0 steps' && [ "$(wc -c < "$T/short")" -eq 63 ]; }
+    head -c 127 "$T/before" > "$T/short" && { said=$("$T/train_main" "$T/short" 2>&1); [ $? -eq 1 ]; } &&
+    echo "$said" | grep -q "$T/short: " && echo "$said" | grep -q '^0 steps' && [ "$(wc -c < "$T/short")" -eq 127 ]; }
 check train_goes_on_from_its_state train_state
 check train_replaces_its_state_as_a_whole train_torn
 check train_refuses_a_state_that_falls_short train_short
