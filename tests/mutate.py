@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """Puts single faults into benzina.c and benzina_kernels.cu, and counts how many the tests notice, by room.
 
-    tests/mutate.py                                     150 faults, drawn with the first 8 digits of HEAD's hash as the seed
-    tests/mutate.py --list                              says where faults could be, and which would be drawn
-    tests/mutate.py --room boxes --count 40             of one room (a part of its banner's text); --functions a,b: of functions
-    tests/mutate.py --seed 1f2e3d4c --only 17,80-89     some faults of a draw again; --tests test_07_boxes: by some tests
+    tests/mutate.py                                150 faults; the seed: the first 8 digits of HEAD's hash
+    tests/mutate.py --list                         where faults could be, and which would be drawn
+    tests/mutate.py --room boxes --count 40        of one room (a part of its banner's text)
+    tests/mutate.py --functions bzi_box_walk       of functions; --tests test_07_boxes: by some tests
+    tests/mutate.py --seed 1f2e3d4c --only 17,80-89    some faults of a draw again
 
-All faults are compiled at once, each behind a switch, `(bzi_mutant(17) ? a <= b : a < b)`, so that the tests are built once. Every test is then
-run without a fault, to see which switches it reaches and how long it takes. Then, for each fault, the tests that reach it are run with that
-fault on, quick ones first, until one fails: the fault is noticed. What no test fails on has survived.
+All faults are compiled at once, each behind a switch, `(bzi_mutant(17) ? a <= b : a < b)`, so that the tests are
+built once. Every test is then run without a fault, to see which switches it reaches and how long it takes. Then, for
+each fault, the tests that reach it are run with that fault on, quick ones first, until one fails: the fault is
+noticed. What no test fails on has survived.
 
-Only run-time code can have such switches. Left out: static tables, macros' bodies, case labels, array sizes, sizeof. Calls that make a message
-are left out, too, unless --messages is given; their faults are then counted on a line of their own. A test that fails without a fault is left
-out and named. Only tests/test_*.c are run, in a copy of the tree below build/, which is removed at the end.
+Only run-time code can have such switches. Left out: static tables, macros' bodies, case labels, array sizes, sizeof.
+Calls that make a message are left out, too, unless --messages is given; their faults are then counted on a line of
+their own. A test that fails without a fault is left out and named. Only tests/test_*.c are run, in a copy of the tree
+below build/, which is removed at the end. A run that was cut short goes on where it stopped when it is started again
+with the same seed, count and --json FILE.
 """
 import argparse
 import atexit
@@ -31,6 +35,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -41,8 +46,8 @@ NOTES = os.path.join(ROOT, "tests", "README.md")           # where survivors are
 BLIND_TO_KERNELS = {"test_13_ptx"}
 
 # How often each kind is drawn. Shares, not counts of places, so that the many constants do not crowd out the rest.
-KINDS = collections.OrderedDict([
-    ("compare", 3), ("logic", 2), ("plus-minus", 2), ("constant", 3), ("negate", 3), ("drop", 3), ("return", 2), ("bound", 1)])
+KINDS = collections.OrderedDict([("compare", 3), ("logic", 2), ("plus-minus", 2), ("constant", 3), ("negate", 3),
+                                 ("drop", 3), ("return", 2), ("bound", 1)])
 
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 
@@ -60,7 +65,7 @@ SWITCHES = r"""
 #include <sys/mman.h>
 #include <unistd.h>
 static int bzi_mutant_active = -1;
-static volatile unsigned char *bzi_mutant_reached;          /* a byte a fault, in a file that processes and libraries share */
+static volatile unsigned char *bzi_mutant_reached;  /* a byte a fault, in a file that processes and libraries share */
 __attribute__((constructor, unused)) static void bzi_mutant_start(void)
 {
     const char *active = getenv("BZI_MUTANT"), *reached = getenv("BZI_MUTANT_REACHED");
@@ -84,7 +89,7 @@ static inline __attribute__((always_inline, unused)) int bzi_mutant(int fault)
 MAX_FAULTS = 65536
 
 
-# ---- Reading C ------------------------------------------------------------------------------------------------------------
+# ---- Reading C ----------------------------------------------------------------------------------------------------
 # Enough of it for this project's code: a function that is not understood is named and left out.
 
 TOKEN = re.compile(r"""
@@ -92,18 +97,19 @@ TOKEN = re.compile(r"""
   | (?P<directive>(?m:^)[ \t]*\#(?:[^\n\\]|\\.)*)
   | (?P<string>(?:L|u8|u|U)?"(?:[^"\\\n]|\\.)*")
   | (?P<char>(?:L|u|U)?'(?:[^'\\\n]|\\.)*')
-  | (?P<number>0[xX][0-9a-fA-F.]+(?:[pP][+-]?[0-9]+)?[uUlLfF]* | (?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[uUlLfF]*)
+  | (?P<number>0[xX][0-9a-fA-F.]+(?:[pP][+-]?[0-9]+)?[uUlLfF]*
+             | (?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[uUlLfF]*)
   | (?P<name>[A-Za-z_]\w*)
   | (?P<mark>>>=|<<=|\.\.\.|->|\+\+|--|&&|\|\||[=!<>+\-*/%&|^]=|<<|>>|.)
 """, re.X | re.S)
 
 Token = collections.namedtuple("Token", "kind text start end region")
-TYPE_WORDS = set("void char short int long float double signed unsigned struct union enum const volatile restrict static extern inline "
-                 "register _Bool _Thread_local _Atomic _Alignas typedef".split())
+TYPE_WORDS = set("void char short int long float double signed unsigned struct union enum const volatile restrict "
+                 "static extern inline register _Bool _Thread_local _Atomic _Alignas typedef".split())
 WORDS = set("if else for while do switch case default return break continue goto sizeof _Alignof".split())
 COMPARE = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
-BINARY = {"||": 4, "&&": 5, "|": 6, "^": 7, "&": 8, "==": 9, "!=": 9, "<": 10, ">": 10, "<=": 10, ">=": 10, "<<": 11, ">>": 11,
-          "+": 12, "-": 12, "*": 13, "/": 13, "%": 13}
+BINARY = {"||": 4, "&&": 5, "|": 6, "^": 7, "&": 8, "==": 9, "!=": 9, "<": 10, ">": 10, "<=": 10, ">=": 10,
+          "<<": 11, ">>": 11, "+": 12, "-": 12, "*": 13, "/": 13, "%": 13}
 ASSIGN = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 STEP = {"++": "--", "--": "++", "+=": "-=", "-=": "+="}
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*[A-Z0-9]$")
@@ -151,13 +157,15 @@ class Source:
 
 
 class Fault:
-    """A change to one place: the text from start to end becomes alt (an expression), or is left out (alt None: a statement)."""
+    """A change to one place: its text becomes alt (an expression), or is left out (alt None: a statement)."""
 
     def __init__(self, source, kind, first, end, alt, function, message):
         tokens = source.tokens
         self.source, self.kind, self.alt, self.function, self.message = source, kind, alt, function, message
         self.start, self.end = tokens[first].start, tokens[end - 1].end
         self.region = tokens[first].region
+        self.outcome = self.by = self.how = ""
+        self.seconds = 0.0
         self.broken = tokens[end - 1].region != self.region             # an #if in the midst of it
         self.line = source.line(self.start)
         self.room = source.room(self.start)
@@ -241,7 +249,7 @@ class Parser:
     def body(self, head, end):
         opening, i = self.i, head
         name, returns = "", []
-        while i < opening:                      # attributes and macros have arguments, too: the last name before a "(" is the function's
+        while i < opening:                      # attributes and macros have arguments, too: the last name before "("
             t = self.t[i]
             if t.text == "(":
                 name = self.t[i - 1].text if i > head else ""
@@ -386,14 +394,12 @@ class Parser:
         text = self.text()
         if self.kind() != "name" or text in WORDS:
             return False
-        if text in TYPE_WORDS or (self.is_type(text) and (self.kind(1) == "name" or self.text(1) == "*")):
-            return True
-        if self.kind(1) == "name":
+        if text in TYPE_WORDS or self.kind(1) == "name" or (self.is_type(text) and self.text(1) == "*"):
             return True
         return self.text(1) == "*" and self.kind(2) == "name" and self.text(3) in ("=", ";", ",", "[")
 
     def declaration(self):
-        """Up to and with its semicolon. Initialisers are expressions, but for those of static objects; array sizes are left out."""
+        """Up to and with its semicolon. Array sizes, and the initialisers of static objects, are left out."""
         static = False
         while self.text() != ";":
             text = self.text()
@@ -452,7 +458,8 @@ class Parser:
                 self.i += 1
                 self.expression(2)
                 if op in STEP:
-                    self.fault("plus-minus", first, self.i, "%s %s %s" % (self.s.flat(first, middle), STEP[op], self.s.flat(middle + 1, self.i)))
+                    left, right = self.s.flat(first, middle), self.s.flat(middle + 1, self.i)
+                    self.fault("plus-minus", first, self.i, "%s %s %s" % (left, STEP[op], right))
                 top = "assign"
             elif op == "," and least <= 1:
                 self.i += 1
@@ -500,7 +507,7 @@ class Parser:
         """At a "(": does a type stand in it?"""
         end = self.match(self.i)
         inner = self.t[self.i + 1:end - 1]
-        if not inner or any(t.kind != "name" and t.text not in ("*", "[", "]", "(", ")") and t.kind != "number" for t in inner):
+        if not inner or any(t.kind not in ("name", "number") and t.text not in "*[]()" for t in inner):
             return False
         if self.is_type(inner[0].text):
             return True
@@ -556,7 +563,7 @@ class Parser:
             while self.kind() in ("string", "name"):
                 self.i += 1
         elif t.kind == "name" and t.text not in WORDS:
-            if CONSTANT.match(t.text) and self.text() != "(" and t.text not in ("NULL", "BZNA_OK"):       # OK is for negate and return
+            if CONSTANT.match(t.text) and self.text() != "(" and t.text not in ("NULL", "BZNA_OK"):
                 self.fault("constant", first, self.i, "(%s + 1)" % t.text)
         else:
             raise NotUnderstood("line %d: %r" % (self.s.line(t.start), t.text))
@@ -618,7 +625,8 @@ def read_sources(tree):
     with open(os.path.join(tree, "benzina.h"), encoding="utf-8") as f:
         every = f.read() + "".join(s.text for s in sources)
     types = set(re.findall(r"\}\s*(\w+)\s*;", every)) | set(re.findall(r"\btypedef\b[^;{]*?\b(\w+)\s*;", every))
-    types |= set(re.findall(r"\btypedef\b[^;{(]*?\(\s*\*\s*(\w+)\s*\)", every)) | set(re.findall(r"\btypedef\b[^;{]*?\b(\w+)\s*\([^;]*\)\s*;", every))
+    types |= set(re.findall(r"\btypedef\b[^;{(]*?\(\s*\*\s*(\w+)\s*\)", every))
+    types |= set(re.findall(r"\btypedef\b[^;{]*?\b(\w+)\s*\([^;]*\)\s*;", every))
     printers = set(re.findall(r"\b\w*PRINTF\([^)\n]*\)\s*(?:\w+[\s*]+)*?(\w+)\s*\(", every))
     returners = set()
     for m in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^\n\\]|\\.)*)", every, re.M | re.S):
@@ -633,7 +641,7 @@ def read_sources(tree):
     return sources, faults, not_understood
 
 
-# ---- The tree with every fault in it -----------------------------------------------------------------------------------------
+# ---- The tree with every fault in it --------------------------------------------------------------------------------
 
 def instrument(source, faults):
     """The source with faults behind their switches; each line stays where it is."""
@@ -662,6 +670,20 @@ def instrument(source, faults):
     return "".join(out)
 
 
+RUNNING = set()                                            # process groups
+
+
+def cut_short(folder):
+    """For signals: leaves nothing behind."""
+    for group in list(RUNNING):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+
 class Tree:
     """A copy of what the tests need."""
 
@@ -682,16 +704,20 @@ class Tree:
         self.make_options = ["BUILD=build", "WARN=-w", "CC=cc -w -include " + shlex.quote(header)]
         if sanitize:
             self.make_options += ["OPT=-O1", "SANITIZE=" + sanitize]
-        self.call(["make", "-s", "BUILD=build", "build/benzina_kernels.ptx.h"], check=False)        # of the kernel without faults
-        self.tests = sorted(n[:-2] for n in os.listdir(os.path.join(self.path, "tests")) if re.match(r"test_\w+\.c$", n))
+        self.call(["make", "-s", "BUILD=build", "build/benzina_kernels.ptx.h"], check=False)    # without faults
+        names = os.listdir(os.path.join(self.path, "tests"))
+        self.tests = sorted(n[:-2] for n in names if re.match(r"test_\w+\.c$", n))
         self.flags = self.compiler_flags()
 
     def call(self, command, check=True):
-        r = subprocess.run(command, cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        text = r.stdout.decode("utf-8", "replace")
-        if check and r.returncode:
+        process = subprocess.Popen(command, cwd=self.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        RUNNING.add(process.pid)
+        text = process.communicate()[0].decode("utf-8", "replace")
+        RUNNING.discard(process.pid)
+        if check and process.returncode:
             sys.exit("%s:\n%s" % (" ".join(command), text[-4000:]))
-        return r.returncode, text
+        return process.returncode, text
 
     def compiler_flags(self):
         target = "build/tests/" + self.tests[0]
@@ -708,8 +734,10 @@ class Tree:
     def compiled_regions(self, sources):
         """Of each source, which of the pieces between #if, #else and #endif the tests compile."""
         for source in sources:
-            pieces = [source.text[a:b] for a, b in zip(source.regions, source.regions[1:] + [len(source.text)])]
-            self.write(source.name, "".join("\nbzi_region %s %d;%s" % (source.name.split(".")[0], n, p) if n else p for n, p in enumerate(pieces)))
+            stem, ends = source.name.split(".")[0], source.regions[1:] + [len(source.text)]
+            pieces = [source.text[a:b] for a, b in zip(source.regions, ends)]
+            marked = ["\nbzi_region %s %d;%s" % (stem, n, p) if n else p for n, p in enumerate(pieces)]
+            self.write(source.name, "".join(marked))
         self.write("build/check.c", '#include "../benzina.c"\n')
         text = self.call(self.flags + ["-E", "-P", "build/check.c"])[1]
         seen = {(name, int(n)) for name, n in re.findall(r"\bbzi_region\s+(\w+)\s+(\d+)\s*;", text)}
@@ -730,7 +758,8 @@ class Tree:
         if code == 0:
             return []
         lines = {(m.group(1), int(m.group(2))) for m in re.finditer(r"(\w+\.\w+):(\d+):\d+: (?:fatal )?error", text)}
-        bad = [f for f in faults if any(name == f.source.name and f.line <= n <= f.source.line(f.end) for name, n in lines)]
+        bad = [f for f in faults
+               if any(name == f.source.name and f.line <= n <= f.source.line(f.end) for name, n in lines)]
         if not bad:
             sys.exit("the instrumented sources do not compile:\n" + text[:4000])
         return bad
@@ -740,7 +769,8 @@ class Tree:
         for name in ("benzina_kernels.ptx", "benzina_kernels.ptx.h"):
             if os.path.exists(os.path.join(ptx, name)):
                 os.utime(os.path.join(ptx, name))           # newer than the kernel that has faults in it
-        text = self.call(["make", "-s", "-k", "-j%d" % jobs] + self.make_options + ["build/tests/" + t for t in wanted], check=False)[1]
+        targets = ["build/tests/" + t for t in wanted]
+        text = self.call(["make", "-s", "-k", "-j%d" % jobs] + self.make_options + targets, check=False)[1]
         built = [t for t in wanted if os.access(os.path.join(self.path, "build", "tests", t), os.X_OK)]
         for t in wanted:
             if t not in built:
@@ -753,7 +783,7 @@ class Tree:
         return list(collections.OrderedDict.fromkeys(re.findall(r'\btest_run\s*\(\s*"(\w+)"', text)))
 
 
-# ---- Running ------------------------------------------------------------------------------------------------------------------
+# ---- Running --------------------------------------------------------------------------------------------------------
 
 class Test:
     def __init__(self, binary, name):
@@ -790,10 +820,11 @@ class Runner:
         return path
 
     def run(self, tests, fault=None, reached=None, limit=600.0):
-        """Some tests of one binary, in a process group of their own, with bounds on memory, processor time and file size."""
+        """Some tests of one binary, in a process group of their own; memory, processor time and files are bounded."""
         folder = self.folders.get()
         try:
-            env = dict(os.environ, CUDA_VISIBLE_DEVICES="", LSAN_OPTIONS="suppressions=%s:print_suppressions=0" % os.path.join(self.tree.path, "tests/lsan.supp"))
+            env = dict(os.environ, CUDA_VISIBLE_DEVICES="")
+            env["LSAN_OPTIONS"] = "suppressions=%s/tests/lsan.supp:print_suppressions=0" % self.tree.path
             env.pop("BZI_MUTANT", None)
             if fault is not None:
                 env["BZI_MUTANT"] = str(fault)
@@ -806,8 +837,10 @@ class Runner:
             log = os.path.join(folder, "log.txt")
             began = time.monotonic()
             with open(log, "wb") as out:
-                process = subprocess.Popen(["sh", "-c", bounds + 'exec "$@"', "sh", binary] + [t.name for t in tests], cwd=folder, env=env,
-                                           stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+                command = ["sh", "-c", bounds + 'exec "$@"', "sh", binary] + [t.name for t in tests]
+                process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out,
+                                           stderr=subprocess.STDOUT, start_new_session=True)
+                RUNNING.add(process.pid)
                 try:
                     code, how = process.wait(timeout=limit), ""
                 except subprocess.TimeoutExpired:
@@ -818,6 +851,7 @@ class Runner:
                     except ProcessLookupError:
                         pass
                     process.wait()
+                    RUNNING.discard(process.pid)
             seconds = time.monotonic() - began
             with open(log, "rb") as f:
                 output = f.read(1 << 20).decode("utf-8", "replace")
@@ -843,7 +877,8 @@ class Runner:
             test.seconds = outcome.seconds
             skipped += outcome.output.count("\nSKIP ") + outcome.output.startswith("SKIP ")
             if outcome.how:
-                print("left out: %s: %s without a fault\n%s" % (test, outcome.how, "\n".join(outcome.output.splitlines()[-6:])), flush=True)
+                last = "\n".join(outcome.output.splitlines()[-6:])
+                print("left out: %s: %s without a fault\n%s" % (test, outcome.how, last), flush=True)
             elif test.reached:
                 good.append(test)
         return good, skipped
@@ -860,28 +895,30 @@ class Runner:
         return sorted(groups, key=lambda g: sum(t.seconds for t in g))
 
     def judge(self, fault, tests):
-        """Tries the tests that reach a fault until one notices it: fails with the fault, passes without, and fails with it again."""
+        """Tries the tests that reach a fault until some notice it: fail with it, pass without, fail with it again."""
         began = time.monotonic()
         reaching = [t for t in tests if fault.number in t.reached]
         if fault.source.name != SOURCES[0]:
             reaching = [t for t in reaching if t.binary not in BLIND_TO_KERNELS]
-        fault.outcome, fault.by, fault.how = "survived" if reaching else "not reached", "", ""
+        last = "survived" if reaching else "not reached"
         for group in self.batches(reaching):
             limit = max(10.0, 10 * sum(t.seconds for t in group)) * (3 if self.tree.sanitize else 1)
             outcome = self.run(group, fault.number, limit=limit)
             if not outcome.how:
                 continue
             suspects = [t for t in group if t.name in outcome.failed] or group
-            if self.run(suspects, limit=limit).how or not self.run(suspects, fault.number, limit=limit).how:
+            without, again = self.run(suspects, limit=limit), self.run(suspects, fault.number, limit=limit)
+            if without.how or not again.how:
                 print("unsteady, and not counted: %s" % ", ".join(map(str, suspects)), flush=True)
                 continue
-            fault.outcome, fault.how = "noticed", outcome.how
-            fault.by = str(suspects[0]) if len(suspects) == 1 or outcome.failed else "%s (one of %d)" % (group[0].binary, len(group))
+            last, fault.how = "noticed", outcome.how
+            known = len(suspects) == 1 or outcome.failed
+            fault.by = str(suspects[0]) if known else "%s (one of %d)" % (group[0].binary, len(group))
             break
-        fault.seconds = time.monotonic() - began
+        fault.outcome, fault.seconds = last, time.monotonic() - began
 
 
-# ---- Drawing, telling -----------------------------------------------------------------------------------------------------------
+# ---- Drawing, telling -----------------------------------------------------------------------------------------------
 
 def draws(faults, seed):
     """All faults in the seed's order: a kind by its share, then any place of that kind."""
@@ -934,7 +971,7 @@ def table(faults):
         rows.setdefault("messages" if f.message else f.room, []).append(f)
     if "messages" in rows:
         rows.move_to_end("messages")
-    lines = ["| room | faults | noticed | survived | not reached | equivalent | score |", "|---|---|---|---|---|---|---|"]
+    lines = ["| room | faults | noticed | survived | not reached | equivalent | score |", "|---" * 7 + "|"]
     outside = [f for f in faults if not f.message]
 
     def row(name, some):
@@ -955,13 +992,15 @@ def describe(f):
 
 
 def as_json(f):
-    return {"number": f.number, "file": f.source.name, "line": f.line, "function": f.function, "room": f.room, "kind": f.kind, "message": f.message,
-            "original": f.original, "changed": f.changed, "outcome": f.outcome, "by": f.by, "how": f.how, "seconds": round(f.seconds, 2)}
+    return {"number": f.number, "file": f.source.name, "line": f.line, "function": f.function, "room": f.room,
+            "kind": f.kind, "message": f.message, "original": f.original, "changed": f.changed, "outcome": f.outcome,
+            "by": f.by, "how": f.how, "seconds": round(f.seconds, 2)}
 
 
 def head_commit():
     try:
-        return subprocess.check_output(["git", "-C", ROOT, "rev-parse", "HEAD"], stderr=subprocess.DEVNULL).decode().strip()
+        command = ["git", "-C", ROOT, "rev-parse", "HEAD"]
+        return subprocess.check_output(command, stderr=subprocess.DEVNULL).decode().strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 
@@ -972,14 +1011,14 @@ def arguments():
     p.add_argument("--seed", help="any text; otherwise the first 8 digits of HEAD's hash")
     p.add_argument("--room", help="only rooms whose banner has this text, in any case; commas between several")
     p.add_argument("--functions", help="only these functions, commas between them")
-    p.add_argument("--messages", action="store_true", help="faults inside calls that make a message, too; counted apart")
+    p.add_argument("--messages", action="store_true", help="faults in calls that make a message, too; counted apart")
     p.add_argument("--only", help="run these of the faults drawn: numbers and ranges")
     p.add_argument("--tests", help="run only these binaries, commas between them")
     p.add_argument("--list", action="store_true", help="say where faults could be and which are drawn; run nothing")
     p.add_argument("--jobs", type=int, default=1, help="faults at a time (1)")
-    p.add_argument("--asan", action="store_true", help="tests built with ASan and UBSan: slower, and notices reads past the end and leaks")
-    p.add_argument("--memory", type=int, default=6, help="GiB of address space that a test may have, without --asan (6)")
-    p.add_argument("--json", help="write every fault and its outcome to this file")
+    p.add_argument("--asan", action="store_true", help="with ASan and UBSan: slower; notices reads past the end, leaks")
+    p.add_argument("--memory", type=int, default=6, help="GiB of address space for a test, but for --asan (6)")
+    p.add_argument("--json", help="keep outcomes in this file; what it has of this draw is not run again")
     return p.parse_args()
 
 
@@ -1006,26 +1045,50 @@ def list_places(faults, chosen):
     for f in sorted(faults, key=Fault.key):
         places.setdefault(f.room, collections.Counter())[f.kind] += 1
     for room, kinds in places.items():
-        print("%-40s %5d: %s" % (room, sum(kinds.values()), ", ".join("%d %s" % (n, k) for k, n in kinds.most_common())))
+        kinds_text = ", ".join("%d %s" % (n, k) for k, n in kinds.most_common())
+        print("%-40s %5d: %s" % (room, sum(kinds.values()), kinds_text))
     for f in chosen:
         print("%d %s" % (f.number, describe(f)))
 
 
-def judge_all(options, runner, tests, chosen):
-    only = numbers(options.only) if options.only else set(range(len(chosen)))
-    todo = [f for f in chosen if f.number in only]
-    marks = marked_equivalent()
+def recall(options, chosen):
+    """Takes the outcomes that an earlier run of the same draw kept."""
+    known = {}
+    if options.json and os.path.exists(options.json):
+        with open(options.json, encoding="utf-8") as f:
+            known = {(r["number"], r["line"], r["original"], r["changed"]): r for r in json.load(f)["faults"]}
+    for f in chosen:
+        r = known.get((f.number, f.line, f.original, f.changed))
+        if r:
+            f.outcome, f.by, f.how, f.seconds = r["outcome"], r["by"], r["how"], r["seconds"]
+
+
+def keep(options, chosen):
+    if options.json:
+        with open(options.json + ".new", "w", encoding="utf-8") as f:
+            done = [as_json(x) for x in chosen if x.outcome]
+            head = {"seed": options.seed, "commit": head_commit(), "asan": options.asan}
+            json.dump(dict(head, faults=done), f, indent=1)
+        os.replace(options.json + ".new", options.json)
+
+
+def judge_all(options, runner, tests, chosen, todo):
+    lock = threading.Lock()
 
     def one(f):
         runner.judge(f, tests)
-        why = marks.get((f.function, f.original, f.changed))
-        if why and f.outcome != "noticed":
-            f.outcome, f.how = "equivalent", why
-        print("%3d %-11s %s:%d %s [%s] %s (%.1f s)" % (f.number, f.outcome, f.source.name, f.line, f.function, f.kind, f.by + (f.how and ": " + f.how), f.seconds), flush=True)
+        with lock:
+            keep(options, chosen)
+        print("%3d %-11s %s:%d %s [%s] %s (%.1f s)" % (f.number, f.outcome, f.source.name, f.line, f.function, f.kind,
+                                                       f.by + (f.how and ": " + f.how), f.seconds), flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(one, todo))
-    return todo
+    marks = marked_equivalent()
+    for f in chosen:
+        why = marks.get((f.function, f.original, f.changed))
+        if why and f.outcome != "noticed":
+            f.outcome, f.how = "equivalent", why
 
 
 def main():
@@ -1036,30 +1099,38 @@ def main():
     os.makedirs(os.path.join(ROOT, "build"), exist_ok=True)
     folder = tempfile.mkdtemp(prefix="mutate.", dir=os.path.join(ROOT, "build"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: cut_short(folder))
     tree = Tree(folder, SANITIZE if options.asan else "")
     faults, chosen = choose(options, tree)
     if options.list:
         list_places(faults, chosen)
         return 0
+    recall(options, chosen)
+    only = numbers(options.only) if options.only else set(range(len(chosen)))
+    done = [f for f in chosen if f.number in only]
+    todo = [f for f in done if not f.outcome]
     wanted = [t for t in tree.tests if not options.tests or t in options.tests.split(",")]
-    built = tree.build(wanted, options.jobs)
-    print("%d faults of %d places, %d binaries built after %.0f s" % (len(chosen), len(faults), len(built), time.monotonic() - began), flush=True)
+    built = tree.build(wanted, options.jobs) if todo else []
+    print("%d faults of %d places, %d binaries built after %.0f s" % (
+        len(chosen), len(faults), len(built), time.monotonic() - began), flush=True)
     runner = Runner(tree, options.jobs, options.memory)
     every = [Test(b, name) for b in built for name in tree.names(b)]
     tests, skipped = runner.survey(every, chosen)
     print("%d tests in %.0f s, of which %d pass and reach a fault; %d skipped when run alone; surveyed after %.0f s" % (
         len(every), sum(t.seconds for t in every), len(tests), skipped, time.monotonic() - began), flush=True)
-    done = judge_all(options, runner, tests, chosen)
+    judge_all(options, runner, tests, chosen, todo)
     left = [f for f in done if f.outcome in ("survived", "not reached")]
     print("\nWhat nobody noticed:" if left else "\nEverything was noticed.")
     for f in left:
         print("%d %s: %s" % (f.number, f.outcome, describe(f)))
     command = " ".join(["tests/mutate.py"] + [shlex.quote(a) for a in sys.argv[1:]])
-    print("\n%d noticed by a time-out, %d by a crash." % (sum(f.how == "time-out" for f in done), sum(f.how.startswith("SIG") for f in done)))
-    print("Seed %s, commit %s, %s, %.0f minutes: %s\n\n%s" % (options.seed, head_commit()[:12] or "none", datetime.date.today(), (time.monotonic() - began) / 60, command, table(done)))
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as f:
-            json.dump({"seed": options.seed, "commit": head_commit(), "count": len(done), "asan": options.asan, "faults": [as_json(x) for x in done]}, f, indent=1)
+    noticed = [f.how for f in done if f.outcome == "noticed"]
+    crashes = sum(how.startswith("SIG") for how in noticed)
+    print("\n%d noticed by a time-out, %d by a crash." % (noticed.count("time-out"), crashes))
+    print("Seed %s, commit %s, %s, %.0f minutes: %s\n\n%s" % (
+        options.seed, head_commit()[:12] or "none", datetime.date.today(), (time.monotonic() - began) / 60, command,
+        table(done)))
     return 0
 
 
