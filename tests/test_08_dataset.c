@@ -1127,7 +1127,8 @@ TEST(a_failing_size_callback_is_an_io_error)
     bzna_source source;
     bzna_error err = fresh_error();
     open_copy(&o, 0);
-    source = source_of(&o.m, o.file, (size_t)-5);
+    source = source_of(&o.m, o.file, 0);
+    o.m.size = (uint64_t)-5;
     CHECK_EQ(bzna_dataset_open_source(o.context, &source, NULL, &o.dataset, &err), BZNA_E_IO);
     CHECK_EQ(err.native_code, -5);
     CHECK_CONTAINS(err.message, "size");

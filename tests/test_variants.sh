@@ -1,0 +1,117 @@
+#!/bin/sh
+# The suites in the builds that `make test` does not make here by itself: without the GPU path, without libavcodec,
+# without both; and, where their compilers and QEMU are installed, on 64-bit ARM (the hosts of Grace Hopper) and 32-bit
+# ARM. Suites with little or nothing left in a build are only compiled for it; those that know no switch are left out.
+# Usage: sh tests/test_variants.sh BZNA BUILD [VARIANT...], from the repository root.
+BUILD=${2:-build}
+T="$BUILD/tests/variants"
+WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null) && av=1 || av=
+AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
+NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
+export CUDA_VISIBLE_DEVICES=                                # the suites are of the CPU
+
+# What a variant is compiled with (cc, flags, libs) and run with (run), which suites of it are run, and what is found in all
+# suites that know its switch.
+describe() {
+    cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=
+    neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC"
+    case $1 in
+    without_cuda)    flags="$flags $AV_CFLAGS -DBENZINA_NO_CUDA"; libs=$AV_LIBS; switch=BENZINA_NO_CUDA
+                     suites="17_loader 05_services 08_dataset 18_dlpack" ;;
+    without_avcodec) flags="$flags $NV_CFLAGS -I$BUILD -DBENZINA_NO_AVCODEC"; switch=BENZINA_NO_AVCODEC
+                     suites="05_services 07_boxes 08_dataset 10_writer 18_dlpack" ;;
+    without_both)    flags="$flags $neither"
+                     suites="05_services 07_boxes 08_dataset 10_writer 18_dlpack" ;;
+    aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"
+                     run="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+                     suites="13_kernels 02_basics 05_services 06_cursor 07_boxes 08_dataset 10_writer 11_sampler"
+                     suites="$suites 12_transforms 18_dlpack" ;;
+    arm)             cc=arm-linux-gnueabihf-gcc; flags="-O1 $neither -DTEST_EMULATED"
+                     run="qemu-arm -L /usr/arm-linux-gnueabihf"
+                     suites="02_basics 05_services 06_cursor 07_boxes 08_dataset 10_writer 12_transforms"
+                     lenient=-Wno-conversion ;;             # tests put 64-bit sizes into a size_t
+    esac
+    flags="-std=c11 $flags -ffp-contract=off -fvisibility=hidden -I. $WARN"
+}
+
+# One job of a variant: its log, and its closing line in the form of the suites'.
+compiles() { # what, compiler and its arguments...
+    what=$1; shift
+    if "$@"; then echo "$what: 1 passed, 0 failed"; else does_not_compile "$what"; fi
+}
+does_not_compile() { echo "FAIL $1 does not compile"; echo "$1: 0 passed, 1 failed"; }
+job() { # VARIANT/JOB
+    variant=${1%/*}; name=${1#*/}; dir="$T/$variant"
+    describe "$variant"
+    mkdir -p "$dir/tests"
+    case $name in
+    library) compiles library $cc $flags -O3 -c benzina.c -o "$dir/benzina.o" ;;
+    rest)    for source in $(grep -l "$switch" tests/test_*.c); do
+                 case " $suites " in *" $(basename "${source#tests/test_}" .c) "*) continue ;; esac
+                 compiles "$(basename "$source" .c)" $cc $flags "-DTEST_BUILD=\"$dir\"" -S -o "$dir/rest.s" "$source"
+             done ;;
+    *)       if $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/$name" "tests/test_$name.c" $libs -lm -lpthread -ldl
+             then $run "$dir/tests/$name"; else does_not_compile "$name"; fi ;;
+    esac > "$dir/$name.log" 2>&1
+    echo "exit status $?" >> "$dir/$name.log"
+}
+if [ "$3" = --job ]; then job "$4"; exit 0; fi
+
+passed=0; failed=0; skipped=0
+skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+wanted() { # variant: one of those asked for, if any were
+    [ -z "$only" ] && return 0
+    for w in $only; do [ "$w" = "$1" ] && return 0; done
+    return 1
+}
+jobs=
+add() { # variant, jobs besides its suites...
+    wanted "$1" || return
+    describe "$1"
+    for j in $suites; do jobs="$jobs $1/$j"; done
+    variant=$1; shift
+    for j in "$@"; do jobs="$jobs $variant/$j"; done
+}
+[ $# -gt 2 ] && shift 2 && only="$*" || only=
+
+if [ -n "$SANITIZE" ]; then
+    skip variants "other builds are not what a sanitizer watches"
+    echo "tests/test_variants.sh: 0 passed, 0 failed, 1 skipped"; exit 0
+fi
+rm -rf "$T"; mkdir -p "$T"
+same="all suites are built so here"
+if [ -z "$av" ]; then skip without_cuda "no libavcodec here"
+elif [ -z "$cuda" ]; then skip without_cuda "$same"
+else add without_cuda rest; fi
+if [ -z "$cuda" ]; then skip without_avcodec "no clang or no nv-codec-headers here"
+elif [ -z "$av" ]; then skip without_avcodec "$same"
+else add without_avcodec rest; fi
+if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest; fi
+for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm; do
+    variant=${machine%%:*}; qemu=${machine##*:}; cross=${machine#*:}; cross=${cross%:*}
+    wanted "$variant" || continue
+    if ! have "$cross"; then skip "$variant" "no $cross here (Debian: gcc-${cross%-gcc})"
+    elif ! have "$qemu"; then skip "$variant" "no $qemu here (Debian: qemu-user)"
+    else add "$variant" library; fi
+done
+[ -z "$jobs" ] || printf '%s\n' $jobs | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job
+
+sum() { # word of closing lines, log
+    awk -v word="$1" '/ passed, [0-9]+ failed/ { for (i = 2; i <= NF; i++) if (index($i, word) == 1) n += $(i - 1) }
+                      END { print n + 0 }' "$2"
+}
+for j in $jobs; do
+    log="$T/$j.log"; p=$(sum passed "$log"); f=$(sum failed "$log"); s=$(sum skipped "$log")
+    sed -n "s|^FAIL |FAIL $j: |p" "$log"
+    sed -n "s|^SKIP [^:]*: |${j%/*}: |p" "$log" >> "$T/skips"
+    if [ $((p + f + s)) -eq 0 ] || { ! grep -q '^exit status 0$' "$log" && [ "$f" -eq 0 ]; }; then
+        echo "FAIL $j: $(tail -n 1 "$log"), without saying why"; f=$((f + 1))
+    fi
+    [ "$f" -eq 0 ] || grep -vE '^(FAIL|SKIP)' "$log" | tail -n 20
+    passed=$((passed + p)); failed=$((failed + f)); skipped=$((skipped + s))
+done
+[ ! -e "$T/skips" ] || sort "$T/skips" | uniq -c | sed -E 's/^ *([0-9]+) ([^:]*): (.*)/SKIP \2: \1 tests: \3/'
+echo "tests/test_variants.sh: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
