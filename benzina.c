@@ -9038,12 +9038,14 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(loader);
 }
 
-/* A batch that the device did not finish: nobody gets it. */
-static bzna_status bzi_loader_take_back(bzna_batch *batch, const bzna_error *err)
+/* A batch that the device did not finish: nobody gets it. The error is its own, or the one that ended the loader meanwhile: what every
+ * later call gets. */
+static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
     bzi_os_lock(&loader->mutex);
     bzi_loader_break(loader, err);
+    *err = loader->poison;
     batch->owned = 0;
     bzi_os_unlock(&loader->mutex);
     bzi_batch_unref(batch);

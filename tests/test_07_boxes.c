@@ -894,16 +894,17 @@ TEST(zeros_behind_the_last_box_are_padding)
     }
 }
 
-/* Zeros where no box header fits any more, at the end of every box on the way to the file's last one; with one byte that is none, or enough for a header, they
- * are a damaged box. */
+/* At the end of every box around the file's last one. One byte that is not zero among them, or as many as a box header
+ * has, are a damaged box. */
 TEST(what_stands_behind_the_last_box_inside_another_is_padding_only_if_it_is_zero)
 {
-    static const char *const last[] = { "moov", "moov/trak.3", "moov/trak.3/mdia", "moov/trak.3/mdia/minf", "moov/trak.3/mdia/minf/stbl" };
+    static const char *const last[] = { "moov", "moov/trak.3", "moov/trak.3/mdia", "moov/trak.3/mdia/minf",
+                                        "moov/trak.3/mdia/minf/stbl" };
     archive r = archive_load(0);
     for (size_t levels = 1; levels <= sizeof last / sizeof *last; levels++)
         for (size_t bytes = 1; bytes <= 8; bytes++)
-            for (size_t odd = bytes < 8 ? 0 : bytes; odd <= bytes; odd++) {         /* which of them is not zero; the last time none is */
-                built b;
+            for (size_t odd = bytes < 8 ? 0 : bytes; odd <= bytes; odd++) {
+                built b;                                    /* byte number odd is not zero; the last time, all are */
                 int before = test_failures;
                 memset(&b, 0, sizeof b);
                 b.context = context_of(&b.c);
@@ -926,7 +927,8 @@ TEST(what_stands_behind_the_last_box_inside_another_is_padding_only_if_it_is_zer
                     CHECK(bytes == 8 || strstr(b.err.message, "a box header has 8"));
                 }
                 if (test_failures != before)
-                    printf("  %d bytes behind the last box of %s, number %d is not zero: %s\n", (int)bytes, last[levels - 1], (int)odd, b.err.message);
+                    printf("  %d bytes behind the last box of %s, number %d is not zero: %s\n", (int)bytes,
+                           last[levels - 1], (int)odd, b.err.message);
                 build_close(&b);
             }
     archive_free(&r);
@@ -1899,9 +1901,10 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
     }
 }
 
-/* ---- H.264 and H.265: parameter sets written bit by bit, and what an archive that holds them says of its pictures ---- */
+/* ---- H.264 and H.265: parameter sets written bit by bit, and what an archive says of pictures that have them ---- */
 
-static void put_se(bit_writer *w, int64_t value) { put_uvlc(w, (uint32_t)(value > 0 ? 2 * value - 1 : -2 * value)); }     /* ue(v) is uvlc() */
+/* 9.1 of H.264. Its ue(v) is what AV1 calls uvlc(). */
+static void put_se(bit_writer *w, int64_t value) { put_uvlc(w, (uint32_t)(value > 0 ? 2 * value - 1 : -2 * value)); }
 
 /* Annex B. */
 typedef struct byte_stream { uint8_t bytes[1 << 14]; size_t size; } byte_stream;
@@ -1928,18 +1931,20 @@ static void stream_add(byte_stream *s, bit_writer *w)
 typedef struct sps_choice {
     uint32_t profile, chroma, depth, width, height, window[4];              /* coded size; window in its units */
     uint32_t full, primaries, transfer, matrix;
-    uint32_t poc_type, frame_num_bits, poc_bits, frames_only, always_zero;  /* what an H.264 slice's header depends on */
+    uint32_t poc_type, frame_num_bits, poc_bits, frames_only, always_zero;  /* H.264: slices depend on them */
     int      legal;                                                         /* only what libavcodec takes, too */
 } sps_choice;
 
 static sps_choice roll_sps(uint32_t codec, int legal)
 {
     static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
-    static const uint8_t primaries[] = { 1, 4, 5, 6, 7, 9 }, transfers[] = { 1, 4, 6, 8, 13, 16 }, matrices[] = { 1, 4, 5, 6, 9, 10 };
+    static const uint8_t primaries[] = { 1, 4, 5, 6, 7, 9 }, transfers[] = { 1, 4, 6, 8, 13, 16 };
+    static const uint8_t matrices[] = { 1, 4, 5, 6, 9, 10 };
+    uint32_t highs = legal ? 10 : sizeof high;            /* libavcodec does not know the last three */
     sps_choice c;
     memset(&c, 0, sizeof c);
     c.legal = legal;
-    c.profile = codec == BZNA_CODEC_H265 ? 4 : roll(4) ? high[roll(legal ? 10 : sizeof high)] : 66 + 11 * roll(3);      /* libavcodec lacks the last three */
+    c.profile = codec == BZNA_CODEC_H265 ? 4 : roll(4) ? high[roll(highs)] : 66 + 11 * roll(3);
     c.chroma = codec == BZNA_CODEC_H265 || memchr(high, (int)c.profile, sizeof high) ? roll(4) : C420;
     c.depth = codec == BZNA_CODEC_H265 || memchr(high, (int)c.profile, sizeof high) ? 8 + 2 * roll(2) : 8;
     c.frames_only = codec == BZNA_CODEC_H265 || roll(2);
@@ -1998,7 +2003,8 @@ static void put_scaling_list(bit_writer *w, const sps_choice *c, int size)
     put(w, 1, how > 0);
     for (int i = 0; how && i < size && i <= end; i++) {
         int next = i == end ? 0 : 1 + (int)roll(255), delta = ((next - last + 128) & 255) - 128;
-        put_se(w, c->legal || roll(4) ? delta : delta < 0 ? delta - 0x7fffff00ll : delta + 0x7fffff00ll);       /* it counts modulo 256 */
+        int64_t far = delta < 0 ? delta - 0x7fffff00ll : delta + 0x7fffff00ll;     /* the same modulo 256 */
+        put_se(w, c->legal || roll(4) ? delta : far);
         last = next;
     }
 }
@@ -2101,7 +2107,7 @@ static uint32_t put_predicted_set(bit_writer *w, uint32_t count)
     uint32_t taken = 0;
     put(w, 1, 1);                                         /* inter_ref_pic_set_prediction_flag */
     put(w, 1, 1);
-    put_uvlc(w, 5000);                                    /* so far before them all that none falls on the picture itself */
+    put_uvlc(w, 5000);                                    /* so far that none falls on the picture itself */
     for (uint32_t i = 0; i <= count; i++) {
         uint32_t used = taken < 14 && roll(2), delta = !used && taken < 14 && roll(2);
         put(w, 1, used);
@@ -2229,7 +2235,8 @@ static void stream_make(byte_stream *s, uint32_t codec, const sps_choice *c)
 
 static uint32_t window_px(const sps_choice *c, int side)
 {
-    uint32_t across = c->chroma == C420 || c->chroma == C422 ? 2 : 1, down = (c->chroma == C420 ? 2u : 1u) * (c->frames_only ? 1 : 2);
+    uint32_t across = c->chroma == C420 || c->chroma == C422 ? 2 : 1;
+    uint32_t down = (c->chroma == C420 ? 2u : 1u) * (c->frames_only ? 1 : 2);
     return c->window[side] * (side < 2 ? across : down);
 }
 
@@ -2249,10 +2256,12 @@ static bzna_status memory_write_at(void *user, uint64_t offset, const void *src,
 }
 
 /* Writes an archive of this one picture. */
-static bzna_status write_picture(bzna_context *context, memory_file *f, uint32_t codec, const byte_stream *s, bzna_error *err)
+static bzna_status write_picture(bzna_context *context, memory_file *f, uint32_t codec, const byte_stream *s,
+                                 bzna_error *err)
 {
     bzna_sink sink = { f, memory_write_at, NULL };
-    bzna_image image = { .struct_size = sizeof image, .codec = codec, .width = 1, .height = 1, .data = s->bytes, .data_size = s->size };
+    bzna_image image = { .struct_size = sizeof image, .codec = codec, .width = 1, .height = 1, .data = s->bytes,
+                         .data_size = s->size };
     bzna_sample_desc desc = { .struct_size = sizeof desc, .input = &image };
     bzna_writer *writer = NULL;
     bzna_status status = bzna_writer_open_sink(context, &sink, NULL, &writer, err);
@@ -2285,18 +2294,24 @@ static void check_described(bzna_context *context, uint32_t codec, const byte_st
         CHECK_EQ(image.frame_width, shown_width(c));
         CHECK_EQ(image.frame_height, shown_height(c));
         CHECK(image.colour.present && image.colour.full_range == c->full);
-        CHECK(image.colour.primaries == c->primaries && image.colour.transfer == c->transfer && image.colour.matrix == c->matrix);
+        CHECK_EQ(image.colour.primaries, c->primaries);
+        CHECK_EQ(image.colour.transfer, c->transfer);
+        CHECK_EQ(image.colour.matrix, c->matrix);
         config = image.config;
         CHECK_EQ(codec == BZNA_CODEC_H265 ? config[1] & 31u : config[1], c->profile);
         config += codec == BZNA_CODEC_H265 ? 16 : image.config_size - 4;
-        if (codec == BZNA_CODEC_H265 || c->profile == 100 || c->profile == 110 || c->profile == 122)
-            CHECK((config[0] & 3u) == c->chroma && (config[1] & 7u) == c->depth - 8 && (config[2] & 7u) == c->depth - 8);
+        if (codec == BZNA_CODEC_H265 || c->profile == 100 || c->profile == 110 || c->profile == 122) {
+            CHECK_EQ(config[0] & 3, c->chroma);
+            CHECK_EQ(config[1] & 7, c->depth - 8);
+            CHECK_EQ(config[2] & 7, c->depth - 8);
+        }
     } else {
         CHECK(dataset != NULL);
     }
     bzna_dataset_close(dataset);
     if (test_failures != before)
-        printf("  in profile %u, chroma %u, %u bits, %ux%u, pic_order_cnt_type %u: %s\n", c->profile, c->chroma, c->depth, c->width, c->height, c->poc_type, err.message);
+        printf("  in profile %u, chroma %u, %u bits, %ux%u, pic_order_cnt_type %u: %s\n", c->profile, c->chroma,
+               c->depth, c->width, c->height, c->poc_type, err.message);
 }
 
 static void check_parameter_sets(uint32_t codec, int count)
@@ -2313,21 +2328,29 @@ static void check_parameter_sets(uint32_t codec, int count)
     CHECK_ALL_FREED(counted);
 }
 
-TEST(h264_parameter_sets_with_scaling_lists_and_every_order_count_type_are_read_to_their_end) { check_parameter_sets(BZNA_CODEC_H264, 600); }
-TEST(h265_parameter_sets_with_sets_of_reference_pictures_are_read_to_their_end) { check_parameter_sets(BZNA_CODEC_H265, 600); }
+TEST(h264_parameter_sets_with_scaling_lists_and_every_order_count_type_are_read_to_their_end)
+{
+    check_parameter_sets(BZNA_CODEC_H264, 600);
+}
+
+TEST(h265_parameter_sets_with_sets_of_reference_pictures_are_read_to_their_end)
+{
+    check_parameter_sets(BZNA_CODEC_H265, 600);
+}
 
 /* By hand, so that the writer above is not the only witness. */
 TEST(parameter_sets_written_by_hand_are_read_to_their_end)
 {
-    /* 67, profile 100, no constraints, level 10 | ue 0: 1 | 4:2:0: 010 | 8 and 8 bits: 1 1 | 0 | lists: 1, five not said: 00000, the default one:
-     * 1 and se -8: 000010001, two not said: 00 | frame_num: 1 | order count type 1: 010, 1, se 0: 1, se -1: 011, two in a cycle: 011, se 1: 010,
-     * se -2: 00101 | one reference: 010, 0 | 2x1 macroblocks: 010 1 | frames: 1 | 1 | no window: 0 | VUI: 1, no aspect, no overscan: 0 0, 1, format 5: 101,
-     * full: 1, 1, BT.2020: 00001001, PQ: 00010000, BT.2020: 00001001, no location: 0 | 00000 | 1 */
-    static const char h264[] = "\0\0\0\1\x67\x64\0\x0a\xad\x04\x22\x56\xda\x2a\x2e\x9b\x84\x88\x04\x81" "\0\0\0\1\x68\xce\x38\x80"
-                               "\0\0\0\1\x65\x88\x80";
+    /* 67, profile 100, no constraints, level 10 | ue 0: 1 | 4:2:0: 010 | 8 and 8 bits: 1 1 | 0 | lists: 1, five not
+     * said: 00000, the default one: 1 and se -8: 000010001, two not said: 00 | frame_num: 1 | order count type 1: 010,
+     * 1, se 0: 1, se -1: 011, two in a cycle: 011, se 1: 010, se -2: 00101 | one reference: 010, 0 | 2x1 macroblocks:
+     * 010 1 | frames: 1 | 1 | no window: 0 | VUI: 1, no aspect, no overscan: 0 0, 1, format 5: 101, full: 1,
+     * 1, BT.2020: 00001001, PQ: 00010000, BT.2020: 00001001, no location: 0 | 00000 | 1 */
+    static const char h264[] = "\0\0\0\1\x67\x64\0\x0a\xad\x04\x22\x56\xda\x2a\x2e\x9b\x84\x88\x04\x81"
+                               "\0\0\0\1\x68\xce\x38\x80" "\0\0\0\1\x65\x88\x80";
     static byte_stream s;
-    const sps_choice c = { .profile = 100, .chroma = C420, .depth = 8, .width = 32, .height = 16, .full = 1, .primaries = 9, .transfer = 16, .matrix = 9,
-                           .poc_type = 1, .frames_only = 1 };
+    const sps_choice c = { .profile = 100, .chroma = C420, .depth = 8, .width = 32, .height = 16, .full = 1,
+                           .primaries = 9, .transfer = 16, .matrix = 9, .poc_type = 1, .frames_only = 1 };
     counter counted;
     bzna_context *context = context_of(&counted);
     memcpy(s.bytes, h264, sizeof h264 - 1);
@@ -2336,19 +2359,20 @@ TEST(parameter_sets_written_by_hand_are_read_to_their_end)
     bzna_context_close(context);
 }
 
-/* 16 pictures before and behind are the most that a set can have. What claims more must cost no time, however many those are. */
+/* 16 pictures before and 16 behind are the most that a set can have. What claims more must cost no time. */
 TEST(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
 {
     static const struct { uint32_t negative, positive; int right; } cases[] = {
-        { 16, 0, 1 }, { 0, 16, 1 }, { 17, 0, 0 }, { 0, 17, 0 }, { 0x80000000u, 0, 0 }, { 0, 0x80000000u, 0 }, { 0x80000000u, 0x80000000u, 0 },
-        { 0xfffffffeu, 2, 0 }, { 2, 0xfffffffeu, 0 }, { 0x40000000u, 0xc0000000u, 0 } };
+        { 16, 0, 1 }, { 0, 16, 1 }, { 17, 0, 0 }, { 0, 17, 0 }, { 0x80000000u, 0, 0 }, { 0, 0x80000000u, 0 },
+        { 0x80000000u, 0x80000000u, 0 }, { 0xfffffffeu, 2, 0 }, { 2, 0xfffffffeu, 0 },
+        { 0x40000000u, 0xc0000000u, 0 } };
     static byte_stream s;
     static memory_file f;
     counter counted;
     bzna_context *context = context_of(&counted);
     clock_t start = clock();
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        for (int predicted = 0; predicted < 2 && clock() - start < CLOCKS_PER_SEC; predicted++) {             /* the first set, and one behind another */
+        for (int behind = 0; behind < 2 && clock() - start < CLOCKS_PER_SEC; behind++) {    /* a first, a second set */
             static bit_writer w;
             sps_choice c = roll_sps(BZNA_CODEC_H265, 1);
             bzna_error err = fresh_error();
@@ -2356,8 +2380,8 @@ TEST(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
             memset(&s, 0, sizeof s);
             put_h265_vps(&s, &w);
             put_h265_sps_head(&w, &c);
-            put_uvlc(&w, 1 + (uint32_t)predicted);
-            if (predicted) {
+            put_uvlc(&w, 1 + (uint32_t)behind);
+            if (behind) {
                 put_explicit_set(&w, 1, 1);
                 put(&w, 1, 0);
             }
@@ -2792,7 +2816,8 @@ static AVCodecContext *libavcodec_sees(uint32_t codec, const byte_stream *s)
         memcpy(packet->data, s->bytes, s->size);
         c->thread_count = 1;
         c->log_level_offset = 64;
-        if (avcodec_open2(c, decoder, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 && avcodec_send_packet(c, NULL) >= 0)
+        if (avcodec_open2(c, decoder, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 &&
+            avcodec_send_packet(c, NULL) >= 0)
             avcodec_receive_frame(c, f);
     }
     av_frame_free(&f);
@@ -2821,11 +2846,13 @@ TEST(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit)
             CHECK_EQ(c->color_primaries, chosen.primaries);
             CHECK_EQ(c->color_trc, chosen.transfer);
             CHECK_EQ(c->colorspace, chosen.matrix);
-            CHECK(d && d->comp[0].depth == (int)chosen.depth && (chroma_of(d) == chosen.chroma || chosen.chroma == GREY));      /* it may add neutral chroma */
+            CHECK(d && d->comp[0].depth == (int)chosen.depth);
+            CHECK(d && (chroma_of(d) == chosen.chroma || chosen.chroma == GREY)); /* it may add neutral chroma */
             seen[codec]++;
         }
         if (test_failures != before)
-            printf("  in codec %u, profile %u, chroma %u, %u bits\n", codec, chosen.profile, chosen.chroma, chosen.depth);
+            printf("  in codec %u, profile %u, chroma %u, %u bits\n", codec, chosen.profile, chosen.chroma,
+                   chosen.depth);
         avcodec_free_context(&c);
     }
     printf("libavcodec read %d and %d of 200 parameter sets\n", seen[BZNA_CODEC_H264], seen[BZNA_CODEC_H265]);

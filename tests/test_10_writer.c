@@ -584,15 +584,19 @@ static uint64_t entries_of(const uint8_t *d, size_t size, const char *stbl, cons
     return count;
 }
 
-/* The tracks of the movie box in d[0, size): each table as large as it says, all of one track of one mind, and track IDs from 1 on below the next one. */
+/* The tracks of the movie box in d[0, size): each table is as large as it says, those of a track agree on its samples, and
+ * track IDs go from 1 to next_track_ID - 1. Returns how many tracks there are. */
 static uint32_t check_tracks(const uint8_t *d, size_t size)
 {
     uint32_t tracks = 0;
     char path[96];
     size_t at;
-    for (snprintf(path, sizeof path, "moov/trak"); box_at(d, 0, size, path); snprintf(path, sizeof path, "moov/trak.%u", ++tracks)) {
+    for (;; tracks++) {
         char stbl[64];
         uint64_t samples;
+        snprintf(path, sizeof path, "moov/trak.%u", tracks);
+        if (!box_at(d, 0, size, path))
+            break;
         snprintf(path, sizeof path, "moov/trak.%u/tkhd", tracks);
         at = box_need(d, size, path);
         CHECK_EQ(be_get(d + at + (d[at + 8] ? 28 : 20), 4), tracks + 1);
@@ -636,9 +640,9 @@ TEST(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
         bench_open(&b, way / WAYS);
         for (int i = 0; i < 6; i++) {
             prepared p;
-            prepare(&p, b.from, &known[way / WAYS].samples[way & LARGE && i % 2 ? 2 : 0], AS_READ);       /* number 2 has a frame of 1024x512 */
+            prepare(&p, b.from, &known[way / WAYS].samples[way & LARGE && i % 2 ? 2 : 0], AS_READ);
             if (way & LARGE && i % 4 == 1)
-                p.desc.thumb = NULL;                        /* then it has none */
+                p.desc.thumb = NULL;                        /* of a frame of 1024x512, which is none itself */
             p.desc.split = way & SPLITS ? splits[i] : 0;
             p.desc.has_target = !(way & NO_TARGETS) && i < 5;
             p.desc.filename = way & NO_NAMES || i == 4 ? NULL : p.name;
@@ -649,8 +653,9 @@ TEST(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
         bench_finish(&b);
         check_archive(&b.s, meta * (way & SPLITS ? 3 : 1) + !(way & LARGE), inside, 6);
         if (test_failures != before)
-            printf("  %s%s%s%s%s\n", way < WAYS ? "H.265" : "H.264", way & SPLITS ? ", splits" : "", way & NO_TARGETS ? ", no targets" : "",
-                   way & NO_NAMES ? ", no names" : "", way & LARGE ? ", thumbnails not everywhere" : "");
+            printf("  %s%s%s%s%s\n", way < WAYS ? "H.265" : "H.264", way & SPLITS ? ", splits" : "",
+                   way & NO_TARGETS ? ", no targets" : "", way & NO_NAMES ? ", no names" : "",
+                   way & LARGE ? ", thumbnails not everywhere" : "");
         bench_close(&b);
     }
 }
@@ -676,7 +681,8 @@ static void check_bytes(const uint8_t *d, size_t size, const char *path, size_t 
 #define BYTES(path, literal) check_bytes(d, size, path, 0, literal, sizeof literal - 1)
 #define BYTES_AT(path, skip, literal) check_bytes(d, size, path, skip, literal, sizeof literal - 1)
 
-/* ISO/IEC 14496-12, 8.2.2, 8.3.2, 8.4.2, 8.7.2, 12.1: written out by hand. Sample 2 has a picture of 640x480 in a frame of 1024x512, and a thumbnail. */
+/* ISO/IEC 14496-12, 8.2.2, 8.3.2, 8.4.2, 8.7.2, 12.1: written out by hand. Sample 2 has a picture of 640x480 in a frame
+ * of 1024x512, and a thumbnail. */
 TEST(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
 {
     for (int a = 0; a < 2; a++) {
@@ -688,9 +694,11 @@ TEST(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
         pack(&s, a, AS_READ, SHARED);
         d = s.data;
         size = s.size;
-        BYTES("moov/mvhd", "\0\0\0\x78mvhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x8c\0\1\0\0\1\0\0\0" Z8 MATRIX Z16 Z8 "\0\0\0\5");
+        BYTES("moov/mvhd", "\0\0\0\x78mvhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x8c\0\1\0\0\1\0\0\0" Z8
+              MATRIX Z16 Z8 "\0\0\0\5");
         BYTES("moov/trak.1/tkhd", "\0\0\0\x68tkhd\1\0\0\0" Z16 "\0\0\0\2" Z4 Z4 "\0\0\0\x64" Z16 MATRIX Z8);
-        BYTES("moov/trak.3/tkhd", "\0\0\0\x68tkhd\1\0\0\3" Z16 "\0\0\0\4" Z4 Z4 "\0\0\0\x8c" Z16 MATRIX "\2\0\0\0\2\0\0\0");
+        BYTES("moov/trak.3/tkhd", "\0\0\0\x68tkhd\1\0\0\3" Z16 "\0\0\0\4" Z4 Z4 "\0\0\0\x8c" Z16
+              MATRIX "\2\0\0\0\2\0\0\0");
         BYTES("moov/trak.1/mdia/mdhd", "\0\0\0\x2cmdhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x64\x55\xc4\0\0");
         BYTES("moov/trak.3/mdia/mdhd", "\0\0\0\x2cmdhd\1\0\0\0" Z16 "\0\0\0\x14" Z4 "\0\0\0\x8c\x55\xc4\0\0");
         BYTES("moov/trak.1/mdia/hdlr", "\0\0\0\x2chdlr" Z8 "meta" Z8 Z4 "bzna_target");
@@ -698,10 +706,12 @@ TEST(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
         BYTES("moov/trak.1/mdia/minf/nmhd", "\0\0\0\x0cnmhd" Z4);
         BYTES("moov/trak.3/mdia/minf/vmhd", "\0\0\0\x14vmhd\0\0\0\1" Z8);
         BYTES("moov/trak.1/mdia/minf/dinf", "\0\0\0\x24" "dinf\0\0\0\x1c" "dref" Z4 "\0\0\0\1\0\0\0\x0curl \0\0\0\1");
-        BYTES_AT("moov/trak.1/mdia/minf/stbl/stsd", 8, Z4 "\0\0\0\1\0\0\0\x2amett\0\0\0\0\0\0\0\1\0application/octet-stream");
+        BYTES_AT("moov/trak.1/mdia/minf/stbl/stsd", 8,
+                 Z4 "\0\0\0\1\0\0\0\x2amett\0\0\0\0\0\0\0\1\0application/octet-stream");
         BYTES("moov/trak.1/mdia/minf/stbl/stts", "\0\0\0\x18stts" Z4 "\0\0\0\1\0\0\0\5\0\0\0\x14");
         BYTES("moov/trak.1/mdia/minf/stbl/stsc", "\0\0\0\x1cstsc" Z4 "\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1");
-        BYTES("moov/trak.1/mdia/minf/stbl/stsz", "\0\0\0\x28stsz" Z8 "\0\0\0\5\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8");
+        BYTES("moov/trak.1/mdia/minf/stbl/stsz",
+              "\0\0\0\x28stsz" Z8 "\0\0\0\5\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8\0\0\0\x8");
         BYTES_AT(outer, 8, VISUAL "\2\0\2\0" VISUAL_END);
         stsz = box_need(d, size, "moov/trak/mdia/minf/stbl/stsz");
         d += 40 + be_get(d + stsz + 20, 4) + be_get(d + stsz + 24, 4);

@@ -566,7 +566,7 @@ TEST(what_is_missing_or_contradicts_is_named)
     }
 }
 
-/* All slices of a picture become those of another type: a decoder can start with six types of H.265's, with one of H.264's. */
+/* All slices of a picture become those of another type. A decoder can start with six types of H.265, one of H.264. */
 TEST(only_pictures_that_start_a_stream_are_given_to_the_decoder)
 {
     for (uint32_t codec = 1; codec <= 2; codec++) {
@@ -1142,8 +1142,8 @@ TEST(an_archive_of_av1_pictures_holds_what_was_written)
         SKIP("libavcodec has no AV1 encoder here");
 }
 
-/* H.264 with two sequence parameter sets, of which the picture uses the one that is not last: the sets of one packet, those of another, the slices of the first.
- * The image says of its frame what the last set says. */
+/* H.264 with two sequence parameter sets, of which the picture uses the one that is not last: the sets of one packet,
+ * that of another, the slices of the first. The image says of its frame what the last set says. */
 static unit unit_with_last_set(const kind *of, const AVPacket *packet, const kind *last, const AVPacket *other)
 {
     unit u = unit_of(last, packet);
@@ -1208,14 +1208,18 @@ TEST(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
 /* One dimension that is wrong is enough: whoever warps the picture would read beyond its planes. */
 TEST(a_frame_of_another_size_than_its_last_parameter_set_says_is_refused)
 {
-    static const int others[][2] = { { 98, 50 }, { 66, 82 }, { 98, 82 }, { 34, 50 }, { 66, 18 }, { 34, 18 }, { 34, 82 }, { 98, 18 }, { 68, 50 }, { 66, 52 }, { 64, 50 } };
+    static const int others[][2] = { { 98, 50 }, { 66, 82 }, { 98, 82 }, { 34, 50 }, { 66, 18 }, { 34, 18 }, { 34, 82 },
+                                     { 98, 18 }, { 68, 50 }, { 66, 52 }, { 64, 50 } };
     const char *why = NULL;
     bzna_decoder *decoder = decoder_new();
     int coded = 0;
     for (size_t i = 0; i < COUNT(others); i++) {
         kind of = { "libx264", "yuv420p", "preset=fast,qp=1", 66, 50, 0, 0, 2, 0, NULL };
-        kind last = { "libx264", "yuv420p", "preset=fast,qp=1,x264-params=sps-id=5", others[i][0], others[i][1], 0, 0, 2, 0, NULL };
-        AVPacket *packet = encode(&of, 3, 0, &why), *other = packet ? encode(&last, 4, 0, &why) : NULL;
+        kind last = { "libx264", "yuv420p", "preset=fast,qp=1,x264-params=sps-id=5", 0, 0, 0, 0, 2, 0, NULL };
+        AVPacket *packet = encode(&of, 3, 0, &why), *other;
+        last.width = others[i][0];
+        last.height = others[i][1];
+        other = packet ? encode(&last, 4, 0, &why) : NULL;
         if (packet && other) {
             unit u = unit_with_last_set(&of, packet, &last, other), good = unit_of(&of, packet);
             char says[64];
@@ -1234,7 +1238,7 @@ TEST(a_frame_of_another_size_than_its_last_parameter_set_says_is_refused)
         SKIP(why);
 }
 
-/* Windows that leave out samples on the left and at the top, coded without loss: what is shown is that part of the drawing, from its first sample on. */
+/* Windows that leave out samples on the left and at the top: coded without loss, what is left is of the drawing. */
 TEST(a_window_that_begins_inside_the_frame_is_decoded_from_there)
 {
     static const struct { const char *encoder, *format, *options, *filter; int left, top; } work[] = {
@@ -1252,7 +1256,9 @@ TEST(a_window_that_begins_inside_the_frame_is_decoded_from_there)
     bzna_decoder *decoder = decoder_new();
     int coded = 0;
     for (size_t i = 0; i < COUNT(work); i++) {
-        kind whole = { work[i].encoder, work[i].format, work[i].options, 70, 54, 1, AVCOL_RANGE_JPEG, 1, 0, work[i].filter }, shown = whole;
+        kind whole = { work[i].encoder, work[i].format, work[i].options, 70, 54, 1, AVCOL_RANGE_JPEG, 1, 0,
+                       work[i].filter };
+        kind shown = whole;
         AVPacket *packet = encode(&whole, 21, 0, &why);
         bzna_picture picture = { .struct_size = sizeof picture };
         AVFrame *drawn;

@@ -1486,6 +1486,41 @@ TEST(a_call_that_fails_from_some_time_on_never_hangs_anything)
     archive_free(a);
 }
 
+/* The consumer finds that it cannot have a batch, while an engine has ended the loader for another reason: the error
+ * is the same, now and ever after. */
+TEST(a_batch_that_cannot_be_had_fails_as_every_later_one_does)
+{
+    archive *a;
+    BEGIN;
+    a = plain_archive(12);
+    for (int meanwhile = 0; meanwhile < 2; meanwhile++) {
+        bzna_loader_config c = config_of(3, 0, 0);
+        bzna_context *context = gpu_context(1);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader = loader_open(context, dataset, &c);
+        bzna_batch *batch = NULL;
+        bzna_error engines, consumers;
+        bzna_status status;
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+        BZI_FAIL(&engines, BZNA_E_DEVICE, "an engine's error");
+        BZI_FAIL(&consumers, BZNA_E_DEVICE_LOST, "the consumer's error");
+        bzi_os_lock(&loader->mutex);
+        if (meanwhile)
+            bzi_loader_break(loader, &engines);
+        bzi_os_unlock(&loader->mutex);
+        status = bzi_loader_take_back(batch, &consumers);
+        CHECK_EQ(status, meanwhile ? BZNA_E_DEVICE : BZNA_E_DEVICE_LOST);
+        CHECK_EQ(consumers.status, status);
+        CHECK_STR(consumers.message, meanwhile ? "an engine's error" : "the consumer's error");
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), status);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
 /* A picture that a call of the driver's refuses is libavcodec's; a session whose calls all fail ends, and when all have, libavcodec goes on alone. */
 TEST(what_a_failing_call_costs_nvdec_libavcodec_decodes)
 {
@@ -1718,13 +1753,14 @@ TEST(a_session_that_ends_finishes_what_it_has_in_flight)
     archive_free(a);
 }
 
-/* Four samples in a row without memory for their decoder end a session, and not one fewer: a sample that it decodes in between starts the count again. */
+/* Three do not, and a sample that it decodes in between starts the count again. There is memory for a decoder of a; for
+ * one of b, twice as large, there is not. What comes behind a session's end, libavcodec decodes. */
 TEST(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
 {
-    static const struct { const char *pattern; int decoded, lost; } cases[] = {     /* a: there is memory for; b, twice as large: not. What stands behind a
-                                                                                       session's end, libavcodec decodes. */
+    static const struct { const char *pattern; int decoded, lost; } cases[] = {
         { "baaa", 3, 0 }, { "abbba", 2, 0 }, { "bbbabbbabbba", 3, 0 }, { "abbaabababbbaa", 7, 0 }, { "bbb", 0, 0 },
-        { "abbbba", 1, 1 }, { "bbbaabbbbaaa", 2, 1 }, { "bbbba", 0, 1 }, { "bbbbaaaaaaaa", 0, 1 }, { "aaaaaabbbbbbbbaa", 6, 1 } };
+        { "abbbba", 1, 1 }, { "bbbaabbbbaaa", 2, 1 }, { "bbbba", 0, 1 }, { "bbbbaaaaaaaa", 0, 1 },
+        { "aaaaaabbbbbbbbaa", 6, 1 } };
     BEGIN;
     if (!has_encoders)
         SKIP("this libavcodec has no libx264 and libx265");
@@ -3530,6 +3566,7 @@ TEST_MAIN(setup();
     RUN(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
     RUN(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and_never_a_later_one)
     RUN(a_call_that_fails_from_some_time_on_never_hangs_anything)
+    RUN(a_batch_that_cannot_be_had_fails_as_every_later_one_does)
     RUN(what_a_failing_call_costs_nvdec_libavcodec_decodes)
     RUN(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_on)
     RUN(when_all_sessions_are_lost_later_loaders_decode_in_software)

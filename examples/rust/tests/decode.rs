@@ -189,7 +189,7 @@ fn a_state_goes_on_where_it_was_taken() {
     let other = open(2);
     other.restore(&state).unwrap();
     assert!(collect(&other) == rest);
-    assert_eq!(other.restore(&State::from_bytes([7; 64])).unwrap_err().status, Status::ARGUMENT);
+    assert_eq!(other.restore(&State::from_bytes([7; 128])).unwrap_err().status, Status::ARGUMENT);
 }
 
 #[test]
