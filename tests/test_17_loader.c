@@ -1654,7 +1654,7 @@ static void listen_log(void *user, int32_t level, bzna_status code, const char *
     else
         l->elsewhere++;
     l->errors += level == BZNA_LOG_ERROR && strstr(message, "all 10 samples of batch ") != NULL;
-    l->with_names += level == BZNA_LOG_WARNING && code == BZNA_E_NOT_FOUND && strstr(message, "memory.bzna: sample ") != NULL;
+    l->with_names += level == BZNA_LOG_WARNING && code == BZNA_E_LIMIT && strstr(message, "memory.bzna: sample ") != NULL;
 }
 
 TEST(warnings_come_on_the_callers_thread_unless_asked_otherwise)

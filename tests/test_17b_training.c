@@ -1340,7 +1340,7 @@ static uint64_t hash_floats(const float *data, size_t n)
 static bzna_loader_config resume_config(int kind, uint32_t batch_size)
 {
     bzna_loader_config c = order_kind(kind, batch_size);
-    c.track = NULL;
+    c.read_memory_bytes = 0;                                /* as config_of has it: samples are decoded */
     c.threads = 2;
     c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
     c.flip_h = 0.5f;
@@ -1601,7 +1601,8 @@ static void alone_restore_at_once(void)
         loader = open_loader(dataset, &c);
         memset(&state, 0, sizeof state);
         state.struct_size = sizeof state;
-        state.version = 1;
+        state.version = 2;
+        state.pixels = bzi_loader_pixels(loader);
         state.seed = UINT64_MAX;                            /* -1, to some */
         state.fingerprint = loader->fingerprint;
         state.sample_count = 40;
@@ -1770,7 +1771,7 @@ static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_r
     return BZNA_OK;
 }
 
-/* Slot i of the first batch has the warp of its sample's occurrence number occurrence[i]. */
+/* Slot i of an epoch's only batch has the warp of its sample's occurrence number occurrence[i]. */
 static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t law, const uint64_t *occurrence)
 {
     drawn_warps d;
@@ -1803,7 +1804,8 @@ static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t la
 
 TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
 {
-    static const uint64_t repeated[4] = { 7, 7, 3, 7 }, different[4] = { 7, 2, 3, 5 }, positions[4] = { 0, 1, 2, 3 }, none[4] = { 0 };
+    static const uint64_t repeated[4] = { 7, 7, 3, 7 }, different[4] = { 7, 2, 3, 5 };
+    static const uint64_t positions[4] = { 0, 1, 2, 3 }, none[4] = { 0 };
     double weights[40] = { 0 };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
@@ -1815,8 +1817,8 @@ TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
     c.indices = NULL;
     c.index_count = 0;
-    check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
     weights[7] = 1;
+    c.epoch_samples = 4;
     c.weights = weights;
     c.weight_count = 40;
     c.weighting = BZNA_WEIGHTING_REPLACE;
@@ -1826,10 +1828,12 @@ TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
 
 TEST(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
 {
-    static const uint64_t none[4] = { 0 };
+    static const uint64_t none[4] = { 0 }, indices[4] = { 0, 1, 2, 3 };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
+    c.indices = indices;
+    c.index_count = 4;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
     c.warp_law = BZNA_LAW_BENZINA;
     check_drawn(dataset, c, BZNA_LAW_BENZINA, none);
@@ -1975,7 +1979,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
         plan.epochs = 2;
         count = collect_all(dataset, &plan, order, 200) / 2;
         c = plan;
-        c.track = NULL;
+        c.read_memory_bytes = 0;                            /* as config_of has it: samples are decoded */
         c.on_error = BZNA_ON_ERROR_REPLACE;
         c.last_batch = BZNA_LAST_PAD;
         c.threads = ways[w].threads;
@@ -2036,7 +2040,7 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
         bad = order[0][at];
         CHECK(order[0][at + 1] != order[1][at + 1] && order[0][at + 1] != order[2][at + 1]);
         break_sample(&m, dataset, bad, -5, -1);
-        c.track = NULL;
+        c.read_memory_bytes = 0;                            /* as config_of has it: samples are decoded */
         c.epochs = EPOCHS;
         c.threads = c.reader_threads = 2;                   /* while one pauses, the other could begin the next epoch */
         c.on_error = BZNA_ON_ERROR_REPLACE;
@@ -2613,7 +2617,7 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
             lc.read_ahead = 16;
             lc.epochs = 4;
             lc.batches_in_flight = 4;
-            lc.track = decoding ? NULL : "none";
+            c->host->max_edge_px = decoding ? BZI_LIMIT_EDGE : 1;       /* nothing is decoded: all frames are too large */
             lc.read_memory_bytes = 1;                       /* every sample is larger: no bytes are held, which shows what the rest takes */
             loader = open_loader_in(c, dataset, &lc);
             WAIT_FOR(stats_of(loader).stage[BZNA_STAGE_DELIVER].depth == 4);
