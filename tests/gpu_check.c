@@ -304,7 +304,7 @@ static void config_of(const check *c, bzna_loader_config *config)
  *     slot CHECK ORDINAL SLOT INDEX HMD5 MD5       of the CPU path's pixels; HMD5: of the matrix as floats. ORDINAL: of the batch in the run
  *     state CHECK ORDINAL HEX                      as saved behind that batch */
 
-typedef struct expectation { char kind, name[24]; uint32_t ordinal, slot; uint64_t index; char matrix[33], md5[129]; } expectation;
+typedef struct expectation { char kind, name[24]; uint32_t ordinal, slot; uint64_t index; char matrix[33], md5[257]; } expectation;
 
 static expectation *expected;
 static size_t expected_count;
@@ -320,11 +320,11 @@ static void expectations_load(void)
         expectation e;
         unsigned long long index = 0;
         memset(&e, 0, sizeof e);
-        if (sscanf(line, "frame %23s %llu %128s", e.name, &index, e.md5) == 3)
+        if (sscanf(line, "frame %23s %llu %256s", e.name, &index, e.md5) == 3)
             e.kind = 'f';
-        else if (sscanf(line, "slot %23s %u %u %llu %32s %128s", e.name, &e.ordinal, &e.slot, &index, e.matrix, e.md5) == 6)
+        else if (sscanf(line, "slot %23s %u %u %llu %32s %256s", e.name, &e.ordinal, &e.slot, &index, e.matrix, e.md5) == 6)
             e.kind = 's';
-        else if (sscanf(line, "state %23s %u %128s", e.name, &e.ordinal, e.md5) == 3)
+        else if (sscanf(line, "state %23s %u %256s", e.name, &e.ordinal, e.md5) == 3)
             e.kind = 't';
         else
             continue;
