@@ -9038,8 +9038,8 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(loader);
 }
 
-/* A batch that the device did not finish: nobody gets it. The error is its own, or the one that ended the loader meanwhile: what every
- * later call gets. */
+/* A batch that the device did not finish: nobody gets it. The error is its own, or the one that ended the loader
+ * meanwhile: what every later call gets. */
 static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;

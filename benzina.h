@@ -52,7 +52,7 @@
  *         while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
  *             bzna_batch_info info;
  *             bzna_batch_describe(batch, &info, sizeof info);
- *             printf("%u pictures, first of class %lld\n", info.count, (long long)info.targets[0]);
+ *             printf("%u pictures, %u of them failed\n", info.count, info.failed);
  *             bzna_batch_release(batch);
  *         }
  *     done:

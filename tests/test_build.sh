@@ -78,6 +78,7 @@ if have nm && [ -e "$BUILD/libbenzina.so" ]; then
 else skip exported_symbols_are_those_listed "no nm or no shared library"; fi
 
 # --- the source keeps its own rules ---
+check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check only_room_20_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$3} room != \"20.\" && room != \"0.\" && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_rooms_21_and_22_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$3} room !~ /^(0|2[12][ab])\\.$/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
