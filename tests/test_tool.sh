@@ -240,7 +240,8 @@ pack_tests() {
     expect 0 "list of the packed archive" "$bzna" list --json "$t/one.bzna"
     same "targets are the numbers of the class folders" "$(field_all target)" "0 0 0 1 1 1 2 2 2 3 3 3 "
     same "file names are kept, in order" "$(field_all filename)" "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
-    expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 --preset veryfast --overwrite
+    expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 \
+        --preset veryfast --overwrite
     expect 0 "verify --decode of H.264" "$bzna" verify --decode "$t/two.bzna"
     if [ -e "$t/one.bzna.partial" ] || [ -e "$t/two.bzna.partial" ]; then fail "no partial file is left"; else pass; fi
 
@@ -348,7 +349,7 @@ name_tests() {
     same "a sliver's thumbnail" "$(ppm_size "$t/x.ppm")" "2 512"
 }
 
-# Chroma stays where luma is: spots of brightness and colour around the same points near the corners are still around the same points.
+# Chroma stays where luma is: spots of brightness and colour around the same points near the corners still are.
 chroma_tests() {
     if [ -z "$numpy" ]; then skip "chroma stays where luma is" "there is no python3 with numpy"; return; fi
     mkdir -p "$t/chroma/spots"
@@ -356,13 +357,17 @@ chroma_tests() {
     expect 0 "pack of them" "$bzna" pack "$t/chroma" -o "$t/chroma.bzna" --codec h264 --preset ultrafast --crf 1
     expect 0 "their chroma is measured" "$numpy" tests/tool_pictures.py shift "$bzna" "$t/chroma.bzna"
     cp "$t/out" "$t/shift"
-    same "that of all of them" "$(grep -c bzna_input "$t/shift") $(grep -c bzna_thumb "$t/shift")" "$(ls "$t/chroma/spots" | wc -l | tr -d ' ') 18"
+    same "that of all of them" "$(grep -c bzna_input "$t/shift") $(grep -c bzna_thumb "$t/shift")" \
+        "$(ls "$t/chroma/spots" | wc -l | tr -d ' ') 18"
     for kind in 444 422 420 411 440 rgb cmyk; do
-        far=$(awk -v k="$kind" 'index($1, k "_") == 1 { n++; if (!($3 < 0.1)) print } END { if (n < 32) print "too few" }' "$t/shift")
-        if [ -z "$far" ]; then pass; else fail "$kind: chroma is less than 0.1 pixels from luma at every corner" "$(echo "$far" | head -n 6)"; fi
+        far=$(awk -v k="$kind" 'index($1, k "_") == 1 { n++; if (!($3 < 0.1)) print }
+                                END { if (n < 32) print "too few" }' "$t/shift")
+        if [ -z "$far" ]; then pass
+        else fail "$kind: chroma is less than 0.1 pixels from luma at every corner" "$(echo "$far" | head -n 6)"; fi
     done
     far=$(awk '!($4 <= 3)' "$t/shift")
-    if [ -z "$far" ]; then pass; else fail "the last row and column of chroma are of the picture" "$(echo "$far" | head -n 6)"; fi
+    if [ -z "$far" ]; then pass
+    else fail "the last row and column of chroma are of the picture" "$(echo "$far" | head -n 6)"; fi
 }
 
 tiff_tests() {
@@ -371,14 +376,18 @@ tiff_tests() {
     oriented_jpeg 1 >"$t/strip.jpg"
     expect 0 "TIFFs are made" "$python" tests/tool_pictures.py tiff "$t/tiff" "$t/strip.jpg"
     expect 1 "pack of TIFFs that libavcodec makes black" "$bzna" pack "$t/tiff" -o "$t/tiff.bzna" --preset superfast
-    for file in jpeg jpeg_mm jpeg_rgb old_jpeg; do says "$t/err" "tiff/$file.tif: a TIFF compressed as JPEG" "$file.tif is refused by name"; done
+    for file in jpeg jpeg_mm jpeg_rgb old_jpeg; do
+        says "$t/err" "tiff/$file.tif: a TIFF compressed as JPEG" "$file.tif is refused by name"
+    done
     says "$t/err" "tiff/tiles.tif: a TIFF in tiles" "tiles.tif is refused by name"
-    says "$t/err" "tiff/sensor.tif: cannot be decoded: " "a sensor's values are left to libavcodec, which says what it lacks"
+    says "$t/err" "tiff/sensor.tif: cannot be decoded: " \
+        "a sensor's values are left to libavcodec, which says what it lacks"
     run "$bzna" list --json "$t/tiff.bzna"
     same "the other TIFFs are packed" "$(field_all filename)" "deflate.tif raw.tif raw_mm.tif "
     for i in 0 1 2; do
         run "$bzna" extract "$t/tiff.bzna" $i -o "$t/x.ppm"
-        same "TIFF $i is green" "$(pixel "$t/x.ppm" 64 48 30 20 | awk '{ print (($1-60)^2 < 50 && ($2-160)^2 < 50 && ($3-60)^2 < 50) }')" 1
+        same "TIFF $i is green" \
+            "$(pixel "$t/x.ppm" 64 48 30 20 | awk '{ print (($1-60)^2 < 50 && ($2-160)^2 < 50 && ($3-60)^2 < 50) }')" 1
     done
 }
 
@@ -393,40 +402,56 @@ icon_tests() {
         set -- $kind
         run "$bzna" extract "$t/icons.bzna" "$1" -o "$t/x.ppm"
         same "the largest picture of icon $1 is taken" "$(ppm_size "$t/x.ppm")" "$2 $2"
-        same "and it is that one, with most colours" "$(pixel "$t/x.ppm" "$2" "$2" 8 8 | awk -v red="$3" '{ print (($1-red)^2 < 50 && ($3-30)^2 < 50) }')" 1
+        same "and it is that one, with most colours" \
+            "$(pixel "$t/x.ppm" "$2" "$2" 8 8 | awk -v red="$3" '{ print (($1-red)^2 < 50 && ($3-30)^2 < 50) }')" 1
     done
 }
 
 class_tests() {
-    for class in 0 1 2 10 x09 x9 x10 y1b y2a; do mkdir -p "$t/numbers/$class"; cp "$t/exif/1.jpg" "$t/numbers/$class/$class.jpg"; done
-    pack_numbers() { expect 0 "pack of numbered classes $*" "$bzna" pack "$t/numbers" -o "$t/numbers.bzna" --preset ultrafast --overwrite "$@"
-        cp "$t/err" "$t/warning"; run "$bzna" list --json "$t/numbers.bzna"; }
+    for class in 0 1 2 10 x09 x9 x10 y1b y2a; do
+        mkdir -p "$t/numbers/$class"
+        cp "$t/exif/1.jpg" "$t/numbers/$class/$class.jpg"
+    done
+    pack_numbers() {
+        expect 0 "pack of numbered classes $*" \
+            "$bzna" pack "$t/numbers" -o "$t/numbers.bzna" --preset ultrafast --overwrite "$@"
+        cp "$t/err" "$t/warning"
+        run "$bzna" list --json "$t/numbers.bzna"
+    }
     pack_numbers
-    same "classes are numbered as text" "$(field_all filename)" "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
-    says "$t/warning" 'warning: classes are numbered in the order of their names as text: "10" is class 2, "2" is class 3' "and a warning says so"
+    same "classes are numbered as text" "$(field_all filename)" \
+        "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
+    says "$t/warning" 'in the order of their names as text: "10" is class 2, "2" is class 3' "and a warning says so"
     says "$t/warning" "--class-order numeric" "and what to type"
     pack_numbers --class-order text
-    same "--class-order text keeps that" "$(field_all filename)" "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
+    same "--class-order text keeps that" "$(field_all filename)" \
+        "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
     same "and does not warn" "$(cat "$t/warning")" ""
     pack_numbers --class-order numeric
-    same "--class-order numeric numbers by value" "$(field_all filename)" "0.jpg 1.jpg 2.jpg 10.jpg x09.jpg x9.jpg x10.jpg y1b.jpg y2a.jpg "
+    same "--class-order numeric numbers by value" "$(field_all filename)" \
+        "0.jpg 1.jpg 2.jpg 10.jpg x09.jpg x9.jpg x10.jpg y1b.jpg y2a.jpg "
     same "without a warning" "$(cat "$t/warning")" ""
     same "and the targets are in that order" "$(field_all target)" "0 1 2 3 4 5 6 7 8 "
     run "$bzna" pack "$t/exif" -o "$t/numbers.bzna" --preset ultrafast --overwrite
     same "without classes there is no warning" "$(cat "$t/err")" ""
 
-    for file in inet/train/ants/1 inet/train/bees/1 inet/val/ants/1 flat/train2017/1 flat/val2017/1 one/train/ants/1 one/notes/1 only/Test/1 cars/train/1 cars/bus/1; do
+    for file in inet/train/ants/1 inet/train/bees/1 inet/val/ants/1 flat/train2017/1 flat/val2017/1 one/train/ants/1 \
+        one/notes/1 only/Test/1 cars/train/1 cars/bus/1; do
         mkdir -p "$t/splits/$(dirname "$file")"
         cp "$t/exif/1.jpg" "$t/splits/$file.jpg"
     done
     for root in inet flat one only; do
-        refused 1 "$t/splits/$root: holds splits, not classes" "$root: splits are no classes" "$bzna" pack "$t/splits/$root" -o "$t/split.bzna"
+        refused 1 "$t/splits/$root: holds splits, not classes" "$root: splits are no classes" \
+            "$bzna" pack "$t/splits/$root" -o "$t/split.bzna"
     done
-    refused 1 "bzna pack $t/splits/inet/val -o val.bzna" "the message says what to type" "$bzna" pack "$t/splits/inet" -o "$t/split.bzna"
+    refused 1 "bzna pack $t/splits/inet/val -o val.bzna" "the message says what to type" \
+        "$bzna" pack "$t/splits/inet" -o "$t/split.bzna"
     if ls "$t"/split.bzna* >/dev/null 2>&1; then fail "splits leave no file"; else pass; fi
-    expect 0 "a split by itself has classes" "$bzna" pack "$t/splits/inet/train" -o "$t/split.bzna" --preset ultrafast --json
+    expect 0 "a split by itself has classes" "$bzna" pack "$t/splits/inet/train" -o "$t/split.bzna" \
+        --preset ultrafast --json
     says "$t/out" '"classes":["ants","bees"]' "its own ones"
-    expect 0 "a train among buses is a class" "$bzna" pack "$t/splits/cars" -o "$t/split.bzna" --preset ultrafast --overwrite
+    expect 0 "a train among buses is a class" "$bzna" pack "$t/splits/cars" -o "$t/split.bzna" --preset ultrafast \
+        --overwrite
 }
 
 # halted_pack NAME: a pack of $t/drawn into NAME, stopped while it writes; its number in $halted
@@ -441,15 +466,18 @@ halted_pack() {
 
 output_tests() {
     echo "not to be lost" >"$t/kept.bzna"
-    refused 2 "kept.bzna: is there already" "an output that is there is not replaced" "$bzna" pack "$t/exif" -o "$t/kept.bzna"
+    refused 2 "kept.bzna: is there already" "an output that is there is not replaced" "$bzna" pack "$t/exif" \
+        -o "$t/kept.bzna"
     says "$t/err" "bzna pack --overwrite" "the message says what to type"
     same "it is as it was" "$(cat "$t/kept.bzna")" "not to be lost"
     expect 0 "--overwrite replaces it" "$bzna" pack "$t/exif" -o "$t/kept.bzna" --preset ultrafast --overwrite
     expect 0 "by an archive" "$bzna" verify --decode "$t/kept.bzna"
 
     halted_pack "$t/locked.bzna"
-    refused 1 "locked.bzna.partial: another bzna pack is writing it" "a second pack to the same output" "$bzna" pack "$t/exif" -o "$t/locked.bzna"
-    refused 1 "another bzna pack is writing it" "even with --overwrite" "$bzna" pack "$t/exif" -o "$t/locked.bzna" --overwrite
+    refused 1 "locked.bzna.partial: another bzna pack is writing it" "a second pack to the same output" \
+        "$bzna" pack "$t/exif" -o "$t/locked.bzna"
+    refused 1 "another bzna pack is writing it" "even with --overwrite" "$bzna" pack "$t/exif" -o "$t/locked.bzna" \
+        --overwrite
     kill -CONT $halted
     wait $halted
     same "the first one ends well" "$?" 0
@@ -459,7 +487,8 @@ output_tests() {
     halted_pack "$t/killed.bzna"
     kill -KILL $halted
     wait $halted 2>/dev/null
-    expect 0 "what a killed run has left does not block the next" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast
+    expect 0 "what a killed run has left does not block the next" "$bzna" pack "$t/exif" -o "$t/killed.bzna" \
+        --preset ultrafast
     expect 0 "whose archive is whole" "$bzna" verify --decode --json "$t/killed.bzna"
     says "$t/out" '{"samples":8,"bad":[]}' "and holds nothing of the other"
 
@@ -629,17 +658,22 @@ format_tests() {
         if [ -s "$t/expected" ] && cmp -s "$t/expected" "$t/actual"; then pass; else fail "$name" "$(cat "$t/actual")"; fi
         if [ "$codec" = libaom-av1 ]; then obu_test "$name"; fi
     done
-    if [ ! -e "$t/plain.mp4" ] || [ -z "$python" ]; then skip "a bare AV1 sample as a stream" "no libaom-av1 or no python3"; return; fi
-    ffmpeg -v error -f lavfi -i testsrc2=s=210x162:r=5:d=0.2 -c:v libaom-av1 -g 1 -pix_fmt yuv420p -y "$t/plain.mp4" 2>/dev/null
+    if [ ! -e "$t/plain.mp4" ] || [ -z "$python" ]; then
+        skip "a bare AV1 sample as a stream" "no libaom-av1 or no python3"
+        return
+    fi
+    ffmpeg -v error -f lavfi -i testsrc2=s=210x162:r=5:d=0.2 -c:v libaom-av1 -g 1 -pix_fmt yuv420p \
+        -y "$t/plain.mp4" 2>/dev/null
     ffmpeg -v error -i "$t/plain.mp4" -f framemd5 - | sed '/^#/d; s/.*, *//' > "$t/expected"
     expect 0 "a sample gets a delimiter and loses a size" "$python" tests/tool_pictures.py unsized "$t/plain.mp4"
     planes=null
     obu_test "a sample with a delimiter of its own and a unit without a size"
     expect 0 "the stream's units can be told apart" "$python" tests/tool_pictures.py units "$t/x.obu"
-    same "its only temporal delimiter is the first unit" "$(tr ' ' '\n' <"$t/out" | grep -cx 2) $(cut -c 1-2 "$t/out")" "1 2 "
+    same "its only temporal delimiter is the first unit" \
+        "$(tr ' ' '\n' <"$t/out" | grep -cx 2) $(cut -c 1-2 "$t/out")" "1 2 "
 }
 
-# obu_test NAME: the first frame of $t/plain.mp4 as a stream, which ffmpeg takes for AV1 without being told, is that of $t/expected
+# obu_test NAME: the first frame of $t/plain.mp4 as a stream, which ffmpeg takes for AV1 unasked, is $t/expected's
 obu_test() {
     expect 0 "$1: extract as .obu" "$bzna" extract "$t/plain.mp4" 0 -o "$t/x.obu"
     cp "$t/x.obu" "$t/unnamed"

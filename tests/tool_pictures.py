@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""tool_pictures.py - pictures for tests/test_tool.sh that no other program at hand makes, and where chroma lies in what was packed of them
+"""tool_pictures.py - for tests/test_tool.sh: pictures that no program at hand makes, and a look at what came of them
 
-    python3 tests/tool_pictures.py chroma DIR             JPEGs and PNGs with a spot near each corner, for every subsampling,
-                                                          parity of both edges and orientation
-    python3 tests/tool_pictures.py shift BZNA ARCHIVE     how far chroma lies from luma in each picture packed of those
-    python3 tests/tool_pictures.py tiff DIR FILE.jpg      TIFFs that libavcodec decodes, and that it does not
-    python3 tests/tool_pictures.py icons DIR              icons of several sizes
-    python3 tests/tool_pictures.py unsized FILE.mp4       the AV1 sample of a film of one frame gets a delimiter and loses a size
-    python3 tests/tool_pictures.py units FILE.obu         the types of the units of a stream
+    python3 tests/tool_pictures.py chroma DIR            JPEGs and PNGs with a spot near each corner, for every
+                                                         subsampling, parity of both edges and orientation
+    python3 tests/tool_pictures.py shift BZNA ARCHIVE    how far chroma lies from luma in each picture packed of those
+    python3 tests/tool_pictures.py tiff DIR FILE.jpg     TIFFs that libavcodec decodes, and that it does not
+    python3 tests/tool_pictures.py icons DIR             icons of several sizes
+    python3 tests/tool_pictures.py unsized FILE.mp4      an AV1 film's one sample gets a delimiter, loses a size
+    python3 tests/tool_pictures.py units FILE.obu        the types of the units of a stream
 
 The first two need numpy."""
 import json
@@ -50,7 +50,7 @@ def zigzag():
 
 
 def blocks_of(plane, down, across):
-    """Coefficients of a plane's 8x8 blocks, in zigzag order: [rows, columns, 64]; the last row and column are repeated to fill them."""
+    """Coefficients of a plane's 8x8 blocks in zigzag order: [down, across, 64]. Its last row and column fill up."""
     height, width = plane.shape
     plane = np.pad(plane, ((0, down * 8 - height), (0, across * 8 - width)), mode="edge") - 128.0
     k, n = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
@@ -64,7 +64,8 @@ def signed_bits(value):
     return size, format(value if value > 0 else value + (1 << size) - 1, "0%db" % size) if size else ""
 
 
-EXIF_1 = b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, 1, 0, 0)      # orientation 1
+def exif_of(orientation):
+    return b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, orientation, 0, 0)
 
 
 def jpeg(planes, factors, width, height):
@@ -98,10 +99,12 @@ def jpeg(planes, factors, width, height):
     def segment(marker, data):
         return struct.pack(">BBH", 255, marker, len(data) + 2) + data
     count = len(planes)
-    head = segment(0xE1, b"Exif\0\0" + EXIF_1) + (segment(0xEE, b"Adobe\0\x64\0\0\0\0\0") if count == 4 else b"")
+    head = segment(0xE1, b"Exif\0\0" + exif_of(1)) + (segment(0xEE, b"Adobe\0\x64\0\0\0\0\0") if count == 4 else b"")
     head += segment(0xDB, b"\0" + b"\1" * 64)
-    head += segment(0xC0, struct.pack(">BHHB", 8, height, width, count) + b"".join(bytes((i + 1, h << 4 | v, 0)) for i, (h, v) in enumerate(factors)))
-    head += segment(0xC4, b"\0" + bytes(DC_TABLE[0]) + bytes(DC_TABLE[1])) + segment(0xC4, b"\x10" + bytes(AC_TABLE[0]) + bytes(AC_TABLE[1]))
+    components = b"".join(bytes((i + 1, h << 4 | v, 0)) for i, (h, v) in enumerate(factors))
+    head += segment(0xC0, struct.pack(">BHHB", 8, height, width, count) + components)
+    head += segment(0xC4, b"\0" + bytes(DC_TABLE[0]) + bytes(DC_TABLE[1]))
+    head += segment(0xC4, b"\x10" + bytes(AC_TABLE[0]) + bytes(AC_TABLE[1]))
     head += segment(0xDA, bytes((count,)) + b"".join(bytes((i + 1, 0)) for i in range(count)) + b"\0\x3f\0")
     return b"\xff\xd8" + head + coded + b"\xff\xd9"
 
@@ -110,17 +113,20 @@ def png_file(width, height, rows, orientation=1):
     """rows: each behind its filter's number."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-    exif = b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x112, 3, 1, orientation, 0, 0)
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"eXIf", exif) +
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"eXIf", exif_of(orientation)) +
             chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
 
 
 def png(rgb, orientation):
     height, width, _ = rgb.shape
-    return png_file(width, height, np.concatenate([np.zeros((height, 1), np.uint8), rgb.reshape(height, -1)], axis=1).tobytes(), orientation)
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), rgb.reshape(height, -1)], axis=1)
+    return png_file(width, height, rows.tobytes(), orientation)
 
 
-# ---- chroma: spots that are brighter, bluer and less red than their ground, luma and chroma around the same point; and a blue band on top ----
+# ---- chroma ----
+#
+# Spots that are brighter, bluer and less red than their ground, luma and chroma around one point, and a blue band on top.
 
 SPOT_PX, SPOT_EDGE_PX, BAND_PX = 7.0, 27.0, 8        # standard deviation; distance from both edges of a corner; height
 FACTORS = {"444": (1, 1), "422": (2, 1), "420": (2, 2), "411": (4, 1), "440": (1, 2)}
@@ -153,7 +159,7 @@ def spot_picture(kind, width, height):
     rgb = np.stack([luma + 1.402 * red, luma - 0.344136 * blue - 0.714136 * red, luma + 1.772 * blue], axis=2)
     if kind == "rgb":
         return np.rint(rgb).astype(np.uint8)
-    return [rgb[:, :, 0], rgb[:, :, 1], rgb[:, :, 2], 0 * luma + 255], [(1, 1)] * 4      # cmyk, inverted as Adobe has it
+    return [*np.moveaxis(rgb, 2, 0), 0 * luma + 255], [(1, 1)] * 4            # cmyk, inverted as Adobe has it
 
 
 def chroma_pictures(folder):
@@ -169,7 +175,7 @@ def chroma_pictures(folder):
             if data is None and o == orientations[0]:
                 coded = jpeg(*picture, width, height)
             with open(name + (".jpg" if data is None else ".png"), "wb") as file:
-                file.write(coded.replace(EXIF_1, EXIF_1[:-7] + bytes((o,)) + EXIF_1[-6:], 1) if data is None else data)
+                file.write(coded.replace(exif_of(1), exif_of(o), 1) if data is None else data)
 
 
 def centre(plane, ground, block, right, bottom):
@@ -188,14 +194,16 @@ def centre(plane, ground, block, right, bottom):
 
 
 def planes_shift(planes, frame_width, frame_height, width, height):
-    """The largest shift of chroma against luma at any corner, in pixels; and how far the last chroma row and column are from those before."""
+    """The largest shift of chroma against luma at any corner, in pixels; and by how much the last row and column of
+    chroma differ from those before."""
     area = frame_width * frame_height
     luma = planes[:area].reshape(frame_height, frame_width)[:height, :width]
     worst, edge = 0.0, 0
     for i in (0, 1):
         chroma = planes[area + i * area // 4:][:area // 4].reshape(frame_height // 2, frame_width // 2)
         chroma = chroma[:(height + 1) // 2, :(width + 1) // 2]
-        edge = max(edge, *(int(np.abs(a.astype(int) - b).max()) for a, b in ((chroma[-1], chroma[-2]), (chroma[:, -1], chroma[:, -2]))))
+        for last, before in (chroma[-1], chroma[-2]), (chroma[:, -1], chroma[:, -2]):
+            edge = max(edge, int(np.abs(last.astype(int) - before).max()))
         for corner in range(4):
             shift = centre(chroma, 128, 2, corner & 1, corner & 2) - centre(luma, 90, 1, corner & 1, corner & 2)
             worst = max(worst, float(np.abs(shift).max()))
@@ -203,9 +211,10 @@ def planes_shift(planes, frame_width, frame_height, width, height):
 
 
 def thumbnails(archive, count):
-    """Planes of every picture of at most 512x512 pixels, and of the thumbnails of the others, in one run; or nothing."""
+    """Planes of the pictures of at most 512x512 pixels, and of the thumbnails of the others, in one run; or nothing."""
+    command = ["ffmpeg", "-v", "error", "-i", archive, "-f", "rawvideo", "-"]
     try:
-        planes = subprocess.run(["ffmpeg", "-v", "error", "-i", archive, "-f", "rawvideo", "-"], stdout=subprocess.PIPE, check=True).stdout
+        planes = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return []
     size = 512 * 512 * 3 // 2
@@ -225,9 +234,11 @@ def chroma_shift(bzna, archive):
                 if len(together) and (small or track == "bzna_thumb"):
                     planes = together[sample["index"]]
                 else:
-                    subprocess.run([bzna, "extract", archive, str(sample["index"]), "--track", track, "-o", path], check=True)
+                    index = str(sample["index"])
+                    subprocess.run([bzna, "extract", archive, index, "--track", track, "-o", path], check=True)
                     planes = np.fromfile(path, np.uint8)
-                shift = planes_shift(planes, *(images[track][k] for k in ("frame_width", "frame_height", "width", "height")))
+                sizes = (images[track][key] for key in ("frame_width", "frame_height", "width", "height"))
+                shift = planes_shift(planes, *sizes)
                 print("%s %s %.3f %d" % (sample["filename"], track, *shift))
 
 
@@ -237,7 +248,7 @@ WIDTH, HEIGHT, TILE = 64, 48, 16
 
 
 def tiff(path, tags, data, order="<"):
-    """tags: {tag: (type, values)}, types 3 (16 bits) and 4 (32 bits); of tags that are offsets, counted from the data's begin."""
+    """tags: {tag: (type, values)}, types 3 (16 bits) and 4 (32 bits); offsets count from where the data begin."""
     offsets, extra, directory = (273, 324, 513), b"", b""
     begin = 8 + 2 + 12 * len(tags) + 4
     begin += sum(len(values) * (2, 4)[kind - 3] for kind, values in tags.values() if len(values) * (2, 4)[kind - 3] > 4)
@@ -249,7 +260,8 @@ def tiff(path, tags, data, order="<"):
             field = struct.pack(order + "I", 8 + 2 + 12 * len(tags) + 4 + len(extra) - len(field))
         directory += struct.pack(order + "HHI", tag, kind, len(values)) + field.ljust(4, b"\0")
     with open(path, "wb") as file:
-        file.write((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IH", 8, len(tags)) + directory + bytes(4) + extra + data)
+        file.write((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IH", 8, len(tags)) + directory)
+        file.write(bytes(4) + extra + data)
 
 
 def tiffs(folder, jpeg_file):
@@ -257,31 +269,35 @@ def tiffs(folder, jpeg_file):
         coded = file.read()
     pixels = bytes(160 if c == 1 else 60 for _ in range(WIDTH * HEIGHT) for c in range(3))          # green
 
-    def write(name, compression, photometric, data, order="<", **more):
-        tags = {256: (3, [WIDTH]), 257: (3, [HEIGHT]), 258: (3, [8, 8, 8]), 259: (3, [compression]), 262: (3, [photometric]), 277: (3, [3])}
-        tags.update({int(tag[1:]): value for tag, value in more.items()} or {273: (4, [0]), 278: (3, [HEIGHT]), 279: (4, [len(data)])})
-        tiff(os.path.join(folder, name), tags, data, order)
-    count = WIDTH // TILE * (HEIGHT // TILE)
-    size = TILE * TILE * 3
-    tiles = {"_322": (3, [TILE]), "_323": (3, [TILE]), "_324": (4, [i * size for i in range(count)]), "_325": (4, [size] * count)}
+    def write(name, compression, photometric, data, layout=None, order="<", **changes):
+        tags = {256: [WIDTH], 257: [HEIGHT], 258: [8, 8, 8], 259: [compression], 262: [photometric], 277: [3]}
+        tags.update(layout or {273: [0], 278: [HEIGHT], 279: [len(data)]})
+        tags.update({int(tag[1:]): values for tag, values in changes.items()})
+        long = (273, 279, 324, 325, 513, 514)
+        tiff(os.path.join(folder, name), {tag: (4 if tag in long else 3, tags[tag]) for tag in tags}, data, order)
+    count, size = WIDTH // TILE * (HEIGHT // TILE), TILE * TILE * 3
+    tiles = {322: [TILE], 323: [TILE], 324: [i * size for i in range(count)], 325: [size] * count}
+    one_tile = {322: [WIDTH], 323: [HEIGHT], 324: [0], 325: [len(coded)]}
     write("deflate.tif", 8, 2, zlib.compress(pixels))
     write("raw.tif", 1, 2, pixels)
-    write("raw_mm.tif", 1, 2, pixels, ">")
+    write("raw_mm.tif", 1, 2, pixels, order=">")
     write("jpeg.tif", 7, 6, coded)
-    write("jpeg_mm.tif", 7, 6, coded, ">")
+    write("jpeg_mm.tif", 7, 6, coded, order=">")
     write("jpeg_rgb.tif", 7, 2, coded)
-    write("old_jpeg.tif", 6, 6, coded, _273=(4, [0]), _278=(3, [HEIGHT]), _279=(4, [len(coded)]), _512=(3, [1]), _513=(4, [0]), _514=(4, [len(coded)]))
-    write("tiles.tif", 1, 2, pixels, **tiles)
-    write("sensor.tif", 7, 32803, coded, _258=(3, [16]), _277=(3, [1]), _322=(3, [WIDTH]), _323=(3, [HEIGHT]), _324=(4, [0]), _325=(4, [len(coded)]),
-          _33421=(3, [2, 2]), _33422=(3, [0x100, 0x201]), _50706=(4, [1]))
+    write("old_jpeg.tif", 6, 6, coded, _512=[1], _513=[0], _514=[len(coded)])
+    write("tiles.tif", 1, 2, pixels, tiles)
+    write("sensor.tif", 7, 32803, coded, one_tile, _258=[16], _277=[1], _33421=[2, 2], _33422=[256, 513], _50706=[1, 4])
 
 
 # ---- icons ----
 
 def bitmap(edge, bits, colour):
-    """A device-independent bitmap as icons have it: header, palette, pixels from the bottom up, and a mask of one bit a pixel."""
+    """A bitmap as icons have it: header, palette, pixels from the bottom up, and a mask of one bit a pixel."""
     header = struct.pack("<IiiHHIIiiII", 40, edge, 2 * edge, 1, bits, 0, 0, 0, 0, 0, 0)
-    pixels = bytes((*colour, 255)) * edge * edge if bits == 32 else bytes((*colour, 0)) * 16 + bytes(-(-edge // 8) * 4) * edge
+    if bits == 32:
+        pixels = bytes((*colour, 255)) * edge * edge
+    else:
+        pixels = bytes((*colour, 0)) * 16 + bytes(-(-edge // 8) * 4) * edge
     return header + pixels + bytes(-(-edge // 32) * 4) * edge
 
 
@@ -305,7 +321,8 @@ def icons(folder):
     small = (16, 32, bitmap(16, 32, blue)), (32, 32, bitmap(32, 32, blue))
     icon(os.path.join(folder, "a_bitmap.ico"), [small[0], (48, 32, bitmap(48, 32, red)), small[1]])
     icon(os.path.join(folder, "b_png.ico"), [small[0], (256, 32, icon_png(256, red)), small[1]])
-    icon(os.path.join(folder, "c_depth.ico"), [(32, 4, bitmap(32, 4, blue)), (32, 32, bitmap(32, 32, green)), (32, 4, bitmap(32, 4, blue))])
+    few_colours = 32, 4, bitmap(32, 4, blue)
+    icon(os.path.join(folder, "c_depth.ico"), [few_colours, (32, 32, bitmap(32, 32, green)), few_colours])
     icon(os.path.join(folder, "d_cut.ico"), [small[0], (48, 32, bitmap(48, 32, red)[:100])])
 
 
@@ -337,7 +354,7 @@ def units(path):
 
 
 def unsized(path):
-    """The last unit of the one sample loses its size, of two bytes, and in exchange a temporal delimiter comes first."""
+    """The last unit of the sample loses its size, of two bytes; in exchange, a temporal delimiter comes first."""
     with open(path, "rb") as file:
         data = file.read()
     at = last = data.index(b"mdat") + 4
@@ -347,7 +364,8 @@ def unsized(path):
     field, payload, _ = unit_at(data, last)
     assert payload - field == 2, "the frame's size is not one of two bytes"
     with open(path, "wb") as file:
-        file.write(data[:at] + b"\x12\0" + data[at:last] + bytes((data[last] & ~2,)) + data[last + 1:field] + data[payload:])
+        file.write(data[:at] + b"\x12\0" + data[at:last])
+        file.write(bytes((data[last] & ~2,)) + data[last + 1:field] + data[payload:])
 
 
 if __name__ == "__main__":
