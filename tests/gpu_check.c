@@ -737,7 +737,7 @@ static void tally_frame(void *user, uint64_t index, bzna_status status, const pl
     md5_of_frame(&frame->picture, sum);
     t->equal += should && !strcmp(sum, should);
     if (should && strcmp(sum, should))
-        snprintf(t->message, sizeof t->message, "sample %llu: MD5 %s, not %s", (unsigned long long)index, sum, should);
+        snprintf(t->message, sizeof t->message, "sample %llu: MD5 %.64s, not %.64s", (unsigned long long)index, sum, should);
     if (!should) {
         t->frames--;                                        /* libavcodec did not decode it: there is nothing to compare with */
         snprintf(t->message, sizeof t->message, "NVDEC decodes it; there is no MD5 of libavcodec's to compare with");

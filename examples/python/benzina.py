@@ -217,6 +217,7 @@ context_codec: i32 ptr u32 u32 u32 &codec_info size &error
 image_annexb: i32 &image ptr size &size &error
 dataset_config_init: void &dataset_config size
 dataset_open: i32 ptr str &dataset_config out &error
+dataset_open_list: i32 ptr ptr u32 &dataset_config out &error
 dataset_open_source: i32 ptr &source &dataset_config out &error
 dataset_open_memory: i32 ptr ptr size &dataset_config out &error
 dataset_close: i32 ptr
@@ -1145,7 +1146,7 @@ def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(
     return tuple(matrix)
 
 
-_LAWS = {"benzina": 0, "torchvision": 1}
+_LAWS = {"benzina": 1, "torchvision": 2}     # 0, the default: by the warp's name
 
 
 def _sensible_scale(scale, meaning):
@@ -1224,7 +1225,10 @@ class _Ops:
         picture's own. degrees: (lo, hi); a number d means (-d, d). translate: at most these fractions of the output's width and height.
         flip_h, flip_v: probabilities. resize: scale the crop to the output; scale and ratio force it. keep_ratio: by one factor both
         ways. random_crop: anywhere, instead of centred. law: how the crop is drawn, "benzina" (area log-uniform) or
-        "torchvision" (area uniform, whole pixels); None: as DataLoader's warp_law says, by default "benzina"."""
+        "torchvision" (area uniform, whole pixels); None: as DataLoader's warp_law says, by default "benzina"
+        ("torchvision" for RandomResizedCrop)."""
+
+        _default_law = "benzina"
 
         def __init__(self, scale=(1.0, 1.0), ratio=None, degrees=0.0, translate=(0.0, 0.0), flip_h=0.0, flip_v=0.0, resize=False, keep_ratio=False,
                      random_crop=False, law=None):
@@ -1267,7 +1271,7 @@ class _Ops:
 
         def _drawn(self, similarity):
             similarity.flip_h, similarity.flip_v = _c.c_float(self.flip_h).value, _c.c_float(self.flip_v).value
-            similarity.law = _LAWS[self.law or "benzina"]
+            similarity.law = _LAWS[self.law or self._default_law]
             return similarity
 
         def __call__(self, index, in_size, out_size, rng):
@@ -1277,7 +1281,9 @@ class _Ops:
 
     class RandomResizedCrop(SimilarityTransform):
         """scale: of the crop's area, as a fraction of the picture's, (lo, hi); ratio: of its width to its height;
-        flip_h: the probability of mirroring; law: see SimilarityTransform."""
+        flip_h: the probability of mirroring; law: see SimilarityTransform, by default "torchvision"."""
+
+        _default_law = "torchvision"
 
         def __init__(self, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.0, law=None):
             _sensible_scale(scale, "the crop's area as a fraction of the picture's, (0.08, 1.0) by default")
