@@ -1974,15 +1974,20 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
     return BZNA_OK;
 }
 
-/* Fills in the colour that neither container nor stream says. Only the container knows what its pictures' default
- * is. */
-static void bzi_image_default_colour(bzna_image *image, const bzna_colour *colour)
+/* Fills in what the container does not say of a picture's colour: the range of a colr without one (QuickTime's nclc) is
+ * the stream's; what the stream does not say, either, is the container's default. */
+static void bzi_image_complete_colour(bzna_image *image, uint32_t has_range, const bzna_colour *otherwise)
 {
     bzna_error ignored;
-    bzi_format sps;
-    if (!image->colour.present && bzi_codec_find(image->codec)->inspect(image, &sps, &ignored) == BZNA_OK &&
-        !sps.colour.present)
-        image->colour = *colour;
+    bzi_format format;
+    if (image->colour.present && has_range)
+        return;
+    if (bzi_codec_find(image->codec)->inspect(image, &format, &ignored) != BZNA_OK)
+        return;
+    if (image->colour.present)
+        image->colour.full_range = format.colour.present && format.colour.full_range;
+    else if (!format.colour.present)
+        image->colour = *otherwise;
 }
 
 
@@ -2014,6 +2019,7 @@ typedef struct bzi_track {
     uint32_t    has_clap, has_sync, sync_count;
     int32_t     clap[8];
     bzna_colour colour;
+    uint32_t    has_range;            /* colour.full_range was said, too: QuickTime's nclc ends before it */
     bzi_span    config;               /* hvcC, avcC, av1C payload */
     uint64_t    config_at;
     uint64_t    turned_at;            /* file offset of tkhd's matrix if it turns, flips or scales; else 0 */
@@ -2218,7 +2224,8 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     track->colour.primaries = (uint16_t)bzi_cursor_u16(c);
     track->colour.transfer = (uint16_t)bzi_cursor_u16(c);
     track->colour.matrix = (uint16_t)bzi_cursor_u16(c);
-    track->colour.full_range = type == BZI_FOURCC('n', 'c', 'l', 'x') && bzi_cursor_u8(c) >> 7;
+    track->has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
+    track->colour.full_range = track->has_range && bzi_cursor_u8(c) >> 7;
     track->colour.present = 1;
     return BZNA_OK;
 }
@@ -3048,7 +3055,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
         (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
         return status;
-    bzi_image_default_colour(image, &bzi_colour_of_archives);
+    bzi_image_complete_colour(image, track->has_range, &bzi_colour_of_archives);
     return BZNA_OK;
 }
 
@@ -3076,8 +3083,8 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
     if (pick->name && strcmp(pick->name, track->name))
         return bzi_mp4_fail_image(pick->name, err);
     if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
-        bzi_image_default_colour(image,
-                                 strncmp(track->name, "bzna_", 5) ? &bzi_colour_of_codecs : &bzi_colour_of_archives);
+        bzi_image_complete_colour(image, track->has_range, strncmp(track->name, "bzna_", 5) ? &bzi_colour_of_codecs
+                                                                                         : &bzi_colour_of_archives);
     return status;
 }
 

@@ -134,9 +134,9 @@
  * integers are pixel centres: [X Y W]' = H [x y 1]', sampled at (X/W, Y/W). What lies more than half a pixel outside
  * [0, width-1] x [0, height-1], and NaN, gives the out-of-bounds colour; within that half pixel the border pixel is used.
  * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255], unrounded, by the matrix and
- * range of the container (colr), else of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601
- * at any size, full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg takes
- * it. Then y = (x - bias) * scale for each channel.
+ * range of the container (colr; QuickTime's nclc has no range), else of the stream (VUI, AV1's sequence header). Where
+ * neither says any, it is BT.601 at any size, full-range in archives and in tracks that are called bzna_...,
+ * limited-range elsewhere, as FFmpeg takes it. Then y = (x - bias) * scale for each channel.
  * "mean" and "std" are a second spelling: bias = mean, scale = 1 / std; giving both spellings is refused.
  *
  * Pictures are delivered as they are coded: a track whose matrix (tkhd, mvhd) turns, flips or scales them is refused

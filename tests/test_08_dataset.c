@@ -1659,6 +1659,9 @@ TEST(plain_videos_have_the_colours_that_ffmpeg_gives_them)
         { "libx264 -preset ultrafast -crf 4", 128, 96 }, { "libx264 -preset ultrafast -crf 4", 1280, 720 },
         { "libx264 -preset ultrafast -crf 4 -color_range tv", 128, 96 },
         { "libx264 -preset ultrafast -crf 4 -color_range pc", 128, 96 },
+        { "libx264 -preset ultrafast -crf 4 -color_range pc -color_primaries bt709 -color_trc bt709 -colorspace bt709 -f mov",
+          128, 96 },                                        /* colr of type nclc, which has no range */
+        { "libx264 -preset ultrafast -crf 4 -color_primaries bt709 -color_trc bt709 -colorspace bt709 -f mov", 128, 96 },
         { "libx265 -preset ultrafast -crf 4 -x265-params log-level=none", 128, 96 },
         { "libx265 -preset ultrafast -crf 4 -x265-params log-level=none -color_range pc", 128, 96 },
         { "libaom-av1 -cpu-used 8 -crf 4", 128, 96 }, { "libaom-av1 -cpu-used 8 -crf 4 -color_range tv", 128, 96 },
