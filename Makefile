@@ -121,11 +121,11 @@ $(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fak
 # One test binary; tests include benzina.c, so that they reach what is static.
 $(BUILD)/tests/%: tests/%.c tests/test.h tests/known.h tests/orders.h benzina.c benzina.h benzina_kernels.cu $(PTX) $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(if $(filter %_nvdec %_device %_15_table %_16_sessions,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
+	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
 
 # Suites of loaders run again, on the fake driver.
-$(BUILD)/tests/test_17_nvdec $(BUILD)/tests/test_17_device: tests/test_17_loader.c tests/fake/nvdec.h
-$(BUILD)/tests/test_17b_nvdec $(BUILD)/tests/test_17b_device: tests/test_17b_training.c tests/fake/nvdec.h
+$(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
+$(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
 
 # Every single-byte corruption of the fixed series, under ASan and UBSan; then a coverage-guided minute where clang has libFuzzer.
 FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. $(AV_CFLAGS) $(CUDA_CFLAGS)

@@ -18,18 +18,18 @@
  *     18  transforms        parameters -> homography, colour -> matrix
  *     19  kernels           benzina_kernels.cu as plain C
  *     20  software decode   libavcodec; nothing else touches it
- *     21a CUDA: driver      NVIDIA's driver, opened at run time: its functions and errors
- *     21b CUDA: device      opening a device; memory, streams and events on it
- *     22a NVDEC decoders    a session's decoders, and what happens when memory for them is out
- *     22b NVDEC sessions    parsers, and surfaces in flight; nothing else touches NVDEC
- *     23  loader            its state, the plan, the life of a batch; the locks live here
- *     24  readers
- *     25  decode stages     workers: software
- *     26  decode stages     engines: NVDEC; the context
- *     27  parts, closing    a loader's batches, queues, order, threads
- *     28  delivering
- *     29  configuration     defaults, checks; opening
- *     30  public API        validate, delegate
+ *     21  CUDA: driver      NVIDIA's driver, opened at run time: its functions and errors
+ *     22  CUDA: device      opening a device; memory, streams and events on it
+ *     23  NVDEC decoders    a session's decoders, and what happens when memory for them is out
+ *     24  NVDEC sessions    parsers, and surfaces in flight; nothing else touches NVDEC
+ *     25  loader            its state, the plan, the life of a batch; the locks live here
+ *     26  readers
+ *     27  decode stages     workers: software
+ *     28  decode stages     engines: NVDEC; the context
+ *     29  parts, closing    a loader's batches, queues, order, threads
+ *     30  delivering
+ *     31  configuration     defaults, checks; opening
+ *     32  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -5300,7 +5300,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 21a. CUDA: the driver ==========================================================================================
+/* ==== 21. CUDA: the driver ===========================================================================================
  * Calls: rooms 1-5. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
  * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
@@ -5485,8 +5485,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 21b. CUDA: the device ==========================================================================================
- * Calls: rooms 1-5, 21a, and room 19's structs. A device with its memory, streams and events. The rooms below see
+/* ==== 22. CUDA: the device ===========================================================================================
+ * Calls: rooms 1-5, 21, and room 19's structs. A device with its memory, streams and events. The rooms below see
  * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
  * with the driver's code in native_code.
  *
@@ -6041,8 +6041,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 22a. NVDEC decoders ============================================================================================
- * Calls: rooms 1-5, 7, 21. The decoders of a session: made, given another size, and kept in a cache, which also says
+/* ==== 23. NVDEC decoders =============================================================================================
+ * Calls: rooms 1-5, 7, 21-22. The decoders of a session: made, given another size, and kept in a cache, which also says
  * what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
  *
  * A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
@@ -6404,8 +6404,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 22b. NVDEC sessions ============================================================================================
- * Calls: rooms 1-8, 19-22a. A session decodes pictures in the order in which they are submitted and keeps several in
+/* ==== 24. NVDEC sessions =============================================================================================
+ * Calls: rooms 1-8, 19-23. A session decodes pictures in the order in which they are submitted and keeps several in
  * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
  * thread opens, uses and closes it, in the CUDA context.
  *
@@ -6817,8 +6817,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 23. Loader: state, plan, the life of a batch ===================================================================
- * Calls: rooms 1-22. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
+/* ==== 25. Loader: state, plan, the life of a batch ===================================================================
+ * Calls: rooms 1-24. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
  * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
  * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
  * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
@@ -7330,8 +7330,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 24. Readers ====================================================================================================
- * Calls: rooms 1-23. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+/* ==== 26. Readers ====================================================================================================
+ * Calls: rooms 1-25. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
@@ -7582,8 +7582,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 25. Decode stages: workers =====================================================================================
- * Calls: rooms 1-24. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+/* ==== 27. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-26. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
  * device; workers, which decode in software. */
 
 /* The coded picture in an item's bytes. */
@@ -8026,8 +8026,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 26. Decode stages: engines =====================================================================================
- * Calls: rooms 1-25. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
+/* ==== 28. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-27. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
  * pool. */
 
 /* After so many samples in a row for which it found no memory, an engine ends. */
@@ -8500,8 +8500,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 27. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-26. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 29. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-28. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
@@ -8933,8 +8933,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 28. Delivering =================================================================================================
- * Calls: rooms 1-27. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 30. Delivering =================================================================================================
+ * Calls: rooms 1-29. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -9379,8 +9379,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 29. Configuration, opening =====================================================================================
- * Calls: rooms 1-28. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
+/* ==== 31. Configuration, opening =====================================================================================
+ * Calls: rooms 1-30. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
 
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
@@ -9890,7 +9890,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 30. Public API =================================================================================================
+/* ==== 32. Public API =================================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */

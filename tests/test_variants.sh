@@ -18,18 +18,18 @@ describe() {
     neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC"
     case $1 in
     without_cuda)    flags="$flags $AV_CFLAGS -DBENZINA_NO_CUDA"; libs=$AV_LIBS; switch=BENZINA_NO_CUDA
-                     suites="17_loader 05_services 08_dataset 18_dlpack" ;;
+                     suites="loader host dataset dlpack" ;;
     without_avcodec) flags="$flags $NV_CFLAGS -I$BUILD -DBENZINA_NO_AVCODEC"; switch=BENZINA_NO_AVCODEC
-                     suites="05_services 07_boxes 08_dataset 10_writer 18_dlpack" ;;
+                     suites="host boxes dataset writer dlpack" ;;
     without_both)    flags="$flags $neither"
-                     suites="05_services 07_boxes 08_dataset 10_writer 18_dlpack" ;;
+                     suites="host boxes dataset writer dlpack" ;;
     aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"
                      run="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-                     suites="13_kernels 02_basics 05_services 06_cursor 07_boxes 08_dataset 10_writer 11_sampler"
-                     suites="$suites 12_transforms 18_dlpack" ;;
+                     suites="kernels basics host cursor boxes dataset writer sampler"
+                     suites="$suites transforms dlpack" ;;
     arm)             cc=arm-linux-gnueabihf-gcc; flags="-O1 $neither -DTEST_EMULATED"
                      run="qemu-arm -L /usr/arm-linux-gnueabihf"
-                     suites="02_basics 05_services 06_cursor 07_boxes 08_dataset 10_writer 12_transforms"
+                     suites="basics host cursor boxes dataset writer transforms"
                      lenient=-Wno-conversion ;;             # tests put 64-bit sizes into a size_t
     esac
     flags="-std=c11 $flags -ffp-contract=off -fvisibility=hidden -I. $WARN"

@@ -1,4 +1,4 @@
-/* test_16_sessions.c - decoding on the device: every slot its own picture, whatever the driver does, and nothing left behind.
+/* test_sessions.c - decoding on the device: every slot its own picture, whatever the driver does, and nothing left behind.
  *
  * The driver is tests/fake's, which delays, fails and watches as a test tells it. The oracle is the library's pure half: a slot must hold, to the
  * bit, what bzna_picture_render makes of the picture that bzna_decoder decodes. Each test ends without a violation of the driver's rules, and

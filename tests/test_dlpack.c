@@ -1,4 +1,4 @@
-/* test_18_dlpack.c - batches as DLPack tensors: laid out as dlpack.h says, and on loan until whoever has them lets go, in any order, anywhere. */
+/* test_dlpack.c - batches as DLPack tensors: laid out as dlpack.h says, and on loan until whoever has them lets go, in any order, anywhere. */
 #include "../benzina.c"
 #include "test.h"
 

@@ -1,4 +1,4 @@
-/* test_17_loader.c - loaders: the right samples with the right pixels in the right order, whatever the threads, sources, stops and restarts.
+/* test_loader.c - loaders: the right samples with the right pixels in the right order, whatever the threads, sources, stops and restarts.
  *
  * The oracle is the library's own pure half (decoder, permutation, warp, plain kernel; tested in 11 to 14), called one sample at a time: a
  * slot must hold, to the bit, what bzna_picture_render makes of its sample. `run` is a model of a loader that says which sample belongs where. */

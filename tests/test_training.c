@@ -1,4 +1,4 @@
-/* test_17b_training.c - what a training run asks of loaders beyond the first epoch: any order, any world, resuming elsewhere, bad samples, slow and
+/* test_training.c - what a training run asks of loaders beyond the first epoch: any order, any world, resuming elsewhere, bad samples, slow and
  * failing sources, little memory, pinned threads, and every way of ending.
  *
  * Where only the plan matters, loaders run with a track that no sample has: each sample then fails at once, and its index and target are still told.

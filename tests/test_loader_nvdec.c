@@ -1,9 +1,9 @@
-/* test_17_nvdec.c - all of test_17_loader.c, decoded by NVDEC, delivered to the host, on the fake driver. */
+/* test_loader_nvdec.c - all of test_loader.c, decoded by NVDEC, delivered to the host, on the fake driver. */
 #ifdef BENZINA_NO_CUDA
 #  include "test.h"
 TEST(loaders_on_the_fake_driver) { SKIP("built without nv-codec-headers or clang"); }
 TEST_MAIN(RUN(loaders_on_the_fake_driver))
 #else
 #  define TEST_NVDEC 1
-#  include "test_17_loader.c"
+#  include "test_loader.c"
 #endif

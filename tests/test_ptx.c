@@ -1,4 +1,4 @@
-/* test_13_ptx.c - the GPU's kernel as it ships: the PTX inside benzina.c, run here by a small interpreter, one thread after the other, on host
+/* test_ptx.c - the GPU's kernel as it ships: the PTX inside benzina.c, run here by a small interpreter, one thread after the other, on host
  * memory. Its pictures must be those of bzi_kernel_warp_plain to the bit, and it may read samples of its picture and write elements of its
  * slot only.
  *
@@ -123,7 +123,7 @@ typedef struct ptx_parser {
 static void ptx_refuse(ptx_parser *parser, const char *why)
 {
     if (!parser->program->error[0])
-        snprintf(parser->program->error, sizeof parser->program->error, "line %d: %s: %s: teach tests/test_13_ptx.c this", parser->number,
+        snprintf(parser->program->error, sizeof parser->program->error, "line %d: %s: %s: teach tests/test_ptx.c this", parser->number,
                  parser->line + strspn(parser->line, " \t"), why);
 }
 

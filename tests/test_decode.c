@@ -1,4 +1,4 @@
-/* test_14_decode.c - software decoding: right pixels, and the same pixels or the same error whatever was decoded before. */
+/* test_decode.c - software decoding: right pixels, and the same pixels or the same error whatever was decoded before. */
 #include "../benzina.c"
 #include "test.h"
 

@@ -1,4 +1,4 @@
-/* test_12_transforms.c - parameters and random numbers to homographies; colour descriptions to colours. The oracle multiplies the published
+/* test_transforms.c - parameters and random numbers to homographies; colour descriptions to colours. The oracle multiplies the published
  * matrices out one by one and draws in the documented order; the laws are then tested on their distributions, which no code here repeats. */
 #include "../benzina.c"
 #include "test.h"

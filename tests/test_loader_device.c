@@ -1,9 +1,9 @@
-/* test_17b_device.c - all of test_17b_training.c, decoded by NVDEC, delivered on the device, on the fake driver. */
+/* test_loader_device.c - all of test_loader.c, decoded by NVDEC, delivered on the device, on the fake driver. */
 #ifdef BENZINA_NO_CUDA
 #  include "test.h"
 TEST(loaders_on_the_fake_driver) { SKIP("built without nv-codec-headers or clang"); }
 TEST_MAIN(RUN(loaders_on_the_fake_driver))
 #else
 #  define TEST_NVDEC 2
-#  include "test_17b_training.c"
+#  include "test_loader.c"
 #endif

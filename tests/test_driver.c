@@ -1,4 +1,4 @@
-/* test_15_table.c - the driver as it is found: all there, in part, or not at all; and what can be asked of it. On tests/fake's driver. */
+/* test_driver.c - the driver as it is found: all there, in part, or not at all; and what can be asked of it. On tests/fake's driver. */
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
 #endif

@@ -1,4 +1,4 @@
-/* test_13_kernels.c - the pixel arithmetic, as C: what each loop computes, and that all of them compute the same. */
+/* test_kernels.c - the pixel arithmetic, as C: what each loop computes, and that all of them compute the same. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
