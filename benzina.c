@@ -1,4 +1,4 @@
-/* benzina.c - the library in one file. Read benzina.h first: its opening comment is the manual.             MIT licence
+/* benzina.c - the library in one file. Read benzina.h first: its opening comment is the manual.             MIT license
  *
  * Rooms, in order. A room calls only rooms above it; there are no forward declarations, so the compiler enforces that.
  *
@@ -15,7 +15,7 @@
  *     15  datasets          parts over containers
  *     16  writer            the same boxes, the other way
  *     17  random, order     Philox, the keyed permutation, shards
- *     18  transforms        parameters -> homography, colour -> matrix
+ *     18  transforms        parameters -> homography, color -> matrix
  *     19  kernels           benzina_kernels.cu as plain C
  *     20  software decode   libavcodec; nothing else touches it
  *     21  CUDA: driver      NVIDIA's driver, opened at run time: its functions and errors
@@ -313,7 +313,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     return 0;
 }
 
-/* Mapping is an optimisation: without it the index is read in one piece. */
+/* Mapping is an optimization: without it the index is read in one piece. */
 static void bzi_os_file_map(bzi_file *file)
 {
     if (file->size == 0 || file->size > SIZE_MAX)
@@ -1237,12 +1237,12 @@ typedef struct bzi_format {
     /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier */
     uint8_t     profile[12];
     uint32_t    sub_layers, nested;
-    uint32_t    chroma_format;        /* 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
+    uint32_t    chroma_format;        /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
     uint32_t    depth_luma, depth_chroma;
     uint32_t    width, height;        /* coded, before the conformance window */
     uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
     uint32_t    has_chroma_location, chroma_location;
-    bzna_colour colour;               /* present when the VUI has video_signal_type */
+    bzna_color color;               /* present when the VUI has video_signal_type */
 } bzi_format;
 
 /* E.2.1 of both standards begin alike: up to the chroma location. */
@@ -1254,13 +1254,13 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
         bzi_bits_1(b);
     if (bzi_bits_1(b)) {
         bzi_bits_u(b, 3);
-        sps->colour.present = 1;
-        sps->colour.full_range = (uint8_t)bzi_bits_1(b);
-        sps->colour.primaries = sps->colour.transfer = sps->colour.matrix = 2;
+        sps->color.present = 1;
+        sps->color.full_range = (uint8_t)bzi_bits_1(b);
+        sps->color.primaries = sps->color.transfer = sps->color.matrix = 2;
         if (bzi_bits_1(b)) {
-            sps->colour.primaries = (uint16_t)bzi_bits_u(b, 8);
-            sps->colour.transfer = (uint16_t)bzi_bits_u(b, 8);
-            sps->colour.matrix = (uint16_t)bzi_bits_u(b, 8);
+            sps->color.primaries = (uint16_t)bzi_bits_u(b, 8);
+            sps->color.transfer = (uint16_t)bzi_bits_u(b, 8);
+            sps->color.matrix = (uint16_t)bzi_bits_u(b, 8);
         }
     }
     sps->has_chroma_location = bzi_bits_1(b);
@@ -1553,7 +1553,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     }
 }
 
-/* 5.5.1, the tools between the frame size and the colour. */
+/* 5.5.1, the tools between the frame size and the color. */
 static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 {
     uint32_t order_hint, content = 2;
@@ -1575,26 +1575,26 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 }
 
 /* 5.5.2 */
-static void bzi_av1_colour(bzi_bits *b, uint32_t profile, bzi_format *sps)
+static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 {
-    uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), grey = profile != 1 && bzi_bits_1(b),
+    uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), gray = profile != 1 && bzi_bits_1(b),
              place;
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
-    sps->chroma_format = grey ? 0 : profile == 0 ? 1 : 3;
-    sps->colour.present = 1;                                /* for the range is always said */
-    sps->colour.primaries = sps->colour.transfer = sps->colour.matrix = 2;
+    sps->chroma_format = gray ? 0 : profile == 0 ? 1 : 3;
+    sps->color.present = 1;                                /* for the range is always said */
+    sps->color.primaries = sps->color.transfer = sps->color.matrix = 2;
     if (bzi_bits_1(b)) {
-        sps->colour.primaries = (uint16_t)bzi_bits_u(b, 8);
-        sps->colour.transfer = (uint16_t)bzi_bits_u(b, 8);
-        sps->colour.matrix = (uint16_t)bzi_bits_u(b, 8);
+        sps->color.primaries = (uint16_t)bzi_bits_u(b, 8);
+        sps->color.transfer = (uint16_t)bzi_bits_u(b, 8);
+        sps->color.matrix = (uint16_t)bzi_bits_u(b, 8);
     }
-    if (!grey && sps->colour.primaries == 1 && sps->colour.transfer == 13 && sps->colour.matrix == 0) {
-        sps->colour.full_range = 1;                         /* sRGB as it is, 4:4:4 */
+    if (!gray && sps->color.primaries == 1 && sps->color.transfer == 13 && sps->color.matrix == 0) {
+        sps->color.full_range = 1;                         /* sRGB as it is, 4:4:4 */
         sps->chroma_format = 3;
         return;
     }
-    sps->colour.full_range = (uint8_t)bzi_bits_1(b);
-    if (!grey && profile == 2)
+    sps->color.full_range = (uint8_t)bzi_bits_1(b);
+    if (!gray && profile == 2)
         sps->chroma_format = !twelve ? 2 : !bzi_bits_1(b) ? 3 : bzi_bits_1(b) ? 1 : 2;
     if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0) {
         sps->has_chroma_location = 1;
@@ -1621,16 +1621,16 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
     sps->width = bzi_bits_u(&b, width_bits) + 1;
     sps->height = bzi_bits_u(&b, height_bits) + 1;
     bzi_av1_tools(&b, *reduced);
-    bzi_av1_colour(&b, profile, sps);
+    bzi_av1_color(&b, profile, sps);
     return !b.overrun && profile <= 2;
 }
 
 /* --- Coded pictures --- */
 
-/* Their colour where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
+/* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
  * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
  * which an unspecified matrix counts here. */
-static const bzna_colour bzi_colour_of_archives = { 1, 13, 5, 1, 1 }, bzi_colour_of_codecs = { 2, 2, 2, 0, 1 };
+static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of_codecs = { 2, 2, 2, 0, 1 };
 
 static bzi_span bzi_image_config(const bzna_image *image)
 {
@@ -1965,29 +1965,29 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
     picture->crop_y = image->crop_y;
     picture->chroma_shift_x = sps->chroma_format == 1 || sps->chroma_format == 2;
     picture->chroma_shift_y = sps->chroma_format == 1;
-    picture->colour = image->colour.present ? image->colour : sps->colour.present ? sps->colour : bzi_colour_of_codecs;
-    /* Unsaid, chroma is centred as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom)
-     * count as centred vertically. */
-    location = sps->has_chroma_location ? sps->chroma_location : picture->colour.full_range ? 1 : 0;
+    picture->color = image->color.present ? image->color : sps->color.present ? sps->color : bzi_color_of_codecs;
+    /* Unsaid, chroma is centerd as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom)
+     * count as centerd vertically. */
+    location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range ? 1 : 0;
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
     return BZNA_OK;
 }
 
-/* Fills in what the container does not say of a picture's colour: the range of a colr without one (QuickTime's nclc) is
+/* Fills in what the container does not say of a picture's color: the range of a colr without one (QuickTime's nclc) is
  * the stream's; what the stream does not say, either, is the container's default. */
-static void bzi_image_complete_colour(bzna_image *image, uint32_t has_range, const bzna_colour *otherwise)
+static void bzi_image_complete_color(bzna_image *image, uint32_t has_range, const bzna_color *otherwise)
 {
     bzna_error ignored;
     bzi_format format;
-    if (image->colour.present && has_range)
+    if (image->color.present && has_range)
         return;
     if (bzi_codec_find(image->codec)->inspect(image, &format, &ignored) != BZNA_OK)
         return;
-    if (image->colour.present)
-        image->colour.full_range = format.colour.present && format.colour.full_range;
-    else if (!format.colour.present)
-        image->colour = *otherwise;
+    if (image->color.present)
+        image->color.full_range = format.color.present && format.color.full_range;
+    else if (!format.color.present)
+        image->color = *otherwise;
 }
 
 
@@ -2018,8 +2018,8 @@ typedef struct bzi_track {
     uint32_t    frame_width, frame_height;
     uint32_t    has_clap, has_sync, sync_count;
     int32_t     clap[8];
-    bzna_colour colour;
-    uint32_t    has_range;            /* colour.full_range was said, too: QuickTime's nclc ends before it */
+    bzna_color color;
+    uint32_t    has_range;            /* color.full_range was said, too: QuickTime's nclc ends before it */
     bzi_span    config;               /* hvcC, avcC, av1C payload */
     uint64_t    config_at;
     uint64_t    turned_at;            /* file offset of tkhd's matrix if it turns, flips or scales; else 0 */
@@ -2221,12 +2221,12 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     (void)err;
     if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
         return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
-    track->colour.primaries = (uint16_t)bzi_cursor_u16(c);
-    track->colour.transfer = (uint16_t)bzi_cursor_u16(c);
-    track->colour.matrix = (uint16_t)bzi_cursor_u16(c);
+    track->color.primaries = (uint16_t)bzi_cursor_u16(c);
+    track->color.transfer = (uint16_t)bzi_cursor_u16(c);
+    track->color.matrix = (uint16_t)bzi_cursor_u16(c);
     track->has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
-    track->colour.full_range = track->has_range && bzi_cursor_u8(c) >> 7;
-    track->colour.present = 1;
+    track->color.full_range = track->has_range && bzi_cursor_u8(c) >> 7;
+    track->color.present = 1;
     return BZNA_OK;
 }
 
@@ -2535,7 +2535,7 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                     (unsigned long long)limit);
 }
 
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): centre at (frame-1)/2 + offset. In units of 1/(2*d*d') to
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): center at (frame-1)/2 + offset. In units of 1/(2*d*d') to
  * stay whole. Returns 0 if it does not lie in the frame. */
 static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
 {
@@ -2577,7 +2577,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bz
     image->fourcc = track->format;
     image->frame_width = image->width = track->frame_width;
     image->frame_height = image->height = track->frame_height;
-    image->colour = track->colour;
+    image->color = track->color;
     image->config_offset = track->config_at;
     image->config_size = track->config.size;
     bzi_fourcc_text(codec ? codec->config : track->format, type);
@@ -2631,7 +2631,7 @@ typedef struct bzi_pick {
 typedef struct bzi_container bzi_container;
 
 /* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of
- * another kind that begins alike: the next row that recognises it has its turn, and finds own as this one left it. */
+ * another kind that begins alike: the next row that recognizes it has its turn, and finds own as this one left it. */
 typedef struct bzi_container_ops {
     const char *name;
     /* head: the file's first bytes, at most BZI_PROBE_BYTES */
@@ -3055,7 +3055,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
         (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
         return status;
-    bzi_image_complete_colour(image, track->has_range, &bzi_colour_of_archives);
+    bzi_image_complete_color(image, track->has_range, &bzi_color_of_archives);
     return BZNA_OK;
 }
 
@@ -3083,8 +3083,8 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
     if (pick->name && strcmp(pick->name, track->name))
         return bzi_mp4_fail_image(pick->name, err);
     if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
-        bzi_image_complete_colour(image, track->has_range, strncmp(track->name, "bzna_", 5) ? &bzi_colour_of_codecs
-                                                                                         : &bzi_colour_of_archives);
+        bzi_image_complete_color(image, track->has_range, strncmp(track->name, "bzna_", 5) ? &bzi_color_of_codecs
+                                                                                         : &bzi_color_of_archives);
     return status;
 }
 
@@ -3180,7 +3180,7 @@ static void bzi_container_drop(bzi_container *c)
 }
 
 /* Finds the row for a file by its first bytes, and has it build the index. */
-static bzna_status bzi_container_recognise(bzi_container *c, const char *split, bzna_error *err)
+static bzna_status bzi_container_recognize(bzi_container *c, const char *split, bzna_error *err)
 {
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
     uint64_t size = bzi_min(c->source.size, sizeof head);
@@ -3215,7 +3215,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
     bzi_source_moved(&c->source);
     c->name_size = strlen(name) + 1;
     c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
-    status = c->name ? bzi_container_recognise(c, split, err) : bzi_fail_memory(err, "a dataset's name");
+    status = c->name ? bzi_container_recognize(c, split, err) : bzi_fail_memory(err, "a dataset's name");
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
@@ -3788,12 +3788,12 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
-    uint32_t grey = sps->chroma_format == 0, x = sps->chroma_format < 3, y = sps->chroma_format < 2;
+    uint32_t gray = sps->chroma_format == 0, x = sps->chroma_format < 3, y = sps->chroma_format < 2;
     uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
     bzi_out_u8(out, 0x81);
     bzi_out_u8(out, (uint32_t)sps->profile[0] << 5 | sps->profile[1]);
     bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | (sps->depth_luma > 8 ? 64u : 0) |
-                        (sps->depth_luma > 10 ? 32u : 0) | grey << 4 | x << 3 | y << 2 | place);
+                        (sps->depth_luma > 10 ? 32u : 0) | gray << 4 | x << 3 | y << 2 | place);
     bzi_out_u8(out, 0);                                     /* presentation delay: not said */
     bzi_out_sequence_header(out, coded->sets[0]);
 }
@@ -3863,8 +3863,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field,
                         image->width, image->height, image->crop_x, image->crop_y, width, height);
-    if (!image->colour.present)
-        image->colour = coded->sps.colour.present ? coded->sps.colour : bzi_colour_of_archives;
+    if (!image->color.present)
+        image->color = coded->sps.color.present ? coded->sps.color : bzi_color_of_archives;
     return BZNA_OK;
 }
 
@@ -3891,10 +3891,10 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_end(out, box);
     box = bzi_out_begin(out, BZI_FOURCC('c', 'o', 'l', 'r'));
     bzi_out_u32(out, BZI_FOURCC('n', 'c', 'l', 'x'));
-    bzi_out_u16(out, image->colour.primaries);
-    bzi_out_u16(out, image->colour.transfer);
-    bzi_out_u16(out, image->colour.matrix);
-    bzi_out_u8(out, image->colour.full_range ? 0x80 : 0);
+    bzi_out_u16(out, image->color.primaries);
+    bzi_out_u16(out, image->color.transfer);
+    bzi_out_u16(out, image->color.matrix);
+    bzi_out_u8(out, image->color.full_range ? 0x80 : 0);
     bzi_out_end(out, box);
     if (with_clap) {
         box = bzi_out_begin(out, BZI_FOURCC('c', 'l', 'a', 'p'));
@@ -4614,7 +4614,7 @@ typedef struct bzi_order {
     uint64_t        samples;          /* of the data set, or of indices */
     uint64_t        length;           /* positions of an epoch */
     uint32_t        shuffle, weighting;
-    uint32_t        group_count;      /* weighted draws: samples whose weights are alike and neighbours form a group */
+    uint32_t        group_count;      /* weighted draws: samples whose weights are alike and neighbors form a group */
     const uint64_t *indices;          /* NULL: all samples */
     const double   *weights, *sums;   /* of the groups; sums are cumulated, which loses the smallest weights */
     const uint64_t *ends;             /* cumulated sizes of the groups; NULL: one sample each */
@@ -4758,8 +4758,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 18. Transforms, colour =========================================================================================
- * Calls: rooms 1-2, 17. Parameters and random numbers -> homography; colour description -> coefficients. Double
+/* ==== 18. Transforms, color =========================================================================================
+ * Calls: rooms 1-2, 17. Parameters and random numbers -> homography; color description -> coefficients. Double
  * precision. */
 
 static int bzi_finite(const double *values, int n)
@@ -4815,7 +4815,7 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* The crop of both laws when ten tries found none: the largest centred one within the ratios. */
+/* The crop of both laws when ten tries found none: the largest centerd one within the ratios. */
 static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
                              double *crop_height)
 {
@@ -4961,13 +4961,13 @@ static void bzi_transform_init(bzna_transform *t)
     memset(t, 0, sizeof *t);
     t->struct_size = sizeof *t;
     t->homography[0] = t->homography[4] = t->homography[8] = 1;
-    t->colour[0] = t->colour[5] = t->colour[10] = 1;
+    t->color[0] = t->color[5] = t->color[10] = 1;
     t->scale[0] = t->scale[1] = t->scale[2] = 1;
 }
 
 /* Luma weights of red and blue for a matrix code point (ISO/IEC 23091-2 table 4); unspecified is BT.601, as in JFIF. 0:
  * not of that kind. */
-static int bzi_colour_weights(uint32_t matrix, double *kr, double *kb)
+static int bzi_color_weights(uint32_t matrix, double *kr, double *kb)
 {
     switch (matrix) {
     case 1:                         *kr = 0.2126; *kb = 0.0722; return 1;    /* BT.709 */
@@ -4980,7 +4980,7 @@ static int bzi_colour_weights(uint32_t matrix, double *kr, double *kb)
 }
 
 /* What BZNA_MATRIX_... forces: a code point and a range. Pre: matrix is one of them. */
-static bzna_colour bzi_colour_forced(uint32_t matrix, bzna_colour stream)
+static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 {
     static const struct {
         uint8_t matrix, full;
@@ -5007,8 +5007,8 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.bias, scale or fill: channel %d is not a finite number",
                             i);
     for (int i = 0; i < 12; i++)
-        if (!isfinite(t->colour[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.colour[%d]: not a finite number", i);
+        if (!isfinite(t->color[i]))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
     if (t->filter != BZNA_FILTER_LINEAR)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.filter: %u is not known", t->filter);
     if (t->antialias)
@@ -5020,12 +5020,12 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Colours of a slot: what a failed sample needs as well. */
-static void bzi_slot_colours(bzi_kernel_slot *slot, const bzna_transform *t)
+/* Colors of a slot: what a failed sample needs as well. */
+static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t)
 {
     static const float identity[12] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0 };
-    memcpy(slot->colour, t->colour, sizeof slot->colour);
-    slot->flags = memcmp(t->colour, identity, sizeof identity) ? BZI_KERNEL_COLOUR : 0;
+    memcpy(slot->color, t->color, sizeof slot->color);
+    slot->flags = memcmp(t->color, identity, sizeof identity) ? BZI_KERNEL_COLOR : 0;
     for (int i = 0; i < 3; i++) {
         slot->bias[i] = t->bias[i];
         slot->scale[i] = t->scale[i];
@@ -5036,14 +5036,14 @@ static void bzi_slot_colours(bzi_kernel_slot *slot, const bzna_transform *t)
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
                                  bzna_error *err)
 {
-    bzna_colour colour;
+    bzna_color color;
     double kr, kb;
     bzna_status status = bzi_transform_check(t, err);
     if (status != BZNA_OK)
         return status;
-    colour = bzi_colour_forced(t->matrix, picture->colour);
-    if (!bzi_colour_weights(colour.matrix, &kr, &kb))
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "colour matrix %u is not supported", colour.matrix);
+    color = bzi_color_forced(t->matrix, picture->color);
+    if (!bzi_color_weights(color.matrix, &kr, &kb))
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "color matrix %u is not supported", color.matrix);
     memset(slot, 0, sizeof *slot);
     for (int i = 0; i < 3; i++) {
         slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
@@ -5061,8 +5061,8 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->depth = (int32_t)picture->depth;
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)t->homography[i];
-    bzi_kernel_rgb_matrix(kr, kb, colour.full_range, slot->depth, slot->rgb);
-    bzi_slot_colours(slot, t);
+    bzi_kernel_rgb_matrix(kr, kb, color.full_range, slot->depth, slot->rgb);
+    bzi_slot_colors(slot, t);
     return BZNA_OK;
 }
 
@@ -5218,23 +5218,23 @@ static bzna_status bzi_software_fail(int result, bzna_error *err)
     return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
 }
 
-/* The frame's planes; they belong to the decoder until its next call. H.264's grey comes as 4:2:0 with neutral chroma,
+/* The frame's planes; they belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral chroma,
  * which is left out. */
 static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture,
                                        bzna_error *err)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
-    int grey = chroma_format == 0;
+    int gray = chroma_format == 0;
     if (!format || (uint32_t)format->comp[0].depth != picture->depth ||
         (format->flags & (AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_RGB)) ||
-        (!grey &&
+        (!gray &&
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
         return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
                         picture->frame_width, picture->frame_height);
-    for (int i = 0; i < (grey ? 1 : 3); i++) {
+    for (int i = 0; i < (gray ? 1 : 3); i++) {
         picture->plane[i] = frame->data[i];
         picture->pitch[i] = frame->linesize[i];
     }
@@ -6472,7 +6472,7 @@ struct bzi_session {
 
 static const char *bzi_chroma_name(uint32_t chroma)
 {
-    return chroma == 0 ? "grey" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
+    return chroma == 0 ? "gray" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
 }
 
 /* REFUSED when NVDEC cannot decode such pictures here, with the limits of the device. */
@@ -6917,7 +6917,7 @@ enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BA
 
 struct bzna_batch {
     bzna_loader *loader;
-    uint32_t     state;               /* (L) changed by bzi_batch_to_free and its four neighbours only */
+    uint32_t     state;               /* (L) changed by bzi_batch_to_free and its four neighbors only */
     uint32_t     slots;               /* shape[0] */
     uint32_t     real;                /* slots that are not padding */
     uint32_t     unfinished;          /* (L) slots */
@@ -7789,8 +7789,8 @@ static void bzi_lane_flush(bzi_lane *lane)
 
 /* --- The end of a sample --- */
 
-/* A failed slot gets the out-of-bounds colour, and keeps nothing of what was there before: an empty picture is all of
- * that colour. lane: as for bzi_item_complete. */
+/* A failed slot gets the out-of-bounds color, and keeps nothing of what was there before: an empty picture is all of
+ * that color. lane: as for bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
@@ -7799,7 +7799,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     memset(&slot, 0, sizeof slot);
     slot.x1 = slot.y1 = -1;
     slot.depth = 8;
-    bzi_slot_colours(&slot, &loader->transform);
+    bzi_slot_colors(&slot, &loader->transform);
     if (lane) {
         bzi_lane_add(lane, item, status, &slot);
         return;
@@ -9332,11 +9332,11 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
                         (unsigned long long)state->epoch);
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
-                "the state is of version 1, which does not say with what warp and colours its run was made");
+                "the state is of version 1, which does not say with what warp and colors its run was made");
     else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.restore_any_pixels)
         return BZI_FAIL(
             err, BZNA_E_ARGUMENT,
-            "state.pixels: the run had another size, warp, picture or colours (loader_config.restore_any_pixels "
+            "state.pixels: the run had another size, warp, picture or colors (loader_config.restore_any_pixels "
             "restores it all the same)");
     return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
 }
@@ -9550,7 +9550,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 }
 
 /* mean/std or bias/scale: one spelling. */
-static bzna_status bzi_loader_check_colours(const bzna_loader_config *c, bzna_transform *t, bzna_error *err)
+static bzna_status bzi_loader_check_colors(const bzna_loader_config *c, bzna_transform *t, bzna_error *err)
 {
     int divides = 0, multiplies = 0;
     for (int i = 0; i < 3; i++) {
@@ -9664,7 +9664,7 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
         (status = bzi_loader_check_counts(config, config->epoch_samples, err)) == BZNA_OK &&
         (status = bzi_loader_check_services(config, err)) == BZNA_OK &&
         (status = bzi_loader_check_warp(config, &settings->warp, err)) == BZNA_OK)
-        status = bzi_loader_check_colours(config, &settings->transform, err);
+        status = bzi_loader_check_colors(config, &settings->transform, err);
     return status;
 }
 

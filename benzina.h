@@ -1,14 +1,14 @@
-/* benzina.h - pictures for training neural networks, decoded as fast as the hardware can            MIT licence
+/* benzina.h - pictures for training neural networks, decoded as fast as the hardware can            MIT license
  *
  * A data set is one mp4 file (.bzna) whose samples are pictures, each coded as a single H.265, H.264 or AV1 frame. The library
- * decodes them, warps and normalises them in one pass, and hands over whole batches, shuffled, several in flight, in the
+ * decodes them, warps and normalizes them in one pass, and hands over whole batches, shuffled, several in flight, in the
  * same order with the same pixels for the same seed, whatever the number of threads.
  *
  * This comment is the manual. Its chapters:
  *
  *     1  Vendoring and building          5  Memory                        9  Determinism and resuming
  *     2  The first program               6  Errors                       10  Versions and the ABI
- *     3  Objects and lifetimes           7  Colour and coordinates       11  The GPU
+ *     3  Objects and lifetimes           7  Color and coordinates       11  The GPU
  *     4  Threads and callbacks           8  Limits and hostile files
  *
  *
@@ -121,18 +121,18 @@
  * than one reason take a bzna_error of the caller's, or NULL: set its struct_size, and on failure it holds the status, a
  * message that names file, box or field, the byte offset in the file (UINT64_MAX when there is none), and the native code of
  * the system or driver. A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with the
- * out-of-bounds colour, its status says why (bzna_batch_error has the message), and its neighbours are as they would have been.
+ * out-of-bounds color, its status says why (bzna_batch_error has the message), and its neighbors are as they would have been.
  *
  * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; the little that it says in
  * no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", on stderr) goes through its process-wide
  * log, which is the program's to set: av_log_set_level.
  *
  *
- * 7. COLOUR AND COORDINATES
+ * 7. COLOR AND COORDINATES
  *
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the picture without padding;
- * integers are pixel centres: [X Y W]' = H [x y 1]', sampled at (X/W, Y/W). What lies more than half a pixel outside
- * [0, width-1] x [0, height-1], and NaN, gives the out-of-bounds colour; within that half pixel the border pixel is used.
+ * integers are pixel centers: [X Y W]' = H [x y 1]', sampled at (X/W, Y/W). What lies more than half a pixel outside
+ * [0, width-1] x [0, height-1], and NaN, gives the out-of-bounds color; within that half pixel the border pixel is used.
  * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255], unrounded, by the matrix and
  * range of the container (colr; QuickTime's nclc has no range), else of the stream (VUI, AV1's sequence header). Where
  * neither says any, it is BT.601 at any size, full-range in archives and in tracks that are called bzna_...,
@@ -160,7 +160,7 @@
  * p0 + r, p0 + r + w, p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any thread count and any world size. It
- * says by a hash how the run's pixels were made (sizes, warp, colours, which picture of a sample), and is refused by a
+ * says by a hash how the run's pixels were made (sizes, warp, colors, which picture of a sample), and is refused by a
  * loader that makes them otherwise, unless restore_any_pixels is set. Between machines, what may differ is the last bit
  * of the C library's exp, log, sin and cos, which warps are made of, and fused multiply-adds, which -ffp-contract=off
  * forbids.
@@ -190,7 +190,7 @@
  * thread that is in bzna_loader_next (by a host function, or a value written later).
  *
  *     - what is enqueued on that stream after bzna_loader_next reads the finished batch; the host itself must not read it before it has
- *       synchronised with that stream, or has copied the batch on it;
+ *       synchronized with that stream, or has copied the batch on it;
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory is written again. Nothing else is
  *       needed: release right after enqueueing the work that reads;
  *     - to use a batch on another stream, call bzna_batch_move first. The default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD,
@@ -395,7 +395,7 @@ typedef struct bzna_device_info {
 typedef struct bzna_codec_info {
     uint32_t struct_size;
     uint32_t codec;                   /* BZNA_CODEC_... */
-    uint32_t chroma_format;           /* 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
+    uint32_t chroma_format;           /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
     uint32_t depth;                   /* bits a sample: 8, 10, 12 */
     uint32_t supported;               /* 0: all that follows is 0 */
     uint32_t engines;
@@ -421,13 +421,13 @@ BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, u
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3 };
 
 /* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. */
-typedef struct bzna_colour {
+typedef struct bzna_color {
     uint16_t primaries;
     uint16_t transfer;
     uint16_t matrix;
     uint8_t  full_range;              /* 1: 0..255; 0: 16..235 and 16..240 */
     uint8_t  present;                 /* 0: nothing is known, the other fields mean nothing */
-} bzna_colour;
+} bzna_color;
 
 /* One coded picture: what a reader found, and what a writer is given. */
 typedef struct bzna_image {
@@ -438,7 +438,7 @@ typedef struct bzna_image {
     uint32_t    frame_width, frame_height;  /* of the coded frame. Writer: 0 = as the stream says */
     uint32_t    crop_x, crop_y;       /* the picture's top left corner in the frame, pixels */
     int32_t     clap[8];              /* the clean aperture as it stands in the file (n, d) x 4; all 0: there is none. Reader only */
-    bzna_colour colour;               /* the container's; where neither it nor the stream says any, what chapter 7 says.
+    bzna_color color;               /* the container's; where neither it nor the stream says any, what chapter 7 says.
                                          present = 0 is the stream's, else limited-range BT.601 to a decoder, and
                                          full-range BT.601 to a writer */
     uint32_t    length_size;          /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or AV1 */
@@ -567,9 +567,9 @@ typedef struct bzna_picture {
     uint32_t    crop_x, crop_y;
     uint32_t    frame_width, frame_height;
     uint32_t    chroma_shift_x, chroma_shift_y;   /* log2 of the subsampling: 1, 1 for 4:2:0 */
-    uint32_t    chroma_left, chroma_top;          /* 1: chroma is co-sited with the left column / the top row; 0: centred */
-    bzna_colour colour;               /* what applies: container, else stream, else the default */
-    const void *plane[3];             /* plane[1] NULL: grey */
+    uint32_t    chroma_left, chroma_top;          /* 1: chroma is co-sited with the left column / the top row; 0: centerd */
+    bzna_color color;               /* what applies: container, else stream, else the default */
+    const void *plane[3];             /* plane[1] NULL: gray */
     int64_t     pitch[3];             /* bytes from one row to the next */
 } bzna_picture;
 
@@ -599,7 +599,7 @@ typedef struct bzna_random {
     uint32_t reserved0;
 } bzna_random;
 
-enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOUR = 1, BZNA_OPERATION_ORDER = 2, BZNA_OPERATION_USER = 16 };   /* >= 16 is the user's */
+enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOR = 1, BZNA_OPERATION_ORDER = 2, BZNA_OPERATION_USER = 16 };   /* >= 16 is the user's */
 
 BZNA_API void     bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 BZNA_API void     bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation);
@@ -633,11 +633,11 @@ typedef struct bzna_transform {
     uint32_t filter;                  /* BZNA_FILTER_... */
     double   homography[9];           /* output pixel -> input pixel, row-major: chapter 7 */
     float    bias[3], scale[3];       /* y = (x - bias) * scale, channels R, G, B */
-    float    fill[3];                 /* the out-of-bounds colour */
+    float    fill[3];                 /* the out-of-bounds color */
     uint32_t fill_space;              /* BZNA_FILL_RGB: 0..255, before bias and scale; BZNA_FILL_OUTPUT: in output units */
     uint32_t matrix;                  /* BZNA_MATRIX_...; AUTO: the stream's */
     uint32_t antialias;               /* must be 0 so far */
-    float    colour[12];              /* 3x4, row-major, on R'G'B' in 0..255 before bias: [R G B]' = C [R G B 1]' */
+    float    color[12];              /* 3x4, row-major, on R'G'B' in 0..255 before bias: [R G B]' = C [R G B 1]' */
 } bzna_transform;
 
 /* What a transform callback is told. */
@@ -664,7 +664,7 @@ typedef struct bzna_output {
     uint32_t reserved0;
 } bzna_output;
 
-/* Identity homography, bias 0, scale 1, fill 0, identity colour. */
+/* Identity homography, bias 0, scale 1, fill 0, identity color. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 
 /* Warps one picture into dst (3 * height * width elements) by the plain kernel, on the caller's thread, without allocating. */
@@ -676,7 +676,7 @@ typedef struct bzna_affine {
     uint32_t struct_size;
     uint32_t in_width, in_height, out_width, out_height;
     uint32_t has_crop;                /* 0: the crop is the whole input */
-    double   crop_x, crop_y;          /* offset of the crop's centre from the input's centre */
+    double   crop_x, crop_y;          /* offset of the crop's center from the input's center */
     double   crop_width, crop_height;
     double   degrees;                 /* rotation */
     double   translate_x, translate_y;    /* output pixels */
@@ -691,7 +691,7 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
  * original's. BENZINA: the area is log-uniform. TORCHVISION: the area is uniform, boxes are of whole pixels. */
 enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 
-/* The general random warp. bzna_similarity_init makes the identity (1:1, centred). */
+/* The general random warp. bzna_similarity_init makes the identity (1:1, centerd). */
 typedef struct bzna_similarity {
     uint32_t struct_size;
     uint32_t law;
@@ -702,7 +702,7 @@ typedef struct bzna_similarity {
     double   flip_h, flip_v;          /* probabilities */
     uint32_t resize;                  /* scale the crop to the output; forced by scale or ratio */
     uint32_t keep_ratio;
-    uint32_t random_crop;             /* anywhere, instead of centred */
+    uint32_t random_crop;             /* anywhere, instead of centerd */
     uint32_t reserved0;
 } bzna_similarity;
 
@@ -751,7 +751,7 @@ typedef struct bzna_loader_config {
     uint32_t    batches_in_flight;    /* being filled, ready, on loan, or given back and still read on the device; default 3. At most 64 */
     uint32_t    read_ahead;           /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most 65536 */
     uint32_t    decoder;              /* BZNA_DECODER_... */
-    uint32_t    warp;                 /* BZNA_WARP_NONE: centred, one output pixel for one input pixel */
+    uint32_t    warp;                 /* BZNA_WARP_NONE: centerd, one output pixel for one input pixel */
     const char *track;                /* which picture of a sample, by name: "bzna_input", "bzna_thumb". Default: if
                                          width and height are at most 512, the thumbnail where a sample has one; else
                                          the picture. A name that the first sample does not have is refused. Copied */
@@ -765,12 +765,12 @@ typedef struct bzna_loader_config {
     float       flip_h, flip_v;       /* probabilities of mirroring; with every warp */
     float       mean[3], std[3];      /* y = (x - mean) / std; std 0 = 1 */
     float       bias[3], scale[3];    /* y = (x - bias) * scale; scale 0 = 1. Not together with mean or std */
-    float       fill[3];              /* out-of-bounds colour, default black */
+    float       fill[3];              /* out-of-bounds color, default black */
     uint32_t    fill_space;           /* BZNA_FILL_... */
     uint32_t    matrix;               /* BZNA_MATRIX_... */
     uint32_t    filter;               /* BZNA_FILTER_... */
     uint32_t    antialias;            /* must be 0 so far */
-    uint32_t    on_error;             /* what a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds colour. REPLACE: its
+    uint32_t    on_error;             /* what a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds color. REPLACE: its
                                          slot takes the sample at the position world_size further on in the epoch's order (from the end, back to its
                                          start), and so on up to 64 times: the same replacement in every run, and a sample that its own position
                                          delivers as well. STOP: bzna_loader_next returns its error instead of its batch, then and ever after,
@@ -804,7 +804,7 @@ typedef struct bzna_loader_config {
                                          default stream does not wait for): chapter 11 */
     uint32_t    output;               /* BZNA_OUTPUT_...: where batches lie */
     uint32_t    restore_any_pixels;   /* 1: bzna_loader_restore takes states of runs that had another size, warp,
-                                         picture or colours, too */
+                                         picture or colors, too */
 } bzna_loader_config;
 
 /* One batch, as it lies in memory until it is released. */
@@ -823,7 +823,7 @@ typedef struct bzna_batch_info {
     uint64_t           position;      /* of this rank's first sample in the epoch's global order */
     const int64_t     *targets;       /* shape[0] each: BZNA_TARGET_NONE where there is none */
     const uint64_t    *indices;       /* sample index in the dataset */
-    const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds colour */
+    const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds color */
     void              *stream;        /* CUstream behind which data is written: chapter 11; NULL on the host */
     uint32_t           last_of_epoch;
     uint32_t           replaced;      /* slots that hold another sample than planned, see on_error; indices says which */
@@ -907,7 +907,7 @@ typedef struct bzna_loader_state {
     uint64_t end_epoch;
     uint32_t order;
     uint32_t check;                   /* of all the other fields */
-    uint64_t pixels;                  /* hash of what fixes pixels: sizes, warp, colours, picture; not dtype, layout,
+    uint64_t pixels;                  /* hash of what fixes pixels: sizes, warp, colors, picture; not dtype, layout,
                                          batch size or threads */
     uint64_t reserved[7];
 } bzna_loader_state;

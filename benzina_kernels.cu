@@ -7,13 +7,13 @@
  * plain loop and the separable loop give the same bits.
  *
  * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12 and clang 14, -O3, x86-64):
- *   - down, across, colour as three loops a row take 0.15 of the plain loop's time: 0.13 ms for 0.85 ms with SSE2;
- *   - they must stay three, and free of tests: a test of flags in the colour loop costs 3x with gcc, one fused loop 1.7x with clang, since
+ *   - down, across, color as three loops a row take 0.15 of the plain loop's time: 0.13 ms for 0.85 ms with SSE2;
+ *   - they must stay three, and free of tests: a test of flags in the color loop costs 3x with gcc, one fused loop 1.7x with clang, since
  *     either keeps them scalar;
  *   - the same source compiled for AVX2 takes 0.7 of the time of SSE2, and is chosen at run time.
  *
  * What decided the GPU kernel, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by timing: a pixel of 8 bit
- * NV12 under an axis-aligned H, float32 out, without a colour matrix, is 137 instructions, and 192 more once per thread; under any
+ * NV12 under an axis-aligned H, float32 out, without a color matrix, is 137 instructions, and 192 more once per thread; under any
  * affine H 166. It was 299 with one loop for everything. 64 registers, no spills: half of all warps fit. What brought it down:
  *   - slots as parameters, copied to a local before the loops: they then sit in uniform registers, and loops load nothing but samples;
  *   - positions of 32 bits, times the pitch in one IMAD.WIDE; constants for shifts and steps; Cb and Cr in one load;
@@ -82,26 +82,26 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 
 /* ---- 2. plain data ------------------------------------------------------------------------------------------------------ */
 
-#define BZI_KERNEL_COLOUR 1u      /* bzi_kernel_slot.flags: colour is not the identity */
+#define BZI_KERNEL_COLOR 1u      /* bzi_kernel_slot.flags: color is not the identity */
 
-/* One sample: surface, warp, colour, destination. Addresses are integers so that one layout serves host and device. The rectangle lies inside
- * the frame, 0 <= x0, 0 <= y0; x1 < x0 or y1 < y0 is an empty picture, which is all fill. H, colours and fill may hold anything at all. */
+/* One sample: surface, warp, color, destination. Addresses are integers so that one layout serves host and device. The rectangle lies inside
+ * the frame, 0 <= x0, 0 <= y0; x1 < x0 or y1 < y0 is an empty picture, which is all fill. H, colors and fill may hold anything at all. */
 typedef struct bzi_kernel_slot {
-    uint64_t plane[3];        /* first sample of Y, Cb, Cr in the whole FRAME (frame's top left corner); Cb, Cr = 0: grey */
+    uint64_t plane[3];        /* first sample of Y, Cb, Cr in the whole FRAME (frame's top left corner); Cb, Cr = 0: gray */
     uint64_t dst;             /* first element of this slot in the batch */
     int32_t  pitch[3];        /* bytes between rows */
     int32_t  step[3];         /* bytes between samples of a row: 1 planar 8 bit, 2 NV12 chroma or P016 luma, 4 P016 chroma */
     int32_t  x0, y0, x1, y1;  /* the picture's rectangle in frame luma samples, x1 and y1 inclusive */
     int32_t  shift_x, shift_y;/* log2 of the chroma subsampling, 0..2 */
-    int32_t  left, top;       /* chroma co-sited with the left column / top row (1) or centred between (0) */
+    int32_t  left, top;       /* chroma co-sited with the left column / top row (1) or centerd between (0) */
     int32_t  depth;           /* bits, 8..16; above 8, samples are two bytes long and aligned */
     int32_t  low_zeros;       /* bits below the value in two bytes: 16 - depth for P016, 0 for libavcodec's formats */
     float    h[9];            /* output pixel -> picture pixel (relative to x0, y0), row-major */
     float    rgb[12];         /* [R G B]' = rgb * [Y Cb Cr 1]', 3x4: range and matrix folded in, result in 0..255 */
-    float    colour[12];      /* 3x4 on the clamped R'G'B' (identity mostly), clamped again */
+    float    color[12];      /* 3x4 on the clamped R'G'B' (identity mostly), clamped again */
     float    bias[3], scale[3];
     float    fill[3];         /* out of bounds, in OUTPUT units */
-    uint32_t flags;           /* BZI_KERNEL_COLOUR or 0 */
+    uint32_t flags;           /* BZI_KERNEL_COLOR or 0 */
     uint32_t reserved;
 } bzi_kernel_slot;
 
@@ -132,7 +132,7 @@ typedef struct bzi_kernel_axis {
     float scale, offset, last;
 } bzi_kernel_axis;
 
-/* Two neighbouring samples of an axis, index and index + next, and the weight of the second. */
+/* Two neighboring samples of an axis, index and index + next, and the weight of the second. */
 typedef struct bzi_kernel_tap {
     int32_t index, next;
     float   weight;
@@ -141,8 +141,8 @@ typedef struct bzi_kernel_tap {
 /* What pixels of a slot share. */
 typedef struct bzi_kernel_view {
     bzi_kernel_axis x[2], y[2];       /* luma, chroma */
-    uint64_t        plane[3];         /* first sample of the picture's rectangle; Cb, Cr = 0: grey */
-    float           neutral;          /* Cb and Cr of grey */
+    uint64_t        plane[3];         /* first sample of the picture's rectangle; Cb, Cr = 0: gray */
+    float           neutral;          /* Cb and Cr of gray */
 } bzi_kernel_view;
 
 BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 */
@@ -151,7 +151,7 @@ BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 
     return BZI_KERNEL_MIN(value, last);
 }
 
-/* Samples first >> shift .. last >> shift. A centred chroma sample lies (2^shift - 1) / 2 luma samples to the right of the first it covers. */
+/* Samples first >> shift .. last >> shift. A centerd chroma sample lies (2^shift - 1) / 2 luma samples to the right of the first it covers. */
 BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_axis_of(int32_t first, int32_t last, int32_t shift, int32_t cosited)
 {
     bzi_kernel_axis axis;
@@ -282,8 +282,8 @@ BZI_KERNEL_FN void bzi_kernel_mix(const float m[12], float c[3])
 BZI_KERNEL_FN void bzi_kernel_develop(const bzi_kernel_slot *slot, uint32_t flags, float c[3])
 {
     bzi_kernel_mix(slot->rgb, c);
-    if (flags & BZI_KERNEL_COLOUR)
-        bzi_kernel_mix(slot->colour, c);
+    if (flags & BZI_KERNEL_COLOR)
+        bzi_kernel_mix(slot->color, c);
     c[0] = (c[0] - slot->bias[0]) * slot->scale[0];
     c[1] = (c[1] - slot->bias[1]) * slot->scale[1];
     c[2] = (c[2] - slot->bias[2]) * slot->scale[2];
@@ -507,7 +507,7 @@ BZI_KERNEL_ENTRY bzi_kernel_warp_slots(const bzi_kernel_slots slots, const bzi_k
 /* ---- 5. CPU loops ------------------------------------------------------------------------------------------------------- */
 
 /* The 3x4 of bzi_kernel_slot.rgb for Y'CbCr with luma weights kr and kb and code values of depth bits, as ITU-T H.273 defines
- * them. The place for YCgCo and identity, which have no kr and kb, is beside this function; grey is this one with neutral chroma. */
+ * them. The place for YCgCo and identity, which have no kr and kb, is beside this function; gray is this one with neutral chroma. */
 BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
 {
     double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), kg = 1.0 - kr - kb;
@@ -523,7 +523,7 @@ BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, 
     }
 }
 
-/* The whole slot in its fill colour: for a sample that could not be decoded. */
+/* The whole slot in its fill color: for a sample that could not be decoded. */
 BZI_KERNEL_CPU void bzi_kernel_fill(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     for (int32_t y = 0; y < out->height; y++)
@@ -680,8 +680,8 @@ BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ker
                 row[p][x] = view->neutral;
         }
     }
-    if (slot->flags & BZI_KERNEL_COLOUR)       /* two loops, because a test inside one would keep it scalar */
-        bzi_kernel_develop_row(slot, BZI_KERNEL_COLOUR, row[0], row[1], row[2], first, end);
+    if (slot->flags & BZI_KERNEL_COLOR)       /* two loops, because a test inside one would keep it scalar */
+        bzi_kernel_develop_row(slot, BZI_KERNEL_COLOR, row[0], row[1], row[2], first, end);
     else
         bzi_kernel_develop_row(slot, 0, row[0], row[1], row[2], first, end);
     if (!direct)

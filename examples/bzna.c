@@ -1,4 +1,4 @@
-/* bzna - make, look into, check and time .bzna archives: the command-line tool of benzina                       MIT licence
+/* bzna - make, look into, check and time .bzna archives: the command-line tool of benzina                       MIT license
  *
  *     bzna pack DIR -o OUT.bzna        a folder of class folders, or of pictures, into an archive
  *     bzna info FILE                   brands, samples and tracks
@@ -1328,7 +1328,7 @@ static void bench_wait_idle(bzna_loader *loader)
     }
 }
 
-/* The pipeline, a line a stage: what limits is busy while its neighbours wait for it. */
+/* The pipeline, a line a stage: what limits is busy while its neighbors wait for it. */
 static void bench_stages(const bzna_loader_stats *s)
 {
     static const char *const names[4] = { "read", "decode", "warp", "deliver" };
@@ -1517,7 +1517,7 @@ static gpu gpu_open(uint32_t ordinal)
     return g;
 }
 
-static const char *const gpu_codecs[] = { "H.264", "H.265", "AV1" }, *const gpu_chroma[] = { "grey", "4:2:0", "4:2:2", "4:4:4" };
+static const char *const gpu_codecs[] = { "H.264", "H.265", "AV1" }, *const gpu_chroma[] = { "gray", "4:2:0", "4:2:2", "4:4:4" };
 
 /* What the device takes of one of the kinds 0, 1, ...: each codec, chroma format and depth. Returns 0 behind the last. */
 static int gpu_codec(const gpu *g, uint32_t kind, bzna_codec_info *codec)
@@ -1605,14 +1605,14 @@ static int run_devices(const options *o)
 
 /* ---- 10. Pack: reading pictures -----------------------------------------------------------------------------------------
  *
- * A file is read whole, libavformat recognises it by its content (by its name only where content cannot tell, TGA for one), and
- * libavcodec decodes its first picture, strictly: a picture that is cut off or damaged is unreadable, not half grey. Names are
+ * A file is read whole, libavformat recognizes it by its content (by its name only where content cannot tell, TGA for one), and
+ * libavcodec decodes its first picture, strictly: a picture that is cut off or damaged is unreadable, not half gray. Names are
  * never given to libavformat as such: "100%d.jpg" is a file, not a sequence.
  *
  * Turning: the EXIF orientation of JPEG, PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
  * libavcodec tells of it depends on format and version.
- * Colour: everything becomes 8-bit 4:2:0, full range, BT.601, chroma centred, as in JPEG. An alpha channel is dropped, as ffmpeg
- * and PIL's convert("RGB") do: transparent pixels show the colour stored in them. Colour profiles are not applied. */
+ * Color: everything becomes 8-bit 4:2:0, full range, BT.601, chroma centerd, as in JPEG. An alpha channel is dropped, as ffmpeg
+ * and PIL's convert("RGB") do: transparent pixels show the color stored in them. Color profiles are not applied. */
 
 enum { EDGE_MAX_PX = 16384 };
 static const int64_t file_max_bytes = INT64_C(1) << 30;
@@ -1762,7 +1762,7 @@ static uint32_t number_at(const uint8_t *data, size_t data_size, size_t offset, 
 }
 
 /* Reads the packet of the first picture; of an icon's the largest, and of several of that size the one with the most
- * bytes, since it has the most colours. */
+ * bytes, since it has the most colors. */
 static int packet_read(AVFormatContext *format, AVPacket *packet)
 {
     if (strcmp(format->iformat->name, "ico")) {
@@ -2448,7 +2448,7 @@ static bzna_image coded_image(const coded *c, uint32_t codec)
     return (bzna_image){
         .struct_size = sizeof(bzna_image), .codec = codec, .width = (uint32_t)c->width, .height = (uint32_t)c->height,
         .frame_width = (uint32_t)c->frame_width, .frame_height = (uint32_t)c->frame_height,
-        .colour = { .primaries = 1, .transfer = 13, .matrix = 5, .full_range = 1, .present = 1 },
+        .color = { .primaries = 1, .transfer = 13, .matrix = 5, .full_range = 1, .present = 1 },
         .data = c->packet->data, .data_size = (uint64_t)c->packet->size,
     };
 }
@@ -2723,7 +2723,7 @@ static const command commands[] = {
       "file they lie. Damaged samples are shown with the reason, and make the exit status 1.", 1, json_options, run_list },
     { "extract", "FILE INDEX", "one picture of an archive",
       "Takes sample INDEX (from 0) out of an archive. The ending of -o's name says as what:\n"
-      "  .ppm                 the picture without padding, in colour\n"
+      "  .ppm                 the picture without padding, in color\n"
       "  .yuv                 the decoded frame's planes Y, Cb, Cr, padding included, one after the other\n"
       "  .h265 .h264 .obu     the coded picture as a stream, not decoded", 2, extract_options, run_extract },
     { "verify", "FILE", "look for damage",

@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     bzna_batch_info info = { .struct_size = sizeof info };
     bzna_batch_describe(batch, &info, sizeof info);
     for (uint32_t slot = 0; slot < info.count; slot++) {
-        if (info.status[slot] < 0) {                             /* only this one: its neighbours are fine */
+        if (info.status[slot] < 0) {                             /* only this one: its neighbors are fine */
             bzna_batch_error(batch, slot, &err);
             fprintf(stderr, "%s\n", err.message);
             failed = 1;

@@ -1,4 +1,4 @@
-/* draw_pictures.c - draws pictures of four classes by program, for tests and for trying things out: no photographs, no licences
+/* draw_pictures.c - draws pictures of four classes by program, for tests and for trying things out: no photographs, no licenses
  *
  *     ./draw_pictures DIR [COUNT]        DIR/charts/00.ppm, DIR/fractals/..., DIR/plasma/..., DIR/shapes/...; COUNT 24 by default
  *
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct colour { double r, g, b; } colour;            /* 0..1 */
+typedef struct color { double r, g, b; } color;            /* 0..1 */
 typedef struct picture { int width, height; uint32_t seed; } picture;
 
 /* A number in 0..1 that depends on its arguments alone. */
@@ -24,12 +24,12 @@ static double noise(uint32_t seed, uint32_t x, uint32_t y)
     return (double)(h ^ h >> 15) / 4294967295.0;
 }
 
-static colour mix(colour a, colour b, double t)
+static color mix(color a, color b, double t)
 {
-    return (colour){ a.r + (b.r - a.r) * t, a.g + (b.g - a.g) * t, a.b + (b.b - a.b) * t };
+    return (color){ a.r + (b.r - a.r) * t, a.g + (b.g - a.g) * t, a.b + (b.b - a.b) * t };
 }
 
-static colour any_colour(uint32_t seed, uint32_t k) { return (colour){ noise(seed, k, 101), noise(seed, k, 102), noise(seed, k, 103) }; }
+static color any_color(uint32_t seed, uint32_t k) { return (color){ noise(seed, k, 101), noise(seed, k, 102), noise(seed, k, 103) }; }
 
 static double clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
@@ -45,30 +45,30 @@ static double smooth_noise(uint32_t seed, double x, double y, double cell)
     return top * (1 - t) + bottom * t;
 }
 
-/* Clouds of six octaves between two colours, with a little grain. */
-static colour draw_plasma(const picture *p, double x, double y)
+/* Clouds of six octaves between two colors, with a little grain. */
+static color draw_plasma(const picture *p, double x, double y)
 {
     double sum = 0, weight = 0.5, cell = p->width / 3.0 + 1;
     for (uint32_t octave = 0; octave < 6; octave++, weight /= 2, cell = cell / 2 + 0.5) sum += weight * smooth_noise(p->seed + octave, x, y, cell);
-    colour c = mix(mix(any_colour(p->seed, 1), any_colour(p->seed, 2), sum), any_colour(p->seed, 3), smooth_noise(p->seed + 9, x, y, cell * 60));
+    color c = mix(mix(any_color(p->seed, 1), any_color(p->seed, 2), sum), any_color(p->seed, 3), smooth_noise(p->seed + 9, x, y, cell * 60));
     double grain = 0.06 * (noise(p->seed, (uint32_t)x, (uint32_t)y) - 0.5);
-    return (colour){ c.r + grain, c.g + grain, c.b + grain };
+    return (color){ c.r + grain, c.g + grain, c.b + grain };
 }
 
-/* Bars of flat colours on a ruled ground. */
-static colour draw_chart(const picture *p, double x, double y)
+/* Bars of flat colors on a ruled ground. */
+static color draw_chart(const picture *p, double x, double y)
 {
     uint32_t bars = 5 + p->seed % 7, bar = (uint32_t)(x * bars / p->width);
     double within = x * bars / p->width - bar, height = p->height * (0.15 + 0.8 * noise(p->seed, bar, 7));
-    if (within > 0.15 && within < 0.85 && y > p->height - height) return any_colour(p->seed, bar + 10);
-    colour ground = { 0.96, 0.95, 0.9 }, rule = { 0.5, 0.5, 0.6 };
+    if (within > 0.15 && within < 0.85 && y > p->height - height) return any_color(p->seed, bar + 10);
+    color ground = { 0.96, 0.95, 0.9 }, rule = { 0.5, 0.5, 0.6 };
     return fmod(y, p->height / 8.0) < 1.5 ? rule : ground;
 }
 
 /* Discs and regular polygons with soft edges on a gradient. */
-static colour draw_shapes(const picture *p, double x, double y)
+static color draw_shapes(const picture *p, double x, double y)
 {
-    colour c = mix(any_colour(p->seed, 1), any_colour(p->seed, 2), (x / p->width + y / p->height) / 2);
+    color c = mix(any_color(p->seed, 1), any_color(p->seed, 2), (x / p->width + y / p->height) / 2);
     for (uint32_t k = 0; k < 9; k++) {
         double dx = x - noise(p->seed, k, 1) * p->width, dy = y - noise(p->seed, k, 2) * p->height;
         double size = (0.06 + 0.2 * noise(p->seed, k, 3)) * (p->width + p->height) / 2, radius = hypot(dx, dy), edge = size - radius;
@@ -77,13 +77,13 @@ static colour draw_shapes(const picture *p, double x, double y)
             double sector = 6.283185307179586 / corners, angle = atan2(dy, dx) + 6.3 * noise(p->seed, k, 4) + 12.6;
             edge = size * cos(sector / 2) - radius * cos(fmod(angle, sector) - sector / 2);
         }
-        c = mix(c, any_colour(p->seed, k + 20), clamp01(edge + 0.5));
+        c = mix(c, any_color(p->seed, k + 20), clamp01(edge + 0.5));
     }
     return c;
 }
 
 /* A Julia set. */
-static colour draw_fractal(const picture *p, double x, double y)
+static color draw_fractal(const picture *p, double x, double y)
 {
     double scale = 3.0 / (p->width < p->height ? p->width : p->height), re = (x - p->width / 2.0) * scale, im = (y - p->height / 2.0) * scale;
     double angle = 6.283185307179586 * noise(p->seed, 1, 1), cre = 0.7885 * cos(angle), cim = 0.7885 * sin(angle);
@@ -94,10 +94,10 @@ static colour draw_fractal(const picture *p, double x, double y)
         re = next;
     }
     double t = n + 1 - log2(log2(re * re + im * im + 2) + 1);        /* so that the bands run into each other */
-    return n == 80 ? any_colour(p->seed, 1) : mix(any_colour(p->seed, 2), any_colour(p->seed, 3), 0.5 + 0.5 * sin(0.9 * t));
+    return n == 80 ? any_color(p->seed, 1) : mix(any_color(p->seed, 2), any_color(p->seed, 3), 0.5 + 0.5 * sin(0.9 * t));
 }
 
-static const struct { const char *name; colour (*draw)(const picture *p, double x, double y); } classes[4] = {
+static const struct { const char *name; color (*draw)(const picture *p, double x, double y); } classes[4] = {
     { "charts", draw_chart }, { "fractals", draw_fractal }, { "plasma", draw_plasma }, { "shapes", draw_shapes },
 };
 static const int sizes[][2] = { { 500, 375 }, { 375, 500 }, { 500, 333 }, { 120, 90 }, { 500, 375 }, { 333, 251 }, { 1300, 900 }, { 640, 480 }, { 500, 375 } };
@@ -111,7 +111,7 @@ static int write_picture(const char *path, const picture *p, int kind)
     fprintf(file, "P6\n%d %d\n255\n", p->width, p->height);
     for (int y = 0; y < p->height; y++)
         for (int x = 0; x < p->width; x++) {
-            colour c = classes[kind].draw(p, x, y);
+            color c = classes[kind].draw(p, x, y);
             putc(byte(c.r), file);
             putc(byte(c.g), file);
             putc(byte(c.b), file);

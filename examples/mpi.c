@@ -53,15 +53,15 @@ static void *allocate(uint64_t count, size_t size)
 static uint32_t decoder_threads(int32_t *device)
 {
     MPI_Comm machine;
-    int neighbours = 1, place = 0;
+    int neighbors = 1, place = 0;
     uint32_t gpus = 0;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-    MPI_Comm_size(machine, &neighbours);
+    MPI_Comm_size(machine, &neighbors);
     MPI_Comm_rank(machine, &place);
     MPI_Comm_free(&machine);
     *device = bzna_device_count(&gpus, NULL) == BZNA_OK && gpus ? 1 + place % (int32_t)gpus : BZNA_DEVICE_AUTO;
-    return processors > neighbours ? (uint32_t)(processors / neighbours) : 1;
+    return processors > neighbors ? (uint32_t)(processors / neighbors) : 1;
 }
 
 static void open_all(run *r)

@@ -93,7 +93,7 @@ Handle<bzna_loader> open_loader(bzna_context *context, bzna_dataset *dataset, co
 
 /* --- The classifier --- */
 
-/* What the classifier sees of a picture: in each square and channel the mean, and how strongly neighbours differ, across and down. */
+/* What the classifier sees of a picture: in each square and channel the mean, and how strongly neighbors differ, across and down. */
 std::vector<float> features_of(const float *picture)
 {
     constexpr size_t edge = side / cells;

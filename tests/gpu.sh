@@ -47,7 +47,7 @@ films() {
     film tall264    480x1280  2 libx264 yuv420p
     film small265   128x96    3 libx265 yuv420p
     film small264   32x16     3 libx264 yuv420p
-    film grey265    320x240   3 libx265 gray
+    film gray265    320x240   3 libx265 gray
     film high10     320x240   3 libx264 yuv420p10le
     film half265    320x240   3 libx265 yuv422p
     film full264    320x240   3 libx264 yuv444p

@@ -8,7 +8,7 @@
  * GPU; its figures are marked, and mean nothing. --budget: after so many seconds nothing new is begun (default 330), and what is missing is named.
  * --seconds: of each point (default 4; with --quick 2, and fewer points).
  *
- * End to end: a loader over an archive in memory (shuffled, random resized crops, flips, normalised, batches of 256 of 224x224 on the device, 3 in
+ * End to end: a loader over an archive in memory (shuffled, random resized crops, flips, normalized, batches of 256 of 224x224 on the device, 3 in
  * flight), whose batches are given back at once. The clock starts when all sessions have their decoders, and stops when the last batch is whole: its
  * stream has been waited for. Bare: as many sessions without a loader, fed with pictures that lie ready, which decode and map and do nothing else.
  * Contexts: the same sessions, spread over several CUDA contexts of the device. Calls: a run in which the driver's functions are timed, which costs a
@@ -122,7 +122,7 @@ static void load_extras(const bzi_device *device)
             management.device = NULL;
 }
 
-/* Samples utilisation, clocks and power while something runs. A figure that nobody gave is negative. */
+/* Samples utilization, clocks and power while something runs. A figure that nobody gave is negative. */
 typedef struct watch {
     pthread_t  thread;
     atomic_int quit;
@@ -489,8 +489,8 @@ static void point_report(const point *p)
     json_number("images_per_second", p->rate);
     json_number("seconds", p->seconds);
     json_number("core_seconds_per_1000", p->core_seconds);
-    json_number("decoder_utilisation", p->watch.decoder);
-    json_number("gpu_utilisation", p->watch.gpu);
+    json_number("decoder_utilization", p->watch.decoder);
+    json_number("gpu_utilization", p->watch.gpu);
     json_number("video_mhz", p->watch.video_mhz);
     json_number("sm_mhz", p->watch.sm_mhz);
     json_number("watts", p->watch.watts);
@@ -629,7 +629,7 @@ static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_
                 all[0].point.readers * contexts, all[0].point.batch * contexts);
         json_number("images_per_second", rate);
         json_number("core_seconds_per_1000", core_seconds);
-        json_number("decoder_utilisation", w.decoder);
+        json_number("decoder_utilization", w.decoder);
         json_number("of_one_context", one > 0 ? rate / one : 1);
         fputc('}', json);
     } else {
@@ -787,7 +787,7 @@ static void bare_point(archive *a, uint32_t sessions)
     fprintf(json, "\"archive\": \"%s\", \"sessions\": %u", a->name, sessions);
     json_number("images_per_second", rate);
     json_number("core_seconds_per_1000", core_seconds);
-    json_number("decoder_utilisation", w.decoder);
+    json_number("decoder_utilization", w.decoder);
     fputc('}', json);
     units_free(&u);
     bzna_dataset_close(dataset);
@@ -881,7 +881,7 @@ static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t 
         picture.plane[p] = (const void *)(uintptr_t)plane[p];
         picture.pitch[p] = SURFACE_EDGE;
     }
-    picture.colour = (bzna_colour){ 1, 13, 5, 1, 1 };
+    picture.color = (bzna_color){ 1, 13, 5, 1, 1 };
     if (bzi_slot_make(slot, &picture, &transform, &err) != BZNA_OK)
         fail("slot", &err);
     bzi_slot_on_surface(slot, 1);

@@ -164,7 +164,7 @@ static void md5_of_frame(const bzna_picture *p, char text[33])
 /* Kinds of coded pictures, as make gpu-data made them. */
 static const char *const kinds[] = {
     "main10.mp4", "main12.mp4", "full8.mp4", "full10.mp4", "full12.mp4", "odd265.mp4", "odd264.mp4", "slices265.mp4", "slices264.mp4", "cavlc264.mp4",
-    "intra265.mp4", "wpp265.mp4", "lossless265.mp4", "wide265.mp4", "tall264.mp4", "small265.mp4", "small264.mp4", "grey265.mp4", "high10.mp4",
+    "intra265.mp4", "wpp265.mp4", "lossless265.mp4", "wide265.mp4", "tall264.mp4", "small265.mp4", "small264.mp4", "gray265.mp4", "high10.mp4",
     "half265.mp4", "full264.mp4", "mbaff264.mp4", "av1.mp4",
 };
 
@@ -188,7 +188,7 @@ static void fill_crop(bzna_loader_config *config, uint32_t number)
     config->dtype = number;
 }
 
-static void fill_centre(bzna_loader_config *config, uint32_t number)
+static void fill_center(bzna_loader_config *config, uint32_t number)
 {
     config->warp = BZNA_WARP_CENTER_RESIZED_CROP;
     config->warp_scale[0] = 0.875f;
@@ -220,7 +220,7 @@ static bzna_status perspective(void *user, const bzna_sample_info *sample, bzna_
     (void)user;
     memcpy(transform->homography, h, sizeof h);
     for (int i = 0; i < 12; i++)
-        transform->colour[i] = (float)bzna_random_uniform(random, -0.1, 0.1) + (i % 5 == 0 ? 0.9f : 0);
+        transform->color[i] = (float)bzna_random_uniform(random, -0.1, 0.1) + (i % 5 == 0 ? 0.9f : 0);
     for (int i = 0; i < 3; i++) {
         transform->bias[i] = (float)bzna_random_uniform(random, 0, 128);
         transform->scale[i] = (float)bzna_random_uniform(random, 0.004, 0.1);
@@ -250,12 +250,12 @@ static const check checks[] = {
     { "turn",           H264, NULL, 4, 160, 120, BZNA_DTYPE_FLOAT32, fill_turn },
     { "turn_half",      H265, NULL, 4, 161, 121, BZNA_DTYPE_FLOAT16, fill_turn },
     { "perspective",    H265, IN, 8, 200, 150, BZNA_DTYPE_FLOAT32, fill_perspective },
-    { "matrix_601f",    H265, NULL, 8, 64, 64, BZNA_MATRIX_BT601_FULL, fill_centre },
-    { "matrix_601",     H265, NULL, 8, 64, 64, BZNA_MATRIX_BT601, fill_centre },
-    { "matrix_709",     H265, NULL, 8, 64, 64, BZNA_MATRIX_BT709, fill_centre },
-    { "matrix_2020",    H265, NULL, 8, 64, 64, BZNA_MATRIX_BT2020, fill_centre },
-    { "matrix_709f",    H265, NULL, 8, 64, 64, BZNA_MATRIX_BT709_FULL, fill_centre },
-    { "matrix_2020f",   H265, NULL, 8, 64, 64, BZNA_MATRIX_BT2020_FULL, fill_centre },
+    { "matrix_601f",    H265, NULL, 8, 64, 64, BZNA_MATRIX_BT601_FULL, fill_center },
+    { "matrix_601",     H265, NULL, 8, 64, 64, BZNA_MATRIX_BT601, fill_center },
+    { "matrix_709",     H265, NULL, 8, 64, 64, BZNA_MATRIX_BT709, fill_center },
+    { "matrix_2020",    H265, NULL, 8, 64, 64, BZNA_MATRIX_BT2020, fill_center },
+    { "matrix_709f",    H265, NULL, 8, 64, 64, BZNA_MATRIX_BT709_FULL, fill_center },
+    { "matrix_2020f",   H265, NULL, 8, 64, 64, BZNA_MATRIX_BT2020_FULL, fill_center },
     { "mixed_sizes",    "mixed.bzna", IN, 16, 96, 128, BZNA_DTYPE_FLOAT32, fill_crop },
     { "mixed_half",     "mixed.bzna", IN, 5, 224, 224, BZNA_DTYPE_FLOAT16, fill_crop },
     { "mixed_turn",     "mixed.bzna", IN, 16, 100, 100, BZNA_DTYPE_FLOAT32, fill_perspective },
@@ -923,9 +923,9 @@ static void dice_slot(bzi_kernel_slot *slot, uint64_t base, uint8_t *arena, uint
         h[dice(9)] = dice(2) ? (float)NAN : dice(2) ? (float)INFINITY : 1e30f;
     memcpy(slot->h, h, sizeof h);
     bzi_kernel_rgb_matrix(0.299, 0.114, (int)dice(2), slot->depth, slot->rgb);
-    slot->flags = dice(2) ? BZI_KERNEL_COLOUR : 0;
+    slot->flags = dice(2) ? BZI_KERNEL_COLOR : 0;
     for (int i = 0; i < 12; i++)
-        slot->colour[i] = dice_real(-1, 1) + (i % 5 == 0 ? 1.0f : 0.0f);
+        slot->color[i] = dice_real(-1, 1) + (i % 5 == 0 ? 1.0f : 0.0f);
     for (int i = 0; i < 3; i++) {
         slot->bias[i] = dice_real(-200, 200);
         slot->scale[i] = dice_real(-0.1, 0.1);
@@ -1649,7 +1649,7 @@ TEST(frames_too_small_are_refused_with_the_limits)
     bzna_dataset_close(parts[1]);
 }
 
-typedef struct damage { uint32_t bad; long long neighbours, equal, noticed, unnoticed, unfilled; uint8_t colour; } damage;
+typedef struct damage { uint32_t bad; long long neighbors, equal, noticed, unnoticed, unfilled; uint8_t color; } damage;
 
 static void judge_damage(void *user, bzna_loader *loader, const check *c, const copied *batch)
 {
@@ -1668,7 +1668,7 @@ static void judge_damage(void *user, bzna_loader *loader, const check *c, const 
             continue;
         }
         md5_of(batch->pixels + i * batch->slot_bytes, (size_t)batch->slot_bytes, sum);
-        d->neighbours++;
+        d->neighbors++;
         d->equal += batch->status[i] == BZNA_OK && e && !strcmp(sum, e->md5);
     }
 }
@@ -1714,15 +1714,15 @@ TEST(damaged_samples_cost_their_own_slots)
                 CHECK_EQ(run(check_named(names[a]), &v, judge_damage, &d, &err), BZNA_OK);
                 bzna_dataset_close(v.dataset);
                 free(file);
-                total.neighbours += d.neighbours;
+                total.neighbors += d.neighbors;
                 total.equal += d.equal;
                 total.noticed += d.noticed;
                 total.unnoticed += d.unnoticed;
                 total.unfilled += d.unfilled;
             }
-            printf("  %s, %-15s: %lld of %lld damaged pictures noticed, %lld of %lld neighbours equal\n", names[a], ways[way], total.noticed,
-                   total.noticed + total.unnoticed, total.equal, total.neighbours);
-            CHECK_EQ(total.equal, total.neighbours);
+            printf("  %s, %-15s: %lld of %lld damaged pictures noticed, %lld of %lld neighbors equal\n", names[a], ways[way], total.noticed,
+                   total.noticed + total.unnoticed, total.equal, total.neighbors);
+            CHECK_EQ(total.equal, total.neighbors);
             CHECK_EQ(total.unfilled, 0);
         }
     judged(check_named("identity"), &(variation){ 0 }, 0);  /* and nothing is left of it */
@@ -1925,7 +1925,7 @@ TEST(a_forked_child_is_refused_and_the_parent_goes_on)
 
 static void probe_codecs(void)
 {
-    static const char *const codecs[] = { "H.264", "H.265", "AV1" }, *const chroma[] = { "grey", "4:2:0", "4:2:2", "4:4:4" };
+    static const char *const codecs[] = { "H.264", "H.265", "AV1" }, *const chroma[] = { "gray", "4:2:0", "4:2:2", "4:4:4" };
     for (uint32_t i = 0; i < 36; i++) {
         bzna_codec_info c = { .struct_size = sizeof c };
         if (bzna_context_codec(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) == BZNA_OK && c.supported)

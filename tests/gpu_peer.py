@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """gpu_peer.py - what torchvision makes of the same pictures as JPEG: python3 tests/gpu_peer.py DIR [--seconds S] [--batch N] [--size PX] [--out FILE.json]
 
-Both ways end in normalised float32 batches [N, 3, PX, PX] on the GPU, by random resized crops and flips.
-  gpu      files' bytes in memory; torchvision.io.decode_jpeg on the GPU, a batch a call; crop, flip and normalise on the GPU
-  workers  a DataLoader with a worker a processor: read, decode (PIL), crop and flip there; pinned memory; copy and normalise on the GPU
+Both ways end in normalized float32 batches [N, 3, PX, PX] on the GPU, by random resized crops and flips.
+  gpu      files' bytes in memory; torchvision.io.decode_jpeg on the GPU, a batch a call; crop, flip and normalize on the GPU
+  workers  a DataLoader with a worker a processor: read, decode (PIL), crop and flip there; pinned memory; copy and normalize on the GPU
 Writes what could be measured, and why the rest could not."""
 import argparse
 import glob
@@ -27,15 +27,15 @@ def random_crop(height, width):
     return (height - edge) // 2, (width - edge) // 2, edge, edge
 
 
-def rate_of(step, seconds, synchronise):
+def rate_of(step, seconds, synchronize):
     """Pictures a second of step(), which returns how many it made."""
     for _ in range(3):
         step()
-    synchronise()
+    synchronize()
     start, count = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
         count += step()
-    synchronise()
+    synchronize()
     return count / (time.perf_counter() - start)
 
 

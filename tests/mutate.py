@@ -399,7 +399,7 @@ class Parser:
         return self.text(1) == "*" and self.kind(2) == "name" and self.text(3) in ("=", ";", ",", "[")
 
     def declaration(self):
-        """Up to and with its semicolon. Array sizes, and the initialisers of static objects, are left out."""
+        """Up to and with its semicolon. Array sizes, and the initializers of static objects, are left out."""
         static = False
         while self.text() != ";":
             text = self.text()
@@ -409,13 +409,13 @@ class Parser:
             elif text == "=":
                 self.i += 1
                 self.quiet += static
-                self.initialiser()
+                self.initializer()
                 self.quiet -= static
             else:
                 self.i += 1
         self.i += 1
 
-    def initialiser(self):
+    def initializer(self):
         if self.text() != "{":
             self.expression(2)
             return
@@ -428,7 +428,7 @@ class Parser:
                     self.i = self.match(self.i)
             if self.text() == "=":
                 self.i += 1
-            self.initialiser()
+            self.initializer()
             if self.text() == ",":
                 self.i += 1
         self.take("}")
@@ -541,7 +541,7 @@ class Parser:
             void = self.text(1) == "void" and self.text(2) == ")"
             self.i = self.match(self.i)
             if self.text() == "{":
-                self.initialiser()
+                self.initializer()
                 return self.postfix(self.i - 1, "")
             top = self.unary()
             return "call" if void and top == "call" else ""

@@ -131,8 +131,8 @@ TEST(a_struct_given_out_fills_what_the_caller_has_and_no_more)
     }
 }
 
-/* Every public initialiser, with each size that a caller compiled against an older or newer header may have. */
-TEST(initialisers_write_struct_size_bytes_and_no_more)
+/* Every public initializer, with each size that a caller compiled against an older or newer header may have. */
+TEST(initializers_write_struct_size_bytes_and_no_more)
 {
     static const struct { const char *name; size_t size; } structs[] = {
         { "context_config", sizeof(bzna_context_config) }, { "dataset_config", sizeof(bzna_dataset_config) },
@@ -169,4 +169,4 @@ TEST_MAIN(
     RUN(a_smaller_struct_is_taken_and_the_rest_is_zero)
     RUN(a_larger_struct_is_taken_only_with_a_zero_tail)
     RUN(a_struct_given_out_fills_what_the_caller_has_and_no_more)
-    RUN(initialisers_write_struct_size_bytes_and_no_more))
+    RUN(initializers_write_struct_size_bytes_and_no_more))

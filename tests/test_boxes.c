@@ -1038,7 +1038,7 @@ TEST(a_clean_aperture_is_where_the_standard_says)
 {
     static const struct { uint32_t frame; int32_t n, d, off_n, off_d; int ok; uint32_t begin, length; } cases[] = {
         { 512, 500, 1, -12, 2, 1, 0, 500 },       { 512, 375, 1, -137, 2, 1, 0, 375 },       /* as archives have it */
-        { 512, 512, 1, 0, 1, 1, 0, 512 },         { 512, 500, 1, 0, 1, 1, 6, 500 },          /* whole; centred */
+        { 512, 512, 1, 0, 1, 1, 0, 512 },         { 512, 500, 1, 0, 1, 1, 6, 500 },          /* whole; centerd */
         { 512, 500, 1, 12, 2, 1, 12, 500 },       { 512, 500, 1, 6, 1, 1, 12, 500 },         /* at the right */
         { 512, 500, 1, -4, 1, 1, 2, 500 },        { 512, 1, 1, -511, 2, 1, 0, 1 },
         { 512, 1, 1, 511, 2, 1, 511, 1 },         { 512, 1000, 2, -24, 4, 1, 0, 500 },
@@ -1062,7 +1062,7 @@ TEST(a_clean_aperture_is_where_the_standard_says)
     }
 }
 
-/* ISO/IEC 14496-12: the centre of the aperture is the frame's centre (frame - 1) / 2 plus the offset. */
+/* ISO/IEC 14496-12: the center of the aperture is the frame's center (frame - 1) / 2 plus the offset. */
 TEST(every_window_of_a_small_frame_has_its_clean_aperture)
 {
     for (int32_t frame = 1; frame < 24; frame++)
@@ -1080,7 +1080,7 @@ TEST(every_window_of_a_small_frame_has_its_clean_aperture)
             }
 }
 
-TEST(a_clean_aperture_off_the_corner_is_honoured_and_an_illegal_one_fails_its_sample)
+TEST(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sample)
 {
     static const struct { int32_t clap[8]; int ok; uint32_t x, y, w, h; } cases[] = {
         { { 100, 1, 50, 1, 0, 1, 0, 1 }, 1, 206, 231, 100, 50 }, { { 100, 1, 50, 1, 412, 2, 462, 2 }, 1, 412, 462, 100, 50 },
@@ -1153,22 +1153,22 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
     return status;
 }
 
-TEST(colour_comes_from_nclx_and_nclc_and_not_from_icc)
+TEST(color_comes_from_nclx_and_nclc_and_not_from_icc)
 {
 #define HVCC "\0\0\0\x1f" "hvcC\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f\0"
     bzna_image image;
     bzna_error err;
     CHECK_EQ(image_of(HVCC, 31, "hvc1", &image, &err), BZNA_OK);
-    CHECK(!image.colour.present && image.codec == BZNA_CODEC_H265 && image.length_size == 4 && image.config_size == 23);
+    CHECK(!image.color.present && image.codec == BZNA_CODEC_H265 && image.length_size == 4 && image.config_size == 23);
     CHECK(image.frame_width == 640 && image.frame_height == 480 && image.config_offset == 1000 + 86 + 8);
     CHECK_EQ(image_of(HVCC "\0\0\0\x13" "colrnclx\0\1\0\15\0\5\x80", 50, "hvc1", &image, &err), BZNA_OK);
-    CHECK(image.colour.present && image.colour.primaries == 1 && image.colour.transfer == 13 && image.colour.matrix == 5 && image.colour.full_range == 1);
+    CHECK(image.color.present && image.color.primaries == 1 && image.color.transfer == 13 && image.color.matrix == 5 && image.color.full_range == 1);
     CHECK_EQ(image_of(HVCC "\0\0\0\x13" "colrnclx\0\11\0\20\0\11\0", 50, "hev1", &image, &err), BZNA_OK);
-    CHECK(image.colour.present && image.colour.matrix == 9 && image.colour.full_range == 0 && image.codec == BZNA_CODEC_H265);
+    CHECK(image.color.present && image.color.matrix == 9 && image.color.full_range == 0 && image.codec == BZNA_CODEC_H265);
     CHECK_EQ(image_of(HVCC "\0\0\0\x12" "colrnclc\0\1\0\1\0\6", 49, "hvc1", &image, &err), BZNA_OK);
-    CHECK(image.colour.present && image.colour.matrix == 6 && image.colour.full_range == 0);
+    CHECK(image.color.present && image.color.matrix == 6 && image.color.full_range == 0);
     CHECK_EQ(image_of(HVCC "\0\0\0\x12" "colrprof\0\1\0\1\0\6", 49, "hvc1", &image, &err), BZNA_OK);
-    CHECK(!image.colour.present);
+    CHECK(!image.color.present);
     CHECK_EQ(image_of(HVCC "\0\0\0\x11" "colrnclx\0\1\0\1\0", 48, "hvc1", &image, &err), BZNA_E_BOX);       /* cut off */
     CHECK_CONTAINS(err.message, "colr");
 }
@@ -1329,13 +1329,13 @@ static const sps_fact sps_facts[] = {
     { "h264 4:4:4", "67f4000a919b28497c7c5e0220000003002000000641e244b2c0", 1, 130, 70, 3, 8, -1, -1, -1, -1, -1, 244, 10, 144, 80 },
     { "h264 baseline", "6742c00ad9024be226c044000003000400000300c83c489920", 1, 130, 70, 1, 8, -1, -1, -1, -1, -1, 66, 10, 144, 80 },
     { "h264 scaling lists", "6764000aacd94426c044000003000400000300c83c489658", 1, 64, 64, 1, 8, -1, -1, -1, -1, -1, 100, 10, 64, 64 },
-    { "h264 grey", "6764000af36514be3e3f016c800000030080000019078912cb", 1, 66, 66, 0, 8, 1, 2, 2, 2, -1, 100, 10, 80, 80 },
+    { "h264 gray", "6764000af36514be3e3f016c800000030080000019078912cb", 1, 66, 66, 0, 8, 1, 2, 2, 2, -1, 100, 10, 80, 80 },
     { "h264 interlaced", "6764001eacd940b47b6022000003000200000300643e28532c", 1, 720, 480, 1, 8, -1, -1, -1, -1, -1, 100, 30, 720, 480 },
     { "h265 12 bits", "420101040800000300998800000300001ea02083114a5959ae4caf016808000003000800000300c840", 2, 64, 48, 1, 12, 0, 2, 2, 2, -1, 4, 30, 64, 48 },
     { "h265 4:2:2 10", "4201010408000003009d0800000300001eb020831365959ae4caf0168080000003008000000c84", 2, 64, 48, 2, 10, 0, 2, 2, 2, -1, 4, 30, 64, 48 },
     { "h265 4:4:4", "4201010408000003009e0800000300001e9002240939ef2cacd24995e02d010000030001000003001908", 2, 130, 70, 3, 8, 0, 2, 2, 2, -1, 4, 30, 136, 72 },
     { "h265 1080", "420101016000000300900000030000030078a003c08010e596566924caf016a0202036c20000030002000003003210", 2, 1920, 1080, 1, 8, 0, 1, 1, 1, 2, 1, 120, 1920, 1080 },
-    { "h265 grey", "4201010408000003009fc800000300001ec092049cf3e5959a4932bc05b02000000300200000030321", 2, 66, 66, 0, 8, 1, 2, 2, 2, -1, 4, 30, 72, 72 },
+    { "h265 gray", "4201010408000003009fc800000300001ec092049cf3e5959a4932bc05b02000000300200000030321", 2, 66, 66, 0, 8, 1, 2, 2, 2, -1, 4, 30, 72, 72 },
     { "h265 odd", "42010101600000030090000003000003001ea0112049c9596566924caf016808000003000800000300c840", 2, 130, 70, 1, 8, 0, 2, 2, 2, -1, 1, 30, 136, 72 },
     { "h265 scaling lists", "42010101600000030090000003000003001ea020810596566924e5780b4040000003004000000642", 2, 64, 64, 1, 8, 0, 2, 2, 2, -1, 1, 30, 64, 64 },
     { "h265 sub-layers", "42010101600000030090000003000003001ea020810596562a4932bc05a02000000300200000030321", 2, 64, 64, 1, 8, 0, 2, 2, 2, -1, 1, 30, 64, 64 } };
@@ -1373,12 +1373,12 @@ TEST(sequence_parameter_sets_of_both_codecs_are_understood)
         CHECK_EQ(sps.chroma_format, f->chroma);
         CHECK_EQ(sps.depth_luma, f->depth);
         CHECK_EQ(sps.depth_chroma, f->depth);
-        CHECK_EQ(sps.colour.present, f->full >= 0);
+        CHECK_EQ(sps.color.present, f->full >= 0);
         if (f->full >= 0) {
-            CHECK_EQ(sps.colour.full_range, f->full);
-            CHECK_EQ(sps.colour.primaries, f->primaries);
-            CHECK_EQ(sps.colour.transfer, f->transfer);
-            CHECK_EQ(sps.colour.matrix, f->matrix);
+            CHECK_EQ(sps.color.full_range, f->full);
+            CHECK_EQ(sps.color.primaries, f->primaries);
+            CHECK_EQ(sps.color.transfer, f->transfer);
+            CHECK_EQ(sps.color.matrix, f->matrix);
         }
         CHECK_EQ(sps.has_chroma_location, f->location >= 0);
         if (f->location >= 0)
@@ -1423,7 +1423,7 @@ TEST(parameter_sets_and_configurations_of_the_archives_agree)
                 CHECK_EQ(sps.width - sps.window[0] - sps.window[1], m->frame_width);
                 CHECK_EQ(sps.height - sps.window[2] - sps.window[3], m->frame_height);
                 CHECK(sps.chroma_format == 1 && sps.depth_luma == 8 && sps.depth_chroma == 8);
-                CHECK(sps.colour.present && sps.colour.full_range && sps.colour.matrix == 5);
+                CHECK(sps.color.present && sps.color.full_range && sps.color.matrix == 5);
                 c = image.config;
                 if (a == 0) {
                     CHECK(!memcmp(sps.profile, c + 1, 12));
@@ -1605,7 +1605,7 @@ static uint32_t roll(uint32_t n)                          /* 0 .. n - 1 */
     return (uint32_t)((av1_state >> 32) % n);
 }
 
-enum { GREY, C420, C422, C444 };
+enum { GRAY, C420, C422, C444 };
 
 /* What is chosen of a header; everything else in it is rolled. */
 typedef struct av1_header {
@@ -1690,22 +1690,22 @@ static void put_tools(bit_writer *w, const av1_header *h)
     put(w, 3, roll(8));                                   /* superres, cdef, restoration */
 }
 
-/* 5.5.2. Returns how many bits there were when the colour was complete. */
-static size_t put_colour(bit_writer *w, const av1_header *h)
+/* 5.5.2. Returns how many bits there were when the color was complete. */
+static size_t put_color(bit_writer *w, const av1_header *h)
 {
     size_t end;
     put(w, 1, h->depth > 8);
     if (h->profile == 2 && h->depth > 8)
         put(w, 1, h->depth == 12);
     if (h->profile != 1)
-        put(w, 1, h->chroma == GREY);
+        put(w, 1, h->chroma == GRAY);
     put(w, 1, h->described);
     if (h->described) {
         put(w, 8, h->primaries);
         put(w, 8, h->transfer);
         put(w, 8, h->matrix);
     }
-    if (h->chroma == GREY) {
+    if (h->chroma == GRAY) {
         put(w, 1, h->full);
         return w->bits;
     }
@@ -1748,7 +1748,7 @@ static size_t put_header(bit_writer *w, const av1_header *h)
     put(w, width_bits, h->width - 1);
     put(w, height_bits, h->height - 1);
     put_tools(w, h);
-    end = put_colour(w, h);
+    end = put_color(w, h);
     put(w, 1, roll(2));
     put(w, 1, 1);
     while (w->bits % 8)
@@ -1758,8 +1758,8 @@ static size_t put_header(bit_writer *w, const av1_header *h)
 
 static av1_header roll_header(int legal)
 {
-    static const uint8_t kinds[][3] = { { 0, 8, C420 }, { 0, 10, C420 }, { 0, 8, GREY }, { 0, 10, GREY }, { 1, 8, C444 }, { 1, 10, C444 }, { 2, 8, C422 },
-                                        { 2, 10, C422 }, { 2, 12, C420 }, { 2, 12, C422 }, { 2, 12, C444 }, { 2, 8, GREY }, { 2, 10, GREY }, { 2, 12, GREY } };
+    static const uint8_t kinds[][3] = { { 0, 8, C420 }, { 0, 10, C420 }, { 0, 8, GRAY }, { 0, 10, GRAY }, { 1, 8, C444 }, { 1, 10, C444 }, { 2, 8, C422 },
+                                        { 2, 10, C422 }, { 2, 12, C420 }, { 2, 12, C422 }, { 2, 12, C444 }, { 2, 8, GRAY }, { 2, 10, GRAY }, { 2, 12, GRAY } };
     const uint8_t *kind = kinds[roll(sizeof kinds / sizeof *kinds)];
     av1_header h;
     memset(&h, 0, sizeof h);
@@ -1819,11 +1819,11 @@ static void check_header(const av1_header *h, const bit_writer *w, size_t end)
     CHECK_EQ(sps.depth_luma, h->depth);
     CHECK_EQ(sps.depth_chroma, h->depth);
     CHECK_EQ(sps.chroma_format, h->chroma);
-    CHECK_EQ(sps.colour.present, 1);                      /* the range is always said */
-    CHECK_EQ(sps.colour.primaries, h->primaries);
-    CHECK_EQ(sps.colour.transfer, h->transfer);
-    CHECK_EQ(sps.colour.matrix, h->matrix);
-    CHECK_EQ(sps.colour.full_range, h->full || (h->chroma != GREY && is_srgb(h)));
+    CHECK_EQ(sps.color.present, 1);                      /* the range is always said */
+    CHECK_EQ(sps.color.primaries, h->primaries);
+    CHECK_EQ(sps.color.transfer, h->transfer);
+    CHECK_EQ(sps.color.matrix, h->matrix);
+    CHECK_EQ(sps.color.full_range, h->full || (h->chroma != GRAY && is_srgb(h)));
     if (h->chroma == C420 && (h->place == 1 || h->place == 2)) {            /* H.273: 0 is left, 2 is top left */
         CHECK_EQ(sps.has_chroma_location, 1);
         CHECK_EQ(sps.chroma_location, h->place == 1 ? 0 : 2);
@@ -1859,8 +1859,8 @@ TEST(av1_sequence_headers_are_understood_with_every_option)
         seen[h.profile][h.depth][h.chroma]++;
         srgb += h.chroma == C444 && is_srgb(&h);
     }
-    CHECK(seen[0][8][C420] && seen[0][10][C420] && seen[0][8][GREY] && seen[1][8][C444] && seen[1][10][C444] && seen[2][8][C422] && seen[2][10][C422] &&
-          seen[2][12][C420] && seen[2][12][C422] && seen[2][12][C444] && seen[2][12][GREY] && srgb);
+    CHECK(seen[0][8][C420] && seen[0][10][C420] && seen[0][8][GRAY] && seen[1][8][C444] && seen[1][10][C444] && seen[2][8][C422] && seen[2][10][C422] &&
+          seen[2][12][C420] && seen[2][12][C422] && seen[2][12][C444] && seen[2][12][GRAY] && srgb);
 }
 
 /* A header by hand, so that the writer above is not the only witness. */
@@ -1868,12 +1868,12 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
 {
     bzi_format sps;
     uint32_t reduced;
-    /* 000 profile 0 | 1 still | 1 reduced | 00101 level | 0110 7 bits | 0101 6 bits | 1000001 66 | 110010 51 | 000 000 tools | 0 8 bits | 0 not grey |
+    /* 000 profile 0 | 1 still | 1 reduced | 00101 level | 0110 7 bits | 0101 6 bits | 1000001 66 | 110010 51 | 000 000 tools | 0 8 bits | 0 not gray |
      * 1 described | 00000001 00001101 00000110 | 1 full | 10 top left | 0 one delta q | 0 no grain | 1 and zeros to the byte's end */
     static const uint8_t by_hand[] = { 0x19, 0x59, 0x60, 0xe4, 0x01, 0x01, 0x0d, 0x06, 0xc4 };
     CHECK(read_exact(by_hand, sizeof by_hand, &sps, &reduced));
     CHECK(reduced && sps.width == 66 && sps.height == 51 && sps.depth_luma == 8 && sps.chroma_format == C420);
-    CHECK(sps.colour.present && sps.colour.primaries == 1 && sps.colour.transfer == 13 && sps.colour.matrix == 6 && sps.colour.full_range == 1);
+    CHECK(sps.color.present && sps.color.primaries == 1 && sps.color.transfer == 13 && sps.color.matrix == 6 && sps.color.full_range == 1);
     CHECK(sps.has_chroma_location && sps.chroma_location == 2);
     for (uint32_t profile = 3; profile < 8; profile++) {  /* reserved */
         uint8_t bytes[sizeof by_hand];
@@ -1890,14 +1890,14 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
         put(&w, 16, 1024);
         put(&w, 16, 13);
         put(&w, 6, 0);
-        put(&w, 3, 0);                                    /* 8 bits, not grey, not described */
+        put(&w, 3, 0);                                    /* 8 bits, not gray, not described */
         put(&w, 1, 0);
         put(&w, 2, 1);
         put(&w, 3, 1);
         CHECK(!memcmp(w.bytes + 3, "\0\0\3", 3));
         CHECK(read_exact(w.bytes, (w.bits + 7) / 8, &sps, &reduced));
         CHECK(sps.width == 1025 && sps.height == 14 && sps.chroma_format == C420 && sps.depth_luma == 8);
-        CHECK(sps.colour.present && sps.colour.matrix == 2 && !sps.colour.full_range && sps.has_chroma_location && sps.chroma_location == 0);
+        CHECK(sps.color.present && sps.color.matrix == 2 && !sps.color.full_range && sps.has_chroma_location && sps.chroma_location == 0);
     }
 }
 
@@ -1963,7 +1963,7 @@ static sps_choice roll_sps(uint32_t codec, int legal)
     return c;
 }
 
-/* E.2.1 of both, up to the chroma location. The colour stands behind all that a reader may have got wrong. */
+/* E.2.1 of both, up to the chroma location. The color stands behind all that a reader may have got wrong. */
 static void put_vui(bit_writer *w, const sps_choice *c)
 {
     uint32_t said = roll(2);
@@ -2293,10 +2293,10 @@ static void check_described(bzna_context *context, uint32_t codec, const byte_st
     if (dataset && bzna_dataset_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, &err) == BZNA_OK) {
         CHECK_EQ(image.frame_width, shown_width(c));
         CHECK_EQ(image.frame_height, shown_height(c));
-        CHECK(image.colour.present && image.colour.full_range == c->full);
-        CHECK_EQ(image.colour.primaries, c->primaries);
-        CHECK_EQ(image.colour.transfer, c->transfer);
-        CHECK_EQ(image.colour.matrix, c->matrix);
+        CHECK(image.color.present && image.color.full_range == c->full);
+        CHECK_EQ(image.color.primaries, c->primaries);
+        CHECK_EQ(image.color.transfer, c->transfer);
+        CHECK_EQ(image.color.matrix, c->matrix);
         config = image.config;
         CHECK_EQ(codec == BZNA_CODEC_H265 ? config[1] & 31u : config[1], c->profile);
         config += codec == BZNA_CODEC_H265 ? 16 : image.config_size - 4;
@@ -2414,7 +2414,7 @@ TEST(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit) { SKIP("b
 #include <libavutil/dict.h>
 #include <libavutil/pixdesc.h>
 
-static uint32_t chroma_of(const AVPixFmtDescriptor *d) { return d->nb_components == 1 ? GREY : !d->log2_chroma_w ? C444 : !d->log2_chroma_h ? C422 : C420; }
+static uint32_t chroma_of(const AVPixFmtDescriptor *d) { return d->nb_components == 1 ? GRAY : !d->log2_chroma_w ? C444 : !d->log2_chroma_h ? C422 : C420; }
 
 /* What libavcodec says of an image: of a sequence header its AV1 parser and hardware decoder read as much as they need, without a picture. */
 TEST(libavcodec_reads_the_same_from_av1_sequence_headers)
@@ -2456,10 +2456,10 @@ TEST(libavcodec_reads_the_same_from_av1_sequence_headers)
             int place = (int)c->chroma_sample_location;
             CHECK_EQ(sps.width, c->width);
             CHECK_EQ(sps.height, c->height);
-            CHECK_EQ(sps.colour.full_range, c->color_range == AVCOL_RANGE_JPEG);
-            CHECK_EQ(sps.colour.primaries, c->color_primaries);
-            CHECK_EQ(sps.colour.transfer, c->color_trc);
-            CHECK_EQ(sps.colour.matrix, c->colorspace);
+            CHECK_EQ(sps.color.full_range, c->color_range == AVCOL_RANGE_JPEG);
+            CHECK_EQ(sps.color.primaries, c->color_primaries);
+            CHECK_EQ(sps.color.transfer, c->color_trc);
+            CHECK_EQ(sps.color.matrix, c->colorspace);
             CHECK_EQ(h.profile, c->profile);
             CHECK_EQ(sps.has_chroma_location, place == AVCHROMA_LOC_LEFT || place == AVCHROMA_LOC_TOPLEFT);
             if (sps.has_chroma_location)
@@ -2629,10 +2629,10 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
         CHECK_EQ(sps.height, f->height);
         CHECK_EQ(sps.depth_luma, d->comp[0].depth);
         CHECK_EQ(sps.chroma_format, chroma_of(d));
-        CHECK_EQ(sps.colour.full_range, f->color_range == AVCOL_RANGE_JPEG);
-        CHECK_EQ(sps.colour.matrix, f->colorspace);
-        CHECK_EQ(sps.colour.primaries, f->color_primaries);
-        CHECK_EQ(sps.colour.transfer, f->color_trc);
+        CHECK_EQ(sps.color.full_range, f->color_range == AVCOL_RANGE_JPEG);
+        CHECK_EQ(sps.color.matrix, f->colorspace);
+        CHECK_EQ(sps.color.primaries, f->color_primaries);
+        CHECK_EQ(sps.color.transfer, f->color_trc);
         CHECK_EQ(sps.has_chroma_location, f->chroma_location == AVCHROMA_LOC_LEFT || f->chroma_location == AVCHROMA_LOC_TOPLEFT);
         if (sps.has_chroma_location)
             CHECK_EQ(sps.chroma_location, f->chroma_location - 1);
@@ -2847,7 +2847,7 @@ TEST(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit)
             CHECK_EQ(c->color_trc, chosen.transfer);
             CHECK_EQ(c->colorspace, chosen.matrix);
             CHECK(d && d->comp[0].depth == (int)chosen.depth);
-            CHECK(d && (chroma_of(d) == chosen.chroma || chosen.chroma == GREY)); /* it may add neutral chroma */
+            CHECK(d && (chroma_of(d) == chosen.chroma || chosen.chroma == GRAY)); /* it may add neutral chroma */
             seen[codec]++;
         }
         if (test_failures != before)
@@ -2884,9 +2884,9 @@ TEST_MAIN(
     RUN(a_movie_box_cut_at_any_byte_is_read_no_further)
     RUN(a_clean_aperture_is_where_the_standard_says)
     RUN(every_window_of_a_small_frame_has_its_clean_aperture)
-    RUN(a_clean_aperture_off_the_corner_is_honoured_and_an_illegal_one_fails_its_sample)
+    RUN(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sample)
     RUN(without_a_clean_aperture_the_picture_is_the_frame)
-    RUN(colour_comes_from_nclx_and_nclc_and_not_from_icc)
+    RUN(color_comes_from_nclx_and_nclc_and_not_from_icc)
     RUN(sample_entries_without_a_usable_configuration_are_refused)
     RUN(annex_b_units_are_found_behind_start_codes_of_both_lengths)
     RUN(length_prefixed_units_are_found_and_wrong_lengths_noticed)

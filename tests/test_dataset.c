@@ -216,7 +216,7 @@ static void check_frames(const facts *f, bzna_context *context, bzna_dataset *da
             CHECK(picture.depth == 8 && picture.chroma_shift_x == 1 && picture.chroma_shift_y == 1);
             CHECK(picture.width == m->width && picture.height == m->height);
             CHECK(picture.frame_width == m->frame_width && picture.frame_height == m->frame_height);
-            CHECK(picture.colour.present && picture.colour.full_range && picture.colour.matrix == 5);
+            CHECK(picture.color.present && picture.color.full_range && picture.color.matrix == 5);
             CHECK(!picture.chroma_left && !picture.chroma_top);
             picture_md5(&picture, md5);
             CHECK_STR(md5, m->md5);
@@ -1010,7 +1010,7 @@ TEST(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
     }
 }
 
-TEST(a_damaged_sample_names_box_and_offset_and_its_neighbours_stand)
+TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
 {
     opened o;
     const fact_sample *s = &known[0].samples[1];
@@ -1597,7 +1597,7 @@ TEST(a_fragmented_file_that_was_remuxed_has_all_its_frames)
 }
 
 #ifndef BENZINA_NO_AVCODEC
-/* 8 by 6 blocks of one colour each, 4:2:0: all that can be told apart without knowing how chroma is resampled. */
+/* 8 by 6 blocks of one color each, 4:2:0: all that can be told apart without knowing how chroma is resampled. */
 static void draw_blocks(uint8_t *yuv, int width, int height)
 {
     static const uint8_t luma[6] = { 16, 235, 60, 100, 150, 190 };
@@ -1650,7 +1650,7 @@ static double difference(bzna_context *context, const char *path, const uint8_t 
 }
 #endif
 
-TEST(plain_videos_have_the_colours_that_ffmpeg_gives_them)
+TEST(plain_videos_have_the_colors_that_ffmpeg_gives_them)
 {
 #ifdef BENZINA_NO_AVCODEC
     SKIP("built without libavcodec");
@@ -1736,7 +1736,7 @@ TEST_MAIN(
     RUN(a_sample_cut_off_at_any_byte_fails_alone)
     RUN(an_index_entry_outside_the_file_fails_its_own_sample)
     RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
-    RUN(a_damaged_sample_names_box_and_offset_and_its_neighbours_stand)
+    RUN(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     RUN(a_sample_without_moov_or_chunk_fails_alone)
     RUN(a_sample_larger_than_the_limit_is_refused)
     RUN(changed_bytes_never_crash_the_reader)
@@ -1754,5 +1754,5 @@ TEST_MAIN(
     RUN(a_sample_that_is_to_be_turned_fails_alone)
     RUN(nothing_of_a_turned_sample_is_left_for_the_next_one)
     RUN(a_fragmented_file_that_was_remuxed_has_all_its_frames)
-    RUN(plain_videos_have_the_colours_that_ffmpeg_gives_them)
+    RUN(plain_videos_have_the_colors_that_ffmpeg_gives_them)
 )

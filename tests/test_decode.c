@@ -212,17 +212,17 @@ TEST(a_picture_is_described_by_container_and_stream)
         CHECK(p.chroma_shift_x == 1 && p.chroma_shift_y == 1);
         CHECK(p.pitch[0] >= 1536 && p.pitch[1] >= 768 && p.pitch[2] >= 768);
         CHECK(p.plane[0] && p.plane[1] && p.plane[2]);
-        CHECK(p.colour.present && p.colour.matrix == 5 && p.colour.full_range == 1);       /* the VUI of these streams */
-        CHECK(p.chroma_left == 0 && p.chroma_top == 0);     /* and centred chroma, as in JPEG */
-        u.image.colour.present = 1;                         /* the container's word stands above the stream's */
-        u.image.colour.matrix = 9;
-        u.image.colour.full_range = 0;
+        CHECK(p.color.present && p.color.matrix == 5 && p.color.full_range == 1);       /* the VUI of these streams */
+        CHECK(p.chroma_left == 0 && p.chroma_top == 0);     /* and centerd chroma, as in JPEG */
+        u.image.color.present = 1;                         /* the container's word stands above the stream's */
+        u.image.color.matrix = 9;
+        u.image.color.full_range = 0;
         CHECK_EQ(bzna_decoder_decode(decoder, &u.image, &q, NULL), BZNA_OK);
-        CHECK(q.colour.matrix == 9 && q.colour.full_range == 0);
+        CHECK(q.color.matrix == 9 && q.color.full_range == 0);
         CHECK(q.chroma_left == 0 && q.chroma_top == 0);     /* siting is the stream's all the same */
-        u.image.colour.present = 0;
+        u.image.color.present = 0;
         CHECK_EQ(bzna_decoder_decode(decoder, &u.image, &q, NULL), BZNA_OK);
-        CHECK(q.colour.matrix == 5 && q.colour.full_range == 1);
+        CHECK(q.color.matrix == 5 && q.color.full_range == 1);
         unit_free(&u);
         bzna_decoder_close(decoder);
     }
@@ -783,7 +783,7 @@ TEST(decoders_of_one_context_work_side_by_side)
 typedef struct kind {
     const char *encoder, *format, *options;
     int         width, height, lossless;
-    int         range, matrix, location;      /* what the encoder is told of colour; 0: nothing (matrix 2) */
+    int         range, matrix, location;      /* what the encoder is told of color; 0: nothing (matrix 2) */
     const char *filter;                       /* libavcodec's bitstream filter, which says what the encoder cannot */
 } kind;
 
@@ -811,7 +811,7 @@ static const kind kinds[] = {
     { "libx264", "gray10le",    "preset=fast,qp=0",       66,  50, 1, AVCOL_RANGE_MPEG, 2, 0, NULL },
     { "libaom-av1", "yuv420p",     AOM,                   70,  54, 0, AVCOL_RANGE_MPEG, 1, 0, NULL },
     { "libaom-av1", "yuv420p",     AOM_LOSSLESS,          71,  53, 1, AVCOL_RANGE_JPEG, 5, 0, NULL },
-    { "libaom-av1", "yuv420p",     AOM_LOSSLESS,          33,  97, 1, AVCOL_RANGE_MPEG, 2, 0, NULL },       /* no colour description, but a range */
+    { "libaom-av1", "yuv420p",     AOM_LOSSLESS,          33,  97, 1, AVCOL_RANGE_MPEG, 2, 0, NULL },       /* no color description, but a range */
     { "libaom-av1", "yuv420p10le", AOM_LOSSLESS,          71,  53, 1, AVCOL_RANGE_JPEG, 9, 0, "av1_metadata=chroma_sample_position=colocated" },
     { "libaom-av1", "yuv420p10le", AOM ",still-picture=1", 65, 65, 0, AVCOL_RANGE_JPEG, 9, 0, "av1_metadata=chroma_sample_position=vertical" },
     { "libaom-av1", "yuv420p12le", AOM_LOSSLESS,          70,  53, 1, AVCOL_RANGE_JPEG, 2, 0, NULL },
@@ -980,15 +980,15 @@ static unsigned picture_sample(const bzna_picture *picture, int p, int x, int y)
 static void check_picture(const kind *k, const bzna_picture *picture, const AVFrame *f)
 {
     const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(f->format), *wanted = av_pix_fmt_desc_get(av_get_pix_fmt(k->format));
-    int grey = wanted->nb_components == 1, full, before = test_failures;
+    int gray = wanted->nb_components == 1, full, before = test_failures;
     long wrong = 0;
     CHECK_EQ(picture->depth, wanted->comp[0].depth);
     CHECK(picture->frame_width == (uint32_t)k->width && picture->frame_height == (uint32_t)k->height);
     CHECK(picture->width == (uint32_t)k->width && picture->height == (uint32_t)k->height && !picture->crop_x && !picture->crop_y);
     CHECK(picture->plane[0] != NULL);
-    CHECK_EQ(picture->plane[1] == NULL, grey);
-    CHECK_EQ(picture->plane[2] == NULL, grey);
-    if (!grey) {
+    CHECK_EQ(picture->plane[1] == NULL, gray);
+    CHECK_EQ(picture->plane[2] == NULL, gray);
+    if (!gray) {
         CHECK_EQ(picture->chroma_shift_x, wanted->log2_chroma_w);
         CHECK_EQ(picture->chroma_shift_y, wanted->log2_chroma_h);
     }
@@ -997,14 +997,14 @@ static void check_picture(const kind *k, const bzna_picture *picture, const AVFr
             for (int x = 0; x < plane_width(f, d, p); x++)
                 wrong += picture_sample(picture, p, x, y) != frame_sample(f, d, p, x, y);
     CHECK_EQ(wrong, 0);
-    CHECK(picture->colour.present);
-    /* H.26x without a word on colour: limited range, the rest unspecified. AV1 always says its range. */
+    CHECK(picture->color.present);
+    /* H.26x without a word on color: limited range, the rest unspecified. AV1 always says its range. */
     full = f->color_range == AVCOL_RANGE_JPEG;
-    CHECK_EQ(picture->colour.full_range, full);
-    CHECK_EQ(picture->colour.matrix, f->colorspace);
-    CHECK_EQ(picture->colour.primaries, f->color_primaries);
-    CHECK_EQ(picture->colour.transfer, f->color_trc);
-    if (wanted->log2_chroma_w && wanted->log2_chroma_h && !grey) {
+    CHECK_EQ(picture->color.full_range, full);
+    CHECK_EQ(picture->color.matrix, f->colorspace);
+    CHECK_EQ(picture->color.primaries, f->color_primaries);
+    CHECK_EQ(picture->color.transfer, f->color_trc);
+    if (wanted->log2_chroma_w && wanted->log2_chroma_h && !gray) {
         int at = (int)f->chroma_location;
         CHECK_EQ(picture->chroma_left, at == AVCHROMA_LOC_UNSPECIFIED ? !full : at == AVCHROMA_LOC_LEFT || at == AVCHROMA_LOC_TOPLEFT || at == AVCHROMA_LOC_BOTTOMLEFT);
         CHECK_EQ(picture->chroma_top, at == AVCHROMA_LOC_TOPLEFT || at == AVCHROMA_LOC_TOP);
@@ -1186,7 +1186,7 @@ TEST(a_frame_that_is_not_what_its_last_parameter_set_says_is_refused)
                 unit u = unit_with_last_set(&of, packet, &last, other);
                 status = bzna_decoder_decode(decoder, &u.image, &picture, NULL);
                 coded++;
-                if (status == BZNA_OK) {                    /* believed to be grey, its luma alone is handed out; libavcodec's grey is 4:2:0 with neutral chroma */
+                if (status == BZNA_OK) {                    /* believed to be gray, its luma alone is handed out; libavcodec's gray is 4:2:0 with neutral chroma */
                     CHECK(depth_a == depth_b && picture.depth == depth_a);
                     CHECK(!strncmp(formats[b], "gray", 4) ? !picture.plane[1] : !strncmp(formats[a], "gray", 4) && !strncmp(formats[b], "yuv420p", 7));
                 } else {
@@ -1626,8 +1626,8 @@ static void reference_pixel(const bzna_picture *picture, const bzna_transform *t
 {
     const double *h = t->homography;
     double w = h[6] * x + h[7] * y + h[8], u = (h[0] * x + h[1] * y + h[2]) / w, v = (h[3] * x + h[4] * y + h[5]) / w;
-    double kr = picture->colour.matrix == 1 ? 0.2126 : picture->colour.matrix == 9 ? 0.2627 : 0.299;
-    double kb = picture->colour.matrix == 1 ? 0.0722 : picture->colour.matrix == 9 ? 0.0593 : 0.114;
+    double kr = picture->color.matrix == 1 ? 0.2126 : picture->color.matrix == 9 ? 0.2627 : 0.299;
+    double kb = picture->color.matrix == 1 ? 0.0722 : picture->color.matrix == 9 ? 0.0593 : 0.114;
     double step = ldexp(1, (int)picture->depth - 8), top = ldexp(1, (int)picture->depth) - 1, luma, cb = 0, cr = 0;
     if (u < -0.5 || v < -0.5 || u > picture->width - 0.5 || v > picture->height - 0.5) {
         for (int c = 0; c < 3; c++)
@@ -1635,12 +1635,12 @@ static void reference_pixel(const bzna_picture *picture, const bzna_transform *t
         return;
     }
     luma = plane_at(picture, 0, u, v);
-    luma = picture->colour.full_range ? luma / top : (luma - 16 * step) / (219 * step);
+    luma = picture->color.full_range ? luma / top : (luma - 16 * step) / (219 * step);
     if (picture->plane[1]) {
         cb = plane_at(picture, 1, u, v) - 128 * step;
         cr = plane_at(picture, 2, u, v) - 128 * step;
-        cb /= picture->colour.full_range ? top : 224 * step;
-        cr /= picture->colour.full_range ? top : 224 * step;
+        cb /= picture->color.full_range ? top : 224 * step;
+        cr /= picture->color.full_range ? top : 224 * step;
     }
     rgb[0] = luma + 2 * (1 - kr) * cr;
     rgb[2] = luma + 2 * (1 - kb) * cb;

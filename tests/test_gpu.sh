@@ -17,7 +17,7 @@ finish() { echo "tests/test_gpu.sh: $passed passed, $failed failed, $skipped ski
 # says TEXT COMMAND...: succeeds and prints the text
 says() { text=$1; shift; "$@" > "$T/said" 2>&1; status=$?; cat "$T/said"; [ "$status" -eq 0 ] && grep -qF -e "$text" "$T/said"; }
 
-T=$BUILD/tests/gpu                 # unoptimised: not where make gpu-check builds
+T=$BUILD/tests/gpu                 # unoptimized: not where make gpu-check builds
 rm -rf "$T"; mkdir -p "$T/nodriver"
 : > "$T/nodriver/libcuda.so.1"     # no library: on a machine with a driver it stands before that
 export BUILD

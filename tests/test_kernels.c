@@ -38,7 +38,7 @@ static void frame_free(frame *f)
         free(f->memory[p]);
 }
 
-/* A frame_w x frame_h frame of noise; planes: 1 grey, 2 semi-planar (NV12, P016), 3 planar. The picture is the whole frame. */
+/* A frame_w x frame_h frame of noise; planes: 1 gray, 2 semi-planar (NV12, P016), 3 planar. The picture is the whole frame. */
 static frame frame_make(int32_t frame_w, int32_t frame_h, int planes, int32_t shift_x, int32_t shift_y, int32_t depth, int32_t padding)
 {
     frame f;
@@ -73,7 +73,7 @@ static frame frame_make(int32_t frame_w, int32_t frame_h, int planes, int32_t sh
     slot->h[0] = slot->h[4] = slot->h[8] = 1.0f;
     bzi_kernel_rgb_matrix(0.299, 0.114, 1, depth, slot->rgb);
     for (int c = 0; c < 3; c++) {
-        slot->colour[c * 5] = slot->scale[c] = 1.0f;
+        slot->color[c * 5] = slot->scale[c] = 1.0f;
         slot->fill[c] = (float)(-1000 - c);
     }
     return f;
@@ -94,9 +94,9 @@ static frame frame_random(void)
     slot->left = random_int(0, 1);
     slot->top  = random_int(0, 1);
     bzi_kernel_rgb_matrix(0.2126, 0.0722, random_int(0, 1), depth, slot->rgb);
-    slot->flags = random_int(0, 1) ? BZI_KERNEL_COLOUR : 0;
+    slot->flags = random_int(0, 1) ? BZI_KERNEL_COLOR : 0;
     for (int i = 0; i < 12; i++)
-        slot->colour[i] += (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
+        slot->color[i] += (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
     for (int c = 0; c < 3; c++) {
         slot->bias[c]  = (float)random_real(0, 255);
         slot->scale[c] = (float)random_real(-1, 1);
@@ -281,8 +281,8 @@ static int oracle(const bzi_kernel_slot *slot, int32_t x, int32_t y, double c[3]
     c[1] = oracle_plane(slot, 1, u, v);
     c[2] = oracle_plane(slot, 2, u, v);
     oracle_mix(slot->rgb, c);
-    if (slot->flags & BZI_KERNEL_COLOUR)
-        oracle_mix(slot->colour, c);
+    if (slot->flags & BZI_KERNEL_COLOR)
+        oracle_mix(slot->color, c);
     for (int i = 0; i < 3; i++)
         c[i] = (c[i] - slot->bias[i]) * slot->scale[i];
     return 1;
@@ -446,7 +446,7 @@ static void warp_threads(const bzi_kernel_slot *slot, const bzi_kernel_output *o
             bzi_kernel_warp_thread(slot, out, (bzi_kernel_thread){ x, y, step_x, step_y });
 }
 
-/* Mostly what a hardware decoder gives: 8 bit NV12 with an even pitch; else P016, planar, 4:4:4, grey, odd pitches. */
+/* Mostly what a hardware decoder gives: 8 bit NV12 with an even pitch; else P016, planar, 4:4:4, gray, odd pitches. */
 static frame frame_decoded(void)
 {
     int32_t w = random_int(1, 40), h = random_int(1, 40), shift = random_int(0, 9) ? 1 : 0, depth = random_int(0, 9) ? 8 : random_int(9, 16);
@@ -459,9 +459,9 @@ static frame frame_decoded(void)
     }
     f.slot.left = random_int(0, 1);
     f.slot.top  = random_int(0, 1);
-    f.slot.flags = random_int(0, 1) ? BZI_KERNEL_COLOUR : 0;
+    f.slot.flags = random_int(0, 1) ? BZI_KERNEL_COLOR : 0;
     for (int i = 0; i < 12; i++)
-        f.slot.colour[i] += (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
+        f.slot.color[i] += (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
     for (int c = 0; c < 3; c++) {
         f.slot.bias[c]  = (float)random_real(0, 255);
         f.slot.scale[c] = (float)random_real(-1, 1);
@@ -559,7 +559,7 @@ TEST(hostile_matrices_read_nothing_outside_and_write_every_pixel)
     }
 }
 
-TEST(one_pixel_is_its_colour_anywhere_and_no_pixel_is_fill)
+TEST(one_pixel_is_its_color_anywhere_and_no_pixel_is_fill)
 {
     random_state = 8;
     for (int shift = 0; shift < 3; shift++) {
@@ -649,24 +649,24 @@ TEST(values_in_the_high_bits_equal_values_in_the_low_bits)
     frame_free(&f);
 }
 
-TEST(grey_has_three_equal_channels)
+TEST(gray_has_three_equal_channels)
 {
     random_state = 11;
     for (int32_t depth = 8; depth <= 16; depth += 4) {
         frame f = frame_make(20, 20, 1, 1, 1, depth, 0);
         const float *got = render(warp_front, f.slot, output_nchw(20, 20), buffer_a);
         for (int i = 0; i < 400; i++) {
-            double grey = 255.0 * oracle_fetch(&f.slot, 0, i % 20, i / 20) / ((1 << depth) - 1);
+            double gray = 255.0 * oracle_fetch(&f.slot, 0, i % 20, i / 20) / ((1 << depth) - 1);
             for (int c = 0; c < 3; c++)
-                CHECK_NEAR(got[c * 400 + i], grey, 1e-4);
+                CHECK_NEAR(got[c * 400 + i], gray, 1e-4);
         }
         frame_free(&f);
     }
 }
 
-/* ---- Colour ------------------------------------------------------------------------------------------------------------- */
+/* ---- Color ------------------------------------------------------------------------------------------------------------- */
 
-TEST(the_identity_on_444_is_the_colour_conversion_alone)
+TEST(the_identity_on_444_is_the_color_conversion_alone)
 {
     random_state = 12;
     frame f = frame_make(33, 21, 3, 0, 0, 8, 3);
@@ -718,26 +718,26 @@ TEST(every_matrix_and_depth_inverts_its_definition)
     }
 }
 
-TEST(jitter_stays_a_colour_and_bias_comes_before_scale)
+TEST(jitter_stays_a_color_and_bias_comes_before_scale)
 {
     frame f = frame_make(1, 1, 1, 0, 0, 8, 0);
     const float jitter[12] = { 2, 0, 0, 0, 0, 1, 0, -150, 0, 0, 0.5f, 10 };
     f.memory[0][0] = 140;
-    memcpy(f.slot.colour, jitter, sizeof jitter);
+    memcpy(f.slot.color, jitter, sizeof jitter);
     for (int c = 0; c < 3; c++) {
         f.slot.bias[c]  = 10.0f * (float)(c + 1);
         f.slot.scale[c] = 2.0f;
     }
     CHECK_NEAR(sample_at(&f, 0, 0, 0), (140 - 10) * 2, 1e-3);
     CHECK_NEAR(sample_at(&f, 0, 0, 2), (140 - 30) * 2, 1e-3);
-    f.slot.flags = BZI_KERNEL_COLOUR;
+    f.slot.flags = BZI_KERNEL_COLOR;
     CHECK_NEAR(sample_at(&f, 0, 0, 0), (255 - 10) * 2, 1e-3);
     CHECK_NEAR(sample_at(&f, 0, 0, 1), (0 - 20) * 2, 1e-3);
     CHECK_NEAR(sample_at(&f, 0, 0, 2), (80 - 30) * 2, 1e-3);
     frame_free(&f);
 }
 
-TEST(nan_in_a_matrix_of_colour_gives_black_not_nan)
+TEST(nan_in_a_matrix_of_color_gives_black_not_nan)
 {
     random_state = 13;
     frame f = frame_make(9, 9, 3, 1, 1, 8, 0);
@@ -801,16 +801,16 @@ TEST_MAIN(
     RUN(half_a_pixel_outside_is_the_border_and_more_is_fill)
     RUN(padding_is_never_read)
     RUN(hostile_matrices_read_nothing_outside_and_write_every_pixel)
-    RUN(one_pixel_is_its_colour_anywhere_and_no_pixel_is_fill)
+    RUN(one_pixel_is_its_color_anywhere_and_no_pixel_is_fill)
     RUN(chroma_lies_where_its_siting_says)
     RUN(semi_planar_chroma_equals_planar)
     RUN(values_in_the_high_bits_equal_values_in_the_low_bits)
-    RUN(grey_has_three_equal_channels)
-    RUN(the_identity_on_444_is_the_colour_conversion_alone)
+    RUN(gray_has_three_equal_channels)
+    RUN(the_identity_on_444_is_the_color_conversion_alone)
     RUN(limited_range_601_gives_the_known_values)
     RUN(every_matrix_and_depth_inverts_its_definition)
-    RUN(jitter_stays_a_colour_and_bias_comes_before_scale)
-    RUN(nan_in_a_matrix_of_colour_gives_black_not_nan)
+    RUN(jitter_stays_a_color_and_bias_comes_before_scale)
+    RUN(nan_in_a_matrix_of_color_gives_black_not_nan)
     RUN(fill_fills_its_slot_and_nothing_else)
     RUN(a_workspace_too_small_changes_nothing_and_the_front_does_without)
     RUN(the_size_of_the_workspace_does_not_wrap_around))

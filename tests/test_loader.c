@@ -569,7 +569,7 @@ TEST(every_slot_is_what_the_pure_functions_say)
             c.fill[i] = 10 * (float)i;
         }
         CHECK_EQ(walk_all(dataset, archives[k], &c), 2 * ((archives[k]->count + 3) / 4));
-        c.warp = BZNA_WARP_SIMILARITY;                      /* turned pictures take the plain loop and show the fill colour */
+        c.warp = BZNA_WARP_SIMILARITY;                      /* turned pictures take the plain loop and show the fill color */
         c.warp_scale[0] = 0;
         c.warp_degrees[0] = -180;
         c.warp_degrees[1] = 180;
@@ -1397,7 +1397,7 @@ typedef struct told {
     atomic_int       calls[64], wrong;
 } told;
 
-enum { LEAVE, TURN, RECOLOUR, FAIL, NOT_A_NUMBER, FORCE_MATRIX, SHIFT_OUT, HUGE_MATRIX };
+enum { LEAVE, TURN, RECOLOR, FAIL, NOT_A_NUMBER, FORCE_MATRIX, SHIFT_OUT, HUGE_MATRIX };
 
 /* The change itself, for the callback and for the oracle. */
 static bzna_status change(uint64_t index, uint32_t word, bzna_transform *t)
@@ -1408,13 +1408,13 @@ static bzna_status change(uint64_t index, uint32_t word, bzna_transform *t)
         t->homography[3] = -4, t->homography[4] = 0.25, t->homography[5] = 120;
         t->homography[6] = 1e-3, t->homography[7] = -2e-3, t->homography[8] = 1;
         return BZNA_OK;
-    case RECOLOUR:
+    case RECOLOR:
         for (int i = 0; i < 3; i++) {
             t->bias[i] = 10 + (float)i;
             t->scale[i] = 0.5f + (float)i;
             t->fill[i] = 3;
         }
-        t->colour[0] = 0.25f, t->colour[1] = 0.5f, t->colour[2] = 0.25f, t->colour[3] = 9;
+        t->color[0] = 0.25f, t->color[1] = 0.5f, t->color[2] = 0.25f, t->color[3] = 9;
         return BZNA_OK;
     case FAIL:
         return -1234;
@@ -1496,7 +1496,7 @@ TEST(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
             if (index % 8 == FAIL || index % 8 == NOT_A_NUMBER) {
                 bzna_status status = index % 8 == FAIL ? BZNA_E_CALLBACK : BZNA_E_ARGUMENT;
                 CHECK_EQ(info.status[i], status);
-                CHECK(is_filled(&c, data));                 /* the config's colour */
+                CHECK(is_filled(&c, data));                 /* the config's color */
                 CHECK_EQ(bzna_batch_error(batch, i, &e), status);
                 CHECK_CONTAINS(e.message, index % 8 == FAIL ? "callback returned -1234" : "transform.homography");
                 CHECK(index % 8 != FAIL || e.native_code == -1234);
@@ -1527,7 +1527,7 @@ static bzna_status wild_callback(void *user, const bzna_sample_info *info, bzna_
     case 3: t->antialias = 1; break;
     case 4: t->fill_space = 2; break;
     case 5: t->scale[1] = INFINITY; break;
-    case 6: t->colour[11] = NAN; break;
+    case 6: t->color[11] = NAN; break;
     default: t->fill[2] = NAN; break;
     }
     return BZNA_OK;
@@ -1539,7 +1539,7 @@ TEST(what_a_callback_returns_is_checked_before_it_is_used)
     bzna_dataset *dataset = open_archive(&m, &mixed);
     bzna_loader_config c = config_of(40, BZNA_ORDER_SEQUENTIAL);
     static const char *const fields[] = { "transform.matrix", "transform.matrix", "transform.filter", "transform.antialias", "transform.fill_space",
-                                          "transform.bias, scale or fill", "transform.colour", "transform.bias, scale or fill" };
+                                          "transform.bias, scale or fill", "transform.color", "transform.bias, scale or fill" };
     bzna_loader *loader;
     bzna_batch *batch;
     c.transform = wild_callback;
@@ -2101,7 +2101,7 @@ TEST(configs_without_meaning_are_refused_by_field)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
     bzna_loader_config c;
-    enum { RRC = BZNA_WARP_RANDOM_RESIZED_CROP, CENTRE = BZNA_WARP_CENTER_RESIZED_CROP, SIM = BZNA_WARP_SIMILARITY };
+    enum { RRC = BZNA_WARP_RANDOM_RESIZED_CROP, CENTER = BZNA_WARP_CENTER_RESIZED_CROP, SIM = BZNA_WARP_SIMILARITY };
     const struct { void *field; double value; int is_float; uint32_t warp; bzna_status status; const char *name; } bad[] = {
         { &c.batch_size, 0, 0, 0, BZNA_E_ARGUMENT, "batch_size" }, { &c.batch_size, 65537, 0, 0, BZNA_E_ARGUMENT, "batch_size" },
         { &c.width, 0, 0, 0, BZNA_E_ARGUMENT, "width" }, { &c.height, 20000, 0, 0, BZNA_E_ARGUMENT, "height" }, { &c.height, 0, 0, 0, BZNA_E_ARGUMENT, "height" },
@@ -2114,8 +2114,8 @@ TEST(configs_without_meaning_are_refused_by_field)
         { &c.fill_space, 2, 0, 0, BZNA_E_ARGUMENT, "fill_space" }, { &c.matrix, 7, 0, 0, BZNA_E_ARGUMENT, "matrix" }, { &c.filter, 1, 0, 0, BZNA_E_UNSUPPORTED, "filter" },
         { &c.antialias, 1, 0, 0, BZNA_E_UNSUPPORTED, "antialias" },
         { &c.warp_scale[0], NAN, 1, RRC, BZNA_E_ARGUMENT, "warp_scale" }, { &c.warp_scale[1], NAN, 1, RRC, BZNA_E_ARGUMENT, "warp_scale" },
-        { &c.warp_scale[0], -1, 1, SIM, BZNA_E_ARGUMENT, "warp_scale" }, { &c.warp_scale[0], NAN, 1, CENTRE, BZNA_E_ARGUMENT, "warp_scale" },
-        { &c.warp_scale[0], -0.875, 1, CENTRE, BZNA_E_ARGUMENT, "warp_scale" },
+        { &c.warp_scale[0], -1, 1, SIM, BZNA_E_ARGUMENT, "warp_scale" }, { &c.warp_scale[0], NAN, 1, CENTER, BZNA_E_ARGUMENT, "warp_scale" },
+        { &c.warp_scale[0], -0.875, 1, CENTER, BZNA_E_ARGUMENT, "warp_scale" },
         { &c.warp_ratio[0], NAN, 1, RRC, BZNA_E_ARGUMENT, "warp_ratio" }, { &c.warp_ratio[1], 1, 1, SIM, BZNA_E_ARGUMENT, "warp_ratio" },
         { &c.warp_degrees[0], NAN, 1, SIM, BZNA_E_ARGUMENT, "warp_degrees" }, { &c.warp_degrees[0], 1, 1, SIM, BZNA_E_ARGUMENT, "warp_degrees" },
         { &c.warp_translate[1], NAN, 1, SIM, BZNA_E_ARGUMENT, "warp_translate" }, { &c.warp_translate[0], -1, 1, SIM, BZNA_E_ARGUMENT, "warp_translate" },
@@ -2476,7 +2476,7 @@ static double reference_plane(const bzna_picture *p, int k, double x, double y, 
 }
 
 /* JFIF in double precision, from the planes: what a slot should look like, whatever the kernels think. */
-TEST(a_centre_crop_is_the_picture_that_a_double_precision_reference_paints)
+TEST(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
 {
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
@@ -2743,7 +2743,7 @@ static void everything(void)
     RUN(defaults_are_filled_in_and_can_be_asked)
     RUN(other_threads_may_ask_while_epochs_change)
     RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
-    RUN(a_centre_crop_is_the_picture_that_a_double_precision_reference_paints)
+    RUN(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
     RUN(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
 }
 

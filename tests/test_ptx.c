@@ -1418,7 +1418,7 @@ static uint32_t random_u32(void)
 static int32_t random_int(int32_t lo, int32_t hi) { return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1)); }
 static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (random_u32() / 4294967296.0); }
 
-enum { NV12, P016, PLANAR, DEEP, GREY, SUBSAMPLED, ALMOST_NV12, FORMATS };      /* ALMOST: what keeps it from the way for NV12 */
+enum { NV12, P016, PLANAR, DEEP, GRAY, SUBSAMPLED, ALMOST_NV12, FORMATS };      /* ALMOST: what keeps it from the way for NV12 */
 enum { ALIGNED, AFFINE, PROJECTIVE, EDGES, HOSTILE, OUTSIDE, EMPTY, WARPS };
 
 /* A frame of exactly its bytes, and which of them are samples of the picture. Cr of a semi-planar frame lies in memory[1]. */
@@ -1429,7 +1429,7 @@ typedef struct frame {
 } frame;
 
 typedef struct frame_layout {
-    int32_t width, height, planes, shift_x, shift_y, depth, low_zeros, padding, skew;      /* planes: 1 grey, 2 semi-planar, 3 planar; skew: of Cb, in bytes */
+    int32_t width, height, planes, shift_x, shift_y, depth, low_zeros, padding, skew;      /* planes: 1 gray, 2 semi-planar, 3 planar; skew: of Cb, in bytes */
 } frame_layout;
 
 static frame_layout layout_of(int format)
@@ -1445,7 +1445,7 @@ static frame_layout layout_of(int format)
         layout.planes = 3;
         layout.shift_x = layout.shift_y = 0;
         layout.depth = format == DEEP ? random_int(9, 16) : 8;
-    } else if (format == GREY) {
+    } else if (format == GRAY) {
         layout.planes = 1;
         layout.depth = random_int(0, 1) ? 8 : 16;
     } else if (format == SUBSAMPLED) {
@@ -1581,13 +1581,13 @@ static void random_warp(bzi_kernel_slot *slot, int warp, int32_t width, int32_t 
         slot->h[random_int(0, 1) ? 2 : 5] += 1000.0f;
 }
 
-static void random_colours(bzi_kernel_slot *slot, int warp)
+static void random_colors(bzi_kernel_slot *slot, int warp)
 {
     static const float hostile[] = { NAN, INFINITY, -INFINITY, 3.4e38f, -0.0f, 1e-45f };
     bzi_kernel_rgb_matrix(0.2126, 0.0722, random_int(0, 1), slot->depth, slot->rgb);
-    slot->flags = random_int(0, 1) ? BZI_KERNEL_COLOUR : 0;
+    slot->flags = random_int(0, 1) ? BZI_KERNEL_COLOR : 0;
     for (int i = 0; i < 12; i++)
-        slot->colour[i] = (float)(i % 5 == 0) + (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
+        slot->color[i] = (float)(i % 5 == 0) + (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
     for (int c = 0; c < 3; c++) {
         slot->bias[c]  = (float)random_real(0, 255);
         slot->scale[c] = (float)random_real(-1, 1);
@@ -1597,7 +1597,7 @@ static void random_colours(bzi_kernel_slot *slot, int warp)
     if (warp == HOSTILE && random_int(0, 1)) {
         uint32_t value = random_u32();
         slot->rgb[random_int(0, 11)]    = hostile[value % COUNT(hostile)];
-        slot->colour[random_int(0, 11)] = hostile[value / 8 % COUNT(hostile)];
+        slot->color[random_int(0, 11)] = hostile[value / 8 % COUNT(hostile)];
         slot->fill[random_int(0, 2)]    = hostile[value / 64 % COUNT(hostile)];
     }
 }
@@ -1610,7 +1610,7 @@ static frame frame_random(int format, int warp, int32_t width, int32_t height)
     f.slot.top  = random_int(0, 1);
     random_rectangle(&f.slot, warp);
     random_warp(&f.slot, warp, width, height);
-    random_colours(&f.slot, warp);
+    random_colors(&f.slot, warp);
     frame_allow(&f);
     return f;
 }
@@ -1915,7 +1915,7 @@ static int alter(const char *line, int way, char out[ALTERED])
 enum { JUDGES = 6 };
 static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
 {
-    static const int formats[BZI_KERNEL_SLOTS] = { NV12, NV12, NV12, NV12, NV12, P016, GREY, ALMOST_NV12 };
+    static const int formats[BZI_KERNEL_SLOTS] = { NV12, NV12, NV12, NV12, NV12, P016, GRAY, ALMOST_NV12 };
     random_state = 26;
     for (int i = 0; i < JUDGES; i++) {
         char fault[400];

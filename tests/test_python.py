@@ -922,7 +922,7 @@ class Pixels(unittest.TestCase):
             made = floats(next(loader_of(batch_size=1, **options).batches()).images)
             self.assertEqual(max(abs(a - f(b)) for a, b in zip(made, raw)), 0, options)
 
-    def test_colour_and_fill(self):
+    def test_color_and_fill(self):
         def first(**options):
             return pixels(next(loader_of(batch_size=1, **options).batches()).images)
         self.assertEqual(first(color_transform=2), first(color_transform=lambda *_: 2))
@@ -1461,7 +1461,7 @@ print(sum(("libcuda.so.1" in r or "BENZINA_NO_CUDA" in r or "DEVICE_CPU" in r) f
 
 @needs_decoder
 class Device(unittest.TestCase):
-    """With the fakes of NVIDIA's driver, whose device memory is host memory: once a stream is synchronised, ctypes can read it."""
+    """With the fakes of NVIDIA's driver, whose device memory is host memory: once a stream is synchronized, ctypes can read it."""
 
     @classmethod
     def setUpClass(cls):

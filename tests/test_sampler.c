@@ -199,7 +199,7 @@ TEST(uniform_numbers_are_uniform)
     check_uniform("successive pairs", pairs, 32 * 32, N, 32 * 32 - 1);
 }
 
-TEST(first_numbers_of_neighbouring_samples_and_epochs_are_uniform)
+TEST(first_numbers_of_neighboring_samples_and_epochs_are_uniform)
 {
     enum { N = 200000 };
     static uint32_t by_sample[32 * 32], by_epoch[32 * 32], by_seed[32 * 32];
@@ -220,9 +220,9 @@ TEST(first_numbers_of_neighbouring_samples_and_epochs_are_uniform)
         }
         memcpy(previous, u, sizeof u);
     }
-    check_uniform("neighbouring samples", by_sample, 1024, N, 1023);
-    check_uniform("neighbouring epochs", by_epoch, 1024, N, 1023);
-    check_uniform("neighbouring seeds", by_seed, 1024, N, 1023);
+    check_uniform("neighboring samples", by_sample, 1024, N, 1023);
+    check_uniform("neighboring epochs", by_epoch, 1024, N, 1023);
+    check_uniform("neighboring seeds", by_seed, 1024, N, 1023);
 }
 
 /* Expected words by a Philox of Python's integers, from the header's words alone. */
@@ -419,7 +419,7 @@ TEST(all_orders_of_few_samples_are_equally_likely)
     }
 }
 
-TEST(neighbours_in_an_order_are_unrelated)
+TEST(neighbors_in_an_order_are_unrelated)
 {
     static const uint32_t counts[] = { 7, 10, 64, 100, 1000 };
     static uint32_t distances[1000], pairs[10 * 10], compact[90];
@@ -653,7 +653,7 @@ TEST_MAIN(
     RUN(a_copy_of_a_stream_repeats_its_numbers)
     RUN(streams_that_differ_in_one_bit_of_anything_are_unrelated)
     RUN(uniform_numbers_are_uniform)
-    RUN(first_numbers_of_neighbouring_samples_and_epochs_are_uniform)
+    RUN(first_numbers_of_neighboring_samples_and_epochs_are_uniform)
     RUN(views_and_occurrences_of_a_sample_have_streams_of_their_own)
     RUN(uniform_of_any_range_stays_in_it)
     RUN(an_order_has_every_index_once)
@@ -663,7 +663,7 @@ TEST_MAIN(
     RUN(an_order_has_one_fixed_point_on_average)
     RUN(each_index_comes_equally_often_at_each_position)
     RUN(all_orders_of_few_samples_are_equally_likely)
-    RUN(neighbours_in_an_order_are_unrelated)
+    RUN(neighbors_in_an_order_are_unrelated)
     RUN(orders_of_other_seeds_and_epochs_are_other_orders)
     RUN(the_order_is_not_keyed_as_the_samples_random_numbers_are)
     RUN(large_orders_stay_in_range_and_can_be_inverted)

@@ -3048,8 +3048,8 @@ static bzna_status change(void *user, const bzna_sample_info *sample, bzna_rando
     t->homography[5] += bzna_random_uniform(random, -9, 9);
     t->homography[1] += bzna_random_uniform(random, -0.1, 0.1);
     t->fill[1] = (float)bzna_random_uniform(random, 0, 3);
-    t->colour[0] = 0.5f;
-    t->colour[3] = (float)(sample->index % 5);
+    t->color[0] = 0.5f;
+    t->color[3] = (float)(sample->index % 5);
     t->bias[2] += (float)sample->target / 1e6f;
     t->matrix = sample->index % 2 ? BZNA_MATRIX_BT709 : BZNA_MATRIX_AUTO;
     return sample->epoch == 1 && sample->index == 9 ? BZNA_E_CALLBACK : BZNA_OK;

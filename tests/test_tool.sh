@@ -206,7 +206,7 @@ damage_tests() {
     expect 1 "a damaged payload is seen with --decode" "$bzna" verify --decode --jobs 2 --json "$t/payload.bzna"
     same "verify --decode names the sample" "$(grep '"message"' "$t/out" | field index)" 2
     refused 1 "" "extract of a damaged picture" "$bzna" extract "$t/payload.bzna" 2 --md5
-    expect 0 "its neighbour can be extracted" "$bzna" extract "$t/payload.bzna" 3 --md5
+    expect 0 "its neighbor can be extracted" "$bzna" extract "$t/payload.bzna" 3 --md5
 }
 
 
@@ -270,7 +270,7 @@ movie_tests() {
     done
 }
 
-# A grey JPEG of 24x16 whose corners are 32, 80, 176, 224, with an EXIF orientation.
+# A gray JPEG of 24x16 whose corners are 32, 80, 176, 224, with an EXIF orientation.
 oriented_jpeg() {
     printf '\377\330\377\341\000\042Exif\000\000MM\000*\000\000\000\010\000\001\001\022\000\003\000\000\000\001\000\0'"$(($1 / 8))$(($1 % 8))"'\000\000\000\000\000\000'
     printf '\377\333\000\103\000'
@@ -344,12 +344,12 @@ name_tests() {
     says "$t/out" "$(printf '"b \303\274\303\261 \\"q\\" \\\\ .ppm"')" "a name with quotes and letters beyond ASCII is kept"
     run "$bzna" extract "$t/flat.bzna" 3 -o "$t/x.ppm"
     same "one pixel stays one pixel" "$(ppm_size "$t/x.ppm")" "1 1"
-    same "and keeps its colour" "$(pixel "$t/x.ppm" 1 1 0 0 | awk '{ print (($1-200)^2 < 50 && ($2-100)^2 < 50 && ($3-50)^2 < 50) }')" 1
+    same "and keeps its color" "$(pixel "$t/x.ppm" 1 1 0 0 | awk '{ print (($1-200)^2 < 50 && ($2-100)^2 < 50 && ($3-50)^2 < 50) }')" 1
     run "$bzna" extract "$t/flat.bzna" 4 --track bzna_thumb -o "$t/x.ppm"
     same "a sliver's thumbnail" "$(ppm_size "$t/x.ppm")" "2 512"
 }
 
-# Chroma stays where luma is: spots of brightness and colour around the same points near the corners still are.
+# Chroma stays where luma is: spots of brightness and color around the same points near the corners still are.
 chroma_tests() {
     if [ -z "$numpy" ]; then skip "chroma stays where luma is" "there is no python3 with numpy"; return; fi
     mkdir -p "$t/chroma/spots"
@@ -402,7 +402,7 @@ icon_tests() {
         set -- $kind
         run "$bzna" extract "$t/icons.bzna" "$1" -o "$t/x.ppm"
         same "the largest picture of icon $1 is taken" "$(ppm_size "$t/x.ppm")" "$2 $2"
-        same "and it is that one, with most colours" \
+        same "and it is that one, with most colors" \
             "$(pixel "$t/x.ppm" "$2" "$2" 8 8 | awk -v red="$3" '{ print (($1-red)^2 < 50 && ($3-30)^2 < 50) }')" 1
     done
 }
@@ -534,7 +534,7 @@ batch_tests() {
     expect 0 "batch --warp none" "$bzna" batch "$t/one.bzna" -o "$t/b5" --warp none --batch 4
     refused 1 "one.bzna" "batch into what is no folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
-    same "the damaged picture's neighbours are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 9
+    same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 9
 }
 
 bench_tests() {

@@ -1,4 +1,4 @@
-/* test_transforms.c - parameters and random numbers to homographies; colour descriptions to colours. The oracle multiplies the published
+/* test_transforms.c - parameters and random numbers to homographies; color descriptions to colors. The oracle multiplies the published
  * matrices out one by one and draws in the documented order; the laws are then tested on their distributions, which no code here repeats. */
 #include "../benzina.c"
 #include "test.h"
@@ -515,7 +515,7 @@ TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
     }
 }
 
-TEST(no_warp_is_the_centred_picture_one_to_one)
+TEST(no_warp_is_the_centerd_picture_one_to_one)
 {
     bzna_similarity p = similarity();
     bzna_random random = stream(1);
@@ -650,14 +650,14 @@ TEST(inits_fill_no_more_than_the_caller_has)
     for (int i = 0; i < 9; i++)
         CHECK(t.homography[i] == (i % 4 == 0));
     for (int i = 0; i < 12; i++)
-        CHECK(t.colour[i] == (float)(i % 5 == 0));
+        CHECK(t.color[i] == (float)(i % 5 == 0));
     for (int i = 0; i < 3; i++)
         CHECK(t.bias[i] == 0 && t.scale[i] == 1 && t.fill[i] == 0);
     bzna_similarity_init(NULL, sizeof room.p);
     bzna_transform_init(NULL, sizeof t);
 }
 
-/* ---- Colour ------------------------------------------------------------------------------------------------------------- */
+/* ---- Color ------------------------------------------------------------------------------------------------------------- */
 
 TEST(matrix_code_points_have_their_weights)
 {
@@ -667,7 +667,7 @@ TEST(matrix_code_points_have_their_weights)
     };
     for (uint32_t matrix = 0, n = 0; matrix < 300; matrix++) {
         double kr = -1, kb = -1;
-        int is = bzi_colour_weights(matrix, &kr, &kb);
+        int is = bzi_color_weights(matrix, &kr, &kb);
         if (n < COUNT(known) && known[n].matrix == matrix) {
             CHECK(is && kr == known[n].kr && kb == known[n].kb);
             n++;
@@ -683,17 +683,17 @@ TEST(forced_matrices_replace_the_streams)
         { BZNA_MATRIX_BT601_FULL, 5, 1 }, { BZNA_MATRIX_BT601, 5, 0 }, { BZNA_MATRIX_BT709, 1, 0 }, { BZNA_MATRIX_BT2020, 9, 0 },
         { BZNA_MATRIX_BT709_FULL, 1, 1 }, { BZNA_MATRIX_BT2020_FULL, 9, 1 },
     };
-    bzna_colour stream_colour = { 1, 13, 7, 1, 1 }, c = bzi_colour_forced(BZNA_MATRIX_AUTO, stream_colour);
+    bzna_color stream_color = { 1, 13, 7, 1, 1 }, c = bzi_color_forced(BZNA_MATRIX_AUTO, stream_color);
     CHECK(c.matrix == 7 && c.full_range == 1);
     for (size_t i = 0; i < COUNT(known); i++) {
-        c = bzi_colour_forced(known[i].force, stream_colour);
+        c = bzi_color_forced(known[i].force, stream_color);
         CHECK_EQ(c.matrix, known[i].matrix);
         CHECK_EQ(c.full_range, known[i].full);
     }
 }
 
-/* Colours coded by the definition of each matrix come back through the public renderer. */
-TEST(colours_coded_by_a_matrix_come_back_through_it)
+/* Colors coded by the definition of each matrix come back through the public renderer. */
+TEST(colors_coded_by_a_matrix_come_back_through_it)
 {
     static const struct { uint32_t force; uint16_t matrix; uint8_t full; double kr, kb; } known[] = {
         { BZNA_MATRIX_BT601_FULL, 5, 1, 0.299, 0.114 }, { BZNA_MATRIX_BT601, 6, 0, 0.299, 0.114 }, { BZNA_MATRIX_BT709, 1, 0, 0.2126, 0.0722 },
@@ -717,9 +717,9 @@ TEST(colours_coded_by_a_matrix_come_back_through_it)
                 picture.pitch[i] = 1;
             }
             for (int forced = 0; forced < 2; forced++) {
-                picture.colour.matrix = forced ? 7 : known[k].matrix;
-                picture.colour.full_range = forced ? !known[k].full : known[k].full;
-                picture.colour.present = 1;
+                picture.color.matrix = forced ? 7 : known[k].matrix;
+                picture.color.full_range = forced ? !known[k].full : known[k].full;
+                picture.color.present = 1;
                 bzna_transform_init(&t, sizeof t);
                 t.matrix = forced ? known[k].force : BZNA_MATRIX_AUTO;
                 REQUIRE(bzna_picture_render(&picture, &t, &output, out, sizeof out, NULL) == BZNA_OK);
@@ -731,9 +731,9 @@ TEST(colours_coded_by_a_matrix_come_back_through_it)
 
 TEST(matrices_that_are_not_known_are_refused)
 {
-    uint8_t grey = 100;
+    uint8_t gray = 100;
     bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1,
-                             .colour = { 1, 1, 8, 1, 1 }, .plane = { &grey, NULL, NULL }, .pitch = { 1, 0, 0 } };
+                             .color = { 1, 1, 8, 1, 1 }, .plane = { &gray, NULL, NULL }, .pitch = { 1, 0, 0 } };
     bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
     bzna_error e = { .struct_size = sizeof e };
     bzna_transform t;
@@ -767,12 +767,12 @@ TEST_MAIN(
     RUN(a_flip_mirrors_about_the_middle)
     RUN(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
     RUN(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
-    RUN(no_warp_is_the_centred_picture_one_to_one)
+    RUN(no_warp_is_the_centerd_picture_one_to_one)
     RUN(a_similarity_without_meaning_is_refused)
     RUN(a_loaders_warp_fields_mean_what_the_header_says)
     RUN(inits_fill_no_more_than_the_caller_has)
     RUN(matrix_code_points_have_their_weights)
     RUN(forced_matrices_replace_the_streams)
-    RUN(colours_coded_by_a_matrix_come_back_through_it)
+    RUN(colors_coded_by_a_matrix_come_back_through_it)
     RUN(matrices_that_are_not_known_are_refused)
 )

@@ -215,7 +215,7 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
             for (int n = 0; n < m->clap_count; n++)
                 CHECK_EQ(image.clap[n], m->clap[n]);
             CHECK_EQ(image.fourcc, be_get((const uint8_t *)m->codec, 4));
-            CHECK(image.colour.present && image.colour.full_range == 1 && image.colour.matrix == 5);
+            CHECK(image.color.present && image.color.full_range == 1 && image.color.matrix == 5);
 #ifndef BENZINA_NO_AVCODEC
             {
                 bzna_picture picture = { .struct_size = sizeof picture };
@@ -831,23 +831,23 @@ TEST(any_crop_comes_back_as_it_was_given)
     bench_close(&b);
 }
 
-TEST(the_callers_colour_comes_before_the_streams)
+TEST(the_callers_color_comes_before_the_streams)
 {
     bench b;
     prepared p;
     bzna_image image = { .struct_size = sizeof image };
     bench_open(&b, 0);
     prepare(&p, b.from, &known[0].samples[0], AS_READ);
-    p.input.colour.present = 1;
-    p.input.colour.primaries = 9;
-    p.input.colour.transfer = 16;
-    p.input.colour.matrix = 9;
-    p.input.colour.full_range = 0;
+    p.input.color.present = 1;
+    p.input.color.primaries = 9;
+    p.input.color.transfer = 16;
+    p.input.color.matrix = 9;
+    p.input.color.full_range = 0;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
     CHECK_EQ(bzna_dataset_image(b.to, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
-    CHECK(image.colour.present && image.colour.primaries == 9 && image.colour.transfer == 16 && image.colour.matrix == 9 && !image.colour.full_range);
+    CHECK(image.color.present && image.color.primaries == 9 && image.color.transfer == 16 && image.color.matrix == 9 && !image.color.full_range);
     prepared_free(&p);
     bench_close(&b);
 }
@@ -883,9 +883,9 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL) == BZNA_OK);
         prepare(&p, b.from, &known[0].samples[2], AS_READ);
         CHECK_EQ(bzna_writer_add(writer, &p.desc, NULL), BZNA_OK);
-        if (why) {                                          /* another colour is another sample entry */
-            p.thumb.colour.present = 1;
-            p.thumb.colour.matrix = 1;
+        if (why) {                                          /* another color is another sample entry */
+            p.thumb.color.present = 1;
+            p.thumb.color.matrix = 1;
         } else {
             p.desc.thumb = NULL;                            /* and the frame is 1024x512 */
         }
@@ -1105,7 +1105,7 @@ TEST(pictures_that_start_a_stream_are_taken_and_no_others)
     }
 }
 
-TEST(an_archive_that_was_never_finished_is_recognised)
+TEST(an_archive_that_was_never_finished_is_recognized)
 {
     bench b;
     prepared p;
@@ -1601,7 +1601,7 @@ TEST(ffprobe_reads_an_archive_without_targets)
     }
 }
 
-/* ---- Colours that nobody says ---- */
+/* ---- Colors that nobody says ---- */
 
 /* H.264: parameter sets of a 128x96 picture without VUI, and what passes for its slice. */
 static const uint8_t silent[] = { 0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0a, 0xf8, 0x41, 0xa2, 0, 0, 0, 1, 0x68, 0xce, 0x38,
@@ -1616,7 +1616,7 @@ static void rename_all(uint8_t *d, size_t size, const char *from, const char *to
             memcpy(d + i, to, n);
 }
 
-static void check_colour(const bzna_colour *c, int primaries, int transfer, int matrix, int full)
+static void check_color(const bzna_color *c, int primaries, int transfer, int matrix, int full)
 {
     CHECK_EQ(c->present, 1);
     CHECK(c->primaries == primaries && c->transfer == transfer && c->matrix == matrix && c->full_range == full);
@@ -1641,7 +1641,7 @@ static void write_one(bench *b, const bzna_image *image)
     bench_finish(b);
 }
 
-TEST(a_colour_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_videos)
+TEST(a_color_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_videos)
 {
     bench b, again;
     bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_H264, .width = 128, .height = 96,
@@ -1649,21 +1649,21 @@ TEST(a_colour_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_vi
     uint8_t buffer[4096], copy[4096];
     write_one(&b, &image);
     image = picture_of(&b, buffer);
-    check_colour(&image.colour, 1, 13, 5, 1);               /* the writer said so */
+    check_color(&image.color, 1, 13, 5, 1);               /* the writer said so */
     rename_all(b.s.data, b.s.size, "colr", "free");
     image = picture_of(&b, buffer);
-    check_colour(&image.colour, 1, 13, 5, 1);               /* an archive's track */
+    check_color(&image.color, 1, 13, 5, 1);               /* an archive's track */
     memcpy(b.s.data + box_at(b.s.data, 0, b.s.size, "moov/trak.0") + 4, "free", 4);
     memcpy(b.s.data + box_at(b.s.data, 0, b.s.size, "moov/trak.0") + 4, "free", 4);
     image = picture_of(&b, buffer);
     CHECK_STR(b.to->parts[0].container->ops->name, "mp4 video");
-    check_colour(&image.colour, 1, 13, 5, 1);               /* whose track is still called bzna_thumb */
+    check_color(&image.color, 1, 13, 5, 1);               /* whose track is still called bzna_thumb */
     rename_all(b.s.data, b.s.size, "bzna_thumb", "VideoTrack");
     image = picture_of(&b, buffer);
-    check_colour(&image.colour, 2, 2, 2, 0);                /* a plain video */
+    check_color(&image.color, 2, 2, 2, 0);                /* a plain video */
     write_one(&again, &image);
     image = picture_of(&again, copy);
-    check_colour(&image.colour, 2, 2, 2, 0);                /* and so it stays in an archive */
+    check_color(&image.color, 2, 2, 2, 0);                /* and so it stays in an archive */
     bench_close(&again);
     bench_close(&b);
 }
@@ -1684,13 +1684,13 @@ TEST_MAIN(
     RUN(an_archive_without_targets_and_names_opens)
     RUN(names_are_kept_byte_for_byte_up_to_65535)
     RUN(any_crop_comes_back_as_it_was_given)
-    RUN(the_callers_colour_comes_before_the_streams)
+    RUN(the_callers_color_comes_before_the_streams)
     RUN(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
     RUN(splits_are_tracks_of_their_own_over_the_same_samples)
     RUN(an_unknown_split_is_refused)
     RUN(refused_samples_leave_the_archive_as_it_was)
     RUN(pictures_that_start_a_stream_are_taken_and_no_others)
-    RUN(an_archive_that_was_never_finished_is_recognised)
+    RUN(an_archive_that_was_never_finished_is_recognized)
     RUN(a_finished_archive_takes_no_more)
     RUN(writers_that_cannot_be_opened_say_why)
     RUN(descriptions_of_other_versions_are_taken_or_refused)
@@ -1701,5 +1701,5 @@ TEST_MAIN(
     RUN(ffprobe_counts_a_frame_a_sample)
     RUN(a_track_without_samples_has_no_run_of_chunks)
     RUN(ffprobe_reads_an_archive_without_targets)
-    RUN(a_colour_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_videos)
+    RUN(a_color_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_videos)
 )

@@ -23,7 +23,7 @@ try:
 except ImportError:
     np = None
 
-# ---- baseline JPEG, every quantiser 1: the pixels come back almost as they were ----
+# ---- baseline JPEG, every quantizer 1: the pixels come back almost as they were ----
 
 # ITU T.81, annex K.3: how many codes of each length, and their symbols.
 DC_TABLE = [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], list(range(12))
@@ -178,7 +178,7 @@ def chroma_pictures(folder):
                 file.write(coded.replace(exif_of(1), exif_of(o), 1) if data is None else data)
 
 
-def centre(plane, ground, block, right, bottom):
+def center(plane, ground, block, right, bottom):
     """Of the spot in one quarter, in pixels."""
     height, width = plane.shape
     rim = BAND_PX // block + 1
@@ -205,7 +205,7 @@ def planes_shift(planes, frame_width, frame_height, width, height):
         for last, before in (chroma[-1], chroma[-2]), (chroma[:, -1], chroma[:, -2]):
             edge = max(edge, int(np.abs(last.astype(int) - before).max()))
         for corner in range(4):
-            shift = centre(chroma, 128, 2, corner & 1, corner & 2) - centre(luma, 90, 1, corner & 1, corner & 2)
+            shift = center(chroma, 128, 2, corner & 1, corner & 2) - center(luma, 90, 1, corner & 1, corner & 2)
             worst = max(worst, float(np.abs(shift).max()))
     return worst, edge
 
@@ -291,18 +291,18 @@ def tiffs(folder, jpeg_file):
 
 # ---- icons ----
 
-def bitmap(edge, bits, colour):
+def bitmap(edge, bits, color):
     """A bitmap as icons have it: header, palette, pixels from the bottom up, and a mask of one bit a pixel."""
     header = struct.pack("<IiiHHIIiiII", 40, edge, 2 * edge, 1, bits, 0, 0, 0, 0, 0, 0)
     if bits == 32:
-        pixels = bytes((*colour, 255)) * edge * edge
+        pixels = bytes((*color, 255)) * edge * edge
     else:
-        pixels = bytes((*colour, 0)) * 16 + bytes(-(-edge // 8) * 4) * edge
+        pixels = bytes((*color, 0)) * 16 + bytes(-(-edge // 8) * 4) * edge
     return header + pixels + bytes(-(-edge // 32) * 4) * edge
 
 
-def icon_png(edge, colour):
-    rows = (b"\0" + bytes(colour[::-1]) * edge) * edge
+def icon_png(edge, color):
+    rows = (b"\0" + bytes(color[::-1]) * edge) * edge
     return png_file(edge, edge, rows)
 
 
@@ -321,8 +321,8 @@ def icons(folder):
     small = (16, 32, bitmap(16, 32, blue)), (32, 32, bitmap(32, 32, blue))
     icon(os.path.join(folder, "a_bitmap.ico"), [small[0], (48, 32, bitmap(48, 32, red)), small[1]])
     icon(os.path.join(folder, "b_png.ico"), [small[0], (256, 32, icon_png(256, red)), small[1]])
-    few_colours = 32, 4, bitmap(32, 4, blue)
-    icon(os.path.join(folder, "c_depth.ico"), [few_colours, (32, 32, bitmap(32, 32, green)), few_colours])
+    few_colors = 32, 4, bitmap(32, 4, blue)
+    icon(os.path.join(folder, "c_depth.ico"), [few_colors, (32, 32, bitmap(32, 32, green)), few_colors])
     icon(os.path.join(folder, "d_cut.ico"), [small[0], (48, 32, bitmap(48, 32, red)[:100])])
 
 

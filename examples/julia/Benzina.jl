@@ -660,7 +660,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     law = :auto                            by the warp's name; :benzina, :torchvision draw crops by that law
     flip = 0, flip_v = 0                  probabilities of mirroring
     mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
-    fill = (0, 0, 0)                      the out-of-bounds colour
+    fill = (0, 0, 0)                      the out-of-bounds color
     track = nothing                       "bzna_input" or "bzna_thumb"; default: the thumbnail when there is one
     indices = nothing                     the samples of an epoch, counted from 1, instead of all
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
@@ -751,7 +751,7 @@ end
 
 """
 One batch: `data` (width x height x 3 x samples), `targets` (-1 where a sample has none), `indices` (counted from 1), `status` (0, or why a
-slot holds the out-of-bounds colour), `count` (how many are real, when the last batch is padded), `epoch`, and whether it is the `last` of it.
+slot holds the out-of-bounds color), `count` (how many are real, when the last batch is padded), `epoch`, and whether it is the `last` of it.
 """
 struct Batch
     handle::Ptr{bzna_batch}                 # as long as `data` is there
@@ -794,7 +794,7 @@ end
 release!(x::Array{Float32,4}) = finalize(owner(x))
 release!(batch::Batch) = release!(batch.data)
 
-"Why slot `slot` (counted from 1) of a batch holds the out-of-bounds colour: a `BenzinaError`, or `nothing` where all is well."
+"Why slot `slot` (counted from 1) of a batch holds the out-of-bounds color: a `BenzinaError`, or `nothing` where all is well."
 function failure(batch::Batch, slot::Integer)
     err = sized(bzna_error)
     status = GC.@preserve batch bzna_batch_error(batch.handle, slot - 1, err)

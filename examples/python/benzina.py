@@ -1,4 +1,4 @@
-"""benzina - pictures for training neural networks, from Python                                         MIT licence
+"""benzina - pictures for training neural networks, from Python                                         MIT license
 
 One file over ctypes; no compiler is needed, and neither numpy nor torch, though either is used where it is there:
 
@@ -38,7 +38,7 @@ Threads. Callbacks (a source's read_at, a transform written in Python) run on th
 the interpreter's lock while it runs: right, and slow. The transforms of ops run without Python, the Constant warp excepted.
 An exception in a callback fails its sample, as damage in the file would, and is kept: DataLoader.last_exception.
 
-Normalisation. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard
+Normalization. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard
 deviation where its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at once are refused.
 """
 import array as _array
@@ -144,18 +144,18 @@ device_info:    u32 struct_size; i32 device; u64 memory_bytes; u32 compute_major
                 char name[96], message[232]
 codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width, max_height,
                 max_macroblocks, reserved0
-colour:         u16 primaries, transfer, matrix; u8 full_range, present
+color:         u16 primaries, transfer, matrix; u8 full_range, present
 image:          u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
-                colour colour; u32 length_size; u64 config_offset, data_offset; ptr config, data; u64 config_size, data_size
+                color color; u32 length_size; u64 config_offset, data_offset; ptr config, data; u64 config_size, data_size
 dataset_config: u32 struct_size, reserved0; str name, split
 dataset_info:   u32 struct_size, track_count; u64 size_bytes, sample_count, target_count; u32 brand_count, brands[8], part_count
 track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
 picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x, chroma_shift_y,
-                chroma_left, chroma_top; colour colour; ptr plane[3]; i64 pitch[3]
+                chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]
 random:         u32 key[2], counter[4], block[4], used, reserved0
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix, antialias;
-                f32 colour[12]
+                f32 color[12]
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height; u64 occurrence
 output:         u32 struct_size, width, height, dtype, layout, reserved0
 affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop;
@@ -450,7 +450,7 @@ class Context:
         return info
 
     def codec(self, codec, chroma_format=1, depth=8):
-        """A structs.codec_info: what NVDEC can do with CODEC_H264 and so on. chroma_format: 0 grey, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
+        """A structs.codec_info: what NVDEC can do with CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
         info, err = _new("codec_info"), _new("error")
         _check(lib.bzna_context_codec(self.handle, codec, chroma_format, depth, info, _c.sizeof(info), err), err)
         return info
@@ -633,7 +633,7 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
         return self
 
     def image(self, track=None):
-        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, neither scaled nor normalised, and
+        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, neither scaled nor normalized, and
         not the thumbnail, unless track="bzna_thumb" asks for it. libavcodec decodes it, on this thread. Where it is
         damaged, an Error names the sample."""
         numpy = _installed("numpy")
@@ -1131,7 +1131,7 @@ def _pair(what, value, spread):
 
 def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(0.0, 0.0), flip_h=False, flip_v=False, resize=False,
                           keep_ratio=False):
-    """The warp that these make together, nine numbers, row-major. Sizes are (width, height); crop: centre offset x, y, width, height."""
+    """The warp that these make together, nine numbers, row-major. Sizes are (width, height); crop: center offset x, y, width, height."""
     affine = _new("affine")
     affine.in_width, affine.in_height = in_size
     affine.out_width, affine.out_height = out_size
@@ -1170,7 +1170,7 @@ class _Ops:
         """Base of what gives a 3x3 matrix from output pixels to input pixels."""
 
     class OOBTransform:
-        """Base of what gives the colour of what lies outside the picture."""
+        """Base of what gives the color of what lies outside the picture."""
 
     class ColorTransform:
         """Base of what gives the conversion to RGB: 0 BT.601 full range, 1 BT.601, 2 BT.709, 3 BT.2020."""
@@ -1224,7 +1224,7 @@ class _Ops:
         scale: of the crop's area, (lo, hi); a number s means between s and 1/s. ratio: of the crop's width to its height, likewise; None: the
         picture's own. degrees: (lo, hi); a number d means (-d, d). translate: at most these fractions of the output's width and height.
         flip_h, flip_v: probabilities. resize: scale the crop to the output; scale and ratio force it. keep_ratio: by one factor both
-        ways. random_crop: anywhere, instead of centred. law: how the crop is drawn, "benzina" (area log-uniform) or
+        ways. random_crop: anywhere, instead of centerd. law: how the crop is drawn, "benzina" (area log-uniform) or
         "torchvision" (area uniform, whole pixels); None: as DataLoader's warp_law says, by default "benzina"
         ("torchvision" for RandomResizedCrop)."""
 
@@ -1546,7 +1546,7 @@ def _stream_number(stream):
 
 class Batch:
     """One batch on loan. images, targets, indices, status: Fields. count: real samples, the rest is padding; failed of them hold the
-    out-of-bounds colour, and errors() says why. release() gives it back at once, else the collector does; views stay valid.
+    out-of-bounds color, and errors() says why. release() gives it back at once, else the collector does; views stay valid.
 
     Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host) reads them finished."""
 
@@ -1724,12 +1724,12 @@ class DataLoader:
     warp_transform   one of ops, nine numbers, or a callable (index, in_size, out_size, rng) -> 3x3 from output to input pixels, sizes being
                      (width, height) and rng a Random
     oob_transform, color_transform
-                     the colour outside the picture, and the conversion to RGB (see ops.ColorTransform; None: what the file says)
+                     the color outside the picture, and the conversion to RGB (see ops.ColorTransform; None: what the file says)
     transform        a callable (sample_info, rng, structs.transform) that may change all of it
     rank, world_size this process's share (see distributed_from_env). Every rank gets as many batches; the last may be empty on some, unless
                      drop_last or last_batch="pad"
     indices          the samples of an epoch, instead of all; weights: how likely each is, with weighting="replace" or "once"
-    on_error         "fill": the slot of a sample that fails holds the colour outside, and a warning tells; "replace"; "stop"
+    on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace"; "stop"
     output           "torch", "numpy", "field", "memoryview"; None: the first of torch, numpy, field that is there
     copy             True: tensors or arrays of their own, which may be kept in any number
     device           of a dataset that is made here: see Context

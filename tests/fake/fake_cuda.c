@@ -182,7 +182,7 @@ void fake_nap(long long us)
     }
 }
 
-/* Not through libc: a sanitizer would take sleeping for synchronisation. The limit also notices a lost device. */
+/* Not through libc: a sanitizer would take sleeping for synchronization. The limit also notices a lost device. */
 void fake_sleep_on(fake_word *word, unsigned seen)
 {
     struct timespec limit = { 0, 5000000 };
@@ -469,7 +469,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
     check_empty(ctx, "cuCtxDestroy");
     if (fake_current() == ctx)
         depth--;
-    settle(&ctx->state, DEAD);          /* for good, until fake_reset: a stale handle stays recognisable */
+    settle(&ctx->state, DEAD);          /* for good, until fake_reset: a stale handle stays recognizable */
     return (CUresult)-after;
 }
 

@@ -264,7 +264,7 @@ static bzi_kernel_slot slot_of(const sample *p)
     slot.h[8] = 1.0f;
     bzi_kernel_rgb_matrix(0.299, 0.114, 1, p->depth, slot.rgb);
     for (int i = 0; i < 3; i++) {
-        slot.colour[i * 5] = 1.0f;
+        slot.color[i * 5] = 1.0f;
         slot.scale[i] = 1.0f;
     }
     return slot;
@@ -712,7 +712,7 @@ TEST(staging_memory_reused_too_early_gives_other_bytes)
     host[0] = 1;
     OK(cuMemcpyHtoDAsync_v2(block, host, sizeof(int), a));
     OK(cuStreamSynchronize(a));
-    host[0] = 2;            /* after a synchronisation: right */
+    host[0] = 2;            /* after a synchronization: right */
     OK(cuMemcpyDtoHAsync_v2(host + 1, block, sizeof(int), a));
     OK(cuStreamSynchronize(a));
     CHECK_EQ(host[1], 1);

@@ -162,7 +162,7 @@ impl<R: Read + Seek + Send> Source for Seekable<R> {
 unsafe extern "C" fn source_read_at<S: Source>(user: *mut c_void, offset: u64, dst: *mut c_void, size: u64) -> i64 {
     let source = &*user.cast::<S>();
     let Ok(size) = usize::try_from(size) else { return -1 };
-    // The library's buffers are not initialised, and a slice must be.
+    // The library's buffers are not initialized, and a slice must be.
     dst.cast::<u8>().write_bytes(0, size);
     let dst = std::slice::from_raw_parts_mut(dst.cast::<u8>(), size);
     guard(-1, || loop {

@@ -471,7 +471,7 @@ impl Context {
         call(|err| unsafe { raw::bzna_context_device(self.as_raw(), &mut info, size_of::<DeviceInfo>(), err) }).map(|_| info)
     }
 
-    /// What the device's NVDEC can do with pictures of a kind: chroma_format 0 (grey), 1 (4:2:0), 2 (4:2:2) or 3 (4:4:4), and bits a sample.
+    /// What the device's NVDEC can do with pictures of a kind: chroma_format 0 (gray), 1 (4:2:0), 2 (4:2:2) or 3 (4:4:4), and bits a sample.
     pub fn codec(&self, codec: Codec, chroma_format: u32, depth: u32) -> Result<CodecInfo> {
         let mut info = CodecInfo::default();
         let size = size_of::<CodecInfo>();

@@ -24,7 +24,7 @@ pub enum LastBatch {
 /// What a sample that cannot be read or decoded does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// Its slot holds the out-of-bounds colour.
+    /// Its slot holds the out-of-bounds color.
     Fill = raw::BZNA_ON_ERROR_FILL as isize,
     /// Its slot takes another sample, the same in every run.
     Replace = raw::BZNA_ON_ERROR_REPLACE as isize,
@@ -106,7 +106,7 @@ unsafe extern "C" fn transform(
     })
 }
 
-/// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centred, one
+/// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centerd, one
 /// output pixel for one input pixel, a decoder thread for each processor; but batches lie in host memory unless [`Output`] says otherwise.
 /// Everything is checked by [`open`](LoaderBuilder::open).
 #[must_use]
@@ -216,7 +216,7 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// The centre, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate.
+    /// The center, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate.
     pub fn center_resized_crop(mut self, fraction: f32) -> Self {
         self.config.warp = raw::BZNA_WARP_CENTER_RESIZED_CROP;
         self.config.warp_scale[0] = fraction;
@@ -262,13 +262,13 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// The out-of-bounds colour, red, green, blue in 0..255. Default black.
-    pub fn fill(mut self, colour: [f32; 3]) -> Self {
-        self.config.fill = colour;
+    /// The out-of-bounds color, red, green, blue in 0..255. Default black.
+    pub fn fill(mut self, color: [f32; 3]) -> Self {
+        self.config.fill = color;
         self
     }
 
-    /// How colours are converted, where the archive is not to decide.
+    /// How colors are converted, where the archive is not to decide.
     pub fn matrix(mut self, matrix: Matrix) -> Self {
         self.config.matrix = matrix as u32;
         self
@@ -737,7 +737,7 @@ impl Batch {
         self.column(self.info.indices)
     }
 
-    /// Why a slot holds the out-of-bounds colour; None where all is well.
+    /// Why a slot holds the out-of-bounds color; None where all is well.
     pub fn error(&self, slot: usize) -> Option<Error> {
         let slot = u32::try_from(slot).unwrap_or(u32::MAX);
         // SAFETY: a live batch.

@@ -205,7 +205,7 @@ impl Random {
 }
 
 impl Transform {
-    /// One output pixel for one input pixel, from the top left corner; colours as they are.
+    /// One output pixel for one input pixel, from the top left corner; colors as they are.
     pub fn identity() -> Transform {
         let mut transform = Transform::default();
         // SAFETY: the struct is as long as it says.
@@ -222,7 +222,7 @@ impl Similarity {
         similarity
     }
 
-    /// 1:1, centred.
+    /// 1:1, centerd.
     pub fn identity() -> Similarity {
         Similarity::init(raw::bzna_similarity_init)
     }

@@ -74,7 +74,7 @@ pub const BZNA_CODEC_H265: u32 = 2;
 pub const BZNA_CODEC_AV1: u32 = 3;
 
 pub const BZNA_OPERATION_WARP: u32 = 0;
-pub const BZNA_OPERATION_COLOUR: u32 = 1;
+pub const BZNA_OPERATION_COLOR: u32 = 1;
 pub const BZNA_OPERATION_ORDER: u32 = 2;
 pub const BZNA_OPERATION_USER: u32 = 16;
 
@@ -251,7 +251,7 @@ structs! {
         reserved0: u32,
     }
 
-    struct bzna_colour {
+    struct bzna_color {
         primaries: u16,
         transfer: u16,
         matrix: u16,
@@ -270,7 +270,7 @@ structs! {
         crop_x: u32,
         crop_y: u32,
         clap: [i32; 8],
-        colour: bzna_colour,
+        color: bzna_color,
         length_size: u32,
         config_offset: u64,
         data_offset: u64,
@@ -333,7 +333,7 @@ structs! {
         chroma_shift_y: u32,
         chroma_left: u32,
         chroma_top: u32,
-        colour: bzna_colour,
+        color: bzna_color,
         plane: [*const c_void; 3],
         pitch: [i64; 3],
     }
@@ -357,7 +357,7 @@ structs! {
         fill_space: u32,
         matrix: u32,
         antialias: u32,
-        colour: [f32; 12],
+        color: [f32; 12],
     }
 
     /// What a transform callback is told.

@@ -102,8 +102,8 @@ fn half_precision_is_single_precision_rounded_to_the_nearest() {
     assert_eq!(half.bits().len(), single.data().len());
     for (bits, exact) in half.bits().iter().zip(single.data()) {
         let error = (f16_value(*bits) - f64::from(*exact)).abs();
-        let neighbours = [bits.wrapping_sub(1), bits + 1].map(|other| (f16_value(other) - f64::from(*exact)).abs());
-        assert!(*bits == 0x8000 || neighbours.iter().all(|other| error <= *other), "{exact} became {}", f16_value(*bits));
+        let neighbors = [bits.wrapping_sub(1), bits + 1].map(|other| (f16_value(other) - f64::from(*exact)).abs());
+        assert!(*bits == 0x8000 || neighbors.iter().all(|other| error <= *other), "{exact} became {}", f16_value(*bits));
     }
 }
 

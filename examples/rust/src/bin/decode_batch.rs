@@ -29,7 +29,7 @@ fn run(archive: &str, folder: &Path) -> Result<bool, Box<dyn Error>> {
     let mut fine = true;
     for slot in 0..batch.count() {
         if let Some(error) = batch.error(slot) {
-            eprintln!("{error}"); // only this one: its neighbours are fine
+            eprintln!("{error}"); // only this one: its neighbors are fine
             fine = false;
         } else {
             write_picture(&folder.join(format!("{slot:05}.ppm")), &batch, slot)?;
