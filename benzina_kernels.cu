@@ -93,7 +93,7 @@ typedef struct bzi_kernel_slot {
     int32_t  step[3];         /* bytes between samples of a row: 1 planar 8 bit, 2 NV12 chroma or P016 luma, 4 P016 chroma */
     int32_t  x0, y0, x1, y1;  /* the picture's rectangle in frame luma samples, x1 and y1 inclusive */
     int32_t  shift_x, shift_y;/* log2 of the chroma subsampling, 0..2 */
-    int32_t  left, top;       /* chroma co-sited with the left column / top row (1) or centerd between (0) */
+    int32_t  left, top;       /* chroma co-sited with the left column / top row (1) or centered between (0) */
     int32_t  depth;           /* bits, 8..16; above 8, samples are two bytes long and aligned */
     int32_t  low_zeros;       /* bits below the value in two bytes: 16 - depth for P016, 0 for libavcodec's formats */
     float    h[9];            /* output pixel -> picture pixel (relative to x0, y0), row-major */
@@ -151,7 +151,7 @@ BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 
     return BZI_KERNEL_MIN(value, last);
 }
 
-/* Samples first >> shift .. last >> shift. A centerd chroma sample lies (2^shift - 1) / 2 luma samples to the right of the first it covers. */
+/* Samples first >> shift .. last >> shift. A centered chroma sample lies (2^shift - 1) / 2 luma samples to the right of the first it covers. */
 BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_axis_of(int32_t first, int32_t last, int32_t shift, int32_t cosited)
 {
     bzi_kernel_axis axis;

@@ -1611,7 +1611,7 @@ static int run_devices(const options *o)
  *
  * Turning: the EXIF orientation of JPEG, PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
  * libavcodec tells of it depends on format and version.
- * Color: everything becomes 8-bit 4:2:0, full range, BT.601, chroma centerd, as in JPEG. An alpha channel is dropped, as ffmpeg
+ * Color: everything becomes 8-bit 4:2:0, full range, BT.601, chroma centered, as in JPEG. An alpha channel is dropped, as ffmpeg
  * and PIL's convert("RGB") do: transparent pixels show the color stored in them. Color profiles are not applied. */
 
 enum { EDGE_MAX_PX = 16384 };

@@ -213,7 +213,7 @@ TEST(a_picture_is_described_by_container_and_stream)
         CHECK(p.pitch[0] >= 1536 && p.pitch[1] >= 768 && p.pitch[2] >= 768);
         CHECK(p.plane[0] && p.plane[1] && p.plane[2]);
         CHECK(p.color.present && p.color.matrix == 5 && p.color.full_range == 1);       /* the VUI of these streams */
-        CHECK(p.chroma_left == 0 && p.chroma_top == 0);     /* and centerd chroma, as in JPEG */
+        CHECK(p.chroma_left == 0 && p.chroma_top == 0);     /* and centered chroma, as in JPEG */
         u.image.color.present = 1;                         /* the container's word stands above the stream's */
         u.image.color.matrix = 9;
         u.image.color.full_range = 0;

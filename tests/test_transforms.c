@@ -515,7 +515,7 @@ TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
     }
 }
 
-TEST(no_warp_is_the_centerd_picture_one_to_one)
+TEST(no_warp_is_the_centered_picture_one_to_one)
 {
     bzna_similarity p = similarity();
     bzna_random random = stream(1);
@@ -767,7 +767,7 @@ TEST_MAIN(
     RUN(a_flip_mirrors_about_the_middle)
     RUN(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
     RUN(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
-    RUN(no_warp_is_the_centerd_picture_one_to_one)
+    RUN(no_warp_is_the_centered_picture_one_to_one)
     RUN(a_similarity_without_meaning_is_refused)
     RUN(a_loaders_warp_fields_mean_what_the_header_says)
     RUN(inits_fill_no_more_than_the_caller_has)

@@ -1224,7 +1224,7 @@ class _Ops:
         scale: of the crop's area, (lo, hi); a number s means between s and 1/s. ratio: of the crop's width to its height, likewise; None: the
         picture's own. degrees: (lo, hi); a number d means (-d, d). translate: at most these fractions of the output's width and height.
         flip_h, flip_v: probabilities. resize: scale the crop to the output; scale and ratio force it. keep_ratio: by one factor both
-        ways. random_crop: anywhere, instead of centerd. law: how the crop is drawn, "benzina" (area log-uniform) or
+        ways. random_crop: anywhere, instead of centered. law: how the crop is drawn, "benzina" (area log-uniform) or
         "torchvision" (area uniform, whole pixels); None: as DataLoader's warp_law says, by default "benzina"
         ("torchvision" for RandomResizedCrop)."""
 

@@ -106,7 +106,7 @@ unsafe extern "C" fn transform(
     })
 }
 
-/// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centerd, one
+/// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centered, one
 /// output pixel for one input pixel, a decoder thread for each processor; but batches lie in host memory unless [`Output`] says otherwise.
 /// Everything is checked by [`open`](LoaderBuilder::open).
 #[must_use]

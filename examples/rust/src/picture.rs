@@ -222,7 +222,7 @@ impl Similarity {
         similarity
     }
 
-    /// 1:1, centerd.
+    /// 1:1, centered.
     pub fn identity() -> Similarity {
         Similarity::init(raw::bzna_similarity_init)
     }
