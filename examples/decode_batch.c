@@ -53,7 +53,7 @@ int main(int argc, char **argv)
         goto done;
 
     bzna_batch_info info = { .struct_size = sizeof info };
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     for (uint32_t slot = 0; slot < info.count; slot++) {
         if (info.status[slot] < 0) {                             /* only this one: its neighbors are fine */
             bzna_batch_error(batch, slot, &err);

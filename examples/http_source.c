@@ -303,7 +303,7 @@ static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzn
     bzna_status status;
     while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         bzna_batch_info info;
-        bzna_batch_describe(batch, &info, sizeof info);
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
         digest = hash(digest, info.data, (size_t)info.data_bytes);
         digest = hash(digest, info.targets, info.count * sizeof *info.targets);
         samples += info.count;
@@ -316,7 +316,7 @@ static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzn
 
     double took_s = now_s() - start;
     bzna_loader_stats stats;
-    bzna_loader_statistics(loader, &stats, sizeof stats);
+    bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
     printf("hash %016" PRIx64 "\n%" PRIu64 " pictures, %.1f a second, %" PRIu64 " failed\n", digest, samples, (double)samples / took_s, *failed);
     if (!h) return BZNA_OK;
     http_counts counts = http_counted(h);

@@ -140,7 +140,7 @@ static int step(run *r)
     check(bzna_loader_next(r->loader, BZNA_WAIT_FOREVER, &batch, &err), &err);
     if (batch) {
         bzna_batch_info info;
-        check(bzna_batch_describe(batch, &info, sizeof info), NULL);
+        check(bzna_batch_get_info(batch, &info, sizeof info, NULL), NULL);
         if (info.failed) give_up("samples failed");              /* or go on without them: bzna_batch_error says why */
         mine[0] = 1;
         mine[1] = info.count;
@@ -175,11 +175,11 @@ static int run_all(run *r)
     int good = 1;
     open_all(r);
     if (r->resume) resume(r);
-    check(bzna_loader_describe(r->loader, &info, sizeof info), NULL);
+    check(bzna_loader_get_info(r->loader, &info, sizeof info, NULL), NULL);
     if (r->save) stop = info.batches_per_epoch / 2;
-    check(bzna_loader_save(r->loader, &r->start, sizeof r->start), NULL);
+    check(bzna_loader_save(r->loader, &r->start, sizeof r->start, NULL), NULL);
     while (steps < stop && step(r)) steps++;
-    check(bzna_loader_save(r->loader, &r->end, sizeof r->end), NULL);
+    check(bzna_loader_save(r->loader, &r->end, sizeof r->end, NULL), NULL);
     if (r->save) save(r);
 
     MPI_Reduce(rank ? r->seen : MPI_IN_PLACE, rank ? NULL : r->seen, (int)r->count, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);

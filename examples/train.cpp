@@ -78,8 +78,8 @@ Handle<bzna_loader> open_loader(bzna_context *context, bzna_dataset *dataset, co
     config.index_count = indices.size();
     for (float &mean : config.mean) mean = 127.5f;
     for (float &std : config.std) std = 127.5f;
-    config.output = BZNA_OUTPUT_HOST;                            /* where the classifier reads */
-    config.warp = BZNA_WARP_CENTER_RESIZED_CROP;
+    config.output.device.kind = BZNA_DEVICE_CPU;                            /* where the classifier reads */
+    config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     if (learning) {
         config.order         = BZNA_ORDER_SHUFFLE;
         config.warp          = BZNA_WARP_RANDOM_RESIZED_CROP;
@@ -184,7 +184,7 @@ Score pass(bzna_loader *loader, Classifier &classifier, bool learn, double &wait
     Score score;
     while (Handle<bzna_batch> batch = next_batch(loader, waited_s)) {
         bzna_batch_info info;
-        bzna_batch_describe(batch.get(), &info, sizeof info);
+        bzna_batch_get_info(batch.get(), &info, sizeof info, NULL);
         classifier.see(info, learn, score);
         if (info.last_of_epoch) break;
     }                                                            /* the batch is given back here, to be filled anew */
@@ -210,9 +210,9 @@ void print_decoder(bzna_context *context, bzna_loader *loader)
     Error err;
     bzna_loader_info info;
     bzna_device_info device;
-    bzna_loader_describe(loader, &info, sizeof info);
+    bzna_loader_get_info(loader, &info, sizeof info, NULL);
     std::printf("decoder: %s (%s)\n", info.decoder_name, info.decoder_reason);
-    if (bzna_context_device(context, &device, sizeof device, &err) == BZNA_OK)
+    if (bzna_context_get_device_info(context, &device, sizeof device, &err) == BZNA_OK)
         std::printf("device: CUDA %" PRId32 ", %s, %" PRIu32 " NVDEC engines, %" PRIu32 " sessions\n", device.device, device.name, device.engines, info.sessions);
     else
         std::printf("device: none (%s)\n", err.message);
@@ -223,7 +223,7 @@ void print_statistics(bzna_loader *loader, double waited_s, double took_s)
 {
     static const char *const names[] = { "reading", "decoding", "warping", "the training loop" };
     bzna_loader_stats stats;
-    bzna_loader_statistics(loader, &stats, sizeof stats);
+    bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
     std::printf("waited for %.1f %% of the %.2f s of learning; %" PRIu64 " pictures decoded by NVDEC, %" PRIu64 " by libavcodec\n",
                 took_s > 0 ? 100 * waited_s / took_s : 0, took_s, stats.samples_nvdec, stats.samples_software);
     std::printf("%" PRIu64 " pictures, %" PRIu64 " failed. Decoder threads were busy for %.2f s with decoding, %.2f s with warping; %s limits.\n",

@@ -28,11 +28,11 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     bzna_dataset *dataset = NULL;
     bzna_writer *writer = NULL;
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .filename = "00000000.JPEG", .input = &image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .name = "00000000.JPEG", .image = &image };
     bzi_coded thumb;
     bzna_status status = bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, err);
     if (status == BZNA_OK)
-        status = bzna_dataset_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, err);
+        status = bzna_dataset_read_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, err);
     if (status == BZNA_OK)
         status = bzna_writer_open(context, path, NULL, &writer, err);
     if (status == BZNA_OK)

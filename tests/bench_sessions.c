@@ -36,13 +36,13 @@ static int walk(const char *path, uint32_t sessions, double seconds, bzna_error 
     where.device = 1;
     where.sessions = sessions;
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size = 256;
-    config.width = config.height = 224;
-    config.indices = indices;                               /* few samples, many times: epochs of some length */
-    config.index_count = 1 << 16;
-    config.epochs = BZNA_EPOCHS_ENDLESS;
-    config.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config.decoder = BZNA_DECODER_NVDEC;
+    config.output.batch_size = 256;
+    config.output.width = config.output.height = 224;
+    config.order.indices = indices;                               /* few samples, many times: epochs of some length */
+    config.order.index_count = 1 << 16;
+    config.order.epochs = BZNA_EPOCHS_ENDLESS;
+    config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.decode.decoder = BZNA_DECODER_NVDEC;
     if ((status = bzna_context_open(&where, &context, err)) == BZNA_OK && (status = bzna_dataset_open(context, path, NULL, &dataset, err)) == BZNA_OK) {
         for (uint32_t i = 0; i < 1 << 16; i++)
             indices[i] = i % bzna_dataset_count(dataset);

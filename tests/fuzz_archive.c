@@ -54,15 +54,15 @@ static int explore(bzna_context *context, const bytes *b, uint64_t at, bzna_deco
         bzna_sample sample = { .struct_size = sizeof sample };
         char name[300];
         int64_t target;
-        bzna_dataset_filename(dataset, i, name, sizeof name, NULL, &err);
+        bzna_dataset_field(dataset, i, "name", name, sizeof name, NULL, &err);
         bzna_dataset_target(dataset, i, &target, &err);
-        if (bzna_dataset_sample(dataset, i, &sample, &err) != BZNA_OK)
+        if (bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &err) != BZNA_OK)
             continue;
         int named = 0;                /* a plain mp4 has neither of the first two */
         for (int t = 0; t < 3; t++) {
             bzna_image image = { .struct_size = sizeof image };
             bzna_picture picture = { .struct_size = sizeof picture };
-            if (bzna_dataset_image(dataset, i, tracks[t], buffer, (size_t)b->size, &image, &err) != BZNA_OK || (t == 2 && named))
+            if (bzna_dataset_read_image(dataset, i, tracks[t], buffer, (size_t)b->size, &image, &err) != BZNA_OK || (t == 2 && named))
                 continue;
             named = 1;
             if (at == UINT64_MAX || (at >= sample.offset && at - sample.offset < sample.size))

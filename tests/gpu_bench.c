@@ -258,10 +258,10 @@ static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, co
         unit *to = &u->unit[u->count];
         memset(to, 0, sizeof *to);
         to->image.struct_size = sizeof to->image;
-        if (bzna_dataset_sample(dataset, i, &sample, &err) != BZNA_OK)
+        if (bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &err) != BZNA_OK)
             fail("a sample", &err);
         to->bytes = malloc((size_t)sample.size);
-        if (bzna_dataset_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
+        if (bzna_dataset_read_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
             bzi_picture_describe(&to->image, context->host->max_edge_px, &to->sps, &to->picture, &err) != BZNA_OK)
             fail("a picture", &err);
         u->count++;
@@ -351,19 +351,19 @@ static void point_config(const point *p, bzna_loader_config *config)
 {
     static const float mean[3] = { 123.675f, 116.28f, 103.53f }, std[3] = { 58.395f, 57.12f, 57.375f };
     bzna_loader_config_init(config, sizeof *config);
-    config->batch_size = p->batch;
-    config->width = config->height = EDGE;
-    config->dtype = p->dtype;
+    config->output.batch_size = p->batch;
+    config->output.width = config->output.height = EDGE;
+    config->output.dtype = p->dtype;
     config->output = p->output;
-    config->order = BZNA_ORDER_SHUFFLE;
-    config->seed = 1;
-    config->epochs = BZNA_EPOCHS_ENDLESS;
-    config->warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config->flip_h = 0.5f;
-    config->decoder = BZNA_DECODER_NVDEC;
-    config->reader_threads = p->readers;
-    memcpy(config->mean, mean, sizeof mean);
-    memcpy(config->std, std, sizeof std);
+    config->order.kind = BZNA_ORDER_SHUFFLE;
+    config->order.seed = 1;
+    config->order.epochs = BZNA_EPOCHS_ENDLESS;
+    config->warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config->warp.flip_h = 0.5f;
+    config->decode.decoder = BZNA_DECODER_NVDEC;
+    config->read.threads = p->readers;
+    memcpy(config->color.mean, mean, sizeof mean);
+    memcpy(config->color.std, std, sizeof std);
 }
 
 /* Takes a batch and gives it back; *stream: that it came on. */
@@ -374,7 +374,7 @@ static uint32_t point_take(bzna_loader *loader, void **stream)
     bzna_error err = fresh_error();
     if (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) != BZNA_OK)
         fail("next", &err);
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     *stream = info.stream;
     bzna_batch_release(batch);
     return info.count;
@@ -401,12 +401,12 @@ static bzna_loader *point_open(point *p, bzna_context *context, bzna_dataset *da
     for (uint64_t i = 0; i < count; i++)
         indices[i] = i % p->archive->count;
     point_config(p, &config);
-    config.indices = indices;
-    config.index_count = count;
+    config.order.indices = indices;
+    config.order.index_count = count;
     if (bzna_loader_open(context, dataset, &config, &loader, &err) != BZNA_OK)
         fail("loader", &err);
     free(indices);
-    bzna_loader_describe(loader, &info, sizeof info);
+    bzna_loader_get_info(loader, &info, sizeof info, NULL);
     p->readers_made = info.reader_threads;
     return loader;
 }
@@ -419,7 +419,7 @@ static void point_warm_up(point *p, bzna_loader *loader, void **stream)
     do {
         for (int i = 0; i < 4; i++)
             point_take(loader, stream);
-        bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
+        bzna_loader_get_stats(loader, &p->stats, sizeof p->stats, NULL);
     } while ((p->stats.decoders_made < p->sessions || now() - start < 0.1 * point_seconds) && now() - start < point_seconds);
 }
 
@@ -445,7 +445,7 @@ static void point_measure(point *p)
     p->seconds = now() - start;
     processor = processor_seconds() - processor;
     watch_end(&p->watch);
-    bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
+    bzna_loader_get_stats(loader, &p->stats, sizeof p->stats, NULL);
     p->rate = (double)p->pictures / p->seconds;
     p->core_seconds = processor / (double)p->pictures * 1000;
     bzna_loader_close(loader);
@@ -544,7 +544,7 @@ static void *share_run(void *user)
     } while (atomic_load(s->phase) == 1);
     point_wait(s->context->device, stream);
     p->seconds = now() - start;
-    bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
+    bzna_loader_get_stats(loader, &p->stats, sizeof p->stats, NULL);
     bzna_loader_close(loader);
     return NULL;
 }
@@ -612,7 +612,7 @@ static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_
     double rate = 0, core_seconds = 0;
     uint32_t open = 0;
     for (uint32_t i = 0; i < contexts; i++)
-        all[i].point = (point){ .archive = &archives[0], .sessions = sessions / contexts, .dtype = BZNA_DTYPE_FLOAT32, .output = BZNA_OUTPUT_DEVICE,
+        all[i].point = (point){ .archive = &archives[0], .sessions = sessions / contexts, .dtype = BZNA_DTYPE_FLOAT32, .output.device.kind = BZNA_DEVICE_CUDA,
                                 .batch = batch / contexts, .readers = (readers + contexts - 1) / contexts };
     while (open < contexts && share_open(&all[open], any->device->handle, any->device))
         open++;
@@ -1351,7 +1351,7 @@ int main(int argc, char **argv)
     about.struct_size = sizeof about;
     status = bzna_context_open(&config, &context, &err);
     if (status == BZNA_OK)
-        status = bzna_context_device(context, &about, sizeof about, &err);
+        status = bzna_context_get_device_info(context, &about, sizeof about, &err);
     if (status == BZNA_OK && about.video != BZNA_OK)
         snprintf(err.message, sizeof err.message, "%s", about.message);
     if (probe) {

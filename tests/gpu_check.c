@@ -175,39 +175,39 @@ typedef struct check {
     void      (*fill)(bzna_loader_config *config, uint32_t number);
 } check;
 
-static void fill_plain(bzna_loader_config *config, uint32_t number) { config->matrix = number; }
+static void fill_plain(bzna_loader_config *config, uint32_t number) { config->color.matrix = number; }
 
 static void fill_crop(bzna_loader_config *config, uint32_t number)
 {
     static const float mean[3] = { 123.675f, 116.28f, 103.53f }, std[3] = { 58.395f, 57.12f, 57.375f };
-    config->warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config->flip_h = 0.5f;
-    config->order = BZNA_ORDER_SHUFFLE;
-    memcpy(config->mean, mean, sizeof mean);
-    memcpy(config->std, std, sizeof std);
-    config->dtype = number;
+    config->warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config->warp.flip_h = 0.5f;
+    config->order.kind = BZNA_ORDER_SHUFFLE;
+    memcpy(config->color.mean, mean, sizeof mean);
+    memcpy(config->color.std, std, sizeof std);
+    config->output.dtype = number;
 }
 
 static void fill_center(bzna_loader_config *config, uint32_t number)
 {
-    config->warp = BZNA_WARP_CENTER_RESIZED_CROP;
-    config->warp_scale[0] = 0.875f;
-    config->matrix = number;
+    config->warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
+    config->warp.scale[0] = 0.875f;
+    config->color.matrix = number;
 }
 
 static void fill_turn(bzna_loader_config *config, uint32_t number)
 {
-    config->warp = BZNA_WARP_SIMILARITY;
-    config->warp_degrees[0] = -40;
-    config->warp_degrees[1] = 40;
-    config->warp_scale[0] = 0.3f;
-    config->warp_scale[1] = 1.3f;
-    config->warp_translate[0] = config->warp_translate[1] = 0.1f;
-    config->flip_v = 0.5f;
-    config->fill[0] = 200;
-    config->fill[1] = 100;
-    config->fill[2] = 50;
-    config->dtype = number;
+    config->warp.kind = BZNA_WARP_SIMILARITY;
+    config->warp.degrees[0] = -40;
+    config->warp.degrees[1] = 40;
+    config->warp.scale[0] = 0.3f;
+    config->warp.scale[1] = 1.3f;
+    config->warp.translate[0] = config->warp.translate[1] = 0.1f;
+    config->warp.flip_v = 0.5f;
+    config->color.fill[0] = 200;
+    config->color.fill[1] = 100;
+    config->color.fill[2] = 50;
+    config->output.dtype = number;
 }
 
 /* Nothing but + - * /, so that every C library makes the same. */
@@ -233,8 +233,8 @@ static bzna_status perspective(void *user, const bzna_sample_info *sample, bzna_
 
 static void fill_perspective(bzna_loader_config *config, uint32_t number)
 {
-    config->transform = perspective;
-    config->dtype = number;
+    config->pipeline.transform = perspective;
+    config->output.dtype = number;
 }
 
 #define H265 "mini_h265.bzna"
@@ -289,12 +289,12 @@ static const char *path_of(const char *file)
 static void config_of(const check *c, bzna_loader_config *config)
 {
     bzna_loader_config_init(config, sizeof *config);
-    config->batch_size = c->batch;
-    config->width = c->width;
-    config->height = c->height;
-    config->track = c->track;
-    config->seed = 77;
-    config->epochs = EPOCHS;
+    config->output.batch_size = c->batch;
+    config->output.width = c->width;
+    config->output.height = c->height;
+    config->fields.image = c->track;
+    config->order.seed = 77;
+    config->order.epochs = EPOCHS;
     c->fill(config, c->number);
 }
 
@@ -390,13 +390,13 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
 {
     bzna_batch_info info = { .struct_size = sizeof info };
     bzna_status status = BZNA_OK;
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     to->count = info.count;
     to->failed = info.failed;
     to->slices = info.slices;
     to->epoch = info.epoch;
-    to->device = info.device;
-    to->slot_bytes = info.data_bytes / (uint64_t)(info.shape[0] ? info.shape[0] : 1);
+    to->device = info.image.device.ordinal;
+    to->slot_bytes = info.image.bytes / (uint64_t)(info.image.shape[0] ? info.image.shape[0] : 1);
     for (uint32_t i = 0; i < info.count && i < 64; i++) {
         to->targets[i] = info.targets[i];
         to->indices[i] = info.indices[i];
@@ -406,20 +406,20 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
             bzna_batch_error(batch, i, &to->errors[i]);
         }
     }
-    if (v->move && info.device >= 0 && (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
+    if (v->move && info.image.device.ordinal >= 0 && (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
         info.stream = v->move;
     for (uint32_t k = 0; k <= v->dawdle && status == BZNA_OK; k++)
         for (uint32_t s = 0; s < info.slices && status == BZNA_OK; s++) {
             void *data = NULL;
-            uint32_t count = 0, each = (uint32_t)(info.shape[0] / info.slices);
-            bzna_batch_slice(batch, s, &data, &count);
-            if (info.device < 0)
+            uint32_t count = 0, each = (uint32_t)(info.image.shape[0] / info.slices);
+            bzna_batch_slice(batch, s, &data, &count, NULL);
+            if (info.image.device.ordinal < 0)
                 memcpy(pinned + s * each * to->slot_bytes, data, each * to->slot_bytes);
             else
                 status = bzi_device_download(device, pinned + s * each * to->slot_bytes, (uint64_t)(uintptr_t)data, each * to->slot_bytes, info.stream, err);
         }
     bzna_batch_release(batch);
-    if (info.device >= 0 && status == BZNA_OK)
+    if (info.image.device.ordinal >= 0 && status == BZNA_OK)
         status = bzi_device_check(device, device->cu.stream_sync(info.stream), "cuStreamSynchronize", err);
     to->pixels = pinned;
     return status;
@@ -446,11 +446,11 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
     if (loader && v->prepare)
         v->prepare(loader, v->change_user);
     if (loader && v->info)
-        bzna_loader_describe(loader, v->info, sizeof *v->info);
+        bzna_loader_get_info(loader, v->info, sizeof *v->info, NULL);
     if (loader && device)
-        status = bzi_device_pin(device, config.batch_size * loader->slot_bytes, (void **)&memory, err);
+        status = bzi_device_pin(device, config.output.batch_size * loader->slot_bytes, (void **)&memory, err);
     else if (loader)
-        memory = malloc((size_t)(config.batch_size * loader->slot_bytes));
+        memory = malloc((size_t)(config.output.batch_size * loader->slot_bytes));
     to->ordinal = v->first_ordinal;
     while (status == BZNA_OK && (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         if ((status = batch_copy(batch, v, memory, to, err)) == BZNA_OK)
@@ -458,7 +458,7 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
         to->ordinal++;
     }
     if (loader && v->stats)
-        bzna_loader_statistics(loader, v->stats, sizeof *v->stats);
+        bzna_loader_get_stats(loader, v->stats, sizeof *v->stats, NULL);
     bzna_loader_close(loader);
     if (!v->dataset)
         bzna_dataset_close(dataset);
@@ -502,12 +502,12 @@ typedef struct coded { uint8_t *bytes; bzna_image image; bzna_picture picture; b
 static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t index, const char *track, coded *out, bzna_error *err)
 {
     bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_status status = bzna_dataset_sample(dataset, index, &sample, err);
+    bzna_status status = bzna_dataset_get_sample(dataset, index, &sample, sizeof sample, err);
     memset(out, 0, sizeof *out);
     out->image.struct_size = sizeof out->image;
     if (status == BZNA_OK) {
         out->bytes = malloc((size_t)sample.size + 1);
-        status = bzna_dataset_image(dataset, index, track, out->bytes, sample.size, &out->image, err);
+        status = bzna_dataset_read_image(dataset, index, track, out->bytes, sample.size, &out->image, err);
     }
     return status == BZNA_OK ? bzi_picture_describe(&out->image, in->host->max_edge_px, &out->sps, &out->picture, err) : status;
 }
@@ -540,7 +540,7 @@ static void record_batch(void *user, bzna_loader *loader, const check *c, const 
     }
     if (batch->ordinal == 1) {
         bzna_loader_state state;
-        bzna_loader_save(loader, &state, sizeof state);
+        bzna_loader_save(loader, &state, sizeof state, NULL);
         fprintf(r->file, "state %s %u ", c->name, batch->ordinal);
         for (size_t i = 0; i < sizeof state; i++)
             fprintf(r->file, "%02x", ((const uint8_t *)&state)[i]);
@@ -583,7 +583,7 @@ static int record(void)
     char path[512];
     snprintf(path, sizeof path, "%s/expected.txt", data_dir);
     bzna_context_config_init(&config, sizeof config);
-    config.device = BZNA_DEVICE_CPU;
+    config.device.kind = BZNA_DEVICE_CPU;
     if (bzna_context_open(&config, &context, &err) != BZNA_OK || !(r.file = fopen(path, "w"))) {
         printf("%s: %s\n", path, err.message[0] ? err.message : strerror(errno));
         return 1;
@@ -1090,7 +1090,7 @@ static void compare_here(here *h, const check *c)
     if (!memcmp(h->pixels, theirs, (size_t)h->batch->slot_bytes)) {
         h->verdict->here_equal++;
     } else {
-        double largest = largest_difference(h->pixels, theirs, (size_t)h->batch->slot_bytes, h->loader->config.dtype == BZNA_DTYPE_FLOAT16);
+        double largest = largest_difference(h->pixels, theirs, (size_t)h->batch->slot_bytes, h->loader->config.output.dtype == BZNA_DTYPE_FLOAT16);
         h->verdict->here_different++;
         h->verdict->largest = largest > h->verdict->largest ? largest : h->verdict->largest;
     }
@@ -1188,7 +1188,7 @@ TEST(batches_equal_those_of_the_processor)
             judged(&checks[i], &v, 2);
 }
 
-static void to_host(bzna_loader_config *config, void *user) { (void)user; config->output = BZNA_OUTPUT_HOST; }
+static void to_host(bzna_loader_config *config, void *user) { (void)user; config->output.device.kind = BZNA_DEVICE_CPU; }
 
 TEST(batches_come_to_the_host_as_they_are)
 {
@@ -1229,13 +1229,13 @@ typedef struct streams { void *stream; void *buffers[16]; uint32_t in_flight, sl
 static void on_stream(bzna_loader_config *config, void *user)
 {
     const streams *s = user;
-    config->stream = s->stream;
-    config->batches_in_flight = s->in_flight;
-    config->slices = s->slices;
+    config->output.stream = s->stream;
+    config->pipeline.batches_in_flight = s->in_flight;
+    config->output.slices = s->slices;
     if (s->buffers[0]) {
-        config->buffers = s->buffers;
-        config->buffer_count = s->in_flight * (s->slices ? s->slices : 1);
-        config->output = BZNA_OUTPUT_DEVICE;
+        config->output.buffers = s->buffers;
+        config->output.buffer_count = s->in_flight * (s->slices ? s->slices : 1);
+        config->output.device.kind = BZNA_DEVICE_CUDA;
     }
 }
 
@@ -1334,10 +1334,10 @@ static bzna_status backlog_take(backlog *b, bzna_loader *loader, uint32_t number
     uint64_t bytes = BACKLOG_BATCH * b->slot_bytes;
     if (status != BZNA_OK)
         return status;
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     b->failed += info.failed;
     if ((status = burden_put(&b->burden, b->stream, err)) == BZNA_OK)
-        status = bzi_device_download(device, b->pixels + number * bytes, (uint64_t)(uintptr_t)info.data, bytes, b->stream, err);
+        status = bzi_device_download(device, b->pixels + number * bytes, (uint64_t)(uintptr_t)info.image.data, bytes, b->stream, err);
     bzna_batch_release(batch);
     return status;
 }
@@ -1366,12 +1366,12 @@ static bzna_status backlog_run(backlog *b, const check *c, bzna_context *in, bzn
     uint64_t start, handed_out;
     bzna_status status;
     config_of(c, &config);
-    config.batch_size = BACKLOG_BATCH;
-    config.batches_in_flight = BACKLOG_IN_FLIGHT;
-    config.indices = b->order;
-    config.index_count = b->batches * BACKLOG_BATCH;
-    config.epochs = 1;
-    config.stream = b->stream;
+    config.output.batch_size = BACKLOG_BATCH;
+    config.pipeline.batches_in_flight = BACKLOG_IN_FLIGHT;
+    config.order.indices = b->order;
+    config.order.index_count = b->batches * BACKLOG_BATCH;
+    config.order.epochs = 1;
+    config.output.stream = b->stream;
     if ((status = bzna_loader_open(in, dataset, &config, &loader, err)) != BZNA_OK)
         return status;
     b->slot_bytes = loader->slot_bytes;
@@ -1478,14 +1478,14 @@ TEST(a_tensor_lies_on_the_device)
     REQUIRE(bzna_dataset_open(context, archives[0], NULL, &dataset, &err) == BZNA_OK);
     REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
     REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
-    bzna_batch_describe(batch, &info, sizeof info);
-    CHECK_EQ(info.device, about.device);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 0, (void **)&tensor, &err), BZNA_OK);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
+    CHECK_EQ(info.image.device.ordinal, about.device);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, (void **)&tensor, &err), BZNA_OK);
     REQUIRE(tensor);
     CHECK_EQ(tensor->tensor.device_type, 2);
     CHECK_EQ(tensor->tensor.device_id, about.device);
     CHECK_EQ(tensor->tensor.bits, 16);
-    CHECK(tensor->tensor.data == info.data && (uintptr_t)info.data % 256 == 0);
+    CHECK(tensor->tensor.data == info.image.data && (uintptr_t)info.image.data % 256 == 0);
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
     tensor->deleter(tensor);                                /* the last to go */
@@ -1530,7 +1530,7 @@ static void wander(bzna_loader *loader, void *user)
         if (i % 3 == 2)
             CHECK_EQ(bzna_loader_reset(loader, (uint64_t)(i % 2), &err), BZNA_OK);
         if (i % 4 == 3) {
-            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
             CHECK_EQ(bzna_loader_restore(loader, &state, &err), BZNA_OK);
         }
         CHECK_EQ(bzna_loader_next(loader, i % 5 ? BZNA_WAIT_FOREVER : 0, &batch, &err) < 0, 0);
@@ -1612,9 +1612,9 @@ static void judge_limits(void *user, bzna_loader *loader, const check *c, const 
 
 static void mingle(bzna_loader_config *config, void *user)
 {
-    config->indices = user;
-    config->index_count = 11;
-    config->epochs = 1;
+    config->order.indices = user;
+    config->order.index_count = 11;
+    config->order.epochs = 1;
 }
 
 /* Without libavcodec nobody else can decode them. */
@@ -1631,7 +1631,7 @@ TEST(frames_too_small_are_refused_with_the_limits)
     char size[64];
     NEED_DATA();
     memcpy(indices, order, sizeof order);
-    REQUIRE(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &err) == BZNA_OK);
+    REQUIRE(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &err) == BZNA_OK);
     if (codec.min_width <= 128 && codec.min_height <= 96)
         SKIP(reason("this device decodes frames of %ux%u", codec.min_width, codec.min_height));
     REQUIRE(bzna_dataset_open(context, path_of(c->file), NULL, &parts[0], &err) == BZNA_OK);
@@ -1688,7 +1688,7 @@ static void spoil(uint8_t *file, const fact_image *image, uint32_t way)
 }
 
 /* The source in memory counts its reads without a lock. */
-static void one_reader(bzna_loader_config *config, void *user) { (void)user; config->reader_threads = 1; }
+static void one_reader(bzna_loader_config *config, void *user) { (void)user; config->read.threads = 1; }
 
 TEST(damaged_samples_cost_their_own_slots)
 {
@@ -1770,7 +1770,7 @@ static void growth_note(growth *g, int when, bzna_loader *loader)
     g->device[when] = device_bytes();
     g->stats[when].struct_size = sizeof g->stats[when];
     if (loader)
-        bzna_loader_statistics(loader, &g->stats[when], sizeof g->stats[when]);
+        bzna_loader_get_stats(loader, &g->stats[when], sizeof g->stats[when], NULL);
 }
 
 /* The first half may warm up, the second must not grow. */
@@ -1795,7 +1795,7 @@ static void watch_growth(void *user, bzna_loader *loader, const check *c, const 
     growth_note(g, 2, loader);
 }
 
-static void many_epochs(bzna_loader_config *config, void *user) { (void)user; config->epochs = 14; }
+static void many_epochs(bzna_loader_config *config, void *user) { (void)user; config->order.epochs = 14; }
 
 /* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a session keeps eight decoders. */
 TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
@@ -1871,7 +1871,7 @@ TEST(stopping_and_closing_in_mid_run_are_prompt)
     bzna_loader_config config;
     double slowest = 0;
     config_of(check_named("crop_flip"), &config);
-    config.epochs = BZNA_EPOCHS_ENDLESS;
+    config.order.epochs = BZNA_EPOCHS_ENDLESS;
     REQUIRE(bzna_dataset_open(context, archives[0], NULL, &dataset, &err) == BZNA_OK);
     for (int i = 0; i < 10; i++) {
         closer c = { 0 };
@@ -1881,7 +1881,7 @@ TEST(stopping_and_closing_in_mid_run_are_prompt)
         REQUIRE(pthread_create(&thread, NULL, wait_in_next, &c) == 0);
         usleep((useconds_t)(i * 7000));
         start = bzi_os_now_ns();
-        CHECK_EQ(bzna_loader_stop(c.loader), BZNA_OK);
+        CHECK_EQ(bzna_loader_stop(c.loader, NULL), BZNA_OK);
         pthread_join(thread, NULL);
         CHECK_EQ(c.status, BZNA_E_STOPPED);
         CHECK_EQ(bzna_loader_close(c.loader), BZNA_OK);
@@ -1910,7 +1910,7 @@ TEST(a_forked_child_is_refused_and_the_parent_goes_on)
         bzna_device_info info = { .struct_size = sizeof info };
         alarm(20);
         int good = bzna_loader_next(loader, 0, &batch, NULL) == BZNA_E_STATE && bzna_loader_open(context, dataset, &config, &other, NULL) == BZNA_E_STATE &&
-                   bzna_context_device(context, &info, sizeof info, NULL) == BZNA_E_STATE;
+                   bzna_context_get_device_info(context, &info, sizeof info, NULL) == BZNA_E_STATE;
         _exit(good ? 7 : 1);
     }
     REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
@@ -1928,7 +1928,7 @@ static void probe_codecs(void)
     static const char *const codecs[] = { "H.264", "H.265", "AV1" }, *const chroma[] = { "gray", "4:2:0", "4:2:2", "4:4:4" };
     for (uint32_t i = 0; i < 36; i++) {
         bzna_codec_info c = { .struct_size = sizeof c };
-        if (bzna_context_codec(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) == BZNA_OK && c.supported)
+        if (bzna_context_get_codec_info(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) == BZNA_OK && c.supported)
             printf("  %-5s %s %2u bits: %u engines, %ux%u to %ux%u, %u macroblocks\n", codecs[c.codec - 1], chroma[c.chroma_format], c.depth, c.engines, c.min_width,
                    c.min_height, c.max_width, c.max_height, c.max_macroblocks);
     }
@@ -2085,7 +2085,7 @@ static bzna_status open_device(bzna_error *err)
     config.device = (int32_t)device_number + 1;
     config.log = complain_to_stdout;
     about.struct_size = sizeof about;
-    if ((status = bzna_context_open(&config, &context, err)) != BZNA_OK || (status = bzna_context_device(context, &about, sizeof about, err)) != BZNA_OK)
+    if ((status = bzna_context_open(&config, &context, err)) != BZNA_OK || (status = bzna_context_get_device_info(context, &about, sizeof about, err)) != BZNA_OK)
         return status;
     device = context->device;
     is_fake = !strcmp(about.name, "Fake GPU");

@@ -242,13 +242,13 @@ static void check_contents(const archive *r, const built *b, const char *what)
         int64_t target = 77;
         CHECK_EQ(bzna_dataset_target(b->dataset, (uint64_t)i, &target, NULL), BZNA_OK);
         CHECK_EQ(target, s->target);
-        CHECK_EQ(bzna_dataset_filename(b->dataset, (uint64_t)i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(b->dataset, (uint64_t)i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
         CHECK_STR(name, s->filename);
         for (int k = 0; k < s->image_count; k++) {
             const fact_image *m = &s->images[k];
             bzna_image image = { .struct_size = sizeof image };
             bzna_error err = fresh_error();
-            if (bzna_dataset_image(b->dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, &err) != BZNA_OK) {
+            if (bzna_dataset_read_image(b->dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, &err) != BZNA_OK) {
                 printf("  %s\n", err.message);
                 test_failures++;
                 continue;
@@ -638,7 +638,7 @@ TEST(samples_may_share_chunks_in_any_way)
         check_contents(&r, &b, "chunks of several samples");
         for (int i = 0; i < 8 && b.status == BZNA_OK; i++) {
             bzna_sample sample = { .struct_size = sizeof sample };
-            CHECK_EQ(bzna_dataset_sample(b.dataset, (uint64_t)i, &sample, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(b.dataset, (uint64_t)i, &sample, sizeof sample, NULL), BZNA_OK);
             CHECK_EQ(sample.offset - node_need(r.root, "mdat")->payload_at, r.f->samples[i].offset - 40);
             CHECK_EQ(sample.size, r.f->samples[i].size);
         }
@@ -1101,7 +1101,7 @@ TEST(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sam
         REQUIRE(clap);
         for (int i = 0; i < 8; i++)
             be_put(clap + 4 * i, (uint32_t)cases[k].clap[i], 4);
-        CHECK_EQ(bzna_dataset_image(b.dataset, 0, "bzna_input", NULL, 0, &image, &err), cases[k].ok ? BZNA_OK : BZNA_E_BOX);
+        CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 0, "bzna_input", &image, sizeof image, &err), cases[k].ok ? BZNA_OK : BZNA_E_BOX);
         if (cases[k].ok) {
             CHECK(image.crop_x == cases[k].x && image.crop_y == cases[k].y && image.width == cases[k].w && image.height == cases[k].h);
             CHECK(image.frame_width == 512 && image.frame_height == 512);
@@ -1110,7 +1110,7 @@ TEST(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sam
             CHECK_CONTAINS(err.message, "sample 0");
             CHECK_CONTAINS(err.message, "clap");
         }
-        CHECK_EQ(bzna_dataset_image(b.dataset, 1, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 1, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
         build_close(&b);
         archive_free(&r);
     }
@@ -1126,7 +1126,7 @@ TEST(without_a_clean_aperture_the_picture_is_the_frame)
     for (size_t i = 40 + 14000; i < 40 + 21883 - 40; i++)
         if (!memcmp(b.file + i, "clap", 4))
             memcpy(b.file + i, "free", 4);
-    CHECK_EQ(bzna_dataset_image(b.dataset, 0, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 0, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
     CHECK(image.width == 512 && image.height == 512 && image.clap[1] == 0);
     build_close(&b);
     archive_free(&r);
@@ -1418,7 +1418,7 @@ TEST(parameter_sets_and_configurations_of_the_archives_agree)
                 const uint8_t *c;
                 bzi_format sps;
                 bzna_error err;
-                CHECK_EQ(bzna_dataset_image(b.dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
+                CHECK_EQ(bzna_dataset_read_image(b.dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
                 CHECK_EQ(bzi_image_sps(&image, &sps, &err), BZNA_OK);
                 CHECK_EQ(sps.width - sps.window[0] - sps.window[1], m->frame_width);
                 CHECK_EQ(sps.height - sps.window[2] - sps.window[3], m->frame_height);
@@ -1458,7 +1458,7 @@ TEST(an_image_becomes_annex_b_without_the_encoders_banner)
         int unit = 0;
         build_open(&b, r.root, 40);
         REQUIRE(b.status == BZNA_OK);
-        CHECK_EQ(bzna_dataset_image(b.dataset, 2, "bzna_input", buffer, sizeof buffer, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_read_image(b.dataset, 2, "bzna_input", buffer, sizeof buffer, &image, NULL), BZNA_OK);
         CHECK_EQ(bzna_image_annexb(&image, NULL, 0, &needed, &err), BZNA_E_BUFFER);
         CHECK(needed > image.data_size && needed < image.data_size + 200);      /* a 2.3 kB banner would not fit */
         exact = needed;
@@ -2262,7 +2262,7 @@ static bzna_status write_picture(bzna_context *context, memory_file *f, uint32_t
     bzna_sink sink = { f, memory_write_at, NULL };
     bzna_image image = { .struct_size = sizeof image, .codec = codec, .width = 1, .height = 1, .data = s->bytes,
                          .data_size = s->size };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .input = &image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .image = &image };
     bzna_writer *writer = NULL;
     bzna_status status = bzna_writer_open_sink(context, &sink, NULL, &writer, err);
     f->size = 0;
@@ -2290,7 +2290,7 @@ static void check_described(bzna_context *context, uint32_t codec, const byte_st
     source = source_of(&m, f.bytes, f.size);
     if (test_failures == before)
         CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &dataset, &err), BZNA_OK);
-    if (dataset && bzna_dataset_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, &err) == BZNA_OK) {
+    if (dataset && bzna_dataset_read_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, &err) == BZNA_OK) {
         CHECK_EQ(image.frame_width, shown_width(c));
         CHECK_EQ(image.frame_height, shown_height(c));
         CHECK(image.color.present && image.color.full_range == c->full);

@@ -78,7 +78,7 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
     bzna_error err = fresh_error();
     uint8_t *buffer = malloc(200000);
     CHECK_EQ(bzna_dataset_count(dataset), f->count);
-    REQUIRE(bzna_dataset_describe(dataset, &info, sizeof info) == BZNA_OK);
+    REQUIRE(bzna_dataset_get_info(dataset, &info, sizeof info, NULL) == BZNA_OK);
     CHECK_EQ(info.size_bytes, file_size);
     CHECK_EQ(info.sample_count, f->count);
     CHECK_EQ(info.track_count, f->track_count);
@@ -87,7 +87,7 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
     CHECK(!memcmp(info.brands, brands, sizeof brands));
     for (uint32_t t = 0; t < 4; t++) {
         bzna_track_info track;
-        REQUIRE(bzna_dataset_track(dataset, t, &track, sizeof track) == BZNA_OK);
+        REQUIRE(bzna_dataset_get_track_info(dataset, t, &track, sizeof track, NULL) == BZNA_OK);
         CHECK_STR(track.name, f->tracks[t]);
         CHECK_EQ(track.handler, t == 3 ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
         CHECK_EQ(track.format, t == 3 ? be_get((const uint8_t *)f->samples[0].images[0].codec, 4) : BZI_FOURCC('m', 'e', 't', 't'));
@@ -103,14 +103,14 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
         int64_t target;
         memset(&sample, 0, sizeof sample);
         sample.struct_size = sizeof sample;
-        CHECK(bzna_dataset_sample(dataset, (uint64_t)i, &sample, &err) == BZNA_OK);
+        CHECK(bzna_dataset_get_sample(dataset, (uint64_t)i, &sample, sizeof sample, &err) == BZNA_OK);
         CHECK_EQ(sample.index, i);
         CHECK_EQ(sample.offset, s->offset);
         CHECK_EQ(sample.size, s->size);
         CHECK_EQ(sample.target, s->target);
         CHECK_EQ(sample.image_count, s->image_count);
         CHECK(bzna_dataset_target(dataset, (uint64_t)i, &target, &err) == BZNA_OK && target == s->target);
-        CHECK(bzna_dataset_filename(dataset, (uint64_t)i, name, sizeof name, &needed, &err) == BZNA_OK);
+        CHECK(bzna_dataset_field(dataset, (uint64_t)i, "name", name, sizeof name, &needed, &err) == BZNA_OK);
         CHECK_STR(name, s->filename);
         CHECK_EQ(needed, strlen(s->filename) + 1);
         for (int k = 0; k < s->image_count; k++) {
@@ -120,14 +120,14 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
             memset(&image, 0, sizeof image);
             image.struct_size = sizeof image;
             numbers = image;
-            CHECK(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) == BZNA_OK);
+            CHECK(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) == BZNA_OK);
             check_image(f, s, m, &image);
             CHECK(image.data == buffer + (m->at - s->offset));
             CHECK(image.data && !memcmp(image.data, file + m->at, (size_t)m->size));
             CHECK((const uint8_t *)image.config == buffer + (image.config_offset - (uint64_t)s->offset));
             CHECK(!memcmp(image.config, file + image.config_offset, (size_t)image.config_size));
             CHECK(!memcmp(buffer, file + s->offset, (size_t)s->size));
-            CHECK(bzna_dataset_image(dataset, (uint64_t)i, m->name, NULL, 0, &numbers, &err) == BZNA_OK);
+            CHECK(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &numbers, sizeof numbers, &err) == BZNA_OK);
             CHECK(numbers.data == NULL && numbers.config == NULL);
             check_image(f, s, m, &numbers);
             CHECK_EQ(numbers.config_offset, image.config_offset);
@@ -210,7 +210,7 @@ static void check_frames(const facts *f, bzna_context *context, bzna_dataset *da
             bzna_image image = { .struct_size = sizeof image };
             bzna_picture picture = { .struct_size = sizeof picture };
             char md5[33] = "";
-            CHECK_EQ(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, 200000, &image, &err), BZNA_OK);
+            CHECK_EQ(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, 200000, &image, &err), BZNA_OK);
             CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &err), BZNA_OK);
             REQUIRE(picture.plane[0] && picture.plane[1] && picture.plane[2]);
             CHECK(picture.depth == 8 && picture.chroma_shift_x == 1 && picture.chroma_shift_y == 1);
@@ -304,7 +304,7 @@ TEST(without_a_track_the_thumbnail_comes_before_the_picture)
     bzna_image image = { .struct_size = sizeof image };
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
     CHECK_EQ(image.width, 512);
     CHECK_EQ(image.data_offset, known[0].samples[2].images[1].at);
     close_all(&o);
@@ -317,10 +317,10 @@ TEST(a_track_that_is_not_there_is_named)
     bzna_error err = fresh_error();
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, "bzna_mask", NULL, 0, &image, &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_mask", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "bzna_mask");
     CHECK_CONTAINS(err.message, "sample 2");
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, "bzna_fname", NULL, 0, &image, &err), BZNA_E_NOT_FOUND);      /* no picture */
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_fname", &image, sizeof image, &err), BZNA_E_NOT_FOUND);      /* no picture */
     close_all(&o);
 }
 
@@ -335,18 +335,18 @@ TEST(a_buffer_too_small_is_refused_and_left_alone)
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     memset(small, 0xa5, sizeof small);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, small, 8245, &image, &err), BZNA_E_BUFFER);
+    CHECK_EQ(bzna_dataset_read_image(o.dataset, 2, NULL, small, 8245, &image, &err), BZNA_E_BUFFER);
     for (size_t i = 0; i < sizeof small; i++)
         REQUIRE(small[i] == 0xa5);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, small, 8246, &image, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_read_image(o.dataset, 2, NULL, small, 8246, &image, &err), BZNA_OK);
     memset(name, 'x', sizeof name);
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, name, 19, &needed, &err), BZNA_E_BUFFER);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", name, 19, &needed, &err), BZNA_E_BUFFER);
     CHECK_EQ(needed, 20);
     CHECK(name[0] == 'x' && name[18] == 'x');
     needed = 0;
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, NULL, 0, &needed, &err), BZNA_E_BUFFER);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", NULL, 0, &needed, &err), BZNA_E_BUFFER);
     CHECK_EQ(needed, 20);
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 2, name, 19, &needed, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 2, "name", name, 19, &needed, NULL), BZNA_OK);
     CHECK_STR(name, "02_bars_vga.JPEG");
     close_all(&o);
 }
@@ -365,13 +365,13 @@ TEST(an_index_out_of_range_is_an_error_everywhere)
         int64_t target;
         CHECK_EQ(bzna_dataset_target(o.dataset, beyond[i], &target, &err), BZNA_E_RANGE);
         CHECK_CONTAINS(err.message, "8 samples");
-        CHECK_EQ(bzna_dataset_filename(o.dataset, beyond[i], name, sizeof name, NULL, NULL), BZNA_E_RANGE);
-        CHECK_EQ(bzna_dataset_sample(o.dataset, beyond[i], &sample, NULL), BZNA_E_RANGE);
-        CHECK_EQ(bzna_dataset_image(o.dataset, beyond[i], NULL, NULL, 0, &image, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_field(o.dataset, beyond[i], "name", name, sizeof name, NULL, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, beyond[i], &sample, sizeof sample, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, beyond[i], NULL, &image, sizeof image, NULL), BZNA_E_RANGE);
     }
     {
         bzna_track_info track;
-        CHECK_EQ(bzna_dataset_track(o.dataset, 4, &track, sizeof track), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 4, &track, sizeof track, NULL), BZNA_E_RANGE);
     }
     close_all(&o);
 }
@@ -407,9 +407,9 @@ TEST(null_arguments_are_refused_and_closing_null_does_nothing)
     CHECK_EQ(bzna_writer_close(NULL), BZNA_OK);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     CHECK_EQ(bzna_dataset_target(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, NULL, 10, NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 0, NULL, NULL, 0, NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_sample(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", NULL, 10, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, NULL, sizeof *NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_get_sample(o.dataset, 0, NULL, sizeof *NULL, NULL), BZNA_E_ARGUMENT);
     close_all(&o);
 }
 
@@ -481,8 +481,8 @@ TEST(a_missing_target_track_means_no_targets)
         int64_t target = 5;
         char name[64];
         CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == BZNA_TARGET_NONE);
-        CHECK(bzna_dataset_sample(o.dataset, i, &sample, NULL) == BZNA_OK && sample.target == BZNA_TARGET_NONE);
-        CHECK(bzna_dataset_filename(o.dataset, i, name, sizeof name, NULL, NULL) == BZNA_OK);
+        CHECK(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL) == BZNA_OK && sample.target == BZNA_TARGET_NONE);
+        CHECK(bzna_dataset_field(o.dataset, i, "name", name, sizeof name, NULL, NULL) == BZNA_OK);
         CHECK_STR(name, known[0].samples[i].filename);
     }
     close_all(&o);
@@ -497,7 +497,7 @@ TEST(a_missing_file_name_track_is_not_found)
     open_copy(&o, 1);
     hide_track(&o, 2);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 3, name, sizeof name, NULL, &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 3, "name", name, sizeof name, NULL, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "3");
     CHECK(bzna_dataset_target(o.dataset, 3, &target, NULL) == BZNA_OK && target == 111);
     close_all(&o);
@@ -518,9 +518,9 @@ TEST(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
             bzna_image image = { .struct_size = sizeof image };
             bzna_sample sample = { .struct_size = sizeof sample };
             uint8_t *buffer = malloc((size_t)m->size);
-            CHECK_EQ(bzna_dataset_sample(o.dataset, i, &sample, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
             CHECK(sample.image_count == 1 && sample.offset == (uint64_t)m->at && sample.size == (uint64_t)m->size && sample.target == -1);
-            CHECK_EQ(bzna_dataset_image(o.dataset, i, NULL, buffer, (size_t)m->size, &image, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_read_image(o.dataset, i, NULL, buffer, (size_t)m->size, &image, NULL), BZNA_OK);
             CHECK(image.data_offset == (uint64_t)m->at && image.data_size == (uint64_t)m->size && image.data == buffer);
             CHECK(image.width == 512 && image.height == 512 && image.frame_width == 512 && image.frame_height == 512);
             CHECK(image.config && !memcmp(image.config, o.file + image.config_offset, (size_t)image.config_size));
@@ -587,7 +587,7 @@ TEST(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
         o.size = (size_t)s->size;
         CHECK_EQ(open_now(&o, &err), BZNA_OK);
         CHECK_EQ(bzna_dataset_count(o.dataset), 1);
-        CHECK_EQ(bzna_dataset_image(o.dataset, 0, "bzna_input", NULL, 0, &image, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, "bzna_input", &image, sizeof image, &err), BZNA_OK);
         CHECK_EQ(image.data_offset, s->images[0].at - s->offset);
         CHECK_EQ(image.data_size, s->images[0].size);
         CHECK_EQ(image.width, s->images[0].width);
@@ -605,12 +605,12 @@ static void check_at(const bzna_dataset *view, uint64_t k, int a, int i)
     bzna_image image = { .struct_size = sizeof image };
     char name[64] = "";
     int64_t target = 99;
-    CHECK_EQ(bzna_dataset_sample(view, k, &sample, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_sample(view, k, &sample, sizeof sample, NULL), BZNA_OK);
     CHECK(sample.index == k && sample.offset == (uint64_t)s->offset && sample.size == (uint64_t)s->size && sample.target == s->target);
     CHECK(bzna_dataset_target(view, k, &target, NULL) == BZNA_OK && target == s->target);
-    CHECK_EQ(bzna_dataset_filename(view, k, name, sizeof name, NULL, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(view, k, "name", name, sizeof name, NULL, NULL), BZNA_OK);
     CHECK_STR(name, s->filename);
-    CHECK_EQ(bzna_dataset_image(view, k, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(view, k, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
     CHECK(image.data_offset == (uint64_t)s->images[0].at && image.codec == (a ? BZNA_CODEC_H264 : BZNA_CODEC_H265));
 }
 
@@ -647,9 +647,9 @@ TEST(archives_laid_end_to_end_count_on_and_live_as_long_as_the_whole)
         check_at(middle, (uint64_t)k, (k + 6) / 8 == 1, (k + 6) % 8);
     for (int k = 0; k < 36; k++)
         check_at(again, (uint64_t)k, (k < 12 ? k + 6 : k - 12) / 8 == 1, (k < 12 ? k + 6 : k - 12) % 8);
-    CHECK_EQ(bzna_dataset_describe(whole, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(whole, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.sample_count == 24 && info.part_count == 3 && info.size_bytes == 2 * o[0].size + o[1].size);
-    CHECK_EQ(bzna_dataset_describe(middle, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(middle, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.sample_count == 12 && info.part_count == 3);
     CHECK_EQ(bzna_dataset_target(whole, 24, &target, &err), BZNA_E_RANGE);
     CHECK_EQ(target, BZNA_TARGET_NONE);
@@ -685,8 +685,8 @@ TEST(an_archive_in_memory_is_read_where_it_lies)
         for (uint64_t i = 0; i < bzna_dataset_count(file); i++) {
             bzna_image images[2] = { { .struct_size = sizeof(bzna_image) }, { .struct_size = sizeof(bzna_image) } };
             int64_t targets[2];
-            CHECK_EQ(bzna_dataset_image(file, i, NULL, buffers[0], 1 << 20, &images[0], &e), BZNA_OK);
-            CHECK_EQ(bzna_dataset_image(dataset, i, NULL, buffers[1], 1 << 20, &images[1], &e), BZNA_OK);
+            CHECK_EQ(bzna_dataset_read_image(file, i, NULL, buffers[0], 1 << 20, &images[0], &e), BZNA_OK);
+            CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, buffers[1], 1 << 20, &images[1], &e), BZNA_OK);
             CHECK(images[0].data_size == images[1].data_size && !memcmp(images[0].data, images[1].data, (size_t)images[0].data_size));
             CHECK_EQ(bzna_dataset_target(file, i, &targets[0], &e), BZNA_OK);
             CHECK_EQ(bzna_dataset_target(dataset, i, &targets[1], &e), BZNA_OK);
@@ -721,8 +721,8 @@ TEST(a_list_of_files_is_one_data_set_in_its_order)
     CHECK_EQ(bzna_dataset_count(list), bzna_dataset_count(whole));
     for (uint64_t i = 0; i < bzna_dataset_count(whole); i++) {
         bzna_sample a = { .struct_size = sizeof a }, b = { .struct_size = sizeof b };
-        CHECK_EQ(bzna_dataset_sample(list, i, &a, &e), BZNA_OK);
-        CHECK_EQ(bzna_dataset_sample(whole, i, &b, &e), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(list, i, &a, sizeof a, &e), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(whole, i, &b, sizeof b, &e), BZNA_OK);
         CHECK(!memcmp(&a, &b, sizeof a));
     }
     for (int i = 0; i < 3; i++)
@@ -858,12 +858,12 @@ static int walk_all(const bzna_dataset *dataset)
         bzna_image image = { .struct_size = sizeof image };
         char name[256];
         int64_t target;
-        bzna_status status = bzna_dataset_sample(dataset, i, &sample, &err);
+        bzna_status status = bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &err);
         if (status < 0)
             CHECK(err.status == status && strstr(err.message, "sample"));
         bzna_dataset_target(dataset, i, &target, &err);
-        bzna_dataset_filename(dataset, i, name, sizeof name, NULL, &err);
-        status = bzna_dataset_image(dataset, i, "bzna_input", buffer, sizeof buffer, &image, &err);
+        bzna_dataset_field(dataset, i, "name", name, sizeof name, NULL, &err);
+        status = bzna_dataset_read_image(dataset, i, "bzna_input", buffer, sizeof buffer, &image, &err);
         if (status == BZNA_OK) {
             bzi_format sps;
             size_t needed;
@@ -941,14 +941,14 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
         } else {                                            /* the copy that the data set holds: as if the file had said so */
             be_put((uint8_t *)(uintptr_t)((const bzi_mp4 *)o.dataset->parts[0].container->own)->tracks[0].table.sizes + 4 * 5, size, 4);
         }
-        status = bzna_dataset_image(o.dataset, 5, "bzna_input", buffer, size, &image, &err);
+        status = bzna_dataset_read_image(o.dataset, 5, "bzna_input", buffer, size, &image, &err);
         if (status == BZNA_OK)
             readable++;
         else if (err.status != status || !strstr(err.message, "sample 5") || (status != BZNA_E_BOX && status != BZNA_E_TRUNCATED)) {
             printf("  cut at %llu: %s: %s\n", (unsigned long long)size, bzna_status_name(status), err.message);
             test_failures++;
         }
-        CHECK_EQ(bzna_dataset_image(o.dataset, 4, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 4, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
         free(buffer);
     }
     CHECK_EQ(readable, 1);                                  /* the whole one: moov comes last, and every box must end in it */
@@ -974,14 +974,14 @@ TEST(an_index_entry_outside_the_file_fails_its_own_sample)
             bzna_sample sample = { .struct_size = sizeof sample };
             bzna_error err = fresh_error();
             int64_t target;
-            CHECK_EQ(bzna_dataset_image(o.dataset, i, NULL, NULL, 0, &image, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &image, sizeof image, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
             if (i == 3) {
                 CHECK_CONTAINS(err.message, "there are only 210350");
                 CHECK_CONTAINS(err.message, "sample 3");
                 CHECK_CONTAINS(err.message, "stco");
                 CHECK_EQ(err.byte_offset, box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stco") + 16 + 4 * 3);
             }
-            CHECK_EQ(bzna_dataset_sample(o.dataset, i, &sample, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
             CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
         }
         close_all(&o);
@@ -1023,12 +1023,12 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     be_put(o.file + stsz + 12, 0, 4);                       /* no common size, and no room for 2 entries */
     be_put(o.file + stsz + 16, 2, 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 1, NULL, NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "sample 1: moov/trak[0]/mdia/minf/stbl/stsz at byte ");
     CHECK_EQ(err.fourcc, BZI_FOURCC('s', 't', 's', 'z'));
     CHECK_EQ(err.byte_offset, stsz + 20);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
     close_all(&o);
 }
 
@@ -1043,16 +1043,16 @@ TEST(a_sample_without_moov_or_chunk_fails_alone)
     moov = box_at(o.file, offset, offset + (size_t)s->size, "moov", NULL, NULL);
     memcpy(o.file + moov + 4, "free", 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 1, NULL, NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "moov");
     CHECK_EQ(err.byte_offset, offset);
     memcpy(o.file + moov + 4, "moov", 4);
     stco = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stco", NULL, NULL);
     be_put(o.file + stco + 16, (uint64_t)s->size - 10, 4);  /* the access unit would end behind the sample */
-    CHECK_EQ(bzna_dataset_image(o.dataset, 1, "bzna_input", NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "sample 1");
     memcpy(o.file + stco + 4, "free", 4);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 1, "bzna_input", NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "stco");
     close_all(&o);
 }
@@ -1070,10 +1070,10 @@ TEST(a_sample_larger_than_the_limit_is_refused)
     config.max_sample_bytes = 100000;
     REQUIRE(bzna_context_open(&config, &context, NULL) == BZNA_OK);
     REQUIRE(bzna_dataset_open(context, archives[0], NULL, &dataset, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(dataset, 3, NULL, NULL, 0, &image, &err), BZNA_E_LIMIT);
+    CHECK_EQ(bzna_dataset_get_image_info(dataset, 3, NULL, &image, sizeof image, &err), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "max_sample_bytes");
     CHECK_EQ(err.byte_offset, known[0].samples[3].offset);
-    CHECK_EQ(bzna_dataset_image(dataset, 0, NULL, NULL, 0, &image, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(dataset, 0, NULL, &image, sizeof image, &err), BZNA_OK);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
 }
@@ -1181,11 +1181,11 @@ TEST(every_read_that_fails_is_reported_and_nothing_leaks)
                 bzna_image image = { .struct_size = sizeof image };
                 uint8_t *buffer = malloc(200000);
                 char name[64];
-                status = bzna_dataset_image(o.dataset, 2, NULL, buffer, 200000, &image, &err);
+                status = bzna_dataset_read_image(o.dataset, 2, NULL, buffer, 200000, &image, &err);
                 if (status == BZNA_OK)
-                    status = bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, &err);
+                    status = bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, &err);
                 if (status == BZNA_OK)
-                    status = bzna_dataset_filename(o.dataset, 2, name, sizeof name, NULL, &err);
+                    status = bzna_dataset_field(o.dataset, 2, "name", name, sizeof name, NULL, &err);
                 if (status != BZNA_OK) {
                     later_failed++;
                     CHECK_CONTAINS(err.message, "sample 2");
@@ -1260,10 +1260,10 @@ TEST(a_mapped_archive_allocates_nothing_per_sample)
         bzna_image image = { .struct_size = sizeof image };
         bzna_sample sample = { .struct_size = sizeof sample };
         char name[64];
-        CHECK_EQ(bzna_dataset_image(dataset, i, NULL, buffer, 200000, &image, NULL), BZNA_OK);
-        CHECK_EQ(bzna_dataset_image(dataset, i, NULL, NULL, 0, &image, NULL), BZNA_OK);
-        CHECK_EQ(bzna_dataset_sample(dataset, i, &sample, NULL), BZNA_OK);
-        CHECK_EQ(bzna_dataset_filename(dataset, i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, buffer, 200000, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(dataset, i, NULL, &image, sizeof image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(dataset, i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
     }
     CHECK_EQ(c.calls, calls);
     bzna_dataset_close(dataset);
@@ -1306,10 +1306,10 @@ TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
                          bzna_dataset_open(context, archives[1], NULL, &dataset, &err);
                 CHECK((status == BZNA_OK) == (dataset != NULL));
             }
-            if (status == BZNA_OK) status = bzna_dataset_sample(dataset, 2, &sample, &err);
-            if (status == BZNA_OK) status = bzna_dataset_filename(dataset, 2, name, sizeof name, NULL, &err);
-            if (status == BZNA_OK) status = bzna_dataset_image(dataset, 2, NULL, NULL, 0, &image, &err);
-            if (status == BZNA_OK) status = bzna_dataset_image(dataset, 2, NULL, buffer, 200000, &image, &err);
+            if (status == BZNA_OK) status = bzna_dataset_get_sample(dataset, 2, &sample, sizeof sample, &err);
+            if (status == BZNA_OK) status = bzna_dataset_field(dataset, 2, "name", name, sizeof name, NULL, &err);
+            if (status == BZNA_OK) status = bzna_dataset_get_image_info(dataset, 2, NULL, &image, sizeof image, &err);
+            if (status == BZNA_OK) status = bzna_dataset_read_image(dataset, 2, NULL, buffer, 200000, &image, &err);
 #ifndef BENZINA_NO_AVCODEC
             if (status == BZNA_OK) {
                 status = bzna_decoder_open(context, &decoder, &err);
@@ -1366,26 +1366,26 @@ TEST(answers_are_never_longer_than_the_callers_struct)
     for (size_t given = 4; given < 512; given++) {
         fill(bytes, sizeof bytes, 0);
         memset(bytes, PATTERN, 4);
-        CHECK_EQ(bzna_dataset_describe(o.dataset, (bzna_dataset_info *)(void *)bytes, given), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_info(o.dataset, (bzna_dataset_info *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_dataset_info", given);
-        CHECK_EQ(bzna_dataset_track(o.dataset, 3, (bzna_track_info *)(void *)bytes, given), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_track_info", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, sizeof *((bzna_sample *)(void *)bytes), NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_sample", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)bytes, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image *)(void *)bytes, sizeof *((bzna_image *)(void *)bytes), NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_image", given);
         fill(whole, sizeof whole, sizeof(bzna_image));
-        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)whole, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image *)(void *)whole, sizeof *((bzna_image *)(void *)whole), NULL), BZNA_OK);
         CHECK(!memcmp(bytes + 4, whole + 4, (given < sizeof(bzna_image) ? given : sizeof(bzna_image)) - 4));
         for (size_t i = sizeof(bzna_image); i < given; i++)
             CHECK(bytes[i] == 0);
     }
     for (uint32_t given = 0; given < 4; given++) {
         fill(bytes, sizeof bytes, given);
-        CHECK_EQ(bzna_dataset_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, NULL), BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)bytes, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, sizeof *((bzna_sample *)(void *)bytes), NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image *)(void *)bytes, sizeof *((bzna_image *)(void *)bytes), NULL), BZNA_E_STRUCT_SIZE);
         check_behind(bytes, 4, sizeof bytes, "struct_size below 4", given);
     }
     close_all(&o);
@@ -1524,9 +1524,9 @@ TEST(a_sample_that_is_to_be_turned_fails_alone)
         put_matrix(matrix_of(&o, 0, o.size, path), 0, 0x10000, -0x10000, 0);           /* is not the samples' */
         REQUIRE(open_now(&o, &err) == BZNA_OK);
         for (uint64_t i = 0; i < 8; i++)
-            CHECK_EQ(bzna_dataset_image(o.dataset, i, "bzna_input", NULL, 0, &image, &err),
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, "bzna_input", &image, sizeof image, &err),
                      i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
-        CHECK_EQ(bzna_dataset_image(o.dataset, 3, "bzna_thumb", NULL, 0, &image, NULL),
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, "bzna_thumb", &image, sizeof image, NULL),
                  in_movie ? BZNA_E_UNSUPPORTED : BZNA_OK);
         CHECK_EQ(err.byte_offset, m - o.file);
         CHECK_CONTAINS(err.message, "sample 3: moov/");
@@ -1630,7 +1630,7 @@ static double difference(bzna_context *context, const char *path, const uint8_t 
     bzna_transform_init(&transform, sizeof transform);
     if (bzna_dataset_open(context, path, NULL, &dataset, &err) == BZNA_OK &&
         bzna_decoder_open(context, &decoder, &err) == BZNA_OK &&
-        bzna_dataset_image(dataset, 0, NULL, buffer, buffer_size, &image, &err) == BZNA_OK &&
+        bzna_dataset_read_image(dataset, 0, NULL, buffer, buffer_size, &image, &err) == BZNA_OK &&
         bzna_decoder_decode(decoder, &image, &picture, &err) == BZNA_OK &&
         bzna_picture_render(&picture, &transform, &output, ours, pixels * 3 * sizeof *ours, &err) == BZNA_OK) {
         worst = 0;

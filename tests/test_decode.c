@@ -55,7 +55,7 @@ static unit unit_load(uint32_t codec, uint64_t index, const char *track)
     bzna_image image = { .struct_size = sizeof image };
     bzna_dataset *dataset = NULL;
     if (bzna_dataset_open(context, files[codec - 1], NULL, &dataset, NULL) != BZNA_OK ||
-        bzna_dataset_image(dataset, index, track, buffer, sizeof buffer, &image, NULL) != BZNA_OK) {
+        bzna_dataset_read_image(dataset, index, track, buffer, sizeof buffer, &image, NULL) != BZNA_OK) {
         printf("cannot load sample %d of %s\n", (int)index, files[codec - 1]);
         exit(1);
     }
@@ -1106,7 +1106,7 @@ TEST(an_archive_of_av1_pictures_holds_what_was_written)
     int n = units_make(units, of), av1 = 0;
     REQUIRE(bzna_writer_open(context, path, NULL, &writer, &e) == BZNA_OK);
     for (int i = 0; i < n; i++) {
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = i, .input = &units[i].image };
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = i, .image = &units[i].image };
         if (codec_of(of[i]->encoder) == BZNA_CODEC_AV1 && ++av1)
             CHECK_EQ(bzna_writer_add(writer, &desc, &e), BZNA_OK);
     }
@@ -1120,7 +1120,7 @@ TEST(an_archive_of_av1_pictures_holds_what_was_written)
         outcome bare, read;
         if (codec_of(of[i]->encoder) != BZNA_CODEC_AV1)
             continue;
-        CHECK_EQ(bzna_dataset_image(dataset, (uint64_t)at++, "bzna_input", buffer, 1 << 20, &image, &e), BZNA_OK);
+        CHECK_EQ(bzna_dataset_read_image(dataset, (uint64_t)at++, "bzna_input", buffer, 1 << 20, &image, &e), BZNA_OK);
         REQUIRE(image.codec == BZNA_CODEC_AV1 && image.fourcc == 0x61763031 && image.config_size > 4);
         CHECK_EQ(((const uint8_t *)image.config)[0], 0x81);
         CHECK_EQ(((const uint8_t *)image.config)[4], 0x0a); /* a sequence header that says its size */

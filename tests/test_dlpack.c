@@ -97,11 +97,11 @@ static bzna_loader_config config_of(uint32_t batch_size)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
-    c.batch_size = batch_size;
-    c.width = WIDTH;
-    c.height = HEIGHT;
-    c.threads = 2;
-    c.order = BZNA_ORDER_SHUFFLE;
+    c.output.batch_size = batch_size;
+    c.output.width = WIDTH;
+    c.output.height = HEIGHT;
+    c.decode.threads = 2;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
     return c;
 }
 
@@ -141,14 +141,14 @@ static bzna_batch_info info_of(const bzna_batch *batch)
 {
     bzna_batch_info info;
     memset(&info, 0, sizeof info);
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     return info;
 }
 
 static DLManagedTensor *tensor_of(bzna_batch *batch, uint32_t field)
 {
     void *tensor = NULL;
-    CHECK_EQ(bzna_batch_to_dlpack(batch, field, &tensor, NULL), BZNA_OK);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[field], BZNA_DLPACK_0, &tensor, NULL), BZNA_OK);
     return tensor;
 }
 
@@ -171,9 +171,9 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
     rig_open(&r, &c);
     while ((batch = next_batch(&r)) != NULL) {
         bzna_batch_info info = info_of(batch);
-        const void *data[] = { info.data, info.targets, info.indices, info.status };
+        const void *data[] = { info.image.data, info.targets, info.indices, info.status };
         DLManagedTensor *tensors[4];
-        CHECK_EQ(info.shape[0], batches == 2 ? 2 : 3);      /* the last is partial, and so are its tensors */
+        CHECK_EQ(info.image.shape[0], batches == 2 ? 2 : 3);      /* the last is partial, and so are its tensors */
         for (uint32_t f = 0; f < 4; f++) {
             DLTensor *t;
             REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
@@ -182,7 +182,7 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
             CHECK(t->device.device_type == kDLCPU && t->device.device_id == 0);
             CHECK(t->dtype.code == expected[f].code && t->dtype.bits == expected[f].bits && t->dtype.lanes == 1);
             CHECK_EQ(t->ndim, expected[f].ndim);
-            CHECK_EQ(t->shape[0], info.shape[0]);
+            CHECK_EQ(t->shape[0], info.image.shape[0]);
             CHECK(tensors[f]->deleter != NULL);
             if (f == 0) {
                 CHECK(t->shape[1] == 3 && t->shape[2] == HEIGHT && t->shape[3] == WIDTH);
@@ -192,8 +192,8 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
             }
         }
         for (uint32_t f = 0; f < 4; f++)                    /* all four at once: none has changed another */
-            CHECK(tensors[f]->dl_tensor.data == data[f] && tensors[f]->dl_tensor.ndim == expected[f].ndim && tensors[f]->dl_tensor.shape[0] == info.shape[0]);
-        for (int64_t i = 0; i < info.shape[0]; i++) {
+            CHECK(tensors[f]->dl_tensor.data == data[f] && tensors[f]->dl_tensor.ndim == expected[f].ndim && tensors[f]->dl_tensor.shape[0] == info.image.shape[0]);
+        for (int64_t i = 0; i < info.image.shape[0]; i++) {
             int64_t target = 0;
             CHECK_EQ(bzna_dataset_target(r.dataset, ((uint64_t *)tensors[2]->dl_tensor.data)[i], &target, NULL), BZNA_OK);
             CHECK_EQ(((int64_t *)tensors[1]->dl_tensor.data)[i], target);
@@ -224,51 +224,51 @@ TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
     for (int way = 0; way < 2; way++) {                     /* axis-aligned, and turned: two loops */
         bzna_loader_config c = config_of(3);
         bzna_loader_info about;
-        bzna_field field = { .struct_size = sizeof field };
+        bzna_tensor field = { .struct_size = sizeof field };
         bzna_batch *batch, *plain;
         uint32_t batches = 0;
         int64_t wrong = 0, different = 0;
         rig r, floats;
-        c.seed = 11;
+        c.order.seed = 11;
         c.warp = way ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
-        c.warp_degrees[0] = way ? -30.0f : 0;
-        c.warp_degrees[1] = way ? 30.0f : 0;
+        c.warp.degrees[0] = way ? -30.0f : 0;
+        c.warp.degrees[1] = way ? 30.0f : 0;
         for (int i = 0; i < 3; i++) {
-            c.mean[i] = 110.0f + (float)i;
-            c.std[i] = 60.0f - (float)i;
+            c.color.mean[i] = 110.0f + (float)i;
+            c.color.std[i] = 60.0f - (float)i;
         }
         rig_open(&floats, &c);
-        c.dtype = BZNA_DTYPE_FLOAT16;
+        c.output.dtype = BZNA_DTYPE_FLOAT16;
         rig_open(&r, &c);
-        CHECK_EQ(bzna_loader_field(r.loader, 0, &field), BZNA_OK);
+        CHECK_EQ(bzna_loader_tensor(r.loader, 0, &field, sizeof field, NULL), BZNA_OK);
         CHECK(field.dtype == BZNA_DTYPE_FLOAT16 && field.dimensions == 4 && field.shape[0] == 3 && field.shape[2] == HEIGHT && !strcmp(field.name, "data"));
-        CHECK(bzna_loader_describe(r.loader, &about, sizeof about) == BZNA_OK && about.dtype == BZNA_DTYPE_FLOAT16);
+        CHECK(bzna_loader_get_info(r.loader, &about, sizeof about, NULL) == BZNA_OK && about.image.dtype == BZNA_DTYPE_FLOAT16);
         while ((batch = next_batch(&r)) != NULL) {
             bzna_batch_info info = info_of(batch), other;
-            const void *data[] = { info.data, info.targets, info.indices, info.status };
+            const void *data[] = { info.image.data, info.targets, info.indices, info.status };
             DLManagedTensor *tensors[4];
             REQUIRE((plain = next_batch(&floats)) != NULL);
             other = info_of(plain);
-            CHECK_EQ(info.dtype, BZNA_DTYPE_FLOAT16);
-            CHECK_EQ(other.dtype, BZNA_DTYPE_FLOAT32);
-            CHECK_EQ(info.data_bytes, (uint64_t)info.shape[0] * 3 * HEIGHT * WIDTH * 2);
-            CHECK_EQ(other.data_bytes, 2 * info.data_bytes);
+            CHECK_EQ(info.image.dtype, BZNA_DTYPE_FLOAT16);
+            CHECK_EQ(other.image.dtype, BZNA_DTYPE_FLOAT32);
+            CHECK_EQ(info.image.bytes, (uint64_t)info.image.shape[0] * 3 * HEIGHT * WIDTH * 2);
+            CHECK_EQ(other.image.bytes, 2 * info.image.bytes);
             for (uint32_t f = 0; f < 4; f++) {
                 DLTensor *t;
                 REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
                 t = &tensors[f]->dl_tensor;
                 CHECK(t->data == data[f] && t->byte_offset == 0 && t->device.device_type == kDLCPU);
                 CHECK(t->dtype.code == expected[f].code && t->dtype.bits == expected[f].bits && t->dtype.lanes == 1);
-                CHECK(t->ndim == (f ? 1 : 4) && t->shape[0] == info.shape[0]);
+                CHECK(t->ndim == (f ? 1 : 4) && t->shape[0] == info.image.shape[0]);
                 CHECK_EQ(t->strides[0], f ? 1 : 3 * HEIGHT * WIDTH);       /* in elements, whatever their size */
             }
-            for (int64_t k = 0; k < info.shape[0] * 3 * HEIGHT * WIDTH; k++) {
+            for (int64_t k = 0; k < info.image.shape[0] * 3 * HEIGHT * WIDTH; k++) {
                 uint16_t half = ((const uint16_t *)tensors[0]->dl_tensor.data)[k];
-                double value = (double)((const float *)other.data)[k], off = fabs(half_value(half) - value);
+                double value = (double)((const float *)other.image.data)[k], off = fabs(half_value(half) - value);
                 wrong += !(off <= fabs(half_value((uint16_t)(half + 1)) - value)) || !(off <= fabs(half_value(half & 0x7fff ? (uint16_t)(half - 1) : half ^ 0x8000) - value));
                 different += half_value(half) < value || half_value(half) > value;
             }
-            for (int64_t i = 0; i < info.shape[0]; i++)
+            for (int64_t i = 0; i < info.image.shape[0]; i++)
                 CHECK(info.indices[i] == other.indices[i] && info.status[i] == BZNA_OK);
             for (uint32_t f = 0; f < 4; f++)
                 tensors[f]->deleter(tensors[f]);
@@ -292,20 +292,20 @@ TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
     for (int way = 0; way < 4; way++) {
         bzna_loader_config c = config_of(3);
         bzna_loader_info about;
-        bzna_field field = { .struct_size = sizeof field };
+        bzna_tensor field = { .struct_size = sizeof field };
         bzna_batch *batch, *plain;
         uint32_t batches = 0, wrong = 0;
         size_t bytes = way / 2 ? 2 : 4;
         rig last, first;
-        c.seed = 12;
-        c.dtype = way / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
+        c.order.seed = 12;
+        c.output.dtype = way / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
         c.warp = way % 2 ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
-        c.warp_degrees[0] = c.warp_degrees[1] = way % 2 ? 20.0f : 0;
+        c.warp.degrees[0] = c.warp.degrees[1] = way % 2 ? 20.0f : 0;
         rig_open(&first, &c);
-        c.layout = BZNA_LAYOUT_NHWC;
+        c.output.layout = BZNA_LAYOUT_NHWC;
         rig_open(&last, &c);
-        CHECK(bzna_loader_field(last.loader, 0, &field) == BZNA_OK && field.shape[0] == 3 && field.shape[1] == HEIGHT && field.shape[2] == WIDTH && field.shape[3] == 3);
-        CHECK(bzna_loader_describe(last.loader, &about, sizeof about) == BZNA_OK && about.layout == BZNA_LAYOUT_NHWC && !memcmp(about.shape, field.shape, sizeof field.shape));
+        CHECK(bzna_loader_tensor(last.loader, 0, &field, sizeof field, NULL) == BZNA_OK && field.shape[0] == 3 && field.shape[1] == HEIGHT && field.shape[2] == WIDTH && field.shape[3] == 3);
+        CHECK(bzna_loader_get_info(last.loader, &about, sizeof about, NULL) == BZNA_OK && about.layout == BZNA_LAYOUT_NHWC && !memcmp(about.image.shape, field.shape, sizeof field.shape));
         while ((batch = next_batch(&last)) != NULL) {
             bzna_batch_info info = info_of(batch), other;
             DLManagedTensor *tensor = tensor_of(batch, 0);
@@ -313,13 +313,13 @@ TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
             REQUIRE(tensor != NULL && (plain = next_batch(&first)) != NULL);
             t = &tensor->dl_tensor;
             other = info_of(plain);
-            CHECK(info.layout == BZNA_LAYOUT_NHWC && info.shape[1] == HEIGHT && info.shape[2] == WIDTH && info.shape[3] == 3 && info.data_bytes == other.data_bytes);
+            CHECK(info.layout == BZNA_LAYOUT_NHWC && info.image.shape[1] == HEIGHT && info.image.shape[2] == WIDTH && info.image.shape[3] == 3 && info.image.bytes == other.image.bytes);
             CHECK(t->shape[1] == HEIGHT && t->shape[2] == WIDTH && t->shape[3] == 3);
             CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == 3 * WIDTH && t->strides[2] == 3 && t->strides[3] == 1);
-            for (size_t n = 0; n < (size_t)info.shape[0]; n++)
+            for (size_t n = 0; n < (size_t)info.image.shape[0]; n++)
                 for (size_t k = 0; k < 3 * HEIGHT * WIDTH; k++)
-                    wrong += memcmp((const uint8_t *)info.data + (n * 3 * HEIGHT * WIDTH + k) * bytes,
-                                    (const uint8_t *)other.data + ((n * 3 + k % 3) * HEIGHT * WIDTH + k / 3) * bytes, bytes) != 0;
+                    wrong += memcmp((const uint8_t *)info.image.data + (n * 3 * HEIGHT * WIDTH + k) * bytes,
+                                    (const uint8_t *)other.image.data + ((n * 3 + k % 3) * HEIGHT * WIDTH + k / 3) * bytes, bytes) != 0;
             tensor->deleter(tensor);
             bzna_batch_release(batch);
             bzna_batch_release(plain);
@@ -337,8 +337,8 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
 {
     bzna_loader_config c = config_of(2);
     rig r;
-    c.epochs = BZNA_EPOCHS_ENDLESS;
-    c.batches_in_flight = 2;
+    c.order.epochs = BZNA_EPOCHS_ENDLESS;
+    c.pipeline.batches_in_flight = 2;
     rig_open(&r, &c);
     for (uint32_t order = 0; order < 120; order++) {        /* every order of 4 deleters and the release */
         int left[5] = { 0, 1, 2, 3, 4 }, n = 5;
@@ -351,7 +351,7 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
         REQUIRE(batch != NULL);
         info = info_of(batch);
         index = info.indices[1];
-        pixel = ((float *)info.data)[7];
+        pixel = ((float *)info.image.data)[7];
         for (uint32_t f = 0; f < 4; f++)
             REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
         while (n > 0) {
@@ -360,14 +360,14 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
             code /= (uint32_t)n;
             left[pick] = left[--n];
             CHECK_EQ(on_loan(&r), 1);
-            CHECK(info.indices[1] == index && ((float *)info.data)[7] >= pixel && ((float *)info.data)[7] <= pixel);
+            CHECK(info.indices[1] == index && ((float *)info.image.data)[7] >= pixel && ((float *)info.image.data)[7] <= pixel);
             if (what < 4) {
                 tensors[what]->deleter(tensors[what]);
             } else {
                 CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
                 if (n > 0) {
                     CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);     /* given back, though still lent */
-                    CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, NULL), BZNA_E_STATE);
+                    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &tensor, NULL), BZNA_E_STATE);
                     CHECK(tensor == NULL);
                 }
             }
@@ -439,8 +439,8 @@ TEST(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_t
             REQUIRE((o.tensors[f] = tensor_of(batch, f)) != NULL);
         for (int64_t i = 0; i < 4; i++)
             sum += (double)info.targets[i] + (double)info.indices[i] + info.status[i];
-        for (uint64_t i = 0; i < info.data_bytes / 4; i++)
-            sum += (double)((float *)info.data)[i];
+        for (uint64_t i = 0; i < info.image.bytes / 4; i++)
+            sum += (double)((float *)info.image.data)[i];
         if (!kept)
             CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
         rig_close_all(&r);
@@ -528,10 +528,10 @@ TEST(what_cannot_be_a_tensor_is_refused)
     void *tensor = &c;
     bzna_batch *batch;
     rig r;
-    c.slices = 2;
+    c.output.slices = 2;
     rig_open(&r, &c);
     REQUIRE((batch = next_batch(&r)) != NULL);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, &e), BZNA_E_UNSUPPORTED);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &tensor, &e), BZNA_E_UNSUPPORTED);
     CHECK(tensor == NULL);
     CHECK_CONTAINS(e.message, "2 slices");
     for (uint32_t f = 1; f < 4; f++) {                      /* these lie in one piece */
@@ -541,14 +541,14 @@ TEST(what_cannot_be_a_tensor_is_refused)
         t->deleter(t);
     }
     tensor = &c;
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 4, &tensor, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[4], BZNA_DLPACK_0, &tensor, &e), BZNA_E_RANGE);
     CHECK(tensor == NULL);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, UINT32_MAX, &tensor, &e), BZNA_E_RANGE);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 1, NULL, &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_batch_to_dlpack(NULL, 1, &tensor, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[UINT32_MAX], BZNA_DLPACK_0, &tensor, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "target", BZNA_DLPACK_0, NULL, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_to_dlpack(NULL, "target", BZNA_DLPACK_0, &tensor, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(on_loan(&r), 1);
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 1, &tensor, &e), BZNA_E_STATE);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "target", BZNA_DLPACK_0, &tensor, &e), BZNA_E_STATE);
     CHECK_CONTAINS(e.message, "not on loan");
     rig_close_all(&r);
     check_settled(&r);
@@ -560,8 +560,8 @@ TEST(the_tensors_of_an_empty_batch_have_no_data)
     bzna_loader_config c = config_of(4);
     bzna_batch *batch;
     rig r;
-    c.rank = 9;
-    c.world_size = 10;                                      /* 8 samples: none for this rank */
+    c.shard.rank = 9;
+    c.shard.world_size = 10;                                      /* 8 samples: none for this rank */
     rig_open(&r, &c);
     REQUIRE((batch = next_batch(&r)) != NULL);
     CHECK_EQ(info_of(batch).count, 0);
@@ -587,8 +587,8 @@ TEST(tensors_of_the_callers_buffers_point_there)
     bzna_batch *batch;
     DLManagedTensor *t;
     rig r;
-    c.buffers = list;
-    c.buffer_count = 3;
+    c.output.buffers = list;
+    c.output.buffer_count = 3;
     rig_open(&r, &c);
     REQUIRE((batch = next_batch(&r)) != NULL);
     REQUIRE((t = tensor_of(batch, 0)) != NULL);

@@ -128,14 +128,14 @@ static bzna_loader_config config_of(uint32_t decoder, uint32_t output)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
-    c.batch_size = BATCH;
-    c.width = WIDTH;
-    c.height = HEIGHT;
-    c.threads = 2;
-    c.seed = 5;
-    c.order = BZNA_ORDER_SHUFFLE;
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.decoder = decoder;
+    c.output.batch_size = BATCH;
+    c.output.width = WIDTH;
+    c.output.height = HEIGHT;
+    c.decode.threads = 2;
+    c.order.seed = 5;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.decode.decoder = decoder;
     c.output = output;
     return c;
 }
@@ -165,13 +165,13 @@ static bzna_status one_batch(bzna_context *context, uint32_t decoder, uint32_t o
         memset(&info, 0, sizeof info);
         memset(loader_info, 0, sizeof *loader_info);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
-        bzna_batch_describe(batch, &info, sizeof info);
-        bzna_loader_describe(loader, loader_info, sizeof *loader_info);
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        bzna_loader_get_info(loader, loader_info, sizeof *loader_info, NULL);
         wait_for(loader, info.stream);
-        CHECK_EQ(info.data_bytes, FLOATS * sizeof(float));
+        CHECK_EQ(info.image.bytes, FLOATS * sizeof(float));
         CHECK_EQ(info.failed, 0);
-        memcpy(out, info.data, FLOATS * sizeof(float));
-        *device = info.device;
+        memcpy(out, info.image.data, FLOATS * sizeof(float));
+        *device = info.image.device.ordinal;
         bzna_batch_release(batch);
     }
     bzna_loader_close(loader);
@@ -236,9 +236,9 @@ static int child_lacks(const char *library, const char *symbol)
     remove(to);
     context = context_of(BZNA_DEVICE_AUTO);
     if (is_cuda) {
-        wrong |= bzna_context_device(context, &info, sizeof info, &e) == BZNA_E_DEVICE && strstr(e.message, library) && strstr(e.message, symbol) ? 0 : 4;
+        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_E_DEVICE && strstr(e.message, library) && strstr(e.message, symbol) ? 0 : 4;
     } else {
-        wrong |= bzna_context_device(context, &info, sizeof info, &e) == BZNA_OK && info.video == BZNA_E_DEVICE && strstr(info.message, library) &&
+        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_OK && info.video == BZNA_E_DEVICE && strstr(info.message, library) &&
                  strstr(info.message, symbol) ? 0 : 8;
     }
     bzna_context_close(context);
@@ -274,7 +274,7 @@ TEST(each_symbol_of_libcuda_that_is_missing_is_named)
         bzna_error e = no_error();
         uint32_t count = 9;
         missing_symbol = cuda_names[i];
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, cuda_names[i]);
         CHECK_CONTAINS(e.message, "libcuda.so.1");
         e = no_error();
@@ -309,12 +309,12 @@ TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
         bzna_error e = no_error();
         memset(&info, 0, sizeof info);
         missing_symbol = nvcuvid_names[i];
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
         CHECK_EQ(info.video, BZNA_E_DEVICE);
         CHECK_EQ(info.engines, 0);
         CHECK_CONTAINS(info.message, nvcuvid_names[i]);
         CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
-        CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, nvcuvid_names[i]);
         check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, nvcuvid_names[i]);
         if (i % 4 == 0) {
@@ -380,9 +380,9 @@ TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, NULL);
     check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST, BZNA_E_DEVICE, "libcuda.so.1");
     check_refused(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "libcuda.so.1");
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "libcuda.so.1");
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
     CHECK_EQ(count, 0);
     CHECK_EQ(m.count, 1);                                   /* once, not for every loader */
@@ -408,13 +408,13 @@ TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_container
     memset(&info, 0, sizeof info);
     missing_library[0] = "libnvcuvid.so.1";
     context = context_of(1);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.video, BZNA_E_DEVICE);
     CHECK_EQ(info.engines, 0);
     CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
     CHECK_CONTAINS(info.message, "NVIDIA_DRIVER_CAPABILITIES");
     CHECK_CONTAINS(info.message, "video");
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST, BZNA_E_DEVICE, "video");
@@ -453,7 +453,7 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         bzna_error e = no_error();
         uint32_t count = 9;
         control->devices = 0;
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
         check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
         bzna_context_close(context);
@@ -465,7 +465,7 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         bzna_error e = no_error();
         control->capability_major = 5;
         control->capability_minor = 2;
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, "5.2");
         check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, "5.2");
         bzna_context_close(context);
@@ -517,16 +517,16 @@ TEST(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
                 long long came;
                 memset(&info, 0, sizeof info);
                 fake->fail(fake->name(f), k, codes[i], 0);
-                status = bzna_context_device(context, &info, sizeof info, &e);
+                status = bzna_context_get_device_info(context, &info, sizeof info, &e);
                 came = control->calls[f] >= k;
                 fake->fail(fake->name(f), 0, 0, 0);
                 CHECK(status == BZNA_OK || e.message[0]);
                 CHECK(status == BZNA_OK || status == BZNA_E_DEVICE || (status == BZNA_E_MEMORY && codes[i] == 2) || (status == BZNA_E_DEVICE_LOST && codes[i] == 719));
                 CHECK(came || status == BZNA_OK);
                 if (status == BZNA_E_MEMORY)
-                    CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), BZNA_OK);
+                    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
                 else if (status != BZNA_OK)
-                    CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), status);
+                    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), status);
                 bzna_context_close(context);
                 if (!control->lost)
                     CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2], f == FAKE_cuCtxPushCurrent_v2 && came ? 1 : 0);
@@ -573,11 +573,11 @@ TEST(without_host_memory_the_device_is_not_opened_and_may_be_later)
         config.allocator = (bzna_allocator){ &m, miser_alloc, miser_release };
         require(bzna_context_open(&config, &context, NULL), "a context");
         m.fail_at = at;
-        status = bzna_context_device(context, &info, sizeof info, &e);
+        status = bzna_context_get_device_info(context, &info, sizeof info, &e);
         CHECK(status == (m.fail_at ? BZNA_OK : BZNA_E_MEMORY));
         CHECK(at > 1 || status == BZNA_E_MEMORY);
         m.fail_at = 0;
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
         bzna_context_close(context);
         CHECK_EQ(m.blocks, 0);
         finish();
@@ -597,8 +597,8 @@ static void *ask(void *argument)
     bzna_codec_info codec;
     for (int i = 0; i < 20; i++) {
         memset(&info, 0, sizeof info);
-        a->wrong += bzna_context_device(a->context, &info, sizeof info, NULL) != BZNA_OK || info.engines != 7;
-        a->wrong += bzna_context_codec(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4, 8 + 2 * ((uint32_t)i % 3), &codec, sizeof codec, NULL) != BZNA_OK;
+        a->wrong += bzna_context_get_device_info(a->context, &info, sizeof info, NULL) != BZNA_OK || info.engines != 7;
+        a->wrong += bzna_context_get_codec_info(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4, 8 + 2 * ((uint32_t)i % 3), &codec, sizeof codec, NULL) != BZNA_OK;
     }
     return NULL;
 }
@@ -645,7 +645,7 @@ TEST(a_device_is_described_as_the_driver_has_it)
     CHECK_EQ(bzna_device_count(NULL, &e), BZNA_E_ARGUMENT);
     context = context_of(3);
     memset(&info, 0xee, sizeof info);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.struct_size, sizeof info);
     CHECK_EQ(info.device, 2);
     CHECK_EQ(info.memory_bytes, 141ull << 30);
@@ -657,13 +657,13 @@ TEST(a_device_is_described_as_the_driver_has_it)
     CHECK_STR(info.name, "Fake GPU");
     CHECK_STR(info.message, "");
     memset(&part, 0xee, sizeof part);                       /* a caller of an older version */
-    CHECK_EQ(bzna_context_device(context, &part, offsetof(bzna_device_info, driver), &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &part, offsetof(bzna_device_info, driver), &e), BZNA_OK);
     CHECK_EQ(part.memory_bytes, info.memory_bytes);
     CHECK_EQ(part.driver, 0xeeeeeeee);
-    CHECK_EQ(bzna_context_device(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_context_device(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_get_device_info(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_get_device_info(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
     check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 2, NULL);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.sessions, 3);
     bzna_context_close(context);
     finish();
@@ -709,25 +709,25 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     CHECK_EQ(init(0), 0);
     CHECK_EQ(create(&mine, 0, 1), 0);                       /* current here */
     context = context_of(BZNA_DEVICE_AUTO);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.device, 1);
     check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
     bzna_context_close(context);
     context = context_of(3);                                /* by number, what is current does not matter */
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.device, 2);
     bzna_context_close(context);
     CHECK_EQ(pop(&popped), 0);
     CHECK(popped == mine);                                  /* and is as it was */
     context = context_of(BZNA_DEVICE_AUTO);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.device, 0);
     bzna_context_close(context);
     bzna_context_config_init(&config, sizeof config);
     config.cuda_context = mine;
     config.sessions = 2;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.device, 1);
     check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
     bzna_context_close(context);
@@ -737,7 +737,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     config.device = 3;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "context_config.cuda_context");
-    config.device = BZNA_DEVICE_CPU;
+    config.device.kind = BZNA_DEVICE_CPU;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(destroy(mine), 0);
     finish();
@@ -759,7 +759,7 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
                     bzna_codec_info info;
                     uint32_t supported = (caps->chroma_mask >> chroma & 1) && (caps->depth_mask >> depth & 1);
                     memset(&info, 0xee, sizeof info);
-                    CHECK_EQ(bzna_context_codec(context, codec, chroma, depth, &info, sizeof info, &e), BZNA_OK);
+                    CHECK_EQ(bzna_context_get_codec_info(context, codec, chroma, depth, &info, sizeof info, &e), BZNA_OK);
                     CHECK(info.struct_size == sizeof info && info.codec == codec && info.chroma_format == chroma && info.depth == depth && info.reserved0 == 0);
                     CHECK_EQ(info.supported, supported);
                     CHECK_EQ(info.engines, supported ? 7 : 0);
@@ -773,10 +773,10 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
     for (int i = 0; i < 6; i++) {
         static const uint32_t wrong[6][3] = { { 0, 1, 8 }, { 4, 1, 8 }, { 2, 4, 8 }, { 2, 1, 9 }, { 2, 1, 0 }, { 2, 1, 14 } };
         bzna_codec_info info;
-        CHECK_EQ(bzna_context_codec(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_context_get_codec_info(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e), BZNA_E_ARGUMENT);
     }
-    CHECK_EQ(bzna_context_codec(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_context_codec(context, 2, 1, 8, NULL, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_get_codec_info(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_get_codec_info(context, 2, 1, 8, NULL, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
     bzna_context_close(context);
     finish();
 }
@@ -789,15 +789,15 @@ TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
     BEGIN;
     context = context_of(1);
     fake->fail("cuvidGetDecoderCaps", 1, 999, 0);
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE);
     CHECK_EQ(e.native_code, 999);
     CHECK_CONTAINS(e.message, "cuvidGetDecoderCaps");
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.supported, 1);
     fake->fail("cuvidGetDecoderCaps", 1, 719, 0);           /* and this one ends everything */
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
-    CHECK_EQ(bzna_context_device(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_get_device_info(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e), BZNA_E_DEVICE_LOST);
     check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE_LOST, "lost");
     bzna_context_close(context);
     finish();

@@ -563,11 +563,11 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
 #ifndef BENZINA_NO_AVCODEC
     REQUIRE(bzna_decoder_open(in.context, &in.decoder, NULL) == BZNA_OK);
     bzna_loader_config_init(&loading, sizeof loading);
-    loading.batch_size = 1;
-    loading.width = loading.height = 8;
-    loading.threads = 1;
+    loading.output.batch_size = 1;
+    loading.output.width = loading.output.height = 8;
+    loading.decode.threads = 1;
     REQUIRE(bzna_loader_open(in.context, in.dataset, &loading, &in.loader, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_loader_stop(in.loader), BZNA_OK);
+    CHECK_EQ(bzna_loader_stop(in.loader, NULL), BZNA_OK);
 #else
     (void)loading;
 #endif

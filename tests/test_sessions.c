@@ -248,9 +248,9 @@ static int catalogue_load(uint32_t codec, uint64_t index, const char *track)
     bzna_dataset *dataset = NULL;
     memset(c, 0, sizeof *c);
     c->image.struct_size = sizeof c->image;
-    require(bzna_context_open(&(bzna_context_config){ .struct_size = sizeof(bzna_context_config), .device = BZNA_DEVICE_CPU }, &context, NULL), "context");
+    require(bzna_context_open(&(bzna_context_config){ .struct_size = sizeof(bzna_context_config), .device.kind = BZNA_DEVICE_CPU }, &context, NULL), "context");
     require(bzna_dataset_open(context, files[codec - 1], NULL, &dataset, NULL), files[codec - 1]);
-    require(bzna_dataset_image(dataset, index, track, buffer, ROOM, &c->image, NULL), "image");
+    require(bzna_dataset_read_image(dataset, index, track, buffer, ROOM, &c->image, NULL), "image");
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     return catalogued++;
@@ -370,7 +370,7 @@ static bzna_context *cpu_context(void)
     bzna_context_config config;
     bzna_context *context = NULL;
     bzna_context_config_init(&config, sizeof config);
-    config.device = BZNA_DEVICE_CPU;
+    config.device.kind = BZNA_DEVICE_CPU;
     require(bzna_context_open(&config, &context, NULL), "a context");
     return context;
 }
@@ -388,7 +388,7 @@ static archive *archive_make(uint64_t count, const int *list, int list_count)
     for (uint64_t i = 0; i < count; i++) {
         bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = target_of(i) };
         a->which[i] = list[i % (uint64_t)list_count];
-        desc.input = &catalogue[a->which[i]].image;
+        desc.image = &catalogue[a->which[i]].image;
         require(bzna_writer_add(writer, &desc, NULL), "a sample");
     }
     require(bzna_writer_finish(writer, NULL), "an archive");
@@ -396,7 +396,7 @@ static archive *archive_make(uint64_t count, const int *list, int list_count)
     dataset = archive_open(context, a);
     for (uint64_t i = 0; i < count; i++) {
         bzna_image image = { .struct_size = sizeof image };
-        require(bzna_dataset_image(dataset, i, "bzna_input", NULL, 0, &image, NULL), "an image");
+        require(bzna_dataset_get_image_info(dataset, i, "bzna_input", &image, sizeof image, NULL), "an image");
         a->at[i] = image.data_offset;
         a->length[i] = image.data_size;
     }
@@ -416,7 +416,7 @@ static bzna_status archive_decode(bzna_dataset *dataset, bzna_decoder *decoder, 
 {
     static uint8_t buffer[1 << 18];
     bzna_image image = { .struct_size = sizeof image };
-    bzna_status status = bzna_dataset_image(dataset, index, "bzna_input", buffer, sizeof buffer, &image, NULL);
+    bzna_status status = bzna_dataset_read_image(dataset, index, "bzna_input", buffer, sizeof buffer, &image, NULL);
     picture->struct_size = sizeof *picture;
     return status == BZNA_OK ? bzna_decoder_decode(decoder, &image, picture, NULL) : status;
 }
@@ -489,23 +489,23 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t output, uint32
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
-    c.batch_size = batch_size;
-    c.width = WIDTH;
-    c.height = HEIGHT;
-    c.order = BZNA_ORDER_SHUFFLE;
-    c.seed = 77;
-    c.threads = 2;
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.flip_h = 0.5f;
-    c.decoder = BZNA_DECODER_NVDEC;
+    c.output.batch_size = batch_size;
+    c.output.width = WIDTH;
+    c.output.height = HEIGHT;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.order.seed = 77;
+    c.decode.threads = 2;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.warp.flip_h = 0.5f;
+    c.decode.decoder = BZNA_DECODER_NVDEC;
     c.output = output;
-    c.dtype = dtype;
+    c.output.dtype = dtype;
     for (int i = 0; i < 3; i++) {
-        c.mean[i] = 120 + (float)i;
-        c.std[i] = 57 - (float)i;
-        c.fill[i] = 2.5f * (float)(i + 1);
+        c.color.mean[i] = 120 + (float)i;
+        c.color.std[i] = 57 - (float)i;
+        c.color.fill[i] = 2.5f * (float)(i + 1);
     }
-    c.fill_space = BZNA_FILL_OUTPUT;
+    c.color.fill_space = BZNA_FILL_OUTPUT;
     return c;
 }
 
@@ -522,15 +522,15 @@ static int samples_may_fail;          /* of runs that begin now */
 
 static run run_of(const archive *a, const bzna_loader_config *c)
 {
-    run r = { a, *c, c->first_epoch, 0, samples_may_fail, 0, 0 };
+    run r = { a, *c, c->order.first_epoch, 0, samples_may_fail, 0, 0 };
     return r;
 }
 
-static size_t slot_bytes(const run *r) { return (size_t)3 * r->c.width * r->c.height * (r->c.dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4); }
+static size_t slot_bytes(const run *r) { return (size_t)3 * r->c.output.width * r->c.output.height * (r->c.output.dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4); }
 
 static void render(const run *r, const bzna_picture *picture, const bzna_transform *t, void *out)
 {
-    bzna_output output = { .struct_size = sizeof output, .width = r->c.width, .height = r->c.height, .dtype = r->c.dtype };
+    bzna_output output = { .struct_size = sizeof output, .width = r->c.output.width, .height = r->c.output.height, .dtype = r->c.output.dtype };
     if (bzna_picture_render(picture, t, &output, out, slot_bytes(r), NULL) != BZNA_OK)
         abort();
 }
@@ -539,11 +539,11 @@ static void transform_of(const run *r, bzna_transform *t)
 {
     bzna_transform_init(t, sizeof *t);
     for (int i = 0; i < 3; i++) {
-        t->bias[i] = r->c.mean[i];
-        t->scale[i] = 1 / r->c.std[i];
-        t->fill[i] = r->c.fill[i];
+        t->bias[i] = r->c.color.mean[i];
+        t->scale[i] = 1 / r->c.color.std[i];
+        t->fill[i] = r->c.color.fill[i];
     }
-    t->fill_space = r->c.fill_space;
+    t->fill_space = r->c.color.fill_space;
 }
 
 /* A sample's slot by the pure functions. */
@@ -554,16 +554,16 @@ static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t
     bzna_transform t;
     bzna_random random;
     bzna_similarity_random_resized_crop(&warp, sizeof warp);
-    warp.flip_h = r->c.flip_h;
+    warp.flip_h = r->c.warp.flip_h;
     transform_of(r, &t);
-    bzna_random_init(&random, r->c.seed, epoch, index, BZNA_OPERATION_WARP);
-    if (bzna_warp_similarity(&random, &warp, picture->width, picture->height, r->c.width, r->c.height, t.homography) != BZNA_OK)
+    bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
+    if (bzna_warp_similarity(&random, &warp, picture->width, picture->height, r->c.output.width, r->c.output.height, t.homography) != BZNA_OK)
         abort();
-    if (r->c.transform) {
+    if (r->c.pipeline.transform) {
         bzna_sample_info info = { .struct_size = sizeof info, .slot = slot, .index = index, .epoch = epoch, .target = target_of(index), .width = picture->width,
-                                  .height = picture->height, .out_width = r->c.width, .out_height = r->c.height };
-        bzna_random_init(&random, r->c.seed, epoch, index, BZNA_OPERATION_USER);
-        r->c.transform(r->c.transform_user, &info, &random, &t);
+                                  .height = picture->height, .out_width = r->c.output.width, .out_height = r->c.output.height };
+        bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_USER);
+        r->c.pipeline.transform(r->c.pipeline.transform_user, &info, &random, &t);
     }
     render(r, picture, &t, out);
 }
@@ -579,7 +579,7 @@ static void expected_fill(const run *r, void *out)
 
 static uint64_t index_at(const run *r, uint64_t epoch, uint64_t position)
 {
-    return r->c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.seed, epoch, r->a->count, position) : position;
+    return r->c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, epoch, r->a->count, position) : position;
 }
 
 /* A batch as it was when it came: its arrays are written again once it is released. */
@@ -596,7 +596,7 @@ static void check_slot(run *r, const seen *s, uint32_t slot, const uint8_t *data
     uint8_t expected[SLOT_MAX], *larger = slot_bytes(r) > sizeof expected ? take_memory(slot_bytes(r)) : NULL, *want = larger ? larger : expected;
     uint64_t position = s->position + slot, index = index_at(r, s->epoch, position), tries = 0;
     int right = 1;
-    while (r->c.on_error == BZNA_ON_ERROR_REPLACE && (r->a->bad[index] || (r->may_fail && index != s->indices[slot])) && tries++ < 64) {
+    while (r->c.errors.policy == BZNA_ON_ERROR_REPLACE && (r->a->bad[index] || (r->may_fail && index != s->indices[slot])) && tries++ < 64) {
         position = (position + 1) % r->a->count;
         index = index_at(r, s->epoch, position);
     }
@@ -626,16 +626,16 @@ static void see(run *r, const bzna_batch *batch, bzna_batch_info *info, seen *s)
 {
     uint32_t failed = 0;
     memset(info, 0, sizeof *info);
-    CHECK_EQ(bzna_batch_describe(batch, info, sizeof *info), BZNA_OK);
+    CHECK_EQ(bzna_batch_get_info(batch, info, sizeof *info, NULL), BZNA_OK);
     if (r->position == r->a->count) {
         r->epoch++;
         r->position = 0;
     }
     CHECK_EQ(info->epoch, r->epoch);
     CHECK_EQ(info->position, r->position);
-    CHECK_EQ(info->count, bzi_min(r->c.batch_size, r->a->count - r->position));
-    CHECK_EQ(info->device, r->c.output == BZNA_OUTPUT_DEVICE ? 0 : -1);
-    CHECK_EQ(info->dtype, r->c.dtype);
+    CHECK_EQ(info->count, bzi_min(r->c.output.batch_size, r->a->count - r->position));
+    CHECK_EQ(info->image.device.ordinal, r->c.output == BZNA_OUTPUT_DEVICE ? 0 : -1);
+    CHECK_EQ(info->image.dtype, r->c.output.dtype);
     s->epoch = info->epoch;
     s->position = info->position;
     s->count = info->count;
@@ -756,7 +756,7 @@ typedef struct consumer {
 /* Before the loader, whose config gets our stream. */
 static void consumer_open(consumer *u, int kind, bzna_loader_config *c)
 {
-    size_t bytes = c->batch_size * (size_t)3 * c->width * c->height * 4;
+    size_t bytes = c->output.batch_size * (size_t)3 * c->output.width * c->output.height * 4;
     memset(u, 0, sizeof *u);
     u->kind = kind;
     if (kind < QUEUED)
@@ -765,7 +765,7 @@ static void consumer_open(consumer *u, int kind, bzna_loader_config *c)
     if (kind != QUEUED)
         CHECK_EQ(driver.stream(&u->stream, CU_STREAM_NON_BLOCKING), 0);
     if (kind == GIVEN)
-        c->stream = u->stream;
+        c->output.stream = u->stream;
     for (int i = 0; i < KEPT; i++) {
         CHECK_EQ(driver.host_alloc(&u->kept[i].pinned, bytes, 0), 0);
         CHECK_EQ(driver.event(&u->kept[i].copied, CU_EVENT_DISABLE_TIMING), 0);
@@ -796,10 +796,10 @@ static void consumer_take(consumer *u, run *r, bzna_batch *batch)
         consumer_read(u, r, k);
     see(r, batch, &info, &k->s);
     if (u->kind == SYNCED)
-        CHECK_EQ(wait_for(info.device, info.stream), 0);
+        CHECK_EQ(wait_for(info.image.device.ordinal, info.stream), 0);
     if (u->kind < QUEUED) {
         CHECK((info.stream != NULL) == (u->kind == SYNCED));
-        check_slots(r, &k->s, info.data);
+        check_slots(r, &k->s, info.image.data);
         CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
         return;
     }
@@ -807,12 +807,12 @@ static void consumer_take(consumer *u, run *r, bzna_batch *batch)
     stream = info.stream;
     if (u->kind == MOVED) {
         CHECK_EQ(bzna_batch_move(batch, u->stream, &e), BZNA_OK);
-        bzna_batch_describe(batch, &info, sizeof info);
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
         CHECK(info.stream == u->stream);
         stream = u->stream;
     }
     CHECK(enter(0));
-    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, stream), 0);
+    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.image.data, info.image.bytes, stream), 0);
     CHECK_EQ(driver.record(k->copied, stream), 0);
     leave(0);
     k->used = 1;
@@ -900,10 +900,10 @@ static run walk(bzna_context *context, archive *a, const bzna_loader_config *con
     loader = loader_open(context, dataset, &c);
     r = run_of(a, &c);
     walk_some(loader, &u, &r, UINT64_MAX);
-    CHECK_EQ(r.batches, (c.epochs ? c.epochs : 1) * ((a->count + c.batch_size - 1) / c.batch_size));
+    CHECK_EQ(r.batches, (c.order.epochs ? c.order.epochs : 1) * ((a->count + c.output.batch_size - 1) / c.output.batch_size));
     if (stats) {
         memset(stats, 0, sizeof *stats);
-        CHECK_EQ(bzna_loader_statistics(loader, stats, sizeof *stats), BZNA_OK);
+        CHECK_EQ(bzna_loader_get_stats(loader, stats, sizeof *stats, NULL), BZNA_OK);
     }
     CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
     consumer_close(&u, &r);
@@ -954,8 +954,8 @@ TEST(under_random_delays_every_slot_holds_its_own_picture)
         delays(round % 3 * 700, round % 4 * 200, round % 2 * 60);
         control->parser_index = round % 3;
         control->pitch_step = round % 3 * 64;
-        c.epochs = 2;
-        c.reader_threads = (uint32_t)round % 3 + 1;
+        c.order.epochs = 2;
+        c.read.threads = (uint32_t)round % 3 + 1;
         walk(context, a, &c, round / 4 == 0 ? HOST : SYNCED, &stats);
         CHECK_EQ(stats.samples_nvdec, 2 * a->count);
         CHECK_EQ(stats.samples_failed + stats.fallbacks + stats.sessions_lost, 0);
@@ -979,8 +979,8 @@ TEST(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixel
         for (int round = 0; round < 3; round++) {
             bzna_loader_config c = config_of(4, 0, round == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
             bzna_context *context = gpu_context(round == 2 ? 2 : 7);
-            c.epochs = (uint64_t[]){ 8, 6, 3 }[round];
-            c.batches_in_flight = (uint32_t[]){ 1, 3, 2 }[round];
+            c.order.epochs = (uint64_t[]){ 8, 6, 3 }[round];
+            c.pipeline.batches_in_flight = (uint32_t[]){ 1, 3, 2 }[round];
             control->seed = 100 + round;
             delays(round == 2 ? 0 : 200, (long long[]){ 150, 400, 900 }[round], round == 1 ? 40 : 0);
             walk(context, a, &c, kind, NULL);
@@ -1056,7 +1056,7 @@ TEST(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_
     for (int kind = HOST; kind <= QUEUED; kind++) {
         context = gpu_context(5);
         delays(200, 200, 0);
-        c.epochs = 3;
+        c.order.epochs = 3;
         walk(context, a, &c, kind, NULL);
         check_log_of_decoders();
         bzna_context_close(context);
@@ -1081,8 +1081,8 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     a = plain_archive(64);
     context = gpu_context(3);
     dataset = archive_open(context, a);
-    c.epochs = 3;
-    c.batches_in_flight = 2;
+    c.order.epochs = 3;
+    c.pipeline.batches_in_flight = 2;
     consumer_open(&u, GIVEN, &c);
     stream = (long long)(intptr_t)u.stream;
     loader = loader_open(context, dataset, &c);
@@ -1107,7 +1107,7 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     }
     CHECK(arrivals >= (long long)r.batches);
     CHECK(departures >= 2 * (long long)r.batches);          /* ours behind the copy, and the release's */
-    CHECK(waits >= (long long)r.batches - c.batches_in_flight);
+    CHECK(waits >= (long long)r.batches - c.pipeline.batches_in_flight);
     bzna_loader_close(loader);
     consumer_close(&u, &r);
     bzna_dataset_close(dataset);
@@ -1148,7 +1148,7 @@ TEST(damaged_samples_among_good_ones_cost_their_own_slots)
         control->parser_propagates = round == 2;
         control->seed = 40 + round;
         delays(300, round * 100, 0);
-        c.epochs = 2;
+        c.order.epochs = 2;
         r = walk(context, a, &c, (int[]){ HOST, SYNCED, QUEUED, HOST, MOVED, SYNCED }[round], &stats);
         CHECK_EQ(r.failed, 2 * 9);
         CHECK_EQ(stats.samples_failed, 2 * 9);
@@ -1175,9 +1175,9 @@ TEST(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
         run r;
         control->seed = 50 + round;
         delays(round % 2 ? 0 : 500, (long long[]){ 0, 800, 1500, 300, 900 }[round], 0);
-        c.epochs = 2;
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.batches_in_flight = 2;
+        c.order.epochs = 2;
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.pipeline.batches_in_flight = 2;
         r = walk(context, a, &c, round, &stats);
         CHECK_EQ(r.failed, 0);
         CHECK(stats.replaced >= 2 * 9);
@@ -1204,8 +1204,8 @@ TEST(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
         consumer u;
         run r;
         delays(400, 300, 0);
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.on_error = BZNA_ON_ERROR_STOP;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.errors.policy = BZNA_ON_ERROR_STOP;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -1244,7 +1244,7 @@ TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
         int kind = round % 4;
         delays(300, 500, 0);
         fake->fail("engine_picture", (long long[]){ 1, 2, 7, 30 }[round / 2], 999, 0);
-        c.on_error = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.errors.policy = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
         dataset = archive_open(context, a);
         consumer_open(&u, kind, &c);
@@ -1305,7 +1305,7 @@ static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *da
         if (info.stream)
             synced = wait_for(0, info.stream);
         if (synced == CUDA_SUCCESS && !control->lost)
-            check_slots(&r, &s, info.data);
+            check_slots(&r, &s, info.image.data);
         bzna_batch_release(batch);
     }
     if (status < 0) {
@@ -1327,8 +1327,8 @@ static ordeal ordeal_make(archive *a, const char *function, long long k, int cod
     bzna_dataset *dataset = archive_open(context, a);
     uint64_t start;
     int failures = test_failures;
-    c.threads = 1;
-    c.batches_in_flight = 2;
+    c.decode.threads = 1;
+    c.pipeline.batches_in_flight = 2;
     if (function)
         fake->fail(function, k, code, later);
     o.ended = ordeal_run(&o, context, dataset, a, &c, &o.opened);
@@ -1570,7 +1570,7 @@ TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_o
         require(bzna_context_open(&config, &context, NULL), "a context");
         delays(500, 200, 0);
         control->engine_us = 500;                           /* so that every session gets work */
-        c.epochs = 2;
+        c.order.epochs = 2;
         if (way == 0)
             fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 0);     /* once: trying again helps */
         if (way == 1)
@@ -1642,7 +1642,7 @@ TEST(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
         config.decode_memory_bytes = 60u << 20;
         require(bzna_context_open(&config, &context, NULL), "a context");
         delays(200, 200, 0);
-        c.epochs = 2;
+        c.order.epochs = 2;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec + stats.samples_software, 150);
         bzna_context_close(context);
@@ -1670,8 +1670,8 @@ TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_b
         config.sessions = 1;
         config.decode_memory_bytes = 2 * one + one / 2;     /* the larger one, and not both */
         require(bzna_context_open(&config, &context, NULL), "a context");
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.reader_threads = 1;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.read.threads = 1;
         if (way > 1)
             fake->fail("cuvidCreateDecoder", way, 999, 0);
         CHECK_EQ(walk(context, a, &c, way % 2 ? SYNCED : HOST, &stats).failed, 0);
@@ -1704,8 +1704,8 @@ TEST(a_decoder_that_could_not_be_made_costs_the_idle_ones_only_once)
         config.sessions = 1;
         config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
         require(bzna_context_open(&config, &context, NULL), "a context");
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.reader_threads = 1;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.read.threads = 1;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec, 10);
         CHECK_EQ(stats.samples_software, 10);
@@ -1740,8 +1740,8 @@ TEST(a_session_that_ends_finishes_what_it_has_in_flight)
         config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
         require(bzna_context_open(&config, &context, NULL), "a context");
         control->engine_us = 3000;
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.reader_threads = 1;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.read.threads = 1;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec + stats.samples_software, 48);
         CHECK(stats.samples_nvdec >= 4);
@@ -1779,8 +1779,8 @@ TEST(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
             config.sessions = 1;
             config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
             require(bzna_context_open(&config, &context, NULL), "a context");
-            c.order = BZNA_ORDER_SEQUENTIAL;
-            c.reader_threads = 1;
+            c.order.kind = BZNA_ORDER_SEQUENTIAL;
+            c.read.threads = 1;
             CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
             CHECK_EQ(stats.samples_nvdec, cases[k].decoded);
             CHECK_EQ(stats.samples_software, count - cases[k].decoded);
@@ -1810,15 +1810,15 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
         int order = (int)roll(6), taken = (int)roll(4), n = 0;
         control->seed = round + 1;
         delays(roll(800), roll(800), round % 3 ? 0 : 100);
-        c.on_error = roll(2);
-        c.epochs = 3;
+        c.errors.policy = roll(2);
+        c.order.epochs = 3;
         loader = loader_open(context, dataset, &c);
         if (roll(2))
             sleep_us(roll(6000));
         for (int i = 0; i < taken; i++)
             CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &held[n++], NULL), BZNA_OK);
         if (roll(3) == 0)
-            bzna_loader_stop(loader);
+            bzna_loader_stop(loader, NULL);
         if (n && roll(2))
             bzna_batch_release(held[--n]);
         for (int i = 0; i < 3; i++) {                       /* contexts, data sets and loaders in any order */
@@ -1837,14 +1837,14 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
             run r = run_of(a, &c);
             seen s;
             memset(&info, 0, sizeof info);
-            bzna_batch_describe(batch, &info, sizeof info);
+            bzna_batch_get_info(batch, &info, sizeof info, NULL);
             if (info.stream) {
-                CHECK_EQ(wait_for(info.device, info.stream), 0);
+                CHECK_EQ(wait_for(info.image.device.ordinal, info.stream), 0);
             }
             r.epoch = info.epoch;
             r.position = info.position;
             see(&r, batch, &info, &s);
-            check_slots(&r, &s, info.data);
+            check_slots(&r, &s, info.image.data);
             CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
         }
         CHECK_EQ(bzna_loader_close(NULL), BZNA_OK);
@@ -1895,13 +1895,13 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
         uint64_t start;
         int way = round / 2;
         control->engine_us = 60000;
-        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
         w.loader = loader = loader_open(context, dataset, &c);
         REQUIRE(pthread_create(&thread, NULL, wait_in_next, &w) == 0);
         sleep_us(30000);
         start = bzi_os_now_ns();
         if (way == 0)
-            CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+            CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
         if (way == 1)
             fake->fail("engine_picture", 1, 719, 0);
         if (way == 2)
@@ -1936,7 +1936,7 @@ TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
         bzna_loader *loader;
         uint64_t start;
         control->engine_us = 30000;
-        c.read_ahead = 60;
+        c.read.ahead_samples = 60;
         loader = loader_open(context, dataset, &c);
         sleep_us(60000);
         start = bzi_os_now_ns();
@@ -1995,8 +1995,8 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
         consumer u;
         run r;
         control->stream_us = 1500;
-        c.batches_in_flight = 2;
-        c.epochs = 2;
+        c.pipeline.batches_in_flight = 2;
+        c.order.epochs = 2;
         consumer_open(&u, QUEUED, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -2012,7 +2012,7 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
             see(&r, batch, &info, &k->s);
             CHECK(enter(0));
             for (int n = 0; n < 6; n++)                     /* a slow reader */
-                driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, info.stream);
+                driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.image.data, info.image.bytes, info.stream);
             driver.record(k->copied, info.stream);
             leave(0);
             k->used = 1;
@@ -2068,11 +2068,11 @@ static int child_uses_all(void *argument)
     int wrong = 0;
     wrong |= bzna_loader_next(f->loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_E_STATE ? 0 : 1;
     wrong |= bzna_loader_open(f->context, f->dataset, &f->c, &other, NULL) == BZNA_E_STATE ? 0 : 2;
-    wrong |= bzna_context_device(f->context, &info, sizeof info, NULL) == BZNA_E_STATE && bzna_context_codec(f->context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, NULL) ==
+    wrong |= bzna_context_get_device_info(f->context, &info, sizeof info, NULL) == BZNA_E_STATE && bzna_context_get_codec_info(f->context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, NULL) ==
              BZNA_E_STATE ? 0 : 4;
     wrong |= bzna_batch_release(f->batch) == BZNA_E_STATE && bzna_batch_move(f->batch, NULL, NULL) == BZNA_E_STATE ? 0 : 8;
-    wrong |= bzna_loader_reset(f->loader, 0, NULL) == BZNA_E_STATE && bzna_loader_stop(f->loader) == BZNA_E_STATE &&
-             bzna_loader_statistics(f->loader, &stats, sizeof stats) == BZNA_E_STATE ? 0 : 16;
+    wrong |= bzna_loader_reset(f->loader, 0, NULL) == BZNA_E_STATE && bzna_loader_stop(f->loader, NULL) == BZNA_E_STATE &&
+             bzna_loader_get_stats(f->loader, &stats, sizeof stats, NULL) == BZNA_E_STATE ? 0 : 16;
     wrong |= bzna_loader_close(f->loader) == BZNA_E_STATE ? 0 : 32;
     wrong |= bzna_device_count(&count, NULL) == BZNA_E_STATE ? 0 : 64;
     bzna_dataset_close(f->dataset);
@@ -2092,7 +2092,7 @@ static int child_starts_anew(void *argument)
     bzna_context_config_init(&config, sizeof config);
     if (bzna_context_open(&config, &context, NULL) != BZNA_OK)
         return 1;
-    wrong |= bzna_context_device(context, &info, sizeof info, NULL) == BZNA_E_STATE ? 0 : 2;
+    wrong |= bzna_context_get_device_info(context, &info, sizeof info, NULL) == BZNA_E_STATE ? 0 : 2;
     wrong |= bzna_context_close(context) == BZNA_OK ? 0 : 4;
     config.device = 1;
     wrong |= bzna_context_open(&config, &context, NULL) == BZNA_E_STATE ? 0 : 8;
@@ -2114,8 +2114,8 @@ static int child_forks_itself_software(void *argument)
     bzna_dataset *dataset = archive_open(context, f->a);
     bzna_loader_config c = f->c;
     int wrong;
-    c.decoder = BZNA_DECODER_SOFTWARE;
-    c.output = BZNA_OUTPUT_HOST;
+    c.decode.decoder = BZNA_DECODER_SOFTWARE;
+    c.output.device.kind = BZNA_DEVICE_CPU;
     wrong = bzna_loader_open(context, dataset, &c, &loader, NULL) != BZNA_OK || bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) != BZNA_OK;
     return wrong;
 }
@@ -2249,7 +2249,7 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         config.allocator = (bzna_allocator){ &l, ledger_alloc, ledger_release };
         require(bzna_context_open(&config, &context, NULL), "a context");
         dataset = archive_open(context, a);
-        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
         loader = loader_open(context, dataset, &c);
         control->engine_us = 1500;                          /* every session and every item comes to its turn */
         for (int i = 0; i < 40 || control->creates < 5; i++) {
@@ -2262,7 +2262,7 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         for (int i = 0; i < 60; i++) {
             bzna_batch_info info;
             REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
-            bzna_batch_describe(batch, &info, sizeof info);
+            bzna_batch_get_info(batch, &info, sizeof info, NULL);
             stream = info.stream;
             bzna_batch_release(batch);
         }
@@ -2306,13 +2306,13 @@ TEST(up_to_eight_alternating_frame_sizes_cost_nothing_once_each_session_has_met_
         bzna_loader_stats stats;
         long long parsers;
         control->engine_us = 300;                           /* both sessions get work */
-        c.epochs = 4;
+        c.order.epochs = 4;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK(stats.decoders_made <= 16 && stats.decoders_reconfigured == 0);
         parsers = control->parser_creates;
         CHECK(parsers <= 16);
-        c.seed = 5;
-        c.epochs = 1;
+        c.order.seed = 5;
+        c.order.epochs = 1;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK(stats.decoders_made <= 16 && stats.decoders_reconfigured == 0);
         CHECK(control->parser_creates <= 16);
@@ -2338,9 +2338,9 @@ TEST(frames_of_many_sizes_share_a_bounded_number_of_decoders)
         bzna_loader_config c = config_of(12, 0, 0);
         bzna_context *context = gpu_context(3);
         delays(100, 200, 0);
-        c.epochs = 4;
+        c.order.epochs = 4;
         CHECK_EQ(walk(context, a, &c, kind, &before).failed, 0);
-        c.seed = 5;
+        c.order.seed = 5;
         CHECK_EQ(walk(context, a, &c, kind, &after).failed, 0);
         CHECK(after.decoders_made <= 3 * 8);
         CHECK(after.decoders_reconfigured > before.decoders_reconfigured);
@@ -2387,11 +2387,11 @@ TEST(large_and_small_frames_mix_in_a_batch)
         bzna_loader_config c = config_of(8, 0, 0);
         bzna_context *context = gpu_context(2);
         bzna_loader_stats stats;
-        c.track = "bzna_input";
+        c.fields.image = "bzna_input";
         delays(100, 100, 0);
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec, 24);
-        c.epochs = ROUNDS(6, 3);
+        c.order.epochs = ROUNDS(6, 3);
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK(stats.decoders_made <= 2 * 4 * 3);            /* two sessions, four places, which grow to serve all three sizes */
         bzna_context_close(context);
@@ -2435,11 +2435,11 @@ TEST(loaders_of_different_sizes_types_and_outputs_share_sessions_and_device)
             w->context = contexts[1] ? contexts[i % 2] : contexts[0];
             w->a = i % 2 ? a : b;
             w->c = config_of((uint32_t[]){ 4, 9, 16, 5 }[i], 0, i / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
-            w->c.width = (uint32_t[]){ 24, 17, 33, 20 }[i];
-            w->c.height = (uint32_t[]){ 16, 19, 8, 20 }[i];
-            w->c.seed = (uint64_t)(1000 * round + i);
-            w->c.epochs = ROUNDS(2, 1);
-            w->c.on_error = i == 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+            w->c.output.width = (uint32_t[]){ 24, 17, 33, 20 }[i];
+            w->c.output.height = (uint32_t[]){ 16, 19, 8, 20 }[i];
+            w->c.order.seed = (uint64_t)(1000 * round + i);
+            w->c.order.epochs = ROUNDS(2, 1);
+            w->c.errors.policy = i == 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
             w->kind = (i + round) % CONSUMERS;
             REQUIRE(pthread_create(&threads[i], NULL, walk_alone, w) == 0);
         }
@@ -2568,7 +2568,7 @@ TEST(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
         bzna_loader_config c = config_of(6, 0, 0);
         bzna_context *context = ledger_context(&l, 3);
         delays(200, 300, 0);
-        c.epochs = 2;
+        c.order.epochs = 2;
         CHECK_EQ(walk(context, a, &c, kind, NULL).failed, 0);
         bzna_context_close(context);
         CHECK(l.calls >= 3);
@@ -2617,7 +2617,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
             bzna_loader *loader;
             consumer u;
             run r;
-            c.batches_in_flight = 3;
+            c.pipeline.batches_in_flight = 3;
             if (way)
                 l.refuse_from = 4;
             consumer_open(&u, SYNCED, &c);
@@ -2737,8 +2737,8 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
         run r;
         void *pinned = NULL;
         uint64_t start;
-        c.epochs = 3;
-        c.batches_in_flight = 2;
+        c.order.epochs = 3;
+        c.pipeline.batches_in_flight = 2;
         consumer_open(&u, GIVEN, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -2754,7 +2754,7 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
         sleep_us(200000);                                   /* all streams are quiet: both batches are there, and on loan */
         control->stream_us = 1000 * ms;
         start = bzi_os_now_ns();
-        CHECK_EQ(driver.download(pinned, (CUdeviceptr)(uintptr_t)info.data, 4096, u.stream), 0);
+        CHECK_EQ(driver.download(pinned, (CUdeviceptr)(uintptr_t)info.image.data, 4096, u.stream), 0);
         sleep_us(100000);
         control->stream_us = 0;
         for (int i = 0; i < 2; i++)
@@ -2789,7 +2789,7 @@ static bzna_batch *take_and_work(bzna_loader *loader, consumer *u, run *r, int n
     CHECK_EQ(driver.stream_sync(u->stream), 0);
     sleep_us(20000);
     control->stream_us = 1000 * ms;
-    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, u->stream), 0);
+    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.image.data, info.image.bytes, u->stream), 0);
     sleep_us(20000);
     control->stream_us = 0;
     leave(0);
@@ -2809,14 +2809,14 @@ TEST(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
         bzna_loader_stats stats;
         consumer u;
         run r;
-        c.batches_in_flight = 1;
+        c.pipeline.batches_in_flight = 1;
         consumer_open(&u, GIVEN, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
         for (int i = 0; i < 6; i++)
             bzna_batch_release(take_and_work(loader, &u, &r, i, ROUNDS(200, 1500)));
         memset(&stats, 0, sizeof stats);
-        bzna_loader_statistics(loader, &stats, sizeof stats);
+        bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
         CHECK_EQ(stats.limiting_stage, BZNA_STAGE_DELIVER);
         bzna_loader_close(loader);
         consumer_close(&u, &r);
@@ -2842,8 +2842,8 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
         consumer u;
         run r;
         uint64_t start;
-        c.epochs = 4;
-        c.batches_in_flight = 1;
+        c.order.epochs = 4;
+        c.pipeline.batches_in_flight = 1;
         consumer_open(&u, GIVEN, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -2893,11 +2893,11 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
                 driver.free(ptr);
         }
         driver.pop(NULL);             /* and keep the reference */
-        c.batches_in_flight = IN_FLIGHT;
-        c.buffers = buffers;
-        c.buffer_count = IN_FLIGHT * SLICES;
-        c.slices = SLICES;
-        c.epochs = 2;
+        c.pipeline.batches_in_flight = IN_FLIGHT;
+        c.output.buffers = buffers;
+        c.output.buffer_count = IN_FLIGHT * SLICES;
+        c.output.slices = SLICES;
+        c.order.epochs = 2;
         consumer_open(&u, kind == HOST ? HOST : GIVEN, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -2912,7 +2912,7 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
                 void *data = NULL;
                 uint32_t count = 0;
                 int ours = 0;
-                CHECK_EQ(bzna_batch_slice(batch, k, &data, &count), BZNA_OK);
+                CHECK_EQ(bzna_batch_slice(batch, k, &data, &count, NULL), BZNA_OK);
                 for (int i = 0; i < IN_FLIGHT; i++)
                     ours |= data == buffers[i * SLICES + (int)k];
                 CHECK(ours);
@@ -2962,9 +2962,9 @@ TEST(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
         if (!context)
             context = gpu_context(1 + roll(3));
         dataset = archive_open(context, a);
-        c.threads = 1;
-        c.batches_in_flight = 2;
-        c.on_error = roll(2);
+        c.decode.threads = 1;
+        c.pipeline.batches_in_flight = 2;
+        c.errors.policy = roll(2);
         loader = loader_open(context, dataset, &c);
         for (uint32_t want = roll(5); want; want--) {
             bzna_batch *batch = NULL;
@@ -3014,8 +3014,8 @@ TEST(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_
             consumer u;
             run r;
             delays(200, 200, 0);
-            c.decoder = on_gpu ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
-            c.epochs = 2;
+            c.decode.decoder = on_gpu ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+            c.order.epochs = 2;
             consumer_open(&u, kind, &c);
             loader = loader_open(context, dataset, &c);
             r = run_of(a, &c);
@@ -3025,7 +3025,7 @@ TEST(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_
                 r.position = position;
             }
             walk_some(loader, &u, &r, leg == 2 ? UINT64_MAX : 4);
-            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
             epoch = r.epoch;
             position = r.position;
             batches += r.batches;
@@ -3068,9 +3068,9 @@ TEST(the_transform_callback_has_the_same_say_on_the_device)
         consumer u;
         run r;
         delays(300, 300, 0);
-        c.transform = change;
-        c.epochs = 2;
-        c.on_error = kind == SYNCED ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.pipeline.transform = change;
+        c.order.epochs = 2;
+        c.errors.policy = kind == SYNCED ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -3103,7 +3103,7 @@ TEST(a_tensor_of_the_device_says_so_and_keeps_the_batch)
             bzna_loader *loader;
             bzna_batch *batch = NULL;
             bzna_batch_info info;
-            bzna_field field = { .struct_size = sizeof field };
+            bzna_tensor field = { .struct_size = sizeof field };
             void *tensor = NULL, *other = NULL;
             bzi_dl_managed *m;
             seen s;
@@ -3117,18 +3117,18 @@ TEST(a_tensor_of_the_device_says_so_and_keeps_the_batch)
             loader = loader_open(context, dataset, &c);
             REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
             memset(&info, 0, sizeof info);
-            bzna_batch_describe(batch, &info, sizeof info);
-            CHECK_EQ(info.device, on_device ? 1 : -1);
-            CHECK_EQ(bzna_loader_field(loader, 0, &field), BZNA_OK);
+            bzna_batch_get_info(batch, &info, sizeof info, NULL);
+            CHECK_EQ(info.image.device.ordinal, on_device ? 1 : -1);
+            CHECK_EQ(bzna_loader_tensor(loader, 0, &field, sizeof field, NULL), BZNA_OK);
             CHECK_EQ(field.device, on_device ? 1 : -1);
-            CHECK_EQ(bzna_loader_field(loader, 1, &field), BZNA_OK);
+            CHECK_EQ(bzna_loader_tensor(loader, 1, &field, sizeof field, NULL), BZNA_OK);
             CHECK_EQ(field.device, -1);
-            CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, NULL), BZNA_OK);
-            CHECK_EQ(bzna_batch_to_dlpack(batch, 2, &other, NULL), BZNA_OK);
+            CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &tensor, NULL), BZNA_OK);
+            CHECK_EQ(bzna_batch_to_dlpack(batch, "index", BZNA_DLPACK_0, &other, NULL), BZNA_OK);
             m = tensor;
             CHECK_EQ(m->tensor.device_type, on_device ? 2 : 1);
             CHECK_EQ(m->tensor.device_id, on_device ? 1 : 0);
-            CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 && m->tensor.data == info.data);
+            CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 && m->tensor.data == info.image.data);
             m = other;
             CHECK_EQ(m->tensor.device_type, 1);
             CHECK_EQ(m->tensor.device_id, 0);
@@ -3145,7 +3145,7 @@ TEST(a_tensor_of_the_device_says_so_and_keeps_the_batch)
                 s.targets[i] = info.targets[i];
                 s.status[i] = info.status[i];
             }
-            check_slots(&r, &s, info.data);
+            check_slots(&r, &s, info.image.data);
             m->deleter(m);
             m = tensor;
             m->deleter(m);
@@ -3171,12 +3171,12 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
         consumer u;
         run r;
         delays(400, 400, kind == SYNCED ? 50 : 0);
-        c.epochs = BZNA_EPOCHS_ENDLESS;
-        c.on_error = kind % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
+        c.errors.policy = kind % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
-        CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+        CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
         for (int i = 0; i < 40; i++) {
             switch (roll(4)) {
             case 0:
@@ -3185,7 +3185,7 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
                 CHECK_EQ(bzna_loader_reset(loader, r.epoch, NULL), BZNA_OK);
                 break;
             case 1:
-                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
                 CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_E_STOPPED);
                 r.epoch = 2;
                 r.position = 0;
@@ -3197,7 +3197,7 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
                 r.position = position;
                 break;
             default:
-                CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+                CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
                 epoch = r.epoch;
                 position = r.position;
             }
@@ -3248,7 +3248,7 @@ TEST(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
         bzna_context *context = gpu_context(3);
         long long deep = 0, all = 0;
         control->engine_us = 1500;
-        c.reader_threads = 2;
+        c.read.threads = 2;
         walk(context, a, &c, kind, NULL);
         for (int i = 0; i < 33; i++) {
             all += control->map_depth[i];
@@ -3284,18 +3284,18 @@ TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for
         control->engine_us = 3000;
         memset(&info, 0, sizeof info);
         memset(&device, 0, sizeof device);
-        CHECK_EQ(bzna_context_device(context, &device, sizeof device, NULL), BZNA_OK);
+        CHECK_EQ(bzna_context_get_device_info(context, &device, sizeof device, NULL), BZNA_OK);
         CHECK_EQ(device.sessions, 0);
         CHECK_EQ(device.engines, ways[i].engines);
         consumer_open(&u, SYNCED, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
-        CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+        CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
         CHECK_EQ(info.sessions, ways[i].sessions);
         CHECK_EQ(info.reader_threads, info.sessions < 4 ? 2 : info.sessions < 16 ? info.sessions / 2 : 8);
         CHECK_EQ(info.decoder, BZNA_DECODER_NVDEC);
         CHECK_CONTAINS(info.decoder_name, "Fake GPU");
-        CHECK_EQ(bzna_context_device(context, &device, sizeof device, NULL), BZNA_OK);
+        CHECK_EQ(bzna_context_get_device_info(context, &device, sizeof device, NULL), BZNA_OK);
         CHECK_EQ(device.sessions, ways[i].sessions);
         walk_some(loader, &u, &r, UINT64_MAX);
         CHECK(control->max_busy_decoders >= (long long)bzi_min(ways[i].sessions, (uint64_t)ways[i].engines));
@@ -3330,12 +3330,12 @@ TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcode
             CHECK(!loader);
             CHECK_CONTAINS(e.message, "loader_config.decoder");
             CHECK_CONTAINS(e.message, "NVDEC engine");
-            CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
             CHECK_EQ(info.video, BZNA_E_DEVICE);
             CHECK_EQ(info.engines, 0);
             CHECK_CONTAINS(info.message, "NVDEC engine");
             bzna_dataset_close(dataset);
-            c.decoder = BZNA_DECODER_AUTO;
+            c.decode.decoder = BZNA_DECODER_AUTO;
             CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
             CHECK_EQ(stats.samples_software, 40);
             CHECK_EQ(stats.fallbacks, 0);
@@ -3372,8 +3372,8 @@ static void check_formats(const int *list, int count, uint64_t software_each)
         control->parser_index = round % 3;
         delays(100, 200, 0);
         if (round > 4) {
-            c.transform = straight;
-            c.width = c.height = 180;
+            c.pipeline.transform = straight;
+            c.output.width = c.output.height = 180;
         }
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.fallbacks, software_each * 3);
@@ -3399,8 +3399,8 @@ TEST(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failu
         bzna_context *context = gpu_context(1);
         bzna_loader_config c = config_of(5, 0, 0);
         bzna_loader_stats stats;
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.reader_threads = 1;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.read.threads = 1;
         if (way == 2)
             fake->fail("cuvidDecodePicture", 6, 1, 0);
         CHECK_EQ(walk(context, a, &c, SYNCED, &stats).failed, 0);
@@ -3458,19 +3458,19 @@ TEST(a_batch_is_the_same_from_the_cpu_and_from_the_gpu)
         bzna_loader *loaders[2];
         bzna_batch *batches[2] = { NULL, NULL };
         bzna_batch_info infos[2];
-        c.width = 97;
-        c.height = 61;
-        c.layout = way / 2 ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
-        c.decoder = BZNA_DECODER_AUTO;
+        c.output.width = 97;
+        c.output.height = 61;
+        c.output.layout = way / 2 ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
+        c.decode.decoder = BZNA_DECODER_AUTO;
         for (int i = 0; i < 2; i++) {
             loaders[i] = loader_open(contexts[i], datasets[i], &c);
             CHECK_EQ(bzna_loader_next(loaders[i], BZNA_WAIT_FOREVER, &batches[i], NULL), BZNA_OK);
             memset(&infos[i], 0, sizeof infos[i]);
-            bzna_batch_describe(batches[i], &infos[i], sizeof infos[i]);
+            bzna_batch_get_info(batches[i], &infos[i], sizeof infos[i], NULL);
         }
         CHECK(control->decodes > 0);
-        CHECK_EQ(infos[0].data_bytes, infos[1].data_bytes);
-        CHECK(!memcmp(infos[0].data, infos[1].data, infos[0].data_bytes));
+        CHECK_EQ(infos[0].image.bytes, infos[1].image.bytes);
+        CHECK(!memcmp(infos[0].image.data, infos[1].image.data, infos[0].image.bytes));
         CHECK(!memcmp(infos[0].indices, infos[1].indices, infos[0].count * sizeof infos[0].indices[0]));
         CHECK_EQ(infos[0].failed, 1);
         CHECK_EQ(infos[1].failed, 1);
@@ -3526,9 +3526,9 @@ TEST(a_device_that_lacks_a_codec_decodes_the_other_and_says_once_why)
             CHECK_EQ(stats.fallbacks, lacks == FAKE_HEVC ? 48 : 16);
             CHECK_EQ(stats.samples_nvdec, lacks == FAKE_HEVC ? 16 : 48);
             memset(&info, 0xff, sizeof info);
-            CHECK_EQ(bzna_context_codec(context, lacks == FAKE_HEVC ? BZNA_CODEC_H265 : BZNA_CODEC_H264, 1, 8, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_context_get_codec_info(context, lacks == FAKE_HEVC ? BZNA_CODEC_H265 : BZNA_CODEC_H264, 1, 8, &info, sizeof info, NULL), BZNA_OK);
             CHECK(!info.supported && !info.engines && !info.max_width && !info.max_macroblocks);
-            CHECK_EQ(bzna_context_codec(context, lacks == FAKE_HEVC ? BZNA_CODEC_H264 : BZNA_CODEC_H265, 1, 8, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_context_get_codec_info(context, lacks == FAKE_HEVC ? BZNA_CODEC_H264 : BZNA_CODEC_H265, 1, 8, &info, sizeof info, NULL), BZNA_OK);
             CHECK(info.supported == 1 && info.engines == 7);
             bzna_context_close(context);
             CHECK_EQ(m.count, 1);

@@ -107,13 +107,13 @@ static archive build(recipe r)
     require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &mini, NULL), "dataset");
     for (uint64_t i = 0; i < 8; i++) {
         images[i].struct_size = sizeof images[i];
-        require(bzna_dataset_image(mini, i, NULL, buffers[i], sizeof buffers[i], &images[i], NULL), "image");
+        require(bzna_dataset_read_image(mini, i, NULL, buffers[i], sizeof buffers[i], &images[i], NULL), "image");
     }
     require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "writer");
     for (uint64_t i = 0; i < r.count; i++) {
         char name[32];
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = r.base + (int64_t)i, .filename = name,
-                                  .input = &images[r.heavy ? 0 : pattern[i % 3]], .split = r.split ? r.split(i) : 0 };
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = r.base + (int64_t)i, .name = name,
+                                  .image = &images[r.heavy ? 0 : pattern[i % 3]], .split = r.split ? r.split(i) : 0 };
         snprintf(name, sizeof name, "%c%05d", r.letter, (int)i);
         require(bzna_writer_add(writer, &desc, NULL), "add");
         if (r.padding)
@@ -329,11 +329,11 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
-    c.batch_size = batch_size;
-    c.width = c.height = SIDE;
+    c.output.batch_size = batch_size;
+    c.output.width = c.output.height = SIDE;
     c.order = order;
-    c.seed = 77;
-    c.threads = 2;
+    c.order.seed = 77;
+    c.decode.threads = 2;
     return c;
 }
 
@@ -341,8 +341,8 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
 static bzna_loader_config plan_of(uint32_t batch_size, uint32_t order)
 {
     bzna_loader_config c = config_of(batch_size, order);
-    c.read_memory_bytes = 1;                                /* no sample fits */
-    c.threads = 1;
+    c.read.memory_bytes = 1;                                /* no sample fits */
+    c.decode.threads = 1;
     return c;
 }
 
@@ -363,7 +363,7 @@ static bzna_batch_info info_of(const bzna_batch *batch)
 {
     bzna_batch_info info;
     memset(&info, 0, sizeof info);
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     return info;
 }
 
@@ -404,7 +404,7 @@ static uint64_t collect_all(bzna_dataset *dataset, const bzna_loader_config *c, 
 static bzna_loader_state state_of(bzna_loader *loader)
 {
     bzna_loader_state state;
-    CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+    CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
     return state;
 }
 
@@ -421,7 +421,7 @@ static bzna_loader_stats stats_of(bzna_loader *loader)
 {
     bzna_loader_stats stats;
     memset(&stats, 0, sizeof stats);
-    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats), BZNA_OK);
+    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
     return stats;
 }
 
@@ -480,24 +480,24 @@ TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
     bzna_batch *batch;
     bzna_error e = { .struct_size = sizeof e };
     memcpy(list, given, sizeof list);
-    c.indices = list;
-    c.index_count = n;
+    c.order.indices = list;
+    c.order.index_count = n;
     loader = open_loader(dataset, &c);
     memset(list, 0xff, sizeof list);                        /* it was copied */
-    CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.samples_per_epoch == n && info.batches_per_epoch == 3);
     CHECK_EQ(collect(loader, 99, got, 64), n);
     for (uint64_t i = 0; i < n; i++)
         CHECK_EQ(got[i], given[i]);
     bzna_loader_close(loader);
     memcpy(list, given, sizeof list);
-    c.order = BZNA_ORDER_SHUFFLE;
-    c.first_epoch = 3;
-    c.last_batch = BZNA_LAST_PAD;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.order.first_epoch = 3;
+    c.order.last_batch = BZNA_LAST_PAD;
     loader = open_loader(dataset, &c);
     for (uint64_t at = 0; (batch = next_batch(loader)) != NULL; at += 4) {
         bzna_batch_info b = info_of(batch);
-        CHECK_EQ(b.shape[0], 4);
+        CHECK_EQ(b.image.shape[0], 4);
         for (uint64_t k = 0; k < 4; k++) {
             uint64_t index = given[bzna_permute(77, 3, n, (at + k) % n)];
             CHECK_EQ(b.indices[k], index);
@@ -510,7 +510,7 @@ TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_RANGE);
     CHECK(loader == NULL);
     CHECK_CONTAINS(e.message, "loader_config.indices[3]: 40");
-    c.indices = NULL;
+    c.order.indices = NULL;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "index_count");
     bzna_dataset_close(dataset);
@@ -527,7 +527,7 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
     bzna_batch *batch;
     uint64_t at = 0;
     CHECK_EQ(bzna_dataset_count(view), n);
-    CHECK_EQ(bzna_dataset_describe(view, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(view, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.sample_count == n && info.target_count == n);
     for (uint64_t i = 0; i < n; i++) {
         char name[16], expected[16];
@@ -536,9 +536,9 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
         snprintf(expected, sizeof expected, "%c%05d", places[i].a->letter, (int)places[i].local);
         CHECK_EQ(bzna_dataset_target(view, i, &target, NULL), BZNA_OK);
         CHECK_EQ(target, places[i].a->base + (int64_t)places[i].local);
-        CHECK_EQ(bzna_dataset_filename(view, i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(view, i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
         CHECK_STR(name, expected);
-        CHECK_EQ(bzna_dataset_sample(view, i, &sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(view, i, &sample, sizeof sample, NULL), BZNA_OK);
         CHECK(sample.index == i && sample.target == target);
     }
     while ((batch = next_batch(loader)) != NULL) {
@@ -568,15 +568,15 @@ TEST(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
     parts[1] = second;
     REQUIRE(bzna_dataset_concat(context, parts, 3, &all, &e) == BZNA_OK);
     check_view(all, flat, 105);
-    CHECK_EQ(bzna_dataset_describe(all, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(all, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.part_count == 3 && info.size_bytes == 2 * small.size + other.size);
     CHECK(bzna_dataset_range(all, 35, 34, &middle, &e) == BZNA_OK);        /* 5 of the first, 25, 4 of the third */
     check_view(middle, flat + 35, 34);
-    CHECK_EQ(bzna_dataset_describe(middle, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(middle, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.part_count, 3);
     CHECK(bzna_dataset_range(middle, 5, 25, &end, &e) == BZNA_OK);         /* exactly the second */
     check_view(end, flat + 40, 25);
-    CHECK_EQ(bzna_dataset_describe(end, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(end, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.part_count == 1 && info.size_bytes == other.size);
     parts[0] = middle;
     parts[1] = end;
@@ -600,7 +600,7 @@ TEST(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
     CHECK_EQ(bzna_dataset_range(both, 1, n, &none, &e), BZNA_E_RANGE);
     CHECK_EQ(bzna_dataset_range(both, 1, UINT64_MAX, &none, &e), BZNA_E_RANGE);
     CHECK_EQ(bzna_dataset_range(both, 1, 0, &none, &e), BZNA_E_NO_SAMPLES);
-    CHECK_EQ(bzna_dataset_filename(both, n, name, sizeof name, NULL, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_field(both, n, "name", name, sizeof name, NULL, &e), BZNA_E_RANGE);
     CHECK_EQ(bzna_dataset_concat(context, parts, 0, &none, &e), BZNA_E_ARGUMENT);
     parts[1] = NULL;
     CHECK_EQ(bzna_dataset_concat(context, parts, 3, &none, &e), BZNA_E_ARGUMENT);
@@ -670,7 +670,7 @@ TEST(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
                 CHECK_EQ(index, 43);
                 CHECK_CONTAINS(e.message, "memory.bzna: sample 3: ");
             } else {
-                CHECK(!memcmp((float *)info.data + k * SLOT, reference[number % 3], sizeof reference[0]));
+                CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[number % 3], sizeof reference[0]));
             }
         }
         bzna_batch_release(batch);
@@ -800,13 +800,13 @@ TEST(weighted_draws_with_replacement_follow_the_weights)
     bzna_loader *loader;
     for (int i = 0; i < 40; i++)
         weights[i] = i % 8 == 7 || i == 0 || i == 39 ? 0 : 0.5 + i % 5;
-    c.weighting = BZNA_WEIGHTING_REPLACE;
-    c.weights = weights;
-    c.weight_count = 40;
-    c.epoch_samples = DRAWS / 2;
-    c.epochs = 2;
+    c.order.weighting = BZNA_WEIGHTING_REPLACE;
+    c.order.weights = weights;
+    c.order.weight_count = 40;
+    c.order.epoch_samples = DRAWS / 2;
+    c.order.epochs = 2;
     loader = open_loader(dataset, &c);
-    CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.samples_per_epoch == DRAWS / 2 && info.batches_per_epoch == DRAWS / 200);
     CHECK_EQ(collect(loader, UINT64_MAX, got, DRAWS), DRAWS);
     bzna_loader_close(loader);
@@ -822,9 +822,9 @@ TEST(weighted_draws_with_replacement_follow_the_weights)
     parts[1] = second;
     REQUIRE(bzna_dataset_concat(context, parts, 3, &all, NULL) == BZNA_OK);
     memset(counts, 0, sizeof counts);
-    c.weights = by_part;
-    c.weight_count = 3;
-    c.weights_by_part = 1;
+    c.order.weights = by_part;
+    c.order.weight_count = 3;
+    c.order.weights_by_part = 1;
     CHECK_EQ(collect_all(all, &c, got, DRAWS), DRAWS);
     for (uint64_t i = 0; i < DRAWS; i++)
         counts[got[i]]++;
@@ -850,11 +850,11 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     REQUIRE(bzna_dataset_range(whole, 3, N, &dataset, NULL) == BZNA_OK);
     for (int i = 0; i < N; i++)
         weights[i] = i == 4 ? 0 : i == 9 ? 50 : (double)((i * 7) % 11 + 1);    /* one is often first */
-    c.weighting = BZNA_WEIGHTING_ONCE;
-    c.weights = weights;
-    c.weight_count = N;
-    c.epoch_samples = K;
-    c.epochs = EPOCHS;
+    c.order.weighting = BZNA_WEIGHTING_ONCE;
+    c.order.weights = weights;
+    c.order.weight_count = N;
+    c.order.epoch_samples = K;
+    c.order.epochs = EPOCHS;
     CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * K);
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         uint8_t seen[N] = { 0 };
@@ -897,10 +897,10 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     }
     chi = chi_square(drawn_at[0], weights, N, EPOCHS);      /* what comes first is a single weighted draw */
     CHECK(chi < 10 + 6 * 4.5);
-    c.epoch_samples = 0;                                    /* default: all that have a weight */
-    c.epochs = 3;
+    c.order.epoch_samples = 0;                                    /* default: all that have a weight */
+    c.order.epochs = 3;
     CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), 3 * (N - 1));
-    c.epoch_samples = N;
+    c.order.epoch_samples = N;
     bzna_loader *loader = NULL;
     bzna_error e = { .struct_size = sizeof e };
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
@@ -954,12 +954,12 @@ TEST(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
                 weights[i] = tiny ? 4e-324 : (double)((i * 7 + 1) % 11);
                 length += weights[i] > 0;
             }
-            c.indices = list;
-            c.weights = weights;
-            c.index_count = c.weight_count = n;
-            c.weighting = BZNA_WEIGHTING_ONCE;
-            c.epochs = EPOCHS;
-            c.first_epoch = 5;
+            c.order.indices = list;
+            c.order.weights = weights;
+            c.order.index_count = c.order.weight_count = n;
+            c.order.weighting = BZNA_WEIGHTING_ONCE;
+            c.order.epochs = EPOCHS;
+            c.order.first_epoch = 5;
             CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * length);
             for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
                 draw_once(weights, n, 77, 5 + epoch, order);
@@ -984,14 +984,14 @@ static void check_parts_drawn_once(bzna_dataset *dataset, const double *by_part,
             spread[n++] = by_part[p] / (double)counts[p];
     }
     CHECK_EQ(bzna_dataset_count(dataset), n);
-    c.weighting = BZNA_WEIGHTING_ONCE;
-    c.weights = by_part;
-    c.weight_count = parts;
-    c.weights_by_part = 1;
-    c.epochs = EPOCHS;
+    c.order.weighting = BZNA_WEIGHTING_ONCE;
+    c.order.weights = by_part;
+    c.order.weight_count = parts;
+    c.order.weights_by_part = 1;
+    c.order.epochs = EPOCHS;
     for (int few = 0; few < 2; few++) {
         uint64_t length = few ? FEW : positive, wrong = 0;
-        c.epoch_samples = few ? FEW : 0;
+        c.order.epoch_samples = few ? FEW : 0;
         CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * length);
         for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
             uint8_t seen[128] = { 0 };
@@ -1029,12 +1029,12 @@ static void alone_parts_drawn_once(void)
         check_parts_drawn_once(view, &weights[1][3], counts + k, 1);
         bzna_dataset_close(view);
     }
-    c.weighting = BZNA_WEIGHTING_ONCE;
-    c.weights = weights[1];
-    c.weight_count = 4;
-    c.weights_by_part = 1;
-    c.epoch_samples = 1;
-    c.epochs = EPOCHS;
+    c.order.weighting = BZNA_WEIGHTING_ONCE;
+    c.order.weights = weights[1];
+    c.order.weight_count = 4;
+    c.order.weights_by_part = 1;
+    c.order.epoch_samples = 1;
+    c.order.epochs = EPOCHS;
     CHECK_EQ(collect_all(all, &c, got, EPOCHS), EPOCHS);
     for (uint64_t i = 0; i < EPOCHS; i++)                   /* what comes first is a weighted draw of a part */
         for (int p = 3; p >= 0; p--)
@@ -1060,9 +1060,9 @@ TEST(a_sample_of_no_weight_is_never_drawn_however_small_the_others_are)
         bzna_loader_config c = plan_of(1, BZNA_ORDER_SEQUENTIAL);
         uint64_t got[4], n;
         uint8_t seen[4] = { 0 };
-        c.weighting = BZNA_WEIGHTING_ONCE;
-        c.weights = ways[w];
-        c.weight_count = 4;
+        c.order.weighting = BZNA_WEIGHTING_ONCE;
+        c.order.weights = ways[w];
+        c.order.weight_count = 4;
         n = collect_all(dataset, &c, got, 4);
         CHECK_EQ(n, positive[w]);
         for (uint64_t i = 0; i < n; i++) {
@@ -1087,14 +1087,14 @@ TEST(weights_that_mean_nothing_are_refused_and_named)
         bzna_loader_config c = plan_of(4, BZNA_ORDER_SEQUENTIAL);
         for (int i = 0; i < 40; i++)
             weights[i] = k == 3 ? 0 : k == 8 ? 1e308 : 1;
-        c.weighting = k == 5 ? BZNA_WEIGHTING_NONE : k == 6 ? 3 : k % 2 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
-        c.weights = weights;
-        c.weight_count = k == 4 ? 39 : 40;
+        c.order.weighting = k == 5 ? BZNA_WEIGHTING_NONE : k == 6 ? 3 : k % 2 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
+        c.order.weights = weights;
+        c.order.weight_count = k == 4 ? 39 : 40;
         weights[3] = k == 0 ? -1 : k == 1 ? (double)NAN : k == 2 ? (double)INFINITY : weights[3];
         if (k == 7) {
-            c.weights_by_part = 1;
-            c.weight_count = c.index_count = 1;
-            c.indices = &index;
+            c.order.weights_by_part = 1;
+            c.order.weight_count = c.order.index_count = 1;
+            c.order.indices = &index;
         }
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
         CHECK(loader == NULL);
@@ -1115,14 +1115,14 @@ static bzna_loader_config order_kind(int kind, uint32_t batch_size)
     for (uint64_t i = 0; i < 33; i++)
         list[i] = i * i % 40;
     if (kind == 2 || kind == 3) {
-        c.weighting = kind == 2 ? BZNA_WEIGHTING_REPLACE : BZNA_WEIGHTING_ONCE;
-        c.weights = weights;
-        c.weight_count = 40;
-        c.epoch_samples = 30;
+        c.order.weighting = kind == 2 ? BZNA_WEIGHTING_REPLACE : BZNA_WEIGHTING_ONCE;
+        c.order.weights = weights;
+        c.order.weight_count = 40;
+        c.order.epoch_samples = 30;
     }
     if (kind == 4) {
-        c.indices = list;
-        c.index_count = 33;
+        c.order.indices = list;
+        c.order.index_count = 33;
     }
     return c;
 }
@@ -1145,15 +1145,15 @@ TEST(loaders_take_the_stored_orders)
         uint64_t wrong = 0;
         if (o->count > 1000)
             continue;
-        c.seed = o->seed;
-        c.first_epoch = o->epoch;
+        c.order.seed = o->seed;
+        c.order.first_epoch = o->epoch;
         if (o->kind == ORDER_SHUFFLED) {
-            c.indices = list;
-            c.index_count = o->count;
+            c.order.indices = list;
+            c.order.index_count = o->count;
         } else {
-            c.weighting = o->kind == ORDER_ONCE ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
-            c.weights = weights;
-            c.weight_count = 40;
+            c.order.weighting = o->kind == ORDER_ONCE ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
+            c.order.weights = weights;
+            c.order.weight_count = 40;
         }
         CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), o->n);
         for (uint32_t i = 0; i < o->n; i++)
@@ -1173,12 +1173,12 @@ TEST(an_order_is_the_same_from_whatever_position_it_is_entered)
         bzna_loader_config c = order_kind(kind, 4);
         uint64_t whole[100], got[100], n, count;
         bzna_loader *loader;
-        c.epochs = 2;
-        c.first_epoch = 6;
+        c.order.epochs = 2;
+        c.order.first_epoch = 6;
         n = collect_all(dataset, &c, whole, 100);
         count = n / 2;
-        c.threads = 3;
-        c.reader_threads = 2;
+        c.decode.threads = 3;
+        c.read.threads = 2;
         loader = open_loader(dataset, &c);
         for (uint64_t epoch = 7; epoch >= 6; epoch--)
             for (uint64_t position = 0; position <= count; position++) {
@@ -1201,8 +1201,8 @@ TEST(the_next_epoch_is_ready_before_the_last_batch_of_this_one_is_taken)
         bzna_loader_config c = order_kind(kind, 17);        /* two batches an epoch, three with 40 samples */
         bzna_batch *loans[7];
         bzna_loader *loader;
-        c.batches_in_flight = 7;
-        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.pipeline.batches_in_flight = 7;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
         loader = open_loader(dataset, &c);
         WAIT_FOR(stats_of(loader).stage[BZNA_STAGE_DELIVER].depth == 7);
         for (uint64_t epoch = 0, batches = 0; batches < 7; batches++) {
@@ -1231,7 +1231,7 @@ TEST(reset_gives_the_order_of_a_loader_opened_at_that_epoch)
         static const uint64_t epochs[] = { 4, 0, 4, 1ull << 33, 5 };
         for (size_t k = 0; k < COUNT(epochs); k++) {
             uint64_t fresh[64], got[64], n;
-            c.first_epoch = epochs[k];
+            c.order.first_epoch = epochs[k];
             n = collect_all(dataset, &c, fresh, 64);
             CHECK_EQ(bzna_loader_reset(loader, epochs[k], NULL), BZNA_OK);
             CHECK_EQ(collect(loader, k % 2 ? 2 : UINT64_MAX, got, 64), k % 2 ? 16 : n);
@@ -1296,9 +1296,9 @@ TEST(loaders_of_any_world_take_the_positions_that_the_sampler_of_torch_would)
                 bzna_loader *loader;
                 bzna_batch *batch;
                 uint64_t batches = 0, position = rank;
-                c.rank = rank;
-                c.world_size = world;
-                c.last_batch = policy;
+                c.shard.rank = rank;
+                c.shard.world_size = world;
+                c.order.last_batch = policy;
                 loader = open_loader(dataset, &c);
                 while ((batch = next_batch(loader)) != NULL) {
                     bzna_batch_info info = info_of(batch);
@@ -1306,12 +1306,12 @@ TEST(loaders_of_any_world_take_the_positions_that_the_sampler_of_torch_would)
                     CHECK_EQ(info.position, rank + batches * 3 * world);
                     for (uint32_t k = 0; k < 3; k++, position += world) {
                         real += position < 40;
-                        if (k < info.shape[0])
+                        if (k < info.image.shape[0])
                             CHECK_EQ(info.indices[k], order[position % 40]);         /* padding begins anew */
                     }
                     CHECK_EQ(info.count, real);             /* 0 for a rank to which nothing is left */
-                    CHECK_EQ(info.shape[0], policy == BZNA_LAST_PAD ? 3 : real);
-                    CHECK_EQ(info.data_bytes, (uint64_t)info.shape[0] * SLOT * 4);
+                    CHECK_EQ(info.image.shape[0], policy == BZNA_LAST_PAD ? 3 : real);
+                    CHECK_EQ(info.image.bytes, (uint64_t)info.image.shape[0] * SLOT * 4);
                     batches++;
                     CHECK_EQ(info.last_of_epoch, batches == steps);
                     bzna_batch_release(batch);
@@ -1340,11 +1340,11 @@ static uint64_t hash_floats(const float *data, size_t n)
 static bzna_loader_config resume_config(int kind, uint32_t batch_size)
 {
     bzna_loader_config c = order_kind(kind, batch_size);
-    c.read_memory_bytes = 0;                                /* as config_of has it: samples are decoded */
-    c.threads = 2;
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.flip_h = 0.5f;
-    c.epochs = 2;
+    c.read.memory_bytes = 0;                                /* as config_of has it: samples are decoded */
+    c.decode.threads = 2;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.warp.flip_h = 0.5f;
+    c.order.epochs = 2;
     return c;
 }
 
@@ -1356,7 +1356,7 @@ static void print_run(FILE *f, bzna_loader *loader, uint32_t world)
         bzna_batch_info info = info_of(batch);
         for (uint32_t k = 0; k < info.count; k++)
             fprintf(f, "%llu %llu %llu %llx\n", (unsigned long long)info.epoch, (unsigned long long)(info.position + (uint64_t)k * world),
-                    (unsigned long long)info.indices[k], (unsigned long long)hash_floats((const float *)info.data + k * SLOT, SLOT));
+                    (unsigned long long)info.indices[k], (unsigned long long)hash_floats((const float *)info.image.data + k * SLOT, SLOT));
         bzna_batch_release(batch);
     }
 }
@@ -1375,11 +1375,11 @@ static int resume_main(char **argv)
     for (uint32_t rank = 0; rank < world; rank++) {
         bzna_loader_config c = resume_config(atoi(argv[1]), 3);
         bzna_loader *loader;
-        c.seed = 1;                                         /* comes from the state */
-        c.epochs = 1;
-        c.threads = (uint32_t)atoi(argv[2]);
-        c.rank = rank;
-        c.world_size = world;
+        c.order.seed = 1;                                         /* comes from the state */
+        c.order.epochs = 1;
+        c.decode.threads = (uint32_t)atoi(argv[2]);
+        c.shard.rank = rank;
+        c.shard.world_size = world;
         loader = open_loader(dataset, &c);
         require(bzna_loader_restore(loader, &state, NULL), "restore");
         print_run(stdout, loader, world);
@@ -1405,7 +1405,7 @@ TEST(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
             bzna_batch_info info = info_of(batch);
             for (uint32_t k = 0; k < info.count; k++) {
                 index[info.epoch][info.position + k] = info.indices[k];
-                pixels[info.epoch][info.position + k] = hash_floats((const float *)info.data + k * SLOT, SLOT);
+                pixels[info.epoch][info.position + k] = hash_floats((const float *)info.image.data + k * SLOT, SLOT);
             }
             bzna_batch_release(batch);
             states[++cut] = state_of(loader);
@@ -1455,10 +1455,10 @@ TEST(any_chain_of_worlds_takes_each_position_of_an_epoch_exactly_once)
                 bzna_loader *loader;
                 bzna_batch *batch;
                 uint64_t taken = 0;
-                c.rank = rank;
-                c.world_size = world;
-                c.first_epoch = 9;
-                c.last_batch = chain % 2 ? BZNA_LAST_PAD : BZNA_LAST_PARTIAL;
+                c.shard.rank = rank;
+                c.shard.world_size = world;
+                c.order.first_epoch = 9;
+                c.order.last_batch = chain % 2 ? BZNA_LAST_PAD : BZNA_LAST_PARTIAL;
                 loader = open_loader(dataset, &c);
                 if (begun)
                     CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
@@ -1513,13 +1513,13 @@ TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
         ways[i] = plan_of(4, i == 1 ? BZNA_ORDER_SEQUENTIAL : BZNA_ORDER_SHUFFLE);
         sets[i] = i == 7 ? range : i == 8 ? twin : i == 9 ? train : dataset;
         if (i >= 2 && i <= 4) {
-            ways[i].weighting = i == 4 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
-            ways[i].weights = i == 3 ? others : weights;
-            ways[i].weight_count = 40;
+            ways[i].order.weighting = i == 4 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
+            ways[i].order.weights = i == 3 ? others : weights;
+            ways[i].order.weight_count = 40;
         }
         if (i == 5 || i == 6) {
-            ways[i].indices = i == 5 ? list : swapped;
-            ways[i].index_count = 40;
+            ways[i].order.indices = i == 5 ? list : swapped;
+            ways[i].order.index_count = 40;
         }
         loaders[i] = open_loader(sets[i], &ways[i]);
     }
@@ -1597,7 +1597,7 @@ static void alone_restore_at_once(void)
         bzna_loader *loader;
         bzna_loader_state state;
         uint64_t got[40];
-        c.seed = 0;
+        c.order.seed = 0;
         loader = open_loader(dataset, &c);
         memset(&state, 0, sizeof state);
         state.struct_size = sizeof state;
@@ -1627,7 +1627,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     static bzna_dataset *parts[PARTS];
     static uint8_t buffer[1 << 17];
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .filename = "00000000.JPEG", .input = &image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .name = "00000000.JPEG", .image = &image };
     memory m;
     bzna_dataset *mini = open_archive(&m, &small), *dataset = NULL, *all = NULL;
     bzna_writer *writer = NULL;
@@ -1638,7 +1638,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     double best = 1e9, worst = 0, opening;
     uint64_t start;
     bzi_coded thumb;
-    require(bzna_dataset_image(mini, 0, NULL, buffer, sizeof buffer, &image, NULL), "image");
+    require(bzna_dataset_read_image(mini, 0, NULL, buffer, sizeof buffer, &image, NULL), "image");
     require(bzna_writer_open(context, path, NULL, &writer, NULL), "writer");
     require(bzna_writer_add(writer, &desc, NULL), "add");
     require(bzi_coded_make(&thumb, &image, "thumb", &e), "thumb");
@@ -1655,8 +1655,8 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
         parts[i] = dataset;
     REQUIRE(bzna_dataset_concat(context, parts, PARTS, &all, &e) == BZNA_OK);
     CHECK_EQ(bzna_dataset_count(all), (uint64_t)SAMPLES * PARTS);
-    c.threads = 1;
-    c.epochs = BZNA_EPOCHS_ENDLESS;
+    c.decode.threads = 1;
+    c.order.epochs = BZNA_EPOCHS_ENDLESS;
     start = bzi_os_now_ns();
     loader = open_loader(all, &c);
     opening = ms_since(start);
@@ -1727,12 +1727,12 @@ TEST(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
     uint64_t got[200];
     static watched w;
     memset(&w, 0, sizeof w);
-    w.seed = c.seed = 0x123456789abcdef0;
+    w.seed = c.order.seed = 0x123456789abcdef0;
     w.base = small.base;
-    c.transform = watch_transform;
-    c.transform_user = &w;
-    c.first_epoch = 5;
-    c.epochs = 2;
+    c.pipeline.transform = watch_transform;
+    c.pipeline.transform_user = &w;
+    c.order.first_epoch = 5;
+    c.order.epochs = 2;
     loader = open_loader(dataset, &c);
     CHECK_EQ(collect(loader, UINT64_MAX, got, 200), 80);
     for (int i = 0; i < 40; i++)
@@ -1742,9 +1742,9 @@ TEST(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
     w.seed = state.seed = 42;                               /* a restored seed is meant, not the config's */
     state.epoch = 6;
     state.check = bzi_loader_state_check(&state);
-    c.batches_in_flight = 1;
-    c.seed = 42;
-    c.first_epoch = 7;
+    c.pipeline.batches_in_flight = 1;
+    c.order.seed = 42;
+    c.order.first_epoch = 7;
     loader = open_loader(dataset, &c);
     CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
     CHECK_EQ(collect(loader, UINT64_MAX, got, 200), 40);
@@ -1779,9 +1779,9 @@ static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t la
     bzna_batch *batch;
     bzna_batch_info info;
     memset(&d, 0, sizeof d);
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.transform = note_drawn;
-    c.transform_user = &d;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.pipeline.transform = note_drawn;
+    c.pipeline.transform_user = &d;
     loader = open_loader(dataset, &c);
     batch = next_batch(loader);
     info = info_of(batch);
@@ -1789,15 +1789,15 @@ static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t la
         bzna_random random;
         bzna_similarity warp;
         double expected[9];
-        bzna_random_init(&random, c.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
+        bzna_random_init(&random, c.order.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
         bzna_random_fork(&random, 0, occurrence[i]);
         bzna_similarity_random_resized_crop(&warp, sizeof warp);
         warp.law = law;
-        CHECK_EQ(bzna_warp_similarity(&random, &warp, d.width[i], d.height[i], c.width, c.height, expected), BZNA_OK);
+        CHECK_EQ(bzna_warp_similarity(&random, &warp, d.width[i], d.height[i], c.output.width, c.output.height, expected), BZNA_OK);
         CHECK(!memcmp(d.homography[i], expected, sizeof expected));
         CHECK_EQ(d.occurrence[i], occurrence[i]);
     }
-    CHECK_EQ(info.count, c.batch_size);
+    CHECK_EQ(info.count, c.output.batch_size);
     bzna_batch_release(batch);
     bzna_loader_close(loader);
 }
@@ -1810,18 +1810,18 @@ TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
-    c.indices = repeated;
-    c.index_count = 4;
+    c.order.indices = repeated;
+    c.order.index_count = 4;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
-    c.indices = different;
+    c.order.indices = different;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
-    c.indices = NULL;
-    c.index_count = 0;
+    c.order.indices = NULL;
+    c.order.index_count = 0;
     weights[7] = 1;
-    c.epoch_samples = 4;
-    c.weights = weights;
-    c.weight_count = 40;
-    c.weighting = BZNA_WEIGHTING_REPLACE;
+    c.order.epoch_samples = 4;
+    c.order.weights = weights;
+    c.order.weight_count = 40;
+    c.order.weighting = BZNA_WEIGHTING_REPLACE;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
     bzna_dataset_close(dataset);
 }
@@ -1832,10 +1832,10 @@ TEST(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
-    c.indices = indices;
-    c.index_count = 4;
+    c.order.indices = indices;
+    c.order.index_count = 4;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
-    c.warp_law = BZNA_LAW_BENZINA;
+    c.warp.law = BZNA_LAW_BENZINA;
     check_drawn(dataset, c, BZNA_LAW_BENZINA, none);
     bzna_dataset_close(dataset);
 }
@@ -1858,18 +1858,18 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader_state given = state;
         switch (i) {
-        case 1:  c.dtype = BZNA_DTYPE_FLOAT16; break;
-        case 2:  c.layout = BZNA_LAYOUT_NHWC; break;
-        case 3:  c.batch_size = 7; c.threads = 1; break;
-        case 4:  c.width++; break;
-        case 5:  c.flip_h = 0.5f; break;
-        case 6:  c.warp = BZNA_WARP_RANDOM_RESIZED_CROP; break;
-        case 7:  c.mean[2] = 1; break;
-        case 8:  c.fill[0] = 9; break;
-        case 9:  c.track = "bzna_input"; break;
-        case 10: c.flip_h = 0.5f; c.restore_any_pixels = 1; break;
+        case 1:  c.output.dtype = BZNA_DTYPE_FLOAT16; break;
+        case 2:  c.output.layout = BZNA_LAYOUT_NHWC; break;
+        case 3:  c.output.batch_size = 7; c.decode.threads = 1; break;
+        case 4:  c.output.width++; break;
+        case 5:  c.warp.flip_h = 0.5f; break;
+        case 6:  c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP; break;
+        case 7:  c.color.mean[2] = 1; break;
+        case 8:  c.color.fill[0] = 9; break;
+        case 9:  c.fields.image = "bzna_input"; break;
+        case 10: c.warp.flip_h = 0.5f; c.pipeline.restore_any_pixels = 1; break;
         case 11:                                            /* of 0.1: says nothing of pixels, and ends behind check */
-            c.flip_h = 0.5f;
+            c.warp.flip_h = 0.5f;
             given.struct_size = 64;
             given.version = 1;
             given.check = bzi_loader_state_check(&given);
@@ -1893,8 +1893,8 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
     bzna_dataset *dataset = NULL;
     bzna_image thumb = { .struct_size = sizeof thumb }, whole = { .struct_size = sizeof whole };
     require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "mini");
-    require(bzna_dataset_image(dataset, 2, "bzna_thumb", NULL, 0, &thumb, NULL), "thumb");
-    require(bzna_dataset_image(dataset, 2, "bzna_input", NULL, 0, &whole, NULL), "picture");
+    require(bzna_dataset_get_image_info(dataset, 2, "bzna_thumb", &thumb, sizeof thumb, NULL), "thumb");
+    require(bzna_dataset_get_image_info(dataset, 2, "bzna_input", &whole, sizeof whole, NULL), "picture");
     CHECK(thumb.width < whole.width);
     for (int i = 0; i < 4; i++) {
         drawn_warps d;
@@ -1902,17 +1902,17 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
         bzna_loader_info info;
         bzna_loader *loader;
         memset(&d, 0, sizeof d);
-        c.indices = &two;
-        c.index_count = 1;
-        c.transform = note_drawn;
-        c.transform_user = &d;
-        c.width = i == 1 ? 513 : 512;
-        c.height = i == 2 ? 513 : 16;
-        c.track = i == 3 ? "bzna_input" : NULL;
+        c.order.indices = &two;
+        c.order.index_count = 1;
+        c.pipeline.transform = note_drawn;
+        c.pipeline.transform_user = &d;
+        c.output.width = i == 1 ? 513 : 512;
+        c.output.height = i == 2 ? 513 : 16;
+        c.fields.image = i == 3 ? "bzna_input" : NULL;
         loader = open_loader(dataset, &c);
         bzna_batch_release(next_batch(loader));
         CHECK_EQ(d.width[0], i ? whole.width : thumb.width);
-        CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+        CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
         CHECK_STR(info.picture, i == 0 ? "thumbnail" : i == 3 ? "bzna_input" : "picture");
         CHECK_CONTAINS(info.picture_reason, i == 3 ? "loader_config.track" : "512");
         bzna_loader_close(loader);
@@ -1936,17 +1936,17 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
         bzna_error e = { .struct_size = sizeof e };
         c.warp = i < 3 ? BZNA_WARP_NONE : i < 8 ? BZNA_WARP_RANDOM_RESIZED_CROP : BZNA_WARP_CENTER_RESIZED_CROP;
         switch (i) {
-        case 0:  c.track = "bzna_inptu"; break;
-        case 1:  c.warp_scale[0] = 0.5f; break;
-        case 2:  c.warp_law = BZNA_LAW_TORCHVISION; break;
-        case 3:  c.warp_degrees[1] = 10; break;
-        case 4:  c.warp_translate[0] = 0.1f; break;
-        case 5:  c.warp_resize = 1; break;
-        case 6:  c.warp_keep_ratio = 1; break;
-        case 7:  c.warp_random_crop = 1; break;
-        case 8:  c.warp_ratio[0] = c.warp_ratio[1] = 1; break;
-        case 9:  c.warp_scale[0] = c.warp_scale[1] = 0.5f; break;
-        case 10: c.std[1] = -1; break;
+        case 0:  c.fields.image = "bzna_inptu"; break;
+        case 1:  c.warp.scale[0] = 0.5f; break;
+        case 2:  c.warp.law = BZNA_LAW_TORCHVISION; break;
+        case 3:  c.warp.degrees[1] = 10; break;
+        case 4:  c.warp.translate[0] = 0.1f; break;
+        case 5:  c.warp.resize = 1; break;
+        case 6:  c.warp.keep_ratio = 1; break;
+        case 7:  c.warp.random_crop = 1; break;
+        case 8:  c.warp.ratio[0] = c.warp.ratio[1] = 1; break;
+        case 9:  c.warp.scale[0] = c.warp.scale[1] = 0.5f; break;
+        case 10: c.color.std[1] = -1; break;
         default: c.warp = 4; break;
         }
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), expected[i].status);
@@ -1976,25 +1976,25 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
         bzna_loader *loader;
         bzna_batch *batch;
         bzna_loader_stats stats;
-        plan.epochs = 2;
+        plan.order.epochs = 2;
         count = collect_all(dataset, &plan, order, 200) / 2;
         c = plan;
-        c.read_memory_bytes = 0;                            /* as config_of has it: samples are decoded */
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.last_batch = BZNA_LAST_PAD;
-        c.threads = ways[w].threads;
-        c.reader_threads = ways[w].readers;
-        c.read_ahead = ways[w].ahead;
-        c.world_size = ways[w].world;
-        c.rank = ways[w].rank;
+        c.read.memory_bytes = 0;                            /* as config_of has it: samples are decoded */
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.order.last_batch = BZNA_LAST_PAD;
+        c.decode.threads = ways[w].threads;
+        c.read.threads = ways[w].readers;
+        c.read.ahead_samples = ways[w].ahead;
+        c.shard.world_size = ways[w].world;
+        c.shard.rank = ways[w].rank;
         loader = open_loader(dataset, &c);
         while ((batch = next_batch(loader)) != NULL) {
             bzna_batch_info info = info_of(batch);
             uint32_t here = 0;
             for (uint64_t k = 0; k < 7; k++) {
-                uint64_t at = (info.position + k * c.world_size) % count, tries = 0, index;
+                uint64_t at = (info.position + k * c.shard.world_size) % count, tries = 0, index;
                 while (is_bad[index = order[info.epoch * count + at]]) {
-                    at = (at + c.world_size) % count;       /* round the end */
+                    at = (at + c.shard.world_size) % count;       /* round the end */
                     tries++;
                 }
                 attempts += tries;
@@ -2003,7 +2003,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
                 CHECK_EQ(info.targets[k], small.base + (int64_t)index);
                 CHECK_EQ(info.status[k], BZNA_OK);
                 CHECK_EQ(bzna_batch_error(batch, (uint32_t)k, NULL), BZNA_OK);
-                CHECK(!memcmp((float *)info.data + k * SLOT, reference[index % 3], sizeof reference[0]));
+                CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[index % 3], sizeof reference[0]));
             }
             CHECK_EQ(info.replaced, here);
             CHECK_EQ(info.failed, 0);
@@ -2036,16 +2036,16 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
         bzna_batch *batch;
         uint32_t replaced = 0;
         for (uint64_t e = 0; e < EPOCHS; e++)
-            draw_once(c.weights, 40, 77, e, order[e]);
+            draw_once(c.order.weights, 40, 77, e, order[e]);
         bad = order[0][at];
         CHECK(order[0][at + 1] != order[1][at + 1] && order[0][at + 1] != order[2][at + 1]);
         break_sample(&m, dataset, bad, -5, -1);
-        c.read_memory_bytes = 0;                            /* as config_of has it: samples are decoded */
-        c.epochs = EPOCHS;
-        c.threads = c.reader_threads = 2;                   /* while one pauses, the other could begin the next epoch */
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.read_retries = 1;
-        c.read_backoff_ns = 100000000;
+        c.read.memory_bytes = 0;                            /* as config_of has it: samples are decoded */
+        c.order.epochs = EPOCHS;
+        c.decode.threads = c.read.threads = 2;                   /* while one pauses, the other could begin the next epoch */
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.read.retries = 1;
+        c.read.backoff_ns = 100000000;
         loader = open_loader(dataset, &c);
         while ((batch = next_batch(loader)) != NULL) {
             bzna_batch_info info = info_of(batch);
@@ -2055,7 +2055,7 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
                 CHECK_EQ(info.indices[slot], index);
                 CHECK_EQ(info.targets[slot], small.base + (int64_t)index);
                 CHECK_EQ(info.status[slot], BZNA_OK);
-                CHECK(!memcmp((float *)info.data + slot * SLOT, reference[index % 3], sizeof reference[0]));
+                CHECK(!memcmp((float *)info.image.data + slot * SLOT, reference[index % 3], sizeof reference[0]));
             }
             CHECK(info.epoch || !info.last_of_epoch || info.replaced == 1);
             replaced += info.replaced;
@@ -2081,8 +2081,8 @@ TEST(replacing_gives_up_after_64_samples_and_says_why)
         bzna_loader *loader;
         bzna_batch *batch;
         bzna_batch_info info;
-        c.threads = threads;
-        c.on_error = BZNA_ON_ERROR_REPLACE;
+        c.decode.threads = threads;
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
         loader = open_loader(dataset, &c);
         REQUIRE((batch = next_batch(loader)) != NULL);
         info = info_of(batch);
@@ -2098,7 +2098,7 @@ TEST(replacing_gives_up_after_64_samples_and_says_why)
                 snprintf(name, sizeof name, "sample %d: ", (int)k + 64);
                 CHECK_CONTAINS(e.message, name);
                 for (int i = 0; i < SLOT; i++)
-                    CHECK(((float *)info.data)[k * SLOT + (uint64_t)i] >= 0 && ((float *)info.data)[k * SLOT + (uint64_t)i] <= 0);
+                    CHECK(((float *)info.image.data)[k * SLOT + (uint64_t)i] >= 0 && ((float *)info.image.data)[k * SLOT + (uint64_t)i] <= 0);
             }
         }
         bzna_batch_release(batch);
@@ -2120,9 +2120,9 @@ TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever
         bzna_loader *loader;
         bzna_batch *batch;
         uint64_t got[64];
-        c.on_error = BZNA_ON_ERROR_STOP;
-        c.threads = threads;
-        c.batches_in_flight = 6;
+        c.errors.policy = BZNA_ON_ERROR_STOP;
+        c.decode.threads = threads;
+        c.pipeline.batches_in_flight = 6;
         loader = open_loader(dataset, &c);
         for (int round = 0; round < 2; round++) {
             CHECK_EQ(collect(loader, 3, got, 64), 15);
@@ -2138,7 +2138,7 @@ TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever
             }
             state = state_of(loader);
             CHECK(state.epoch == 0 && state.position == 15);
-            CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+            CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
             CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_E_STOPPED);
             CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
         }
@@ -2166,7 +2166,7 @@ TEST(stopping_reports_a_batchs_only_failure_in_whichever_slot)
         char name[32];
         bzna_loader *loader;
         bzna_batch *batch;
-        c.on_error = BZNA_ON_ERROR_STOP;
+        c.errors.policy = BZNA_ON_ERROR_STOP;
         loader = open_loader(dataset, &c);
         CHECK_EQ(collect(loader, before, got, 40), before * ways[w].batch_size);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_BOX);
@@ -2200,13 +2200,13 @@ TEST(failures_are_counted_by_kind)
     static const struct { uint64_t index; bzna_status status; } expected[] = {
         { 3, BZNA_E_IO }, { 5, BZNA_E_TRUNCATED }, { 11, BZNA_E_CALLBACK }, { 9, BZNA_E_DECODE }, { 13, BZNA_E_CALLBACK },
     };
-    require(bzna_dataset_image(dataset, 9, NULL, NULL, 0, &image, NULL), "image");
+    require(bzna_dataset_get_image_info(dataset, 9, NULL, &image, sizeof image, NULL), "image");
     for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size; at += 4 + bzi_be32(broken.bytes + at))
         broken.bytes[at + 4] = 0x46;                        /* every unit becomes an access unit delimiter */
     break_sample(&m, dataset, 3, -5, -1);
     break_sample(&m, dataset, 5, 0, -1);
     break_sample(&m, dataset, 11, INT64_MAX, -1);
-    c.transform = refuse_13;
+    c.pipeline.transform = refuse_13;
     loader = open_loader(dataset, &c);
     REQUIRE((batch = next_batch(loader)) != NULL);
     bzna_batch_info info = info_of(batch);
@@ -2238,14 +2238,14 @@ TEST(a_read_that_fails_is_tried_again_after_pauses_that_double)
     bzna_loader *loader;
     bzna_batch *batch;
     fault *f = break_sample(&m, dataset, BAD, -5, 3);
-    c.read_retries = 4;
-    c.read_backoff_ns = MS * 1000000;
+    c.read.retries = 4;
+    c.read.backoff_ns = MS * 1000000;
     loader = open_loader(dataset, &c);
     while ((batch = next_batch(loader)) != NULL) {
         bzna_batch_info info = info_of(batch);
         CHECK_EQ(info.failed, 0);
         for (uint32_t k = 0; k < info.count; k++)
-            CHECK(!memcmp((float *)info.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]));
+            CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]));
         bzna_batch_release(batch);
     }
     stats = stats_of(loader);
@@ -2276,14 +2276,14 @@ TEST(a_read_that_fails_is_tried_again_after_pauses_that_double)
 
     f->result = -5;                                         /* the default: none at all */
     m.failures = 0;
-    c.read_retries = 0;
+    c.read.retries = 0;
     loader = open_loader(dataset, &c);
     REQUIRE((batch = next_batch(loader)) != NULL);
     CHECK_EQ(info_of(batch).status[BAD], BZNA_E_IO);
     CHECK_EQ(m.failures, 1);
     bzna_batch_release(batch);
     bzna_loader_close(loader);
-    c.read_retries = 1001;
+    c.read.retries = 1001;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, NULL), BZNA_E_ARGUMENT);
     bzna_dataset_close(dataset);
 }
@@ -2295,8 +2295,8 @@ TEST(the_longest_pause_is_a_pause)
     bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
     bzna_loader *loader;
     break_sample(&m, dataset, 0, -5, -1);
-    c.read_retries = 1000;
-    c.read_backoff_ns = UINT64_MAX;
+    c.read.retries = 1000;
+    c.read.backoff_ns = UINT64_MAX;
     loader = open_loader(dataset, &c);
     WAIT_FOR(m.failures > 0);
     sleep_us(30000);
@@ -2351,16 +2351,16 @@ static bzna_loader *obstruct(int obstacle, memory *m, bzna_dataset *dataset)
     uint64_t offset, size;
     m->fault_count = 0;
     m->failures = 0;
-    c.read_backoff_ns = 3600000000000;
-    c.read_retries = 3;
-    c.reader_threads = obstacle == BACKING_OFF ? 6 : 2;
-    c.batches_in_flight = 4;
+    c.read.backoff_ns = 3600000000000;
+    c.read.retries = 3;
+    c.read.threads = obstacle == BACKING_OFF ? 6 : 2;
+    c.pipeline.batches_in_flight = 4;
     if (obstacle == BACKING_OFF)
         for (uint64_t i = 0; i < 40; i++)
             break_sample(m, dataset, i, -5, -1);
     if (obstacle == NO_MEMORY) {
         locate(dataset, 0, &offset, &size);
-        c.read_memory_bytes = size + size / 2;
+        c.read.memory_bytes = size + size / 2;
         break_sample(m, dataset, 0, -5, -1);
     }
     loader = open_loader(dataset, &c);
@@ -2394,7 +2394,7 @@ TEST(stop_reset_restore_and_close_are_prompt_whatever_the_readers_wait_for)
             if (way == 0 && obstacle != BATCHES_WAIT) {     /* stop, from another thread than the one that waits */
                 waiter_start(&w, loader);
                 start = bzi_os_now_ns();
-                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
                 pthread_join(w.thread, NULL);
                 CHECK(w.status == BZNA_E_STOPPED && w.batch == NULL);
             }
@@ -2403,7 +2403,7 @@ TEST(stop_reset_restore_and_close_are_prompt_whatever_the_readers_wait_for)
             if (way == 2)
                 CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
             if (way == 3) {
-                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
                 CHECK_EQ(bzna_loader_reset(loader, 5, NULL), BZNA_OK);
             }
             CHECK(ms_since(start) < 1000);
@@ -2492,16 +2492,16 @@ static void alone_close_while_next_delivers_messages(void)
     require(bzna_context_open(&config, &c, NULL), "context");
     require(bzna_dataset_open_source(c, &source, NULL, &dataset, NULL), "dataset");
     break_sample(&m, dataset, 5, -5, -1);                   /* the batch never comes: an hour's pause */
-    lc.read_retries = 1;
-    lc.read_backoff_ns = 3600000000000;
-    lc.reader_threads = 2;
+    lc.read.retries = 1;
+    lc.read.backoff_ns = 3600000000000;
+    lc.read.threads = 2;
     slow_log_not_here = pthread_self();
     m.blocked = 1;                                          /* no message yet for open to deliver */
     loader = open_loader_in(c, dataset, &lc);
     m.blocked = 0;
     WAIT_FOR(m.failures == 1 && stats_of(loader).samples_failed == 3);
     waiter_start(&w, loader);
-    bzna_loader_stop(loader);
+    bzna_loader_stop(loader, NULL);
     WAIT_FOR(slow_log_inside);                              /* next is done with the loader, but for the messages */
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
@@ -2534,7 +2534,7 @@ TEST(a_next_that_begins_during_a_restore_learns_of_the_end)
     seeker s;
     waiter w;
     m.blocked = 1;
-    c.reader_threads = 1;
+    c.read.threads = 1;
     loader = open_loader(dataset, &c);
     WAIT_FOR(m.inside == 1);
     s.loader = loader;
@@ -2549,7 +2549,7 @@ TEST(a_next_that_begins_during_a_restore_learns_of_the_end)
         sleep_us(1000);
     CHECK(w.ended);
     if (!w.ended)
-        bzna_loader_stop(loader);
+        bzna_loader_stop(loader, NULL);
     pthread_join(w.thread, NULL);
     CHECK_EQ(w.status, BZNA_END);
     bzna_loader_close(loader);
@@ -2576,12 +2576,12 @@ TEST(a_replacement_is_read_by_an_idle_reader_while_another_pauses)
         bzna_loader *loader;
         m.fault_count = 0;
         break_sample(&m, dataset, 0, -5, -1);
-        c.read_retries = 1;
-        c.read_backoff_ns = 3600000000000;
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.transform = slowly_refuse_1;
-        c.reader_threads = 2;
-        c.batches_in_flight = 1;
+        c.read.retries = 1;
+        c.read.backoff_ns = 3600000000000;
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.pipeline.transform = slowly_refuse_1;
+        c.read.threads = 2;
+        c.pipeline.batches_in_flight = 1;
         loader = open_loader(dataset, &c);
         for (int i = 0; i < 1000 && stats_of(loader).samples < 2; i++)         /* the refused one, and its replacement */
             sleep_us(1000);
@@ -2613,18 +2613,18 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
             int64_t without;
             bzna_batch *batch;
             uint64_t good = 0, most = 0;
-            lc.reader_threads = readers;
-            lc.read_ahead = 16;
-            lc.epochs = 4;
-            lc.batches_in_flight = 4;
+            lc.read.threads = readers;
+            lc.read.ahead_samples = 16;
+            lc.order.epochs = 4;
+            lc.pipeline.batches_in_flight = 4;
             c->host->max_edge_px = decoding ? BZI_LIMIT_EDGE : 1;       /* nothing is decoded: all frames are too large */
-            lc.read_memory_bytes = 1;                       /* every sample is larger: no bytes are held, which shows what the rest takes */
+            lc.read.memory_bytes = 1;                       /* every sample is larger: no bytes are held, which shows what the rest takes */
             loader = open_loader_in(c, dataset, &lc);
             WAIT_FOR(stats_of(loader).stage[BZNA_STAGE_DELIVER].depth == 4);
             without = l.bytes;
             CHECK_EQ(stats_of(loader).read_memory_bytes, 0);
             bzna_loader_close(loader);
-            lc.read_memory_bytes = CEILING;
+            lc.read.memory_bytes = CEILING;
             l.peak = 0;
             loader = open_loader_in(c, dataset, &lc);
             while ((batch = next_batch(loader)) != NULL) {
@@ -2633,7 +2633,7 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
                 most = held > most ? held : most;
                 for (uint32_t k = 0; decoding && k < info.count; k++) {
                     CHECK_EQ(info.status[k], BZNA_OK);
-                    good += !memcmp((float *)info.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]);
+                    good += !memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]);
                 }
                 bzna_batch_release(batch);
             }
@@ -2660,9 +2660,9 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
         bzna_loader *loader;
         bzna_batch *batch;
         uint64_t failed = 0;
-        c.reader_threads = readers;
-        c.read_memory_bytes = 1000000;
-        c.epochs = 2;
+        c.read.threads = readers;
+        c.read.memory_bytes = 1000000;
+        c.order.epochs = 2;
         loader = open_loader(dataset, &c);
         while ((batch = next_batch(loader)) != NULL) {
             bzna_batch_info info = info_of(batch);
@@ -2677,7 +2677,7 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
                     CHECK_CONTAINS(e.message, name);
                     CHECK_EQ(info.targets[k], a.base + (int64_t)info.indices[k]);
                 } else {
-                    CHECK(!memcmp((float *)info.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]));
+                    CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]));
                 }
             }
             bzna_batch_release(batch);
@@ -2714,10 +2714,10 @@ TEST(little_memory_and_replacements_do_not_wait_for_each_other)
         bzna_loader *loader;
         bzna_batch *batch = NULL;
         uint64_t batches = 0;
-        c.reader_threads = readers;
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.transform = slowly_refuse_some;
-        c.read_memory_bytes = 65536;                        /* one sample */
+        c.read.threads = readers;
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.pipeline.transform = slowly_refuse_some;
+        c.read.memory_bytes = 65536;                        /* one sample */
         loader = open_loader(dataset, &c);
         while (bzna_loader_next(loader, 2000000000, &batch, NULL) == BZNA_OK) {
             bzna_batch_info info = info_of(batch);
@@ -2741,10 +2741,10 @@ static double rate_of(bzna_dataset *dataset, uint32_t readers, double *waited)
     bzna_batch *batch;
     uint64_t start = 0, before = 0;
     double seconds;
-    c.reader_threads = readers;
-    c.read_ahead = 64;
-    c.batches_in_flight = 4;
-    c.epochs = BZNA_EPOCHS_ENDLESS;
+    c.read.threads = readers;
+    c.read.ahead_samples = 64;
+    c.pipeline.batches_in_flight = 4;
+    c.order.epochs = BZNA_EPOCHS_ENDLESS;
     loader = open_loader(dataset, &c);
     for (int i = 0; i < 1 + BATCHES; i++) {
         if ((batch = next_batch(loader)) == NULL)
@@ -2813,8 +2813,8 @@ TEST(stage_counts_add_up)
         decoded += i == 30 || i == 4 || i == 22 ? 0 : size;
     }
     break_sample(&m, dataset, 30, -5, -1);
-    c.epochs = 3;
-    c.reader_threads = 3;
+    c.order.epochs = 3;
+    c.read.threads = 3;
     loader = open_loader(dataset, &c);
     while ((batch = next_batch(loader)) != NULL) {
         bzna_batch_release(batch);
@@ -2849,8 +2849,8 @@ TEST(what_limits_is_the_source_the_decoder_or_the_consumer)
         bzna_loader *loader;
         bzna_batch *batch;
         static const uint32_t expected[] = { BZNA_STAGE_READ, BZNA_STAGE_DECODE, BZNA_STAGE_DELIVER };
-        c.threads = way == 1 ? 1 : 2;
-        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.decode.threads = way == 1 ? 1 : 2;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
         m.delay_us = way == 0 ? (SANITIZED ? 60000 : 8000) : 0;
         loader = open_loader(dataset, &c);
         for (int i = 0; i < 8 && (batch = next_batch(loader)) != NULL; i++) {
@@ -2875,26 +2875,26 @@ TEST(fields_say_what_a_batch_holds)
     bzna_loader_config c = plan_of(7, BZNA_ORDER_SHUFFLE);
     bzna_loader *loader;
     bzna_batch *batch;
-    bzna_field field;
+    bzna_tensor field;
     uint64_t real = 0;
-    c.width = 24;
-    c.last_batch = BZNA_LAST_PAD;
+    c.output.width = 24;
+    c.order.last_batch = BZNA_LAST_PAD;
     loader = open_loader(dataset, &c);
     for (uint32_t i = 0; i < 4; i++) {
         memset(&field, 0, sizeof field);
         field.struct_size = sizeof field;
-        CHECK_EQ(bzna_loader_field(loader, i, &field), BZNA_OK);
+        CHECK_EQ(bzna_loader_tensor(loader, i, &field, sizeof field, NULL), BZNA_OK);
         CHECK_STR(field.name, expected[i].name);
         CHECK(field.dtype == expected[i].dtype && field.dimensions == expected[i].dimensions && field.device == (TEST_NVDEC == 2 && !i ? 0 : -1) && field.shape[0] == 7);
         CHECK(field.shape[1] == (i ? 0 : 3) && field.shape[2] == (i ? 0 : SIDE) && field.shape[3] == (i ? 0 : 24));
     }
-    CHECK_EQ(bzna_loader_field(loader, 4, &field), BZNA_E_RANGE);
-    CHECK_EQ(bzna_loader_field(loader, UINT32_MAX, &field), BZNA_E_RANGE);
-    CHECK_EQ(bzna_loader_field(loader, 0, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_loader_field(NULL, 0, &field), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_tensor(loader, 4, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_tensor(loader, UINT32_MAX, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_tensor(loader, 0, NULL, sizeof *NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_tensor(NULL, 0, &field, sizeof field, NULL), BZNA_E_ARGUMENT);
     while ((batch = next_batch(loader)) != NULL) {          /* padded: always that shape; count says how many are real */
         bzna_batch_info info = info_of(batch);
-        CHECK(info.shape[0] == 7 && info.shape[1] == 3 && info.shape[2] == SIDE && info.shape[3] == 24);
+        CHECK(info.image.shape[0] == 7 && info.image.shape[1] == 3 && info.image.shape[2] == SIDE && info.image.shape[3] == 24);
         CHECK_EQ(info.count, info.last_of_epoch ? 5 : 7);
         real += info.count;
         bzna_batch_release(batch);
@@ -2944,15 +2944,15 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 uint64_t number = 0, at = 0;
                 REQUIRE(memory_of != NULL);
                 memset(memory_of, guard, FLIGHT * BATCH * room + 64);
-                c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-                c.last_batch = policy;
-                c.batches_in_flight = FLIGHT;
-                c.slices = slices;
+                c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+                c.order.last_batch = policy;
+                c.pipeline.batches_in_flight = FLIGHT;
+                c.output.slices = slices;
                 for (uint32_t i = 0; i < FLIGHT * slices; i++)
                     buffers[i] = memory_of + 4 + i * room + GUARD;         /* aligned to 4 bytes, no more */
                 if (own) {
-                    c.buffers = buffers;
-                    c.buffer_count = FLIGHT * slices;
+                    c.output.buffers = buffers;
+                    c.output.buffer_count = FLIGHT * slices;
                 }
                 if (BATCH % slices) {
                     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
@@ -2967,10 +2967,10 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                     uint32_t count = 0, sum = 0;
                     CHECK_EQ(info.slices, slices);
                     for (uint32_t s = 0; s < slices; s++) {
-                        uint32_t filled = info.shape[0] <= s * each ? 0 : (uint32_t)bzi_min(each, (uint64_t)info.shape[0] - s * each);
-                        CHECK_EQ(bzna_batch_slice(batch, s, &data, &count), BZNA_OK);
-                        CHECK(s > 0 || data == info.data);
-                        CHECK(own || (uintptr_t)info.data % 64 == 0);
+                        uint32_t filled = info.image.shape[0] <= s * each ? 0 : (uint32_t)bzi_min(each, (uint64_t)info.image.shape[0] - s * each);
+                        CHECK_EQ(bzna_batch_slice(batch, s, &data, &count, NULL), BZNA_OK);
+                        CHECK(s > 0 || data == info.image.data);
+                        CHECK(own || (uintptr_t)info.image.data % 64 == 0);
                         if (own)
                             CHECK(data == buffers[s] || data == buffers[slices + s]);
                         for (uint32_t k = 0; k < filled; k++) {
@@ -2985,8 +2985,8 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                     }
                     CHECK_EQ(sum, info.count);
                     CHECK_EQ(sum, number == 3 ? 4 : BATCH);
-                    CHECK_EQ(bzna_batch_slice(batch, slices, &data, &count), BZNA_E_RANGE);
-                    CHECK_EQ(bzna_batch_slice(batch, 0, NULL, &count), BZNA_E_ARGUMENT);
+                    CHECK_EQ(bzna_batch_slice(batch, slices, &data, &count, NULL), BZNA_E_RANGE);
+                    CHECK_EQ(bzna_batch_slice(batch, 0, NULL, &count, NULL), BZNA_E_ARGUMENT);
                     at += info.count;
                     number++;
                     bzna_batch_release(batch);
@@ -3015,9 +3015,9 @@ TEST(buffers_that_do_not_fit_are_refused)
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader *loader = NULL;
         void *buffers[4] = { block[0], block[1], block[2], block[3] };
-        c.batches_in_flight = 4;
-        c.buffers = buffers;
-        c.buffer_count = k == 0 ? 3 : k == 1 ? 0 : 4;
+        c.pipeline.batches_in_flight = 4;
+        c.output.buffers = buffers;
+        c.output.buffer_count = k == 0 ? 3 : k == 1 ? 0 : 4;
         if (k == 2)
             buffers[2] = NULL;
         if (k == 3)
@@ -3073,10 +3073,10 @@ TEST(threads_run_on_the_processors_given_decoders_first)
         cpus[1] = cpus[0];
     given[0] = cpus[1];
     given[1] = cpus[0];
-    c.threads = 3;
-    c.reader_threads = 2;
-    c.cpus = given;
-    c.cpu_count = 2;
+    c.decode.threads = 3;
+    c.read.threads = 2;
+    c.pipeline.cpus = given;
+    c.pipeline.cpu_count = 2;
     loader = open_loader(dataset, &c);
     CHECK_EQ(threads_since(before, n, tids, 16), 5);
     for (int i = 0; i < 5; i++) {
@@ -3087,8 +3087,8 @@ TEST(threads_run_on_the_processors_given_decoders_first)
     CHECK_EQ(sched_getaffinity(0, sizeof set, &set), 0);
     CHECK(CPU_EQUAL(&set, &mine));                          /* the caller's own thread was left alone */
     bzna_loader_close(loader);
-    c.cpus = NULL;                                          /* without: wherever the caller may run */
-    c.cpu_count = 0;
+    c.pipeline.cpus = NULL;                                          /* without: wherever the caller may run */
+    c.pipeline.cpu_count = 0;
     CHECK_EQ(threads_settle(n), n);
     loader = open_loader(dataset, &c);
     CHECK_EQ(threads_since(before, n, tids, 16), 5);
@@ -3114,9 +3114,9 @@ TEST(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
         bzna_loader_config lc = plan_of(4, BZNA_ORDER_SHUFFLE);
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader *loader = (bzna_loader *)&m;
-        lc.threads = 2;
-        lc.cpus = ways[w];
-        lc.cpu_count = 3;
+        lc.decode.threads = 2;
+        lc.pipeline.cpus = ways[w];
+        lc.pipeline.cpu_count = 3;
         CHECK_EQ(bzna_loader_open(c, dataset, &lc, &loader, &e), w == 5 ? BZNA_E_ARGUMENT : BZNA_E_THREAD);
         CHECK(loader == NULL);
         CHECK_CONTAINS(e.message, "cpus");
@@ -3168,8 +3168,8 @@ TEST(the_librarys_threads_block_signals_but_those_that_a_thread_causes_itself)
     sigset_t now;
     int before[64], n = entries("/proc/self/task", before, 64), tids[16], found;
     bzna_loader *loader;
-    c.threads = 3;
-    c.reader_threads = 2;
+    c.decode.threads = 3;
+    c.read.threads = 2;
     m.blocked = 1;
     loader = open_loader(dataset, &c);
     found = threads_since(before, n, tids, 16);
@@ -3215,20 +3215,20 @@ TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
         require(bzna_dataset_open(c, path, NULL, &dataset, NULL), "dataset");
         for (int i = 0; i < 40; i++)
             weights[i] = i + 1;
-        lc.threads = 1 + (uint32_t)(dice(&dices) % 2);
-        lc.reader_threads = 1 + (uint32_t)(dice(&dices) % 3);
-        lc.on_error = (uint32_t)(dice(&dices) % 3);
+        lc.decode.threads = 1 + (uint32_t)(dice(&dices) % 2);
+        lc.read.threads = 1 + (uint32_t)(dice(&dices) % 3);
+        lc.errors.policy = (uint32_t)(dice(&dices) % 3);
         if (cycle % 5 == 0) {
-            lc.weighting = BZNA_WEIGHTING_ONCE;
-            lc.weights = weights;
-            lc.weight_count = 40;
+            lc.order.weighting = BZNA_WEIGHTING_ONCE;
+            lc.order.weights = weights;
+            lc.order.weight_count = 40;
         }
         loader = open_loader_in(c, dataset, &lc);
         bzna_dataset_close(dataset);
         for (uint64_t k = dice(&dices) % 4; k > 0; k--) {
             bzna_batch *batch = NULL;
             switch (dice(&dices) % 5) {
-            case 0: bzna_loader_stop(loader); break;
+            case 0: bzna_loader_stop(loader, NULL); break;
             case 1: bzna_loader_reset(loader, dice(&dices), NULL); break;
             case 2: sleep_us((int)(dice(&dices) % 800)); break;
             default:
@@ -3282,10 +3282,10 @@ static void stress_check(stress *s, bzna_batch *batch)
 {
     bzna_batch_info info = info_of(batch);
     s->batches++;
-    for (uint32_t k = 0; k < info.shape[0]; k++) {
+    for (uint32_t k = 0; k < info.image.shape[0]; k++) {
         int is_bad = info.indices[k] == 3 || info.indices[k] == 8;
         if (info.targets[k] != small.base + (int64_t)info.indices[k] || (info.status[k] != BZNA_OK) != is_bad ||
-            (!is_bad && memcmp((float *)info.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0])))
+            (!is_bad && memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0])))
             s->wrong++;
     }
 }
@@ -3315,7 +3315,7 @@ static void *stress_consume(void *argument)
         if (batch) {
             stress_check(s, batch);
             if (!tensor && dice(&t->dices) % 3 == 0)
-                s->wrong += bzna_batch_to_dlpack(batch, (uint32_t)(dice(&t->dices) % 4), &tensor, NULL) != BZNA_OK;
+                s->wrong += bzna_batch_to_dlpack(batch, tensor_names[(uint32_t)(dice(&t->dices) % 4)], BZNA_DLPACK_0, &tensor, NULL) != BZNA_OK;
             if (!held && dice(&t->dices) % 2)
                 held = batch;                               /* perhaps beyond the loader's end */
             else
@@ -3345,31 +3345,31 @@ static void *stress_control(void *argument)
         if (s->loader) {
             bzna_loader_info info;
             bzna_loader_stats stats;
-            bzna_field field = { .struct_size = sizeof field };
+            bzna_tensor field = { .struct_size = sizeof field };
             bzna_status status = BZNA_OK;
             switch (dice(&t->dices) % 8) {
             case 0:
-                status = bzna_loader_stop(s->loader);
+                status = bzna_loader_stop(s->loader, NULL);
                 break;
             case 1: case 2:
                 status = bzna_loader_reset(s->loader, dice(&t->dices) % 5, NULL);
                 break;
             case 3:
-                status = bzna_loader_save(s->loader, &state, sizeof state);
+                status = bzna_loader_save(s->loader, &state, sizeof state, NULL);
                 have = 1;
                 break;
             case 4:
                 status = have ? bzna_loader_restore(s->loader, &state, NULL) : BZNA_OK;
                 break;
             case 5:
-                status = bzna_loader_describe(s->loader, &info, sizeof info);
+                status = bzna_loader_get_info(s->loader, &info, sizeof info, NULL);
                 s->wrong += info.batches_per_epoch != 8;
                 break;
             case 6:
-                status = bzna_loader_statistics(s->loader, &stats, sizeof stats);
+                status = bzna_loader_get_stats(s->loader, &stats, sizeof stats, NULL);
                 break;
             default:
-                status = bzna_loader_field(s->loader, 0, &field);
+                status = bzna_loader_tensor(s->loader, 0, &field, sizeof field, NULL);
                 break;
             }
             s->wrong += status != BZNA_OK && status != BZNA_E_STATE;
@@ -3404,12 +3404,12 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     while (ms_since(start) < 1000 * seconds) {
         bzna_loader_config lc = config_of(5, BZNA_ORDER_SHUFFLE);
         bzna_loader *loader;
-        lc.threads = 1 + (uint32_t)(dice(&dices) % 3);
-        lc.reader_threads = 1 + (uint32_t)(dice(&dices) % 3);
-        lc.batches_in_flight = 1 + (uint32_t)(dice(&dices) % 4);
-        lc.read_ahead = (uint32_t)(dice(&dices) % 5);
-        lc.epochs = dice(&dices) % 2 ? 1 : BZNA_EPOCHS_ENDLESS;
-        lc.read_memory_bytes = dice(&dices) % 2 ? 30000 : 0;
+        lc.decode.threads = 1 + (uint32_t)(dice(&dices) % 3);
+        lc.read.threads = 1 + (uint32_t)(dice(&dices) % 3);
+        lc.pipeline.batches_in_flight = 1 + (uint32_t)(dice(&dices) % 4);
+        lc.read.ahead_samples = (uint32_t)(dice(&dices) % 5);
+        lc.order.epochs = dice(&dices) % 2 ? 1 : BZNA_EPOCHS_ENDLESS;
+        lc.read.memory_bytes = dice(&dices) % 2 ? 30000 : 0;
         m.delay_us = dice(&dices) % 4 ? 0 : 500;
         loader = open_loader_in(c, dataset, &lc);
         s.closing = 1;
@@ -3519,7 +3519,7 @@ static void reference_make(void)
         bzna_picture picture = { .struct_size = sizeof picture };
         bzna_transform t;
         bzna_transform_init(&t, sizeof t);
-        require(bzna_dataset_image(dataset, i, NULL, buffer, sizeof buffer, &image, NULL), "image");
+        require(bzna_dataset_read_image(dataset, i, NULL, buffer, sizeof buffer, &image, NULL), "image");
         require(bzna_decoder_decode(decoder, &image, &picture, NULL), "decode");
         t.homography[2] = ((double)picture.width - SIDE) / 2;
         t.homography[5] = ((double)picture.height - SIDE) / 2;

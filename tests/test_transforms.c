@@ -173,7 +173,7 @@ TEST(the_affine_matrix_is_the_originals)
                           .out_height = (uint32_t)v[3], .has_crop = (uint32_t)v[4], .crop_x = v[5], .crop_y = v[6], .crop_width = v[7], .crop_height = v[8],
                           .degrees = v[9], .translate_x = v[10], .translate_y = v[11], .flip_h = (uint32_t)v[12], .flip_v = (uint32_t)v[13],
                           .resize = (uint32_t)v[14], .keep_ratio = (uint32_t)v[15] };
-        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_OK);
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_OK);
         for (int i = 0; i < 9; i++)
             worst = fmax(worst, relative(h[i], v[16 + i]));
         oracle_affine(&a, h);                               /* the oracle of the tests below */
@@ -191,24 +191,24 @@ TEST(the_affine_matrix_refuses_nan_and_zero_sizes)
     double *numbers[] = { &a.crop_x, &a.crop_y, &a.crop_width, &a.crop_height, &a.degrees, &a.translate_x, &a.translate_y };
     uint32_t *sizes[] = { &a.in_width, &a.in_height, &a.out_width, &a.out_height };
     double h[9];
-    CHECK_EQ(bzna_affine_matrix(&good, h), BZNA_OK);
+    CHECK_EQ(bzna_affine_matrix(&good, h, NULL), BZNA_OK);
     for (size_t i = 0; i < COUNT(numbers); i++) {
         a = good;
         *numbers[i] = NAN;
-        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
         *numbers[i] = INFINITY;
-        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
     }
     for (size_t i = 0; i < COUNT(sizes); i++) {
         a = good;
         *sizes[i] = 0;
-        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
     }
-    CHECK_EQ(bzna_affine_matrix(NULL, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_affine_matrix(&good, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_affine_matrix(NULL, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_affine_matrix(&good, NULL, NULL), BZNA_E_ARGUMENT);
     a = good;
     a.struct_size = 0;
-    CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_STRUCT_SIZE);
 }
 
 TEST(a_larger_struct_is_taken_when_its_tail_is_zero)
@@ -218,9 +218,9 @@ TEST(a_larger_struct_is_taken_when_its_tail_is_zero)
     memset(&future, 0, sizeof future);
     future.known.struct_size = sizeof future;
     future.known.in_width = future.known.in_height = future.known.out_width = future.known.out_height = 8;
-    CHECK_EQ(bzna_affine_matrix(&future.known, h), BZNA_OK);
+    CHECK_EQ(bzna_affine_matrix(&future.known, h, NULL), BZNA_OK);
     future.tail[15] = 1;
-    CHECK_EQ(bzna_affine_matrix(&future.known, h), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_affine_matrix(&future.known, h, NULL), BZNA_E_STRUCT_SIZE);
 }
 
 /* ---- Similarity against the oracle -------------------------------------------------------------------------------------- */
@@ -586,8 +586,8 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     bzna_similarity p = similarity();
     bzna_loader_config_init(&c, sizeof c);
     CHECK(same_warp(&c, &p));                               /* WARP_NONE */
-    c.flip_h = 0.5f;
-    c.flip_v = 0.25f;
+    c.warp.flip_h = 0.5f;
+    c.warp.flip_v = 0.25f;
     p.flip_h = 0.5;
     p.flip_v = 0.25;
     CHECK(same_warp(&c, &p));                               /* flips go with every warp */
@@ -596,13 +596,13 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     CHECK(p.scale[0] == 0.08 && p.scale[1] == 1 && p.ratio[0] == 3.0 / 4 && p.ratio[1] == 4.0 / 3 && p.resize && p.random_crop);
     p.flip_h = 0.5;
     p.flip_v = 0.25;
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     CHECK(same_warp(&c, &p));
-    c.warp_law = p.law = BZNA_LAW_TORCHVISION;
-    c.warp_scale[0] = 0.25f;
-    c.warp_scale[1] = 0.5f;
-    c.warp_ratio[0] = 1;
-    c.warp_ratio[1] = 2;
+    c.warp.law = p.law = BZNA_LAW_TORCHVISION;
+    c.warp.scale[0] = 0.25f;
+    c.warp.scale[1] = 0.5f;
+    c.warp.ratio[0] = 1;
+    c.warp.ratio[1] = 2;
     p.scale[0] = 0.25;
     p.scale[1] = 0.5;
     p.ratio[0] = 1;
@@ -611,22 +611,22 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
 
     bzna_loader_config_init(&c, sizeof c);
     bzna_similarity_center_resized_crop(&p, sizeof p, 1);
-    c.warp = BZNA_WARP_CENTER_RESIZED_CROP;
+    c.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     CHECK(same_warp(&c, &p));
     bzna_similarity_center_resized_crop(&p, sizeof p, 0.875);
     CHECK(p.scale[0] == 0.765625 && p.scale[1] == 0.765625 && p.keep_ratio && p.resize && !p.random_crop);
-    c.warp_scale[0] = 0.875f;
+    c.warp.scale[0] = 0.875f;
     CHECK(same_warp(&c, &p));
 
     bzna_loader_config_init(&c, sizeof c);
     p = similarity();
-    c.warp = BZNA_WARP_SIMILARITY;
+    c.warp.kind = BZNA_WARP_SIMILARITY;
     CHECK(same_warp(&c, &p));
-    c.warp_scale[0] = 0.5f, c.warp_scale[1] = 2;
-    c.warp_ratio[0] = 0.5f, c.warp_ratio[1] = 1.5f;
-    c.warp_degrees[0] = -10, c.warp_degrees[1] = 20;
-    c.warp_translate[0] = 0.125f, c.warp_translate[1] = 0.25f;
-    c.warp_resize = c.warp_keep_ratio = c.warp_random_crop = 1;
+    c.warp.scale[0] = 0.5f, c.warp.scale[1] = 2;
+    c.warp.ratio[0] = 0.5f, c.warp.ratio[1] = 1.5f;
+    c.warp.degrees[0] = -10, c.warp.degrees[1] = 20;
+    c.warp.translate[0] = 0.125f, c.warp.translate[1] = 0.25f;
+    c.warp.resize = c.warp.keep_ratio = c.warp.random_crop = 1;
     p.scale[0] = 0.5, p.scale[1] = 2;
     p.ratio[0] = 0.5, p.ratio[1] = 1.5;
     p.degrees[0] = -10, p.degrees[1] = 20;

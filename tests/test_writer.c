@@ -111,14 +111,14 @@ static void prepare(prepared *p, const bzna_dataset *dataset, const fact_sample 
     p->input.struct_size = p->thumb.struct_size = sizeof p->input;
     p->buffers[0] = malloc((size_t)s->size);
     p->buffers[1] = malloc((size_t)s->size);
-    if (bzna_dataset_image(dataset, (uint64_t)s->index, "bzna_input", p->buffers[0], (size_t)s->size, &p->input, NULL) != BZNA_OK ||
-        bzna_dataset_image(dataset, (uint64_t)s->index, "bzna_thumb", p->buffers[1], (size_t)s->size, &p->thumb, NULL) != BZNA_OK ||
-        bzna_dataset_filename(dataset, (uint64_t)s->index, p->name, sizeof p->name, NULL, NULL) != BZNA_OK)
+    if (bzna_dataset_read_image(dataset, (uint64_t)s->index, "bzna_input", p->buffers[0], (size_t)s->size, &p->input, NULL) != BZNA_OK ||
+        bzna_dataset_read_image(dataset, (uint64_t)s->index, "bzna_thumb", p->buffers[1], (size_t)s->size, &p->thumb, NULL) != BZNA_OK ||
+        bzna_dataset_field(dataset, (uint64_t)s->index, "name", p->name, sizeof p->name, NULL, NULL) != BZNA_OK)
         exit(1);
     p->desc.has_target = s->target >= 0;
     p->desc.target = s->target;
-    p->desc.filename = p->name;
-    p->desc.input = &p->input;
+    p->desc.name = p->name;
+    p->desc.image = &p->input;
     p->desc.thumb = s->images[0].at == s->images[1].at ? NULL : &p->thumb;
     prepare_as(&p->input, &p->buffers[2], form);
     prepare_as(&p->thumb, &p->buffers[3], form);
@@ -189,7 +189,7 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
 #else
     (void)context;
 #endif
-    CHECK_EQ(bzna_dataset_describe(dataset, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.sample_count, 8);
     CHECK_EQ(info.target_count, 6);
     CHECK_EQ(info.track_count, 3);                          /* see SHARED */
@@ -197,19 +197,19 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
         const fact_sample *s = &f->samples[i];
         bzna_sample sample = { .struct_size = sizeof sample };
         char name[64] = "";
-        CHECK_EQ(bzna_dataset_sample(dataset, (uint64_t)i, &sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(dataset, (uint64_t)i, &sample, sizeof sample, NULL), BZNA_OK);
         CHECK_EQ(sample.target, s->target);
         CHECK_EQ(sample.offset, next);
         CHECK_EQ(sample.image_count, 2);
         CHECK_STR(sample.image_names[0], "bzna_input");
         CHECK_STR(sample.image_names[1], "bzna_thumb");
         next += sample.size;
-        CHECK_EQ(bzna_dataset_filename(dataset, (uint64_t)i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(dataset, (uint64_t)i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
         CHECK_STR(name, s->filename);
         for (int k = 0; k < 2; k++) {
             const fact_image *m = &s->images[k];
             bzna_image image = { .struct_size = sizeof image };
-            CHECK_EQ(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
             CHECK(image.width == m->width && image.height == m->height && image.frame_width == m->frame_width && image.frame_height == m->frame_height);
             CHECK(image.crop_x == 0 && image.crop_y == 0 && image.length_size == 4);
             for (int n = 0; n < m->clap_count; n++)
@@ -385,7 +385,7 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
             bzna_dataset *dataset = NULL;
             bzna_image image = { .struct_size = sizeof image };
             REQUIRE(open_bytes(context, &m, s.data, s.size, &dataset, NULL) == BZNA_OK);
-            CHECK_EQ(bzna_dataset_image(dataset, i, "bzna_thumb", NULL, 0, &image, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(dataset, i, "bzna_thumb", &image, sizeof image, NULL), BZNA_OK);
             CHECK_EQ(be_get(s.data + at + 16 + 4 * i, 4), image.data_offset);
             bzna_dataset_close(dataset);
             bzna_context_close(context);
@@ -645,8 +645,8 @@ TEST(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
                 p.desc.thumb = NULL;                        /* of a frame of 1024x512, which is none itself */
             p.desc.split = way & SPLITS ? splits[i] : 0;
             p.desc.has_target = !(way & NO_TARGETS) && i < 5;
-            p.desc.filename = way & NO_NAMES || i == 4 ? NULL : p.name;
-            inside[i] = 1 + p.desc.has_target + (p.desc.filename != NULL) + !(way & LARGE && i % 4 == 1);
+            p.desc.name = way & NO_NAMES || i == 4 ? NULL : p.name;
+            inside[i] = 1 + p.desc.has_target + (p.desc.name != NULL) + !(way & LARGE && i % 4 == 1);
             CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
             prepared_free(&p);
         }
@@ -749,7 +749,7 @@ TEST(targets_end_at_the_first_sample_without_one)
     }
     {
         bzna_dataset_info info;
-        bzna_dataset_describe(b.to, &info, sizeof info);
+        bzna_dataset_get_info(b.to, &info, sizeof info, NULL);
         CHECK_EQ(info.target_count, 2);
     }
     bench_close(&b);
@@ -764,14 +764,14 @@ TEST(an_archive_without_targets_and_names_opens)
     bench_open(&b, 1);
     prepare(&p, b.from, &known[1].samples[0], AS_READ);
     p.desc.has_target = 0;
-    p.desc.filename = NULL;
+    p.desc.name = NULL;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
     CHECK_EQ(bzna_dataset_count(b.to), 2);
     CHECK(bzna_dataset_target(b.to, 1, &target, NULL) == BZNA_OK && target == -1);
-    CHECK_EQ(bzna_dataset_filename(b.to, 1, name, sizeof name, NULL, NULL), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_field(b.to, 1, "name", name, sizeof name, NULL, NULL), BZNA_E_NOT_FOUND);
     prepared_free(&p);
     bench_close(&b);
 }
@@ -784,21 +784,21 @@ TEST(names_are_kept_byte_for_byte_up_to_65535)
     size_t needed = 0;
     bench_open(&b, 1);
     prepare(&p, b.from, &known[1].samples[0], AS_READ);
-    p.desc.filename = "\xc3\xa9t\xc3\xa9/\n\"x\".jpg";
+    p.desc.name = "\xc3\xa9t\xc3\xa9/\n\"x\".jpg";
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     memset(name, 'n', 65536);
     name[65535] = 0;
-    p.desc.filename = name;
+    p.desc.name = name;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
-    p.desc.filename = "";
+    p.desc.name = "";
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
-    CHECK_EQ(bzna_dataset_filename(b.to, 0, back, 65537, NULL, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(b.to, 0, "name", back, 65537, NULL, NULL), BZNA_OK);
     CHECK_STR(back, "\xc3\xa9t\xc3\xa9/\n\"x\".jpg");
-    CHECK_EQ(bzna_dataset_filename(b.to, 1, back, 65537, &needed, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(b.to, 1, "name", back, 65537, &needed, NULL), BZNA_OK);
     CHECK(needed == 65536 && !strcmp(back, name));
-    CHECK_EQ(bzna_dataset_filename(b.to, 2, back, 65537, &needed, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(b.to, 2, "name", back, 65537, &needed, NULL), BZNA_OK);
     CHECK(needed == 1 && back[0] == 0);
     prepared_free(&p);
     free(name);
@@ -825,7 +825,7 @@ TEST(any_crop_comes_back_as_it_was_given)
     REQUIRE(b.to);
     for (size_t i = 0; i < 5; i++) {
         bzna_image image = { .struct_size = sizeof image };
-        CHECK_EQ(bzna_dataset_image(b.to, i, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(b.to, i, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
         CHECK(image.crop_x == crops[i][0] && image.crop_y == crops[i][1] && image.width == crops[i][2] && image.height == crops[i][3]);
     }
     bench_close(&b);
@@ -846,7 +846,7 @@ TEST(the_callers_color_comes_before_the_streams)
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
-    CHECK_EQ(bzna_dataset_image(b.to, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
     CHECK(image.color.present && image.color.primaries == 9 && image.color.transfer == 16 && image.color.matrix == 9 && !image.color.full_range);
     prepared_free(&p);
     bench_close(&b);
@@ -895,13 +895,13 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         bzna_writer_close(writer);
         bzna_context_close(context);
         REQUIRE(open_bytes(b.context, &b.m, b.s.data, b.s.size, &b.to, NULL) == BZNA_OK);
-        bzna_dataset_describe(b.to, &info, sizeof info);
+        bzna_dataset_get_info(b.to, &info, sizeof info, NULL);
         CHECK_EQ(info.track_count, 3);
-        CHECK_EQ(bzna_dataset_image(b.to, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
         CHECK_EQ(image.width, 512);
-        CHECK_EQ(bzna_dataset_image(b.to, 1, NULL, NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(b.to, 1, NULL, &image, sizeof image, NULL), BZNA_OK);
         CHECK_EQ(image.width, why ? 512 : 640);             /* without a thumbnail, the picture */
-        CHECK_EQ(bzna_dataset_image(b.to, 1, "bzna_thumb", NULL, 0, &image, NULL), why ? BZNA_OK : BZNA_E_NOT_FOUND);
+        CHECK_EQ(bzna_dataset_get_image_info(b.to, 1, "bzna_thumb", &image, sizeof image, NULL), why ? BZNA_OK : BZNA_E_NOT_FOUND);
         prepared_free(&p);
         b.s.closes = 0;
         bench_close(&b);
@@ -945,11 +945,11 @@ TEST(splits_are_tracks_of_their_own_over_the_same_samples)
             int64_t target = 5;
             if (splits[i] != split)
                 continue;
-            CHECK_EQ(bzna_dataset_sample(b.to, i, &whole, NULL), BZNA_OK);
-            CHECK_EQ(bzna_dataset_sample(part, n, &mine, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(b.to, i, &whole, sizeof whole, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(part, n, &mine, sizeof mine, NULL), BZNA_OK);
             CHECK(mine.offset == whole.offset && mine.size == whole.size && mine.target == whole.target && mine.index == n);
             CHECK(bzna_dataset_target(part, n, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
-            CHECK_EQ(bzna_dataset_filename(part, n, name, sizeof name, NULL, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_field(part, n, "name", name, sizeof name, NULL, NULL), BZNA_OK);
             CHECK_STR(name, known[0].samples[i].filename);
             n++;
         }
@@ -1002,7 +1002,7 @@ static void spoil(prepared *p, int what)
     uint8_t *data = p->buffers[0] + ((const uint8_t *)p->input.data - p->buffers[0]);
     switch (what) {
     case BAD_DESC_SIZE:    p->desc.struct_size = 2; break;
-    case BAD_INPUT_NULL:   p->desc.input = NULL; break;
+    case BAD_INPUT_NULL:   p->desc.image = NULL; break;
     case BAD_INPUT_SIZE:   p->input.struct_size = 0; break;
     case BAD_CODEC:        p->input.codec = 0; break;
     case BAD_AV1:          p->input.codec = BZNA_CODEC_AV1; break;
@@ -1021,7 +1021,7 @@ static void spoil(prepared *p, int what)
     case BAD_CROP_WRAP:    p->input.crop_x = UINT32_MAX - 100; break;
     case BAD_FRAME:        p->input.frame_width = 1024; break;
     case BAD_THUMB:        p->thumb.codec = 77; p->desc.thumb = &p->thumb; break;
-    case BAD_NAME:         memset(long_name, 'x', 65536); p->desc.filename = long_name; break;
+    case BAD_NAME:         memset(long_name, 'x', 65536); p->desc.name = long_name; break;
     case BAD_NO_PICTURE:   data[4] = 39 << 1; break;        /* an SEI */
     case BAD_NOT_INTRA:    data[4] = 1 << 1; break;         /* a trailing picture */
     case BAD_SPS:          memset(config + 23 + 5 + 24 + 5 + 2, 0, 44); break;
@@ -1206,7 +1206,7 @@ TEST(descriptions_of_other_versions_are_taken_or_refused)
     memset(&newer_image, 0, sizeof newer_image);
     newer_image.image = p.input;
     newer_image.image.struct_size = sizeof newer_image;
-    p.desc.input = &newer_image.image;
+    p.desc.image = &newer_image.image;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     newer_image.more = 1;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_STRUCT_SIZE);
@@ -1490,11 +1490,11 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
         bzna_image image = { .struct_size = sizeof image };
         char name[64] = "";
         int64_t target = 0;
-        CHECK_EQ(bzna_dataset_image(to, i, "bzna_input", NULL, 0, &image, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(to, i, "bzna_input", &image, sizeof image, &err), BZNA_OK);
         CHECK_EQ(image.data_offset, 40 + i * h.sample_size + 28);       /* behind ftyp and mdat's header */
         CHECK_EQ(image.data_size, p.input.data_size);
         CHECK(bzna_dataset_target(to, i, &target, &err) == BZNA_OK && target == 148);
-        CHECK_EQ(bzna_dataset_filename(to, i, name, sizeof name, NULL, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(to, i, "name", name, sizeof name, NULL, &err), BZNA_OK);
         CHECK_STR(name, "04_bars_small.JPEG");
     }
     bzna_dataset_close(to);
@@ -1629,13 +1629,13 @@ static bzna_image picture_of(bench *b, uint8_t *buffer)
     bzna_dataset_close(b->to);
     b->to = NULL;
     CHECK_EQ(open_bytes(b->context, &b->m, b->s.data, b->s.size, &b->to, &b->err), BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(b->to, 0, NULL, buffer, 4096, &image, &b->err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_read_image(b->to, 0, NULL, buffer, 4096, &image, &b->err), BZNA_OK);
     return image;
 }
 
 static void write_one(bench *b, const bzna_image *image)
 {
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .input = image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .image = image };
     bench_open(b, 0);
     CHECK_EQ(bzna_writer_add(b->writer, &desc, &b->err), BZNA_OK);
     bench_finish(b);
