@@ -489,10 +489,10 @@ static bzna_status sample_filename(const archive *a, uint64_t index, bytes *buff
     size_t needed = 0;
     *name = NULL;
     bytes_reserve(buffer, 256);
-    bzna_status status = bzna_dataset_field(a->dataset, index, "name", (char *)buffer->data, buffer->size, &needed, err);
+    bzna_status status = bzna_dataset_filename(a->dataset, index, (char *)buffer->data, buffer->size, &needed, err);
     if (status == BZNA_E_BUFFER) {
         bytes_reserve(buffer, needed);
-        status = bzna_dataset_field(a->dataset, index, "name", (char *)buffer->data, buffer->size, &needed, err);
+        status = bzna_dataset_filename(a->dataset, index, (char *)buffer->data, buffer->size, &needed, err);
     }
     if (status == BZNA_OK) *name = (const char *)buffer->data;
     return status == BZNA_E_NOT_FOUND ? BZNA_OK : status;
@@ -502,12 +502,12 @@ static bzna_status sample_filename(const archive *a, uint64_t index, bytes *buff
 static bzna_status sample_load(const archive *a, uint64_t index, const char *track, bytes *buffer, bzna_image *image, bzna_error *err)
 {
     bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_status status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err);
+    bzna_status status = bzna_dataset_sample(a->dataset, index, &sample, err);
     if (status < 0) return status;
     bytes_reserve(buffer, sample.size);
     memset(image, 0, sizeof *image);
     image->struct_size = sizeof *image;
-    return bzna_dataset_read_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
+    return bzna_dataset_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
 }
 
 static void info_json(const archive *a, const bzna_dataset_info *info)
@@ -521,7 +521,7 @@ static void info_json(const archive *a, const bzna_dataset_info *info)
            info->size_bytes, info->sample_count, info->target_count);
     for (uint32_t i = 0; i < info->track_count; i++) {
         bzna_track_info track = { .struct_size = sizeof track };
-        bzna_dataset_get_track_info(a->dataset, i, &track, sizeof track, NULL);
+        bzna_dataset_track(a->dataset, i, &track, sizeof track);
         printf("%s\n {\"name\":", i ? "," : "");
         json_string(track.name);
         printf(",\"handler\":");
@@ -543,7 +543,7 @@ static void info_plain(const archive *a, const bzna_dataset_info *info)
            info->sample_count, info->target_count, "track", "handler", "format", "count", "mime");
     for (uint32_t i = 0; i < info->track_count; i++) {
         bzna_track_info track = { .struct_size = sizeof track };
-        bzna_dataset_get_track_info(a->dataset, i, &track, sizeof track, NULL);
+        bzna_dataset_track(a->dataset, i, &track, sizeof track);
         printf("%-24s %-8s %-7s %10" PRIu64 "  ", track.name, fourcc(track.handler).text, fourcc(track.format).text,
                track.sample_count);
         print_plain(stdout, track.mime);
@@ -556,7 +556,7 @@ static int run_info(const options *o)
     archive a;
     if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
     bzna_dataset_info info = { .struct_size = sizeof info };
-    bzna_dataset_get_info(a.dataset, &info, sizeof info, NULL);
+    bzna_dataset_describe(a.dataset, &info, sizeof info);
     if (o->json) info_json(&a, &info);
     else         info_plain(&a, &info);
     archive_close(&a);
@@ -580,13 +580,13 @@ static void record_read(const archive *a, uint64_t index, bytes *buffer, record 
     r->index = index;
     r->err = error_empty();
     r->sample.struct_size = sizeof r->sample;
-    if (bzna_dataset_get_sample(a->dataset, index, &r->sample, sizeof *(&r->sample), &r->err) < 0) return;
+    if (bzna_dataset_sample(a->dataset, index, &r->sample, &r->err) < 0) return;
     r->located = 1;
     if (sample_filename(a, index, buffer, &r->filename, &r->err) < 0) return;
     if (!r->filename) r->err = error_empty();
     for (uint32_t i = 0; i < r->sample.image_count && i < BZNA_IMAGES_MAX; i++) {
         r->images[i].struct_size = sizeof r->images[i];
-        if (bzna_dataset_get_image_info(a->dataset, index, r->sample.image_names[i], &r->images[i], sizeof *(&r->images[i]), &r->err) < 0) return;
+        if (bzna_dataset_image(a->dataset, index, r->sample.image_names[i], NULL, 0, &r->images[i], &r->err) < 0) return;
         r->image_count = i + 1;
     }
 }
@@ -838,7 +838,7 @@ static const char *extract_track(const options *o, const archive *a, uint64_t in
 {
     bzna_error err = error_empty();
     sample->struct_size = sizeof *sample;
-    if (o->track || bzna_dataset_get_sample(a->dataset, index, sample, sizeof *sample, &err) < 0 || sample->image_count != 1)
+    if (o->track || bzna_dataset_sample(a->dataset, index, sample, &err) < 0 || sample->image_count != 1)
         return o->track ? o->track : "bzna_input";
     return sample->image_names[0];
 }
@@ -927,13 +927,13 @@ static bzna_status check_sample(const archive *a, uint64_t index, bzna_decoder *
     bzna_image image = { .struct_size = sizeof image }, last = { 0 };
     bzna_picture picture = { .struct_size = sizeof picture };
     bzna_status status;
-    if ((status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err)) < 0 ||
+    if ((status = bzna_dataset_sample(a->dataset, index, &sample, err)) < 0 ||
         (status = bzna_dataset_target(a->dataset, index, &target, err)) < 0 ||
         (status = sample_filename(a, index, buffer, &filename, err)) < 0) return status;
     for (uint32_t i = 0; i < sample.image_count && i < BZNA_IMAGES_MAX; i++) {
         const char *track = sample.image_names[i];
         if (!decoder) {
-            if ((status = bzna_dataset_get_image_info(a->dataset, index, track, &image, sizeof image, err)) < 0) return status;
+            if ((status = bzna_dataset_image(a->dataset, index, track, NULL, 0, &image, err)) < 0) return status;
             continue;
         }
         if ((status = sample_load(a, index, track, buffer, &image, err)) < 0) return status;
@@ -1126,7 +1126,7 @@ static void batch_report(const options *o, const archive *a, bzna_loader *loader
 {
     bytes buffer = { NULL, 0 };
     bzna_loader_info who = { .struct_size = sizeof who };
-    bzna_loader_get_info(loader, &who, sizeof who, NULL);
+    bzna_loader_describe(loader, &who, sizeof who);
     if (o->json) {
         printf("{\"decoder\":");
         json_string(who.decoder_name);
@@ -1160,13 +1160,13 @@ static int run_batch(const options *o)
     config.track = o->track;
     config.batches_in_flight = 1;
     config.decoder = decoder_code(o->decoder);
-    config.output.device.kind = BZNA_DEVICE_CPU;             /* whoever decodes, the pixels are to be written */
+    config.output = BZNA_OUTPUT_HOST;             /* whoever decodes, the pixels are to be written */
     if (bzna_loader_open(a.context, a.dataset, &config, &loader, &err) < 0 ||
         bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) < 0) {
         result = complain("%s", err.message);
     } else if (batch && (result = folder_make(o->out)) == EXIT_OK) {
         bzna_batch_info info = { .struct_size = sizeof info };
-        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        bzna_batch_describe(batch, &info, sizeof info);
         result = batch_write(&info, o->out);
         if (result == EXIT_OK) batch_report(o, &a, loader, batch, &info);
         if (result == EXIT_OK && info.failed) result = complain("%" PRIu32 " of %" PRIu32 " samples failed", info.failed, info.count);
@@ -1296,7 +1296,7 @@ static uint32_t bench_take(bench *b, bzna_loader *loader, int counted)
     bzna_batch *batch = NULL;
     if (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) != BZNA_OK) return complain("%s", err.message), 0;
     bzna_batch_info info = { .struct_size = sizeof info };
-    bzna_batch_get_info(batch, &info, sizeof info, NULL);
+    bzna_batch_describe(batch, &info, sizeof info);
     bzna_batch_release(batch);
     if (counted) b->loader_pictures += info.count, b->loader_failed += info.failed;
     return info.count;
@@ -1321,7 +1321,7 @@ static void bench_wait_idle(bzna_loader *loader)
     bzna_loader_stats stats = { .struct_size = sizeof stats };
     uint64_t last = UINT64_MAX;
     for (int still = 0, polls = 0; still < 10 && polls < 500; polls++) {
-        bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
+        bzna_loader_statistics(loader, &stats, sizeof stats);
         still = stats.samples == last ? still + 1 : 0;
         last = stats.samples;
         sleep_ns(20000000);
@@ -1370,7 +1370,7 @@ static void bench_report(const options *o, const bench *b, double decode_rate)
     const bzna_loader_stats *s = &b->stats;
     bzna_device_info device = { .struct_size = sizeof device };
     double seconds = (double)b->loader_ns * 1e-9, rate = seconds > 0 ? (double)(b->loader_pictures - b->loader_failed) / seconds : 0;
-    if (who->decoder == BZNA_DECODER_NVDEC || who->device >= 0) bzna_context_get_device_info(b->archive->context, &device, sizeof device, NULL);
+    if (who->decoder == BZNA_DECODER_NVDEC || who->device >= 0) bzna_context_device(b->archive->context, &device, sizeof device, NULL);
     if (o->json) {
         bench_report_json(o, b, device.name, rate, decode_rate);
         return;
@@ -1394,7 +1394,7 @@ static void bench_report(const options *o, const bench *b, double decode_rate)
 static void bench_end_loader(bench *b, bzna_loader **loader)
 {
     b->stats.struct_size = sizeof b->stats;
-    bzna_loader_get_stats(*loader, &b->stats, sizeof b->stats, NULL);
+    bzna_loader_statistics(*loader, &b->stats, sizeof b->stats);
     if (b->who.device < 0) return;
     int64_t start = now_ns();
     bzna_loader_close(*loader);
@@ -1463,21 +1463,21 @@ static int run_bench(const options *o)
     bzna_loader_config_init(&config, sizeof config);
     config.batch_size = (uint32_t)o->batch;
     config.width = config.height = (uint32_t)o->size;
-    config.order.kind = BZNA_ORDER_SHUFFLE;
-    config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.order = BZNA_ORDER_SHUFFLE;
+    config.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
     config.flip_h = 0.5f;
     config.epochs = BZNA_EPOCHS_ENDLESS;
     config.threads = (uint32_t)o->threads;
     config.decoder = decoder_code(o->decoder);
     config.output = output_code(o->output);
-    if (config.output == BZNA_OUTPUT_AUTO && config.decoder == BZNA_DECODER_SOFTWARE) config.output.device.kind = BZNA_DEVICE_CPU;
+    if (config.output == BZNA_OUTPUT_AUTO && config.decoder == BZNA_DECODER_SOFTWARE) config.output = BZNA_OUTPUT_HOST;
     config.dtype = !strcmp(o->dtype, "f16") ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
     config.track = o->track;
     if ((result = bench_preload(&b, o->track)) == EXIT_OK) {
         if (bzna_loader_open(a.context, a.dataset, &config, &loader, &err) < 0) result = complain("%s", err.message);
     }
     if (result == EXIT_OK) {
-        bzna_loader_get_info(loader, &b.who, sizeof b.who, NULL);
+        bzna_loader_describe(loader, &b.who, sizeof b.who);
         b.threads = b.who.threads;
         bench_wait_idle(loader);
         result = bench_measure(o, &b, &loader);
@@ -1510,7 +1510,7 @@ static gpu gpu_open(uint32_t ordinal)
     bzna_context_config config;
     bzna_context_config_init(&config, sizeof config);
     config.device = (int32_t)ordinal + 1;
-    if (bzna_context_open(&config, &g.context, &err) < 0 || bzna_context_get_device_info(g.context, &g.info, sizeof g.info, &err) < 0)
+    if (bzna_context_open(&config, &g.context, &err) < 0 || bzna_context_device(g.context, &g.info, sizeof g.info, &err) < 0)
         snprintf(g.reason, sizeof g.reason, "%s", err.message);
     else if (g.info.video < 0)
         snprintf(g.reason, sizeof g.reason, "%s", g.info.message);
@@ -1531,7 +1531,7 @@ static int gpu_codec(const gpu *g, uint32_t kind, bzna_codec_info *codec)
     codec->codec = BZNA_CODEC_H264 + kind / (uint32_t)(LENGTH(depths) * LENGTH(gpu_chroma));
     codec->chroma_format = chroma;
     codec->depth = depth;
-    if (g->context) bzna_context_get_codec_info(g->context, codec->codec, chroma, depth, codec, sizeof *codec, NULL);
+    if (g->context) bzna_context_codec(g->context, codec->codec, chroma, depth, codec, sizeof *codec, NULL);
     return 1;
 }
 
@@ -1611,7 +1611,7 @@ static int run_devices(const options *o)
  *
  * Turning: the EXIF orientation of JPEG, PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
  * libavcodec tells of it depends on format and version.
- * Color: everything becomes 8-bit 4:2:0, full range, BT.601, chroma centered, as in JPEG. An alpha channel is dropped, as ffmpeg
+ * Color: everything becomes 8-bit 4:2:0, full range, BT.601, chroma centerd, as in JPEG. An alpha channel is dropped, as ffmpeg
  * and PIL's convert("RGB") do: transparent pixels show the color stored in them. Color profiles are not applied. */
 
 enum { EDGE_MAX_PX = 16384 };
@@ -2610,7 +2610,7 @@ static int pack_archive(const options *o, entries *e, const char *path, size_t *
     bzna_context_config config;
     int result = EXIT_OK;
     bzna_context_config_init(&config, sizeof config);
-    config.device.kind = BZNA_DEVICE_CPU;
+    config.device = BZNA_DEVICE_CPU;
     if (bzna_context_open(&config, &context, &err) < 0 || bzna_writer_open(context, path, NULL, &writer, &err) < 0) {
         result = complain("%s", err.message);
     } else {
