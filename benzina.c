@@ -5149,6 +5149,8 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, bzna_error *err)
         { "random_crop", w->random_crop != 0, 8 },
         { "law", w->law != 0, 2 | 4 | 8 },
     };
+    if (w->reserved0 || w->reserved[0] || w->reserved[1] || w->reserved[2] || w->reserved[3])
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "warp.reserved: must be 0");
     if (w->kind > BZNA_WARP_SIMILARITY)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "warp.kind: %u is not known", w->kind);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
@@ -9908,7 +9910,6 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "output", c->output.reserved, 4, c->output.reserved0 },
         { "order", c->order.reserved, 4, 0 },
         { "shard", c->shard.reserved, 2, 0 },
-        { "warp", c->warp.reserved, 4, c->warp.reserved0 },
         { "filter", c->filter.reserved, 2, 0 },
         { "color", c->color.reserved, 4, c->color.reserved0 },
         { "fields", c->fields.reserved, 3, 0 },
@@ -10274,6 +10275,16 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 #define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
 
+/* An answer into the caller's struct, as far as that has room. */
+static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
+{
+    if (given < sizeof(uint32_t) || given > UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes have no room for an answer",
+                        (unsigned long long)given);
+    bzi_struct_out(out, given, all, known);
+    return BZNA_OK;
+}
+
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 {
     bzna_error none;
@@ -10362,8 +10373,7 @@ BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_de
     bzi_os_lock(&context->mutex);
     all.sessions = context->pool ? context->pool->count : 0;
     bzi_os_unlock(&context->mutex);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
@@ -10391,9 +10401,7 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
         status = bzi_device_codec(device, &all, &e);
         bzi_device_leave(device);
     }
-    if (status == BZNA_OK)
-        bzi_struct_out(info, struct_size, &all, sizeof all);
-    BZI_API_END(status);
+    BZI_API_END(status == BZNA_OK ? bzi_api_out(info, struct_size, &all, sizeof all, &e) : status);
 }
 
 /* --- Coded pictures --- */
@@ -10610,8 +10618,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     if (!dataset || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_info: %s is NULL", dataset ? "info" : "dataset");
     bzi_dataset_describe(dataset, &all);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
@@ -10626,8 +10633,7 @@ BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, ui
     c = dataset->parts[0].container;
     if (c->ops->field(c, field, &all) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", c->name, field);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
@@ -10642,8 +10648,7 @@ BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, ui
     c = dataset->parts[0].container;
     if (c->ops->track(c, track, &all) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
@@ -10703,8 +10708,7 @@ BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
-    bzi_struct_out(sample, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(sample, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index, const char *field,
@@ -10749,8 +10753,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
 /* --- Decoding single pictures --- */
@@ -11114,8 +11117,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     if (!loader || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_get_info: %s is NULL", loader ? "info" : "loader");
     bzi_api_loader_info(loader, &all);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size,
@@ -11129,8 +11131,7 @@ BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stat
     if (!stats)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_get_stats: stats is NULL");
     bzi_loader_stats(loader, &all);
-    bzi_struct_out(stats, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor, size_t struct_size,
@@ -11143,8 +11144,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     if (number >= BZI_TENSORS)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, (uint32_t)BZI_TENSORS);
     bzi_loader_describe_tensor(loader, number, loader->config.output.batch_size, &all);
-    bzi_struct_out(tensor, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
 
 /* --- Batches --- */
@@ -11171,8 +11171,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.last_of_epoch = batch->last_of_epoch;
     all.replaced = batch->replaced;
     all.slices = batch->loader->config.output.slices;
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
 /* A tensor's number, where the batch has it in one piece. */
@@ -11202,8 +11201,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) != BZNA_OK)
         BZI_API_END(status);
     bzi_batch_tensor(batch, number, &all);
-    bzi_struct_out(tensor, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err)

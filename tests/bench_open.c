@@ -28,7 +28,7 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     bzna_dataset *dataset = NULL;
     bzna_writer *writer = NULL;
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .name = "00000000.JPEG", .image = &image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
     bzi_coded thumb;
     bzna_status status = bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, err);
     if (status == BZNA_OK)

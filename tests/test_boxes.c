@@ -247,6 +247,7 @@ static void check_contents(const archive *r, const built *b, const char *what)
         for (int k = 0; k < s->image_count; k++) {
             const fact_image *m = &s->images[k];
             bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info info;
             bzna_error err = fresh_error();
             if (bzna_dataset_read_image(b->dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, &err) != BZNA_OK) {
                 printf("  %s\n", err.message);
@@ -257,8 +258,9 @@ static void check_contents(const archive *r, const built *b, const char *what)
             CHECK(image.frame_width == m->frame_width && image.frame_height == m->frame_height);
             CHECK_EQ(image.data_size, m->size);
             CHECK(!memcmp(image.data, r->file + m->at, (size_t)m->size));
-            CHECK(!memcmp(b->file + image.data_offset, r->file + m->at, (size_t)m->size));
-            CHECK(!memcmp(b->file + image.config_offset, image.config, (size_t)image.config_size));
+            CHECK_EQ(bzna_dataset_get_image_info(b->dataset, (uint64_t)i, m->name, &info, sizeof info, NULL), BZNA_OK);
+            CHECK(!memcmp(b->file + info.data_offset, r->file + m->at, (size_t)m->size));
+            CHECK(!memcmp(b->file + info.config_offset, image.config, (size_t)image.config_size));
         }
     }
     if (test_failures != before)
@@ -1090,7 +1092,7 @@ TEST(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sam
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         archive r = archive_load(0);
         built b;
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         bzna_error err = fresh_error();
         uint8_t *clap = NULL;
         build_open(&b, r.root, 40);
@@ -1120,7 +1122,7 @@ TEST(without_a_clean_aperture_the_picture_is_the_frame)
 {
     archive r = archive_load(0);
     built b;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     build_open(&b, r.root, 40);
     REQUIRE(b.status == BZNA_OK);
     for (size_t i = 40 + 14000; i < 40 + 21883 - 40; i++)
@@ -1134,7 +1136,7 @@ TEST(without_a_clean_aperture_the_picture_is_the_frame)
 
 /* ---- Sample entries ---- */
 
-static bzna_status image_of(const void *entry_kids, size_t size, const char *type, bzna_image *image, bzna_error *err)
+static bzna_status image_of(const void *entry_kids, size_t size, const char *type, bzi_image *image, bzna_error *err)
 {
     uint8_t bytes[512] = { 0 };
     bzi_movie *movie = calloc(1, sizeof *movie);
@@ -1148,7 +1150,6 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
     status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), BZI_STSD, err);
     if (status == BZNA_OK)
         status = bzi_track_image(&movie->tracks[0], image, err);
-    image->config = NULL;
     free(movie);
     return status;
 }
@@ -1156,26 +1157,26 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
 TEST(color_comes_from_nclx_and_nclc_and_not_from_icc)
 {
 #define HVCC "\0\0\0\x1f" "hvcC\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f\0"
-    bzna_image image;
+    bzi_image image;
     bzna_error err;
     CHECK_EQ(image_of(HVCC, 31, "hvc1", &image, &err), BZNA_OK);
-    CHECK(!image.color.present && image.codec == BZNA_CODEC_H265 && image.length_size == 4 && image.config_size == 23);
-    CHECK(image.frame_width == 640 && image.frame_height == 480 && image.config_offset == 1000 + 86 + 8);
+    CHECK(!image.coded.color.present && image.coded.codec == BZNA_CODEC_H265 && image.coded.length_size == 4 && image.coded.config_size == 23);
+    CHECK(image.coded.frame_width == 640 && image.coded.frame_height == 480 && image.config_offset == 1000 + 86 + 8);
     CHECK_EQ(image_of(HVCC "\0\0\0\x13" "colrnclx\0\1\0\15\0\5\x80", 50, "hvc1", &image, &err), BZNA_OK);
-    CHECK(image.color.present && image.color.primaries == 1 && image.color.transfer == 13 && image.color.matrix == 5 && image.color.full_range == 1);
+    CHECK(image.coded.color.present && image.coded.color.primaries == 1 && image.coded.color.transfer == 13 && image.coded.color.matrix == 5 && image.coded.color.full_range == 1);
     CHECK_EQ(image_of(HVCC "\0\0\0\x13" "colrnclx\0\11\0\20\0\11\0", 50, "hev1", &image, &err), BZNA_OK);
-    CHECK(image.color.present && image.color.matrix == 9 && image.color.full_range == 0 && image.codec == BZNA_CODEC_H265);
+    CHECK(image.coded.color.present && image.coded.color.matrix == 9 && image.coded.color.full_range == 0 && image.coded.codec == BZNA_CODEC_H265);
     CHECK_EQ(image_of(HVCC "\0\0\0\x12" "colrnclc\0\1\0\1\0\6", 49, "hvc1", &image, &err), BZNA_OK);
-    CHECK(image.color.present && image.color.matrix == 6 && image.color.full_range == 0);
+    CHECK(image.coded.color.present && image.coded.color.matrix == 6 && image.coded.color.full_range == 0);
     CHECK_EQ(image_of(HVCC "\0\0\0\x12" "colrprof\0\1\0\1\0\6", 49, "hvc1", &image, &err), BZNA_OK);
-    CHECK(!image.color.present);
+    CHECK(!image.coded.color.present);
     CHECK_EQ(image_of(HVCC "\0\0\0\x11" "colrnclx\0\1\0\1\0", 48, "hvc1", &image, &err), BZNA_E_BOX);       /* cut off */
     CHECK_CONTAINS(err.message, "colr");
 }
 
 TEST(sample_entries_without_a_usable_configuration_are_refused)
 {
-    bzna_image image;
+    bzi_image image;
     bzna_error err;
     char bad[64];
     CHECK_EQ(image_of("", 0, "hvc1", &image, &err), BZNA_E_BOX);
@@ -1183,9 +1184,9 @@ TEST(sample_entries_without_a_usable_configuration_are_refused)
     CHECK_EQ(image_of("\0\0\0\x1e" "hvcC\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f", 30, "hvc1", &image, &err), BZNA_E_BOX);
     CHECK_EQ(image_of("\0\0\0\x0e" "avcC\1\x64\0\x16\xff\xe1", 14, "avc1", &image, &err), BZNA_E_BOX);
     CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xff\xe0\0", 15, "avc1", &image, &err), BZNA_OK);
-    CHECK(image.codec == BZNA_CODEC_H264 && image.length_size == 4);
+    CHECK(image.coded.codec == BZNA_CODEC_H264 && image.coded.length_size == 4);
     CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xfd\xe0\0", 15, "avc3", &image, &err), BZNA_OK);
-    CHECK(image.codec == BZNA_CODEC_H264 && image.length_size == 2);
+    CHECK(image.coded.codec == BZNA_CODEC_H264 && image.coded.length_size == 2);
     CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xfe\xe0\0", 15, "avc1", &image, &err), BZNA_E_BOX);    /* lengths of 3 bytes */
     CHECK_EQ(image_of(HVCC, 31, "vp09", &image, &err), BZNA_E_CODEC);
     CHECK_CONTAINS(err.message, "vp09");
@@ -1193,7 +1194,7 @@ TEST(sample_entries_without_a_usable_configuration_are_refused)
     CHECK_EQ(image_of(bad, 62, "hvc1", &image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "second");
     CHECK_EQ(image_of("\0\0\0\x0c" "av1C\x81\0\0\0", 12, "av01", &image, &err), BZNA_OK);
-    CHECK(image.codec == BZNA_CODEC_AV1 && image.length_size == 0);
+    CHECK(image.coded.codec == BZNA_CODEC_AV1 && image.coded.length_size == 0);
 }
 
 /* ---- NAL units ---- */
@@ -2259,7 +2260,7 @@ static bzna_status memory_write_at(void *user, uint64_t offset, const void *src,
 static bzna_status write_picture(bzna_context *context, memory_file *f, uint32_t codec, const byte_stream *s,
                                  bzna_error *err)
 {
-    bzna_sink sink = { f, memory_write_at, NULL };
+    bzna_sink sink = { sizeof(bzna_sink), 0, f, memory_write_at, NULL };
     bzna_image image = { .struct_size = sizeof image, .codec = codec, .width = 1, .height = 1, .data = s->bytes,
                          .data_size = s->size };
     bzna_sample_desc desc = { .struct_size = sizeof desc, .image = &image };

@@ -51,7 +51,7 @@ static size_t box_append(uint8_t *d, size_t size, const char *path, const void *
 
 /* ---- The archives as they are ---- */
 
-static void check_image(const facts *f, const fact_sample *s, const fact_image *m, const bzna_image *image)
+static void check_image(const facts *f, const fact_sample *s, const fact_image *m, const bzna_image_info *image)
 {
     CHECK_EQ(image->codec, m->codec[0] == 'h' ? BZNA_CODEC_H265 : BZNA_CODEC_H264);
     CHECK_EQ(image->fourcc, be_get((const uint8_t *)m->codec, 4));
@@ -68,6 +68,16 @@ static void check_image(const facts *f, const fact_sample *s, const fact_image *
     CHECK_EQ(image->length_size, 4);
     CHECK(image->config_offset > (uint64_t)s->offset && image->config_offset + image->config_size < (uint64_t)(s->offset + s->size));
     (void)f;
+}
+
+/* What is read and what is told of a picture agree. */
+static void check_same_picture(const bzna_image *image, const bzna_image_info *info)
+{
+    CHECK(image->codec == info->codec && image->width == info->width && image->height == info->height);
+    CHECK(image->frame_width == info->frame_width && image->frame_height == info->frame_height);
+    CHECK(image->crop_x == info->crop_x && image->crop_y == info->crop_y && image->length_size == info->length_size);
+    CHECK(!memcmp(&image->color, &info->color, sizeof info->color));
+    CHECK(image->config_size == info->config_size && image->data_size == info->data_size);
 }
 
 /* Everything that the .json says but the pixels. */
@@ -115,23 +125,19 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
         CHECK_EQ(needed, strlen(s->filename) + 1);
         for (int k = 0; k < s->image_count; k++) {
             const fact_image *m = &s->images[k];
-            bzna_image image, numbers;
+            bzna_image image;
+            bzna_image_info told;
             CHECK_STR(sample.image_names[k], m->name);
-            memset(&image, 0, sizeof image);
-            image.struct_size = sizeof image;
-            numbers = image;
+            bzna_image_init(&image, sizeof image);
             CHECK(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) == BZNA_OK);
-            check_image(f, s, m, &image);
+            CHECK(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, &err) == BZNA_OK);
+            check_image(f, s, m, &told);
+            check_same_picture(&image, &told);
             CHECK(image.data == buffer + (m->at - s->offset));
             CHECK(image.data && !memcmp(image.data, file + m->at, (size_t)m->size));
-            CHECK((const uint8_t *)image.config == buffer + (image.config_offset - (uint64_t)s->offset));
-            CHECK(!memcmp(image.config, file + image.config_offset, (size_t)image.config_size));
+            CHECK((const uint8_t *)image.config == buffer + (told.config_offset - (uint64_t)s->offset));
+            CHECK(!memcmp(image.config, file + told.config_offset, (size_t)image.config_size));
             CHECK(!memcmp(buffer, file + s->offset, (size_t)s->size));
-            CHECK(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &numbers, sizeof numbers, &err) == BZNA_OK);
-            CHECK(numbers.data == NULL && numbers.config == NULL);
-            check_image(f, s, m, &numbers);
-            CHECK_EQ(numbers.config_offset, image.config_offset);
-            CHECK_EQ(numbers.config_size, image.config_size);
         }
     }
     free(buffer);
@@ -301,7 +307,7 @@ static bzna_error open_fails(opened *o, bzna_status status)
 TEST(without_a_track_the_thumbnail_comes_before_the_picture)
 {
     opened o;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
@@ -313,7 +319,7 @@ TEST(without_a_track_the_thumbnail_comes_before_the_picture)
 TEST(a_track_that_is_not_there_is_named)
 {
     opened o;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_error err = fresh_error();
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
@@ -358,7 +364,7 @@ TEST(an_index_out_of_range_is_an_error_everywhere)
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     for (int i = 0; i < 3; i++) {
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         bzna_sample sample = { .struct_size = sizeof sample };
         bzna_error err = fresh_error();
         char name[64];
@@ -408,8 +414,8 @@ TEST(null_arguments_are_refused_and_closing_null_does_nothing)
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     CHECK_EQ(bzna_dataset_target(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", NULL, 10, NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, NULL, sizeof *NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_get_sample(o.dataset, 0, NULL, sizeof *NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, NULL, 0, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_get_sample(o.dataset, 0, NULL, 0, NULL), BZNA_E_ARGUMENT);
     close_all(&o);
 }
 
@@ -516,14 +522,16 @@ TEST(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
         for (uint64_t i = 0; i < 8; i++) {
             const fact_image *m = &known[a].samples[i].images[1];
             bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info info;
             bzna_sample sample = { .struct_size = sizeof sample };
             uint8_t *buffer = malloc((size_t)m->size);
             CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
             CHECK(sample.image_count == 1 && sample.offset == (uint64_t)m->at && sample.size == (uint64_t)m->size && sample.target == -1);
             CHECK_EQ(bzna_dataset_read_image(o.dataset, i, NULL, buffer, (size_t)m->size, &image, NULL), BZNA_OK);
-            CHECK(image.data_offset == (uint64_t)m->at && image.data_size == (uint64_t)m->size && image.data == buffer);
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &info, sizeof info, NULL), BZNA_OK);
+            CHECK(info.data_offset == (uint64_t)m->at && image.data_size == (uint64_t)m->size && image.data == buffer);
             CHECK(image.width == 512 && image.height == 512 && image.frame_width == 512 && image.frame_height == 512);
-            CHECK(image.config && !memcmp(image.config, o.file + image.config_offset, (size_t)image.config_size));
+            CHECK(image.config && !memcmp(image.config, o.file + info.config_offset, (size_t)image.config_size));
             CHECK(!memcmp(buffer, o.file + m->at, (size_t)m->size));
 #ifndef BENZINA_NO_AVCODEC
             if (i % 3 == 0) {
@@ -581,7 +589,7 @@ TEST(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
         const fact_sample *s = &known[a].samples[2];
         opened o;
         bzna_error err = fresh_error();
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         open_copy(&o, a);
         memmove(o.file, o.file + s->offset, (size_t)s->size);
         o.size = (size_t)s->size;
@@ -602,7 +610,7 @@ static void check_at(const bzna_dataset *view, uint64_t k, int a, int i)
 {
     const fact_sample *s = &known[a].samples[i];
     bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     char name[64] = "";
     int64_t target = 99;
     CHECK_EQ(bzna_dataset_get_sample(view, k, &sample, sizeof sample, NULL), BZNA_OK);
@@ -930,6 +938,7 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
     entry = box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stsz") + 20 + 4 * 5;
     for (uint64_t size = 0; size <= (uint64_t)s->size; size++) {
         bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info numbers;
         bzna_error err = fresh_error();
         uint8_t *buffer = malloc(size ? size : 1);
         bzna_status status;
@@ -948,7 +957,7 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
             printf("  cut at %llu: %s: %s\n", (unsigned long long)size, bzna_status_name(status), err.message);
             test_failures++;
         }
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 4, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 4, "bzna_input", &numbers, sizeof numbers, NULL), BZNA_OK);
         free(buffer);
     }
     CHECK_EQ(readable, 1);                                  /* the whole one: moov comes last, and every box must end in it */
@@ -970,7 +979,7 @@ TEST(an_index_entry_outside_the_file_fails_its_own_sample)
         be_put(o.file + at + patches[k].entry, patches[k].value, 4);
         REQUIRE(open_now(&o, NULL) == BZNA_OK);
         for (uint64_t i = 0; i < 8; i++) {
-            bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info image;
             bzna_sample sample = { .struct_size = sizeof sample };
             bzna_error err = fresh_error();
             int64_t target;
@@ -1014,7 +1023,7 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
 {
     opened o;
     const fact_sample *s = &known[0].samples[1];
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_error err = fresh_error();
     size_t stsz, offset = (size_t)s->offset;
     open_copy(&o, 0);
@@ -1036,7 +1045,7 @@ TEST(a_sample_without_moov_or_chunk_fails_alone)
 {
     opened o;
     const fact_sample *s = &known[0].samples[1];
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_error err = fresh_error();
     size_t moov, offset = (size_t)s->offset, stco;
     open_copy(&o, 0);
@@ -1063,7 +1072,7 @@ TEST(a_sample_larger_than_the_limit_is_refused)
     bzna_context_config config;
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_error err = fresh_error();
     memset(&c, 0, sizeof c);
     bzna_context_config_init(&config, sizeof config);
@@ -1179,11 +1188,12 @@ TEST(every_read_that_fails_is_reported_and_nothing_leaks)
                 CHECK_EQ(o.m.closes, 0);
             } else {
                 bzna_image image = { .struct_size = sizeof image };
+                bzna_image_info numbers;
                 uint8_t *buffer = malloc(200000);
                 char name[64];
                 status = bzna_dataset_read_image(o.dataset, 2, NULL, buffer, 200000, &image, &err);
                 if (status == BZNA_OK)
-                    status = bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, &err);
+                    status = bzna_dataset_get_image_info(o.dataset, 2, NULL, &numbers, sizeof numbers, &err);
                 if (status == BZNA_OK)
                     status = bzna_dataset_field(o.dataset, 2, "name", name, sizeof name, NULL, &err);
                 if (status != BZNA_OK) {
@@ -1258,10 +1268,11 @@ TEST(a_mapped_archive_allocates_nothing_per_sample)
     calls = c.calls;
     for (uint64_t i = 0; i < 8; i++) {
         bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info numbers;
         bzna_sample sample = { .struct_size = sizeof sample };
         char name[64];
         CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, buffer, 200000, &image, NULL), BZNA_OK);
-        CHECK_EQ(bzna_dataset_get_image_info(dataset, i, NULL, &image, sizeof image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(dataset, i, NULL, &numbers, sizeof numbers, NULL), BZNA_OK);
         CHECK_EQ(bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
         CHECK_EQ(bzna_dataset_field(dataset, i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
     }
@@ -1289,6 +1300,7 @@ TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
             bzna_source source = source_of(&m, file, size);
             bzna_error err = fresh_error();
             bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info numbers;
             bzna_sample sample = { .struct_size = sizeof sample };
             bzna_picture picture = { .struct_size = sizeof picture };
             bzna_status status;
@@ -1308,7 +1320,7 @@ TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
             }
             if (status == BZNA_OK) status = bzna_dataset_get_sample(dataset, 2, &sample, sizeof sample, &err);
             if (status == BZNA_OK) status = bzna_dataset_field(dataset, 2, "name", name, sizeof name, NULL, &err);
-            if (status == BZNA_OK) status = bzna_dataset_get_image_info(dataset, 2, NULL, &image, sizeof image, &err);
+            if (status == BZNA_OK) status = bzna_dataset_get_image_info(dataset, 2, NULL, &numbers, sizeof numbers, &err);
             if (status == BZNA_OK) status = bzna_dataset_read_image(dataset, 2, NULL, buffer, 200000, &image, &err);
 #ifndef BENZINA_NO_AVCODEC
             if (status == BZNA_OK) {
@@ -1371,21 +1383,23 @@ TEST(answers_are_never_longer_than_the_callers_struct)
         CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_track_info", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, sizeof *((bzna_sample *)(void *)bytes), NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_sample", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image *)(void *)bytes, sizeof *((bzna_image *)(void *)bytes), NULL), BZNA_OK);
-        check_behind(bytes, given, sizeof bytes, "bzna_image", given);
-        fill(whole, sizeof whole, sizeof(bzna_image));
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image *)(void *)whole, sizeof *((bzna_image *)(void *)whole), NULL), BZNA_OK);
-        CHECK(!memcmp(bytes + 4, whole + 4, (given < sizeof(bzna_image) ? given : sizeof(bzna_image)) - 4));
-        for (size_t i = sizeof(bzna_image); i < given; i++)
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL), BZNA_OK);
+        check_behind(bytes, given, sizeof bytes, "bzna_image_info", given);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)whole, sizeof(bzna_image_info), NULL), BZNA_OK);
+        CHECK(!memcmp(bytes + 4, whole + 4, (given < sizeof(bzna_image_info) ? given : sizeof(bzna_image_info)) - 4));
+        for (size_t i = sizeof(bzna_image_info); i < given; i++)
             CHECK(bytes[i] == 0);
     }
     for (uint32_t given = 0; given < 4; given++) {
         fill(bytes, sizeof bytes, given);
-        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, sizeof *((bzna_sample *)(void *)bytes), NULL), BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image *)(void *)bytes, sizeof *((bzna_image *)(void *)bytes), NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_info(o.dataset, (bzna_dataset_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_field_info(o.dataset, 0, (bzna_field_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
         check_behind(bytes, 4, sizeof bytes, "struct_size below 4", given);
     }
     close_all(&o);
@@ -1513,7 +1527,7 @@ TEST(a_sample_that_is_to_be_turned_fails_alone)
     for (int in_movie = 0; in_movie < 2; in_movie++) {
         const fact_sample *s = &known[in_movie].samples[3];
         const char *path = in_movie ? "moov/mvhd" : "moov/trak.0/tkhd";
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         bzna_error err = fresh_error();
         size_t begin = (size_t)s->offset, end = begin + (size_t)s->size;
         opened o;
@@ -1550,7 +1564,7 @@ TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
         bzi_sample sample = { (uint64_t)i, { (uint64_t)s->offset, (uint64_t)s->size }, o.file + s->offset };
         const bzi_container *c = o.dataset->parts[0].container;
         bzi_pick pick = { NULL, 0 };
-        bzna_image image;
+        bzi_image image;
         bzna_error err;
         CHECK_EQ(c->ops->image(c, &sample, &pick, scratch, &image, &err), i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
     }

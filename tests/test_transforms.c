@@ -46,7 +46,7 @@ static double draw_log(bzna_random *random, double lo, double hi) { return lo < 
 static uint32_t draw_flip(bzna_random *random, double p) { return p <= 0 ? 0 : p >= 1 ? 1 : bzna_random_uniform(random, 0, 1) < p; }
 
 /* TRANSFORMS.md's Similarity, with the documented order of draws: s, (ar) up to 10 times, cx, cy, degrees, tx, ty, flip_h, flip_v. */
-static void oracle_similarity(bzna_random *random, const bzna_similarity *p, uint32_t iw, uint32_t ih, uint32_t ow, uint32_t oh, double h[9])
+static void oracle_similarity(bzna_random *random, const bzna_warp *p, uint32_t iw, uint32_t ih, uint32_t ow, uint32_t oh, double h[9])
 {
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, random_crop = p->random_crop != 0;
     bzna_affine a = { .struct_size = sizeof a, .in_width = iw, .in_height = ih, .out_width = ow, .out_height = oh, .has_crop = 1 };
@@ -105,11 +105,19 @@ static bzna_random stream(uint64_t sample)
 
 static uint32_t words_taken(const bzna_random *random) { return random->counter[3] * 4 - (4 - random->used); }
 
-static bzna_similarity similarity(void)
+static bzna_warp warp_of(uint32_t kind)
 {
-    bzna_similarity p;
-    bzna_similarity_init(&p, sizeof p);
-    return p;
+    bzna_warp w;
+    bzna_warp_init(&w, sizeof w);
+    w.kind = kind;
+    return w;
+}
+
+static bzna_warp similarity(void)
+{
+    bzna_warp w = warp_of(BZNA_WARP_SIMILARITY);
+    w.scale[0] = w.scale[1] = 1;
+    return w;
 }
 
 /* The crop that an axis-aligned matrix shows, in pixel edges: 0..in_width. */
@@ -231,7 +239,7 @@ TEST(a_similarity_is_drawn_as_documented)
     int differ = 0, runs = 0;
     for (uint64_t i = 0; i < 20000; i++) {
         bzna_random choice, a, b;
-        bzna_similarity p = similarity();
+        bzna_warp p = similarity();
         double h[9], expected[9];
         const uint32_t *in = sizes[i % COUNT(sizes)];
         uint32_t out[2];
@@ -257,7 +265,7 @@ TEST(a_similarity_is_drawn_as_documented)
         p.keep_ratio = bits >> 12 & 1;
         p.random_crop = bits >> 13 & 1;
         a = b = stream(i);
-        CHECK_EQ(bzna_warp_similarity(&a, &p, in[0], in[1], out[0], out[1], h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&a, &p, in[0], in[1], out[0], out[1], h, NULL), BZNA_OK);
         oracle_similarity(&b, &p, in[0], in[1], out[0], out[1], expected);
         differ += !matrices_agree(h, expected, 1e-9) || words_taken(&a) != words_taken(&b);
         runs++;
@@ -268,30 +276,31 @@ TEST(a_similarity_is_drawn_as_documented)
 
 TEST(a_range_of_no_width_takes_no_random_number)
 {
-    bzna_similarity p = similarity();
+    bzna_warp p = similarity();
     bzna_random random = stream(1), untouched = random;
     double h[9];
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 100, 100, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 100, 100, h, NULL), BZNA_OK);
     CHECK(!memcmp(&random, &untouched, sizeof random));
     p.scale[0] = p.scale[1] = 0.5;                          /* fixed, but not one */
     p.ratio[0] = p.ratio[1] = 1;
     p.degrees[0] = p.degrees[1] = 30;
     p.flip_h = 1;
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 100, 100, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 100, 100, h, NULL), BZNA_OK);
     CHECK(!memcmp(&random, &untouched, sizeof random));
     p = similarity();
     p.random_crop = 1;                                      /* nowhere to go: the output is larger than the input */
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 300, 400, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 300, 400, h, NULL), BZNA_OK);
     CHECK(!memcmp(&random, &untouched, sizeof random));
-    bzna_similarity_center_resized_crop(&p, sizeof p, 0.875);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 224, 224, h), BZNA_OK);
+    p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = 0.875;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 224, 224, h, NULL), BZNA_OK);
     CHECK(!memcmp(&random, &untouched, sizeof random));
 }
 
 TEST(each_range_takes_one_number_of_two_words)
 {
     for (int field = 0; field < 8; field++) {
-        bzna_similarity p = similarity();
+        bzna_warp p = similarity();
         bzna_random random = stream(1);
         double h[9];
         int numbers = 1;
@@ -305,7 +314,7 @@ TEST(each_range_takes_one_number_of_two_words)
         case 6: p.flip_v = 0.5; break;
         case 7: p.random_crop = 1; numbers = 2; break;
         }
-        CHECK_EQ(bzna_warp_similarity(&random, &p, 100, 100, 50, 50, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 100, 100, 50, 50, h, NULL), BZNA_OK);
         CHECK_EQ(words_taken(&random), 2 * numbers);
     }
 }
@@ -318,15 +327,15 @@ static double first[DRAWS], second[DRAWS], third[DRAWS], fourth[DRAWS];
 /* Crops of less than half the area are never refused, whatever the ratio: there the laws show themselves undisturbed. */
 static void check_crop_law(uint32_t law)
 {
-    bzna_similarity p;
+    bzna_warp p;
     int small = 0, all_inside = 1, whole_pixels = 1, ratio_holds = 1;
-    bzna_similarity_random_resized_crop(&p, sizeof p);
+    p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
     p.law = law;
     for (uint64_t i = 0; i < DRAWS; i++) {
         bzna_random random = stream(i);
         double h[9], area, ratio;
         crop c;
-        CHECK_EQ(bzna_warp_similarity(&random, &p, 4000, 4000, 224, 224, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 4000, 4000, 224, 224, h, NULL), BZNA_OK);
         c = crop_of(h, 224, 224);
         area = c.width * c.height / 16e6;
         ratio = c.width / c.height;
@@ -369,14 +378,14 @@ TEST(crops_stay_inside_pictures_of_any_size)
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
         for (size_t s = 0; s < COUNT(sizes); s++)
             for (uint64_t i = 0; i < 2000; i++) {
-                bzna_similarity p;
+                bzna_warp p;
                 bzna_random random = stream(i);
                 double h[9], slack = 1e-9 * sizes[s][0] + 1e-9 * sizes[s][1];
                 crop c;
-                bzna_similarity_random_resized_crop(&p, sizeof p);
+                p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
                 p.law = law;
                 p.flip_h = p.flip_v = 0.5;
-                CHECK_EQ(bzna_warp_similarity(&random, &p, sizes[s][0], sizes[s][1], 33, 57, h), BZNA_OK);
+                CHECK_EQ(bzna_warp_draw(&random, &p, sizes[s][0], sizes[s][1], 33, 57, h, NULL), BZNA_OK);
                 c = crop_of(h, 33, 57);
                 CHECK(c.left >= -slack && c.right <= sizes[s][0] + slack && c.top >= -slack && c.bottom <= sizes[s][1] + slack);
                 CHECK(c.width > 0 && c.height > 0);
@@ -387,18 +396,18 @@ TEST(extreme_pictures_get_the_largest_central_crop)
 {
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
         for (uint64_t i = 0; i < 200; i++) {
-            bzna_similarity p;
+            bzna_warp p;
             bzna_random random = stream(i);
             double h[9];
             crop c;
-            bzna_similarity_random_resized_crop(&p, sizeof p);
+            p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
             p.law = law;
-            CHECK_EQ(bzna_warp_similarity(&random, &p, 1001, 10, 224, 224, h), BZNA_OK);      /* no crop within 3/4..4/3 has 8% of that area */
+            CHECK_EQ(bzna_warp_draw(&random, &p, 1001, 10, 224, 224, h, NULL), BZNA_OK);      /* no crop within 3/4..4/3 has 8% of that area */
             c = crop_of(h, 224, 224);
             CHECK_NEAR(c.width, 13, 1e-9);                                                   /* round(10 * 4/3) */
             CHECK_NEAR(c.height, 10, 1e-9);
             CHECK_NEAR(c.left + c.right, 1001, 1e-6);
-            CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 1000, 224, 224, h), BZNA_OK);
+            CHECK_EQ(bzna_warp_draw(&random, &p, 10, 1000, 224, 224, h, NULL), BZNA_OK);
             c = crop_of(h, 224, 224);
             CHECK_NEAR(c.width, 10, 1e-9);
             CHECK_NEAR(c.height, 13, 1e-9);                                                  /* round(10 / (3/4)) */
@@ -409,13 +418,13 @@ TEST(extreme_pictures_get_the_largest_central_crop)
 /* The original switched random crops off for ever after the first fallback. */
 TEST(a_fallback_leaves_the_next_sample_alone)
 {
-    bzna_similarity p;
+    bzna_warp p;
     bzna_random before = stream(5), after = stream(5), other = stream(6);
     double h[9], expected[9];
-    bzna_similarity_random_resized_crop(&p, sizeof p);
-    bzna_warp_similarity(&before, &p, 500, 375, 224, 224, expected);
-    bzna_warp_similarity(&other, &p, 1001, 10, 224, 224, h);
-    bzna_warp_similarity(&after, &p, 500, 375, 224, 224, h);
+    p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
+    bzna_warp_draw(&before, &p, 500, 375, 224, 224, expected, NULL);
+    bzna_warp_draw(&other, &p, 1001, 10, 224, 224, h, NULL);
+    bzna_warp_draw(&after, &p, 500, 375, 224, 224, h, NULL);
     CHECK(!memcmp(h, expected, sizeof h));
 }
 
@@ -423,13 +432,13 @@ TEST(a_fallback_leaves_the_next_sample_alone)
 TEST(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
 {
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++) {
-        bzna_similarity p = similarity();
+        bzna_warp p = similarity();
         bzna_random random = stream(1);
         double h[9];
         crop c;
         p.law = law;
         p.scale[0] = p.scale[1] = 1.5;
-        CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 60, 40, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 60, 40, h, NULL), BZNA_OK);
         c = crop_of(h, 60, 40);
         CHECK(c.width >= 299);
         CHECK(c.height >= 199);
@@ -443,12 +452,12 @@ TEST(flips_come_with_their_probabilities)
         double p_h = probabilities[k], p_v = probabilities[COUNT(probabilities) - 1 - k];
         int across = 0, down = 0, both = 0;
         for (uint64_t i = 0; i < DRAWS; i++) {
-            bzna_similarity p = similarity();
+            bzna_warp p = similarity();
             bzna_random random = stream(i);
             double h[9];
             p.flip_h = p_h;
             p.flip_v = p_v;
-            bzna_warp_similarity(&random, &p, 100, 80, 50, 40, h);
+            bzna_warp_draw(&random, &p, 100, 80, 50, 40, h, NULL);
             across += h[0] < 0;
             down += h[4] < 0;
             both += h[0] < 0 && h[4] < 0;
@@ -461,12 +470,12 @@ TEST(flips_come_with_their_probabilities)
 
 TEST(a_flip_mirrors_about_the_middle)
 {
-    bzna_similarity p = similarity();
+    bzna_warp p = similarity();
     bzna_random random = stream(1);
     double plain[9], flipped[9];
-    bzna_warp_similarity(&random, &p, 101, 80, 33, 40, plain);
+    bzna_warp_draw(&random, &p, 101, 80, 33, 40, plain, NULL);
     p.flip_h = p.flip_v = 1;
-    bzna_warp_similarity(&random, &p, 101, 80, 33, 40, flipped);
+    bzna_warp_draw(&random, &p, 101, 80, 33, 40, flipped, NULL);
     for (int x = 0; x < 33; x++)
         CHECK_NEAR(flipped[0] * x + flipped[2], 100 - (plain[0] * x + plain[2]), 1e-9);
     for (int y = 0; y < 40; y++)
@@ -476,14 +485,14 @@ TEST(a_flip_mirrors_about_the_middle)
 TEST(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
 {
     for (uint64_t i = 0; i < DRAWS; i++) {
-        bzna_similarity p = similarity();
+        bzna_warp p = similarity();
         bzna_random random = stream(i);
         double h[9], angle, x, y;
         p.degrees[0] = -30;
         p.degrees[1] = 70;
         p.translate[0] = 0.1;
         p.translate[1] = 0.4;
-        CHECK_EQ(bzna_warp_similarity(&random, &p, 101, 81, 50, 40, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 101, 81, 50, 40, h, NULL), BZNA_OK);
         angle = atan2(h[3], h[0]) * 180 / acos(-1);
         CHECK_NEAR(h[0] * h[4] - h[1] * h[3], 1, 1e-9);         /* nothing but a rotation */
         x = h[0] * 24.5 + h[1] * 19.5 + h[2] - 50;              /* where the output's middle lands, from the input's middle */
@@ -500,12 +509,13 @@ TEST(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
 TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
 {
     static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 256, 256 }, { 1300, 900 }, { 127, 95 }, { 100, 3000 }, { 3000, 100 } };
-    bzna_similarity p;
-    bzna_similarity_center_resized_crop(&p, sizeof p, 224.0 / 256);
+    bzna_warp p;
+    p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = 224.0 / 256;
     for (size_t s = 0; s < COUNT(sizes); s++) {
         double iw = sizes[s][0], ih = sizes[s][1], shrink = fmin(iw, ih) / 256, rw = iw / shrink, rh = ih / shrink, h[9];
         bzna_random random = stream(s);
-        CHECK_EQ(bzna_warp_similarity(&random, &p, sizes[s][0], sizes[s][1], 224, 224, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, sizes[s][0], sizes[s][1], 224, 224, h, NULL), BZNA_OK);
         for (int corner = 0; corner < 4; corner++) {
             double x = corner & 1 ? 223 : 0, y = corner & 2 ? 223 : 0;
             double in_x = (x + 0.5 + (rw - 224) / 2) * shrink - 0.5, in_y = (y + 0.5 + (rh - 224) / 2) * shrink - 0.5;
@@ -517,23 +527,24 @@ TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
 
 TEST(no_warp_is_the_centered_picture_one_to_one)
 {
-    bzna_similarity p = similarity();
+    bzna_warp p = similarity();
     bzna_random random = stream(1);
     static const double identity[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
     double h[9];
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 512, 512, 512, 512, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 512, 512, 512, 512, h, NULL), BZNA_OK);
     for (int i = 0; i < 9; i++)
         CHECK(h[i] == identity[i]);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 500, 375, 224, 101, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 500, 375, 224, 101, h, NULL), BZNA_OK);
     CHECK(h[0] == 1 && h[4] == 1 && h[2] == 138 && h[5] == 137);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 127, 95, 224, 224, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 127, 95, 224, 224, h, NULL), BZNA_OK);
     CHECK(h[0] == 1 && h[4] == 1 && h[2] == -48.5 && h[5] == -64.5);
 }
 
 TEST(a_similarity_without_meaning_is_refused)
 {
-    bzna_similarity p = similarity();
+    bzna_warp p = similarity();
     bzna_random random = stream(1);
+    bzna_error err = { .struct_size = sizeof err };
     double h[9];
     struct { double *field, value; } bad[] = {
         { &p.scale[0], 0 }, { &p.scale[0], -1 }, { &p.scale[0], NAN }, { &p.scale[1], NAN }, { &p.scale[1], 0.5 }, { &p.scale[1], INFINITY },
@@ -544,33 +555,41 @@ TEST(a_similarity_without_meaning_is_refused)
     for (size_t i = 0; i < COUNT(bad); i++) {
         p = similarity();
         *bad[i].field = bad[i].value;
-        if (bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h) != BZNA_E_ARGUMENT) {
+        if (bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL) != BZNA_E_ARGUMENT) {
             test_failures++;
             printf("  case %d was taken\n", (int)i);
         }
     }
     p = similarity();
     p.law = 3;
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
     p = similarity();
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 0, 10, 10, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 0, 10, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 0, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 0, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(NULL, &p, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, NULL, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, NULL), BZNA_E_ARGUMENT);
-    p.struct_size = 0;
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 0, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 0, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 0, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 0, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(NULL, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, NULL, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, NULL, NULL), BZNA_E_ARGUMENT);
+    p.reserved[3] = 1;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_STRUCT_SIZE);
+    p = similarity();
+    p.kind = 4;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "warp.kind");
+    p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
+    p.degrees[1] = 10;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "warp.degrees: has no effect");
 }
 
 /* ---- What a loader's config becomes ------------------------------------------------------------------------------------- */
 
-static int same_warp(const bzna_loader_config *c, const bzna_similarity *expected)
+static int same_warp(const bzna_loader_config *c, const bzi_similarity *expected)
 {
-    bzna_similarity p;
+    bzi_similarity p;
     bzna_error e = { .struct_size = sizeof e };
-    if (bzi_loader_check_warp(c, &p, &e) != BZNA_OK) {
+    if (bzi_warp_resolve(&c->warp, &p, &e) != BZNA_OK) {
         printf("  %s\n", e.message);
         return 0;
     }
@@ -583,7 +602,7 @@ static int same_warp(const bzna_loader_config *c, const bzna_similarity *expecte
 TEST(a_loaders_warp_fields_mean_what_the_header_says)
 {
     bzna_loader_config c;
-    bzna_similarity p = similarity();
+    bzi_similarity p = bzi_similarity_of_kind(BZNA_WARP_SIMILARITY);
     bzna_loader_config_init(&c, sizeof c);
     CHECK(same_warp(&c, &p));                               /* WARP_NONE */
     c.warp.flip_h = 0.5f;
@@ -592,7 +611,7 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     p.flip_v = 0.25;
     CHECK(same_warp(&c, &p));                               /* flips go with every warp */
 
-    bzna_similarity_random_resized_crop(&p, sizeof p);
+    p = bzi_similarity_of_kind(BZNA_WARP_RANDOM_RESIZED_CROP);
     CHECK(p.scale[0] == 0.08 && p.scale[1] == 1 && p.ratio[0] == 3.0 / 4 && p.ratio[1] == 4.0 / 3 && p.resize && p.random_crop);
     p.flip_h = 0.5;
     p.flip_v = 0.25;
@@ -610,16 +629,18 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     CHECK(same_warp(&c, &p));
 
     bzna_loader_config_init(&c, sizeof c);
-    bzna_similarity_center_resized_crop(&p, sizeof p, 1);
+    p = bzi_similarity_of_kind(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = p.scale[1] = 1 * 1;
     c.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     CHECK(same_warp(&c, &p));
-    bzna_similarity_center_resized_crop(&p, sizeof p, 0.875);
+    p = bzi_similarity_of_kind(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = p.scale[1] = 0.875 * 0.875;
     CHECK(p.scale[0] == 0.765625 && p.scale[1] == 0.765625 && p.keep_ratio && p.resize && !p.random_crop);
     c.warp.scale[0] = 0.875f;
     CHECK(same_warp(&c, &p));
 
     bzna_loader_config_init(&c, sizeof c);
-    p = similarity();
+    p = bzi_similarity_of_kind(BZNA_WARP_SIMILARITY);
     c.warp.kind = BZNA_WARP_SIMILARITY;
     CHECK(same_warp(&c, &p));
     c.warp.scale[0] = 0.5f, c.warp.scale[1] = 2;
@@ -637,24 +658,27 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
 
 TEST(inits_fill_no_more_than_the_caller_has)
 {
-    struct { bzna_similarity p; uint8_t guard[8]; } room;
-    bzna_transform t;
+    struct { bzna_transform t; uint8_t guard[8]; } room;
+    bzna_warp w, none;
     memset(&room, 0xaa, sizeof room);
-    bzna_similarity_random_resized_crop(&room.p, offsetof(bzna_similarity, ratio));
-    CHECK_EQ(room.p.struct_size, offsetof(bzna_similarity, ratio));
-    CHECK(room.p.scale[0] == 0.08 && room.p.scale[1] == 1);
-    CHECK_EQ(((uint8_t *)&room.p)[offsetof(bzna_similarity, ratio)], 0xaa);
-    bzna_similarity_init(&room.p, sizeof room);             /* a future struct: its tail becomes zero */
+    bzna_transform_init(&room.t, offsetof(bzna_transform, fill));
+    CHECK_EQ(room.t.struct_size, offsetof(bzna_transform, fill));
+    CHECK(room.t.homography[0] == 1 && room.t.scale[2] == 1);
+    CHECK_EQ(((uint8_t *)&room.t)[offsetof(bzna_transform, fill)], 0xaa);
+    bzna_transform_init(&room.t, sizeof room);              /* a future struct: its tail becomes zero */
     CHECK_EQ(room.guard[7], 0);
-    bzna_transform_init(&t, sizeof t);
     for (int i = 0; i < 9; i++)
-        CHECK(t.homography[i] == (i % 4 == 0));
+        CHECK(room.t.homography[i] == (i % 4 == 0));
     for (int i = 0; i < 12; i++)
-        CHECK(t.color[i] == (float)(i % 5 == 0));
+        CHECK(room.t.color[i] == (float)(i % 5 == 0));
     for (int i = 0; i < 3; i++)
-        CHECK(t.bias[i] == 0 && t.scale[i] == 1 && t.fill[i] == 0);
-    bzna_similarity_init(NULL, sizeof room.p);
-    bzna_transform_init(NULL, sizeof t);
+        CHECK(room.t.bias[i] == 0 && room.t.scale[i] == 1 && room.t.fill[i] == 0);
+    memset(&none, 0, sizeof none);
+    memset(&w, 0xaa, sizeof w);
+    bzna_warp_init(&w, sizeof w);
+    CHECK(!memcmp(&w, &none, sizeof w));
+    bzna_warp_init(NULL, sizeof w);
+    bzna_transform_init(NULL, sizeof room.t);
 }
 
 /* ---- Color ------------------------------------------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ static void sink_close(void *user) { ((memory_sink *)user)->closes++; }
 
 static bzna_sink sink_of(memory_sink *s)
 {
-    bzna_sink sink = { s, sink_write, sink_close };
+    bzna_sink sink = { sizeof(bzna_sink), 0, s, sink_write, sink_close };
     memset(s, 0, sizeof *s);
     s->fail_with = BZNA_E_IO;
     return sink;
@@ -115,7 +115,6 @@ static void prepare(prepared *p, const bzna_dataset *dataset, const fact_sample 
         bzna_dataset_read_image(dataset, (uint64_t)s->index, "bzna_thumb", p->buffers[1], (size_t)s->size, &p->thumb, NULL) != BZNA_OK ||
         bzna_dataset_field(dataset, (uint64_t)s->index, "name", p->name, sizeof p->name, NULL, NULL) != BZNA_OK)
         exit(1);
-    p->desc.has_target = s->target >= 0;
     p->desc.target = s->target;
     p->desc.name = p->name;
     p->desc.image = &p->input;
@@ -209,12 +208,14 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
         for (int k = 0; k < 2; k++) {
             const fact_image *m = &s->images[k];
             bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info told;
             CHECK_EQ(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, NULL), BZNA_OK);
             CHECK(image.width == m->width && image.height == m->height && image.frame_width == m->frame_width && image.frame_height == m->frame_height);
             CHECK(image.crop_x == 0 && image.crop_y == 0 && image.length_size == 4);
             for (int n = 0; n < m->clap_count; n++)
-                CHECK_EQ(image.clap[n], m->clap[n]);
-            CHECK_EQ(image.fourcc, be_get((const uint8_t *)m->codec, 4));
+                CHECK_EQ(told.clap[n], m->clap[n]);
+            CHECK_EQ(told.fourcc, be_get((const uint8_t *)m->codec, 4));
             CHECK(image.color.present && image.color.full_range == 1 && image.color.matrix == 5);
 #ifndef BENZINA_NO_AVCODEC
             {
@@ -383,7 +384,7 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
             memory_source m;
             bzna_context *context = context_of(&c);
             bzna_dataset *dataset = NULL;
-            bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info image;
             REQUIRE(open_bytes(context, &m, s.data, s.size, &dataset, NULL) == BZNA_OK);
             CHECK_EQ(bzna_dataset_get_image_info(dataset, i, "bzna_thumb", &image, sizeof image, NULL), BZNA_OK);
             CHECK_EQ(be_get(s.data + at + 16 + 4 * i, 4), image.data_offset);
@@ -644,9 +645,9 @@ TEST(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
             if (way & LARGE && i % 4 == 1)
                 p.desc.thumb = NULL;                        /* of a frame of 1024x512, which is none itself */
             p.desc.split = way & SPLITS ? splits[i] : 0;
-            p.desc.has_target = !(way & NO_TARGETS) && i < 5;
+            p.desc.target = !(way & NO_TARGETS) && i < 5 ? p.desc.target : BZNA_TARGET_NONE;
             p.desc.name = way & NO_NAMES || i == 4 ? NULL : p.name;
-            inside[i] = 1 + p.desc.has_target + (p.desc.name != NULL) + !(way & LARGE && i % 4 == 1);
+            inside[i] = 1u + (p.desc.target != BZNA_TARGET_NONE) + (p.desc.name != NULL) + !(way & LARGE && i % 4 == 1);
             CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
             prepared_free(&p);
         }
@@ -735,8 +736,7 @@ TEST(targets_end_at_the_first_sample_without_one)
     for (int i = 0; i < 4; i++) {
         prepared p;
         prepare(&p, b.from, &known[0].samples[0], AS_READ);
-        p.desc.has_target = i != 2;
-        p.desc.target = i == 1 ? INT64_MIN : 1000 + i;
+        p.desc.target = i == 1 ? INT64_MIN : i == 2 ? BZNA_TARGET_NONE : 1000 + i;
         CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
         prepared_free(&p);
     }
@@ -763,7 +763,7 @@ TEST(an_archive_without_targets_and_names_opens)
     int64_t target = 5;
     bench_open(&b, 1);
     prepare(&p, b.from, &known[1].samples[0], AS_READ);
-    p.desc.has_target = 0;
+    p.desc.target = BZNA_TARGET_NONE;
     p.desc.name = NULL;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
@@ -824,7 +824,7 @@ TEST(any_crop_comes_back_as_it_was_given)
     bench_finish(&b);
     REQUIRE(b.to);
     for (size_t i = 0; i < 5; i++) {
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         CHECK_EQ(bzna_dataset_get_image_info(b.to, i, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
         CHECK(image.crop_x == crops[i][0] && image.crop_y == crops[i][1] && image.width == crops[i][2] && image.height == crops[i][3]);
     }
@@ -835,7 +835,7 @@ TEST(the_callers_color_comes_before_the_streams)
 {
     bench b;
     prepared p;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bench_open(&b, 0);
     prepare(&p, b.from, &known[0].samples[0], AS_READ);
     p.input.color.present = 1;
@@ -871,7 +871,7 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         bzna_writer *writer = NULL;
         bzna_sink sink;
         bzna_dataset_info info;
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         memset(&b, 0, sizeof b);
         b.context = context_of(&b.c);
         warning[0] = 0;
@@ -1448,8 +1448,8 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
     bzna_context *context = context_of(&c);
     bzna_dataset *from = NULL, *to = NULL;
     bzna_writer *writer = NULL;
-    bzna_sink sink = { &h, huge_write, NULL };
-    bzna_source source = { &h, huge_read, huge_size, NULL };
+    bzna_sink sink = { sizeof(bzna_sink), 0, &h, huge_write, NULL };
+    bzna_source source = { sizeof(bzna_source), 0, &h, huge_read, huge_size, NULL };
     bzna_error err = fresh_error();
     prepared p;
     uint8_t *data;
@@ -1487,7 +1487,7 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
         }
     }
     for (uint64_t i = 0; i < SAMPLES; i += SAMPLES - 1) {
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         char name[64] = "";
         int64_t target = 0;
         CHECK_EQ(bzna_dataset_get_image_info(to, i, "bzna_input", &image, sizeof image, &err), BZNA_OK);
@@ -1550,7 +1550,7 @@ static void write_without_targets(bench *b, int a)
     prepared p;
     bench_open(b, a);
     prepare(&p, b->from, &known[a].samples[0], AS_READ);
-    p.desc.has_target = 0;
+    p.desc.target = BZNA_TARGET_NONE;
     CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
     CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
     bench_finish(b);
