@@ -2,34 +2,32 @@
  *
  * Rooms, in order. A room calls only rooms above it; there are no forward declarations, so the compiler enforces that.
  *
- *      1  limits            named constants, each with its reason
- *      2  basics            checked arithmetic, big-endian loads, spans, versioned structs
- *      3  OS                files, clock, threads; the only room that a port touches
- *      4  memory            the only caller of the user's allocator
- *      5  host              errors, log, limits, sources
- *      6  cursor            bounded bytes and bits, sticky overrun
- *      7  codecs            NAL units, parameter sets, AV1 units: what coded pictures say
- *      8  boxes             mp4 boxes by table
- *      9  containers        their types: what holds samples is a row of operations
- *     10  containers: mp4   archives, plain video
- *     15  datasets          parts over containers
- *     16  writer            the same boxes, the other way
- *     17  random, order     Philox, the keyed permutation, shards
- *     18  transforms        parameters -> homography, color -> matrix
- *     19  kernels           benzina_kernels.cu as plain C
- *     20  software decode   libavcodec; nothing else touches it
- *     21  CUDA: driver      NVIDIA's driver, opened at run time: its functions and errors
- *     22  CUDA: device      opening a device; memory, streams and events on it
- *     23  NVDEC decoders    a session's decoders, and what happens when memory for them is out
- *     24  NVDEC sessions    parsers, and surfaces in flight; nothing else touches NVDEC
- *     25  loader            its state, the plan, the life of a batch; the locks live here
- *     26  readers
- *     27  decode stages     workers: software
- *     28  decode stages     engines: NVDEC; the context
- *     29  parts, closing    a loader's batches, queues, order, threads
- *     30  delivering
- *     31  configuration     defaults, checks; opening
- *     32  public API        validate, delegate
+ *       1  limits            named constants, each with its reason
+ *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
+ *       3  OS                files, clock, threads; the only room that a port touches
+ *       4  memory            the only caller of the user's allocator
+ *       5  host              errors, log, limits, sources
+ *       6  cursor            bounded bytes and bits, sticky overrun
+ *     7-9  codecs            NAL units; AV1; the table of codecs, and what coded pictures say
+ *      10  boxes             mp4 boxes by table
+ *      11  sample tables     where a track's samples lie
+ *      12  containers        their types: what holds samples is a row of operations
+ *      13  containers: mp4   archives, plain video
+ *      14  datasets          parts over containers
+ *   15-17  writer            the same boxes, the other way: pictures, tracks, archives
+ *      18  random, order     Philox, the keyed permutation, shards
+ *      19  transforms        parameters -> homography, color -> matrix
+ *      20  kernels           benzina_kernels.cu as plain C
+ *      21  software decode   libavcodec; nothing else touches it
+ *   22-24  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
+ *   25-26  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
+ *   27-28  loader            its state; the life of a batch, and the plan; the locks live here
+ *      29  readers
+ *   30-31  decode stages     workers: software; engines: NVDEC; the context
+ *      32  parts, closing    a loader's batches, queues, order, threads
+ *      33  delivering
+ *      34  configuration     defaults, checks; opening
+ *   35-37  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -1042,9 +1040,9 @@ static int32_t bzi_bits_se(bzi_bits *b)
 }
 
 
-/* ==== 7. Codecs ======================================================================================================
- * Calls: rooms 1-6. What coded pictures say of themselves: NAL units and parameter sets of H.264 and H.265, open
- * bitstream units of AV1. Works on memory, without allocating. */
+/* ==== 7. NAL units ===================================================================================================
+ * Calls: rooms 1-6. What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on
+ * memory, without allocating. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
 #define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
@@ -1482,7 +1480,10 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
            (uint64_t)sps->window[2] + sps->window[3] < sps->height;
 }
 
-/* --- AV1: open bitstream units, sections of "AV1 Bitstream & Decoding Process Specification" --- */
+
+/* ==== 8. AV1 =========================================================================================================
+ * Calls: rooms 1-7. The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process
+ * Specification". */
 
 enum {
     BZI_OBU_SEQUENCE_HEADER = 1,
@@ -1625,7 +1626,10 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
     return !b.overrun && profile <= 2;
 }
 
-/* --- Coded pictures --- */
+
+/* ==== 9. Coded pictures ==============================================================================================
+ * Calls: rooms 1-8. A codec is a row of a table and its functions, and nothing else in the library names one; a
+ * picture as container and stream describe it together. */
 
 /* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
  * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
@@ -2044,8 +2048,8 @@ static void bzi_image_complete_color(bzi_image *image)
 }
 
 
-/* ==== 8. Boxes =======================================================================================================
- * Calls: rooms 1-7. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here
+/* ==== 10. Boxes ======================================================================================================
+ * Calls: rooms 1-9. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here
  * works on memory, without allocating: a track's tables stay where they lie in the file. */
 
 /* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
@@ -2494,6 +2498,10 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
     return BZNA_OK;
 }
 
+
+/* ==== 11. Sample tables ==============================================================================================
+ * Calls: rooms 1-10. Where the samples of a track lie, and what its pictures are. */
+
 /* Pre: i < sample_count. */
 static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
 {
@@ -2655,9 +2663,9 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 9. Containers ==================================================================================================
- * Calls: rooms 1-8. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
- * video. It is immutable once open, so any thread may use it. Nothing outside rooms 9 to 15 knows which one a sample
+/* ==== 12. Containers =================================================================================================
+ * Calls: rooms 1-11. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
+ * video. It is immutable once open, so any thread may use it. Nothing outside rooms 12 to 14 knows which one a sample
  * came from. */
 
 /* Where a sample's bytes lie. */
@@ -2725,8 +2733,8 @@ struct bzi_container {
 #define BZI_PROBE_BYTES 512u
 
 
-/* ==== 10. Containers: mp4 ============================================================================================
- * Calls: rooms 1-9. Archives, whose samples are small mp4 files of their own, and plain videos whose first video track
+/* ==== 13. Containers: mp4 ============================================================================================
+ * Calls: rooms 1-12. Archives, whose samples are small mp4 files of their own, and plain videos whose first video track
  * has only sync samples: each frame is then a sample. The movie box stays where it lies (mapped, or read in one piece);
  * a sample's own boxes are read when the sample is. Nothing is allocated per sample, but for offsets where several
  * samples share a chunk. */
@@ -3267,8 +3275,8 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 15. Datasets ===================================================================================================
- * Calls: rooms 1-10. The table of containers, and data sets: parts of containers laid end to end. Ranges,
+/* ==== 14. Datasets ===================================================================================================
+ * Calls: rooms 1-13. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
@@ -3693,15 +3701,11 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 16. Writer =====================================================================================================
- * Calls: rooms 1-8. The same boxes, written to memory and from there to the sink. Nothing depends on time, address or
- * thread: the same inputs give the same bytes. The archive's mdat has length 0 until bzna_writer_finish patches it,
- * which marks it unfinished. */
+/* ==== 15. Writer: pictures ===========================================================================================
+ * Calls: rooms 1-10. The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs
+ * give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries. */
 
 #ifndef BENZINA_NO_WRITER
-
-#define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u                  /* where samples begin: ftyp 24, mdat header 16 */
 
 /* Bytes that grow; a failed allocation sticks, and is asked for once, at the end. */
 typedef struct bzi_out {
@@ -4096,6 +4100,16 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_end(out, entry);
 }
 
+#endif
+
+
+/* ==== 16. Writer: tracks =============================================================================================
+ * Calls: rooms 1-10, 15. The boxes of one track, in a sample or in the index. */
+
+#ifndef BENZINA_NO_WRITER
+
+#define BZI_WRITER_TIMESCALE 20u
+
 /* One track to write. Of a video track, what it shows or, once that is gone, its sample entry; of a metadata track, its
  * mime type. */
 typedef struct bzi_track_desc {
@@ -4283,6 +4297,17 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, mdia);
     bzi_out_end(out, trak);
 }
+
+#endif
+
+
+/* ==== 17. Writer: archives ===========================================================================================
+ * Calls: rooms 1-10, 15-16. Samples go to the sink one after the other, the index at the end. The archive's mdat has
+ * length 0 until bzna_writer_finish patches it, which marks it unfinished. */
+
+#ifndef BENZINA_NO_WRITER
+
+#define BZI_WRITER_FIRST 40u          /* where samples begin: ftyp 24, mdat header 16 */
 
 struct bzna_writer {
     bzi_host     *host;
@@ -4697,7 +4722,7 @@ static void bzi_writer_close(bzna_writer *writer) { (void)writer; }
 #endif
 
 
-/* ==== 17. Random numbers, order ======================================================================================
+/* ==== 18. Random numbers, order ======================================================================================
  * Calls: rooms 1-2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
 
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -4976,8 +5001,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 18. Transforms, color =========================================================================================
- * Calls: rooms 1-2, 17. Parameters and random numbers -> homography; color description -> coefficients. Double
+/* ==== 19. Transforms, color ==========================================================================================
+ * Calls: rooms 1-2, 18. Parameters and random numbers -> homography; color description -> coefficients. Double
  * precision. */
 
 static int bzi_finite(const double *values, int n)
@@ -5268,8 +5293,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 19. Kernels on the CPU =========================================================================================
- * Calls: rooms 1-2, 18. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+/* ==== 20. Kernels on the CPU =========================================================================================
+ * Calls: rooms 1-2, 19. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
 #include "benzina_kernels.cu"
 
@@ -5354,8 +5379,8 @@ static bzi_kernel_output bzi_output_make(uint32_t width, uint32_t height, uint32
 static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4; }
 
 
-/* ==== 20. Software decode ============================================================================================
- * Calls: rooms 1-8. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
+/* ==== 21. Software decode ============================================================================================
+ * Calls: rooms 1-9. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
  * samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
  * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
  * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
@@ -5576,7 +5601,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 21. CUDA: the driver ===========================================================================================
+/* ==== 22. CUDA: the driver ===========================================================================================
  * Calls: rooms 1-5. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
  * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
@@ -5761,8 +5786,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 22. CUDA: the device ===========================================================================================
- * Calls: rooms 1-5, 21, and room 19's structs. A device with its memory, streams and events. The rooms below see
+/* ==== 23. CUDA: the device ===========================================================================================
+ * Calls: rooms 1-5, 22, and room 20's structs. A device with its memory, streams and events. The rooms below see
  * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
  * with the driver's code in native_code.
  *
@@ -6080,7 +6105,9 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     return BZNA_OK;
 }
 
-/* --- Memory --- */
+
+/* ==== 24. CUDA: memory and streams ===================================================================================
+ * Calls: rooms 1-5, 22-23. Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -6318,9 +6345,9 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 23. NVDEC decoders =============================================================================================
- * Calls: rooms 1-5, 7, 21-22. The decoders of a session: made, given another size, and kept in a cache, which also says
- * what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+/* ==== 25. NVDEC decoders =============================================================================================
+ * Calls: rooms 1-5, 7-9, 22-24. The decoders of a session: made, given another size, and kept in a cache, which also
+ * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
  *
  * A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
  * long as every picture is intra. */
@@ -6681,8 +6708,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 24. NVDEC sessions =============================================================================================
- * Calls: rooms 1-8, 19-23. A session decodes pictures in the order in which they are submitted and keeps several in
+/* ==== 26. NVDEC sessions =============================================================================================
+ * Calls: rooms 1-9, 20-25. A session decodes pictures in the order in which they are submitted and keeps several in
  * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
  * thread opens, uses and closes it, in the CUDA context.
  *
@@ -7094,8 +7121,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 25. Loader: state, plan, the life of a batch ===================================================================
- * Calls: rooms 1-24. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
+/* ==== 27. Loader: state ==============================================================================================
+ * Calls: rooms 1-26. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
  * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
  * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
  * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
@@ -7462,7 +7489,10 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
     bzi_os_wake_all(&loader->consumer_wake);
 }
 
-/* --- The life of a batch: each change of state is one function; all with the lock held --- */
+
+/* ==== 28. Loader: the life of a batch, the plan ======================================================================
+ * Calls: rooms 1-27. Each change of a batch's state is one function. The plan says which sample goes into which slot.
+ * All with the loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
  * does so any more; from filling or ready, when a reset forgets what is planned. */
@@ -7663,8 +7693,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 26. Readers ====================================================================================================
- * Calls: rooms 1-25. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+/* ==== 29. Readers ====================================================================================================
+ * Calls: rooms 1-28. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
@@ -7915,8 +7945,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 27. Decode stages: workers =====================================================================================
- * Calls: rooms 1-26. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+/* ==== 30. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-29. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
  * device; workers, which decode in software. */
 
 /* The coded picture in an item's bytes. */
@@ -8359,8 +8389,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 28. Decode stages: engines =====================================================================================
- * Calls: rooms 1-27. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
+/* ==== 31. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-30. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
  * pool. */
 
 /* After so many samples in a row for which it found no memory, an engine ends. */
@@ -8833,8 +8863,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 29. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-28. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 32. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-31. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
@@ -9272,8 +9302,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 30. Delivering =================================================================================================
- * Calls: rooms 1-29. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 33. Delivering =================================================================================================
+ * Calls: rooms 1-32. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -9730,8 +9760,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 31. Configuration, opening =====================================================================================
- * Calls: rooms 1-30. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
+/* ==== 34. Configuration, opening =====================================================================================
+ * Calls: rooms 1-33. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
@@ -10252,7 +10282,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 32. Public API =================================================================================================
+/* ==== 35. Public API: contexts, data sets ============================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -10756,7 +10786,9 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-/* --- Decoding single pictures --- */
+
+/* ==== 36. Public API: pictures, numbers, warps =======================================================================
+ * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
@@ -10951,7 +10983,9 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     return BZNA_OK;
 }
 
-/* --- Loaders --- */
+
+/* ==== 37. Public API: loaders, batches, writers ======================================================================
+ * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
 {
