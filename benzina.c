@@ -6347,7 +6347,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 /* ==== 25. NVDEC decoders =============================================================================================
  * Calls: rooms 1-5, 7-9, 22-24. The decoders of a session: made, given another size, and kept in a cache, which also
- * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+ * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA
+ * context.
  *
  * A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
  * long as every picture is intra. */

@@ -266,8 +266,10 @@ TEST(a_context_takes_its_own_memory_from_the_allocator)
 TEST(a_bad_context_config_is_refused_by_field)
 {
     static const struct { const char *field; size_t at; int32_t value; bzna_status status; } cases[] = {
-        { "device", offsetof(bzna_context_config, device), -2, BZNA_E_ARGUMENT },
-        { "device", offsetof(bzna_context_config, device), 1000, NO_SUCH_DEVICE },
+        { "device.kind", offsetof(bzna_context_config, device.kind), -1, BZNA_E_ARGUMENT },
+        { "device.kind", offsetof(bzna_context_config, device.kind), 3, BZNA_E_ARGUMENT },
+        { "device.ordinal", offsetof(bzna_context_config, device.ordinal), -1, BZNA_E_ARGUMENT },
+        { "device.ordinal", offsetof(bzna_context_config, device.ordinal), 1, BZNA_E_ARGUMENT },       /* of no CUDA device */
         { "log_level", offsetof(bzna_context_config, log_level), -1, BZNA_E_ARGUMENT },
         { "log_level", offsetof(bzna_context_config, log_level), 5, BZNA_E_ARGUMENT },
         { "max_edge_px", offsetof(bzna_context_config, max_edge_px), 65536, BZNA_E_ARGUMENT },
@@ -299,12 +301,25 @@ TEST(a_bad_context_config_is_refused_by_field)
         CHECK_EQ(bzna_context_open(&config, &context, &err), BZNA_E_ARGUMENT);
         CHECK_EQ(bzna_context_open(NULL, NULL, &err), BZNA_E_ARGUMENT);
     }
+    {
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_error err = fresh_error();
+        bzna_context_config_init(&config, sizeof config);
+        config.device.kind = BZNA_DEVICE_CUDA;
+        config.device.ordinal = 1000;
+        CHECK_EQ(bzna_context_open(&config, &context, &err), NO_SUCH_DEVICE);
+        CHECK_CONTAINS(err.message, "device");
+        config.device.ordinal = -1;
+        CHECK_EQ(bzna_context_open(&config, &context, &err), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(err.message, "device.ordinal");
+    }
 }
 
 TEST(a_context_config_at_its_limits_is_accepted)
 {
     static const struct { size_t at; int32_t value; } cases[] = {
-        { offsetof(bzna_context_config, device), BZNA_DEVICE_CPU },
+        { offsetof(bzna_context_config, device.kind), BZNA_DEVICE_CPU },
         { offsetof(bzna_context_config, log_level), BZNA_LOG_ERROR },
         { offsetof(bzna_context_config, log_level), BZNA_LOG_DEBUG }, { offsetof(bzna_context_config, max_edge_px), 1 },
         { offsetof(bzna_context_config, max_edge_px), 65535 }, { offsetof(bzna_context_config, sessions), 1 },

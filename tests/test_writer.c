@@ -985,14 +985,14 @@ enum { BAD_NULL, BAD_DESC_SIZE, BAD_INPUT_NULL, BAD_INPUT_SIZE, BAD_CODEC, BAD_A
 
 static const struct { bzna_status status; const char *says; } bad[BAD_CASES] = {
     [BAD_NULL] = { BZNA_E_ARGUMENT, "sample" }, [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" }, [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.input" },
-    [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "input.struct_size" }, [BAD_CODEC] = { BZNA_E_CODEC, "input.codec" }, [BAD_AV1] = { BZNA_E_DECODE, "input" },
-    [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "input.data" }, [BAD_DATA_EMPTY] = { BZNA_E_ARGUMENT, "input.data" }, [BAD_LENGTH_3] = { BZNA_E_ARGUMENT, "input.length_size" },
-    [BAD_LENGTH_5] = { BZNA_E_ARGUMENT, "input.length_size" }, [BAD_CONFIG_NULL] = { BZNA_E_ARGUMENT, "input" }, [BAD_CONFIG_SHORT] = { BZNA_E_ARGUMENT, "input.config" },
+    [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "image.struct_size" }, [BAD_CODEC] = { BZNA_E_CODEC, "image.codec" }, [BAD_AV1] = { BZNA_E_DECODE, "image" },
+    [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "image.data" }, [BAD_DATA_EMPTY] = { BZNA_E_ARGUMENT, "image.data" }, [BAD_LENGTH_3] = { BZNA_E_ARGUMENT, "image.length_size" },
+    [BAD_LENGTH_5] = { BZNA_E_ARGUMENT, "image.length_size" }, [BAD_CONFIG_NULL] = { BZNA_E_ARGUMENT, "image" }, [BAD_CONFIG_SHORT] = { BZNA_E_ARGUMENT, "image.config" },
     [BAD_CONFIG_COUNT] = { BZNA_E_BOX, "hvcC" }, [BAD_DATA_CUT] = { BZNA_E_BOX, "access unit" }, [BAD_NO_SETS] = { BZNA_E_ARGUMENT, "parameter sets" },
-    [BAD_WIDTH_0] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_WIDTH] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_CROP] = { BZNA_E_ARGUMENT, "input.width" },
-    [BAD_CROP_WRAP] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_FRAME] = { BZNA_E_MISMATCH, "input.frame_width" }, [BAD_THUMB] = { BZNA_E_CODEC, "thumb.codec" },
+    [BAD_WIDTH_0] = { BZNA_E_ARGUMENT, "image.width" }, [BAD_WIDTH] = { BZNA_E_ARGUMENT, "image.width" }, [BAD_CROP] = { BZNA_E_ARGUMENT, "image.width" },
+    [BAD_CROP_WRAP] = { BZNA_E_ARGUMENT, "image.width" }, [BAD_FRAME] = { BZNA_E_MISMATCH, "image.frame_width" }, [BAD_THUMB] = { BZNA_E_CODEC, "thumb.codec" },
     [BAD_NAME] = { BZNA_E_ARGUMENT, "filename" }, [BAD_NO_PICTURE] = { BZNA_E_ARGUMENT, "no coded picture" }, [BAD_NOT_INTRA] = { BZNA_E_ARGUMENT, "intra" },
-    [BAD_SPS] = { BZNA_E_DECODE, "input" }, [BAD_TOO_MANY_SETS] = { BZNA_E_LIMIT, "parameter sets" } };
+    [BAD_SPS] = { BZNA_E_DECODE, "image" }, [BAD_TOO_MANY_SETS] = { BZNA_E_LIMIT, "parameter sets" } };
 
 static void spoil(prepared *p, int what)
 {
