@@ -984,7 +984,7 @@ enum { BAD_NULL, BAD_DESC_SIZE, BAD_INPUT_NULL, BAD_INPUT_SIZE, BAD_CODEC, BAD_A
        BAD_NO_PICTURE, BAD_NOT_INTRA, BAD_SPS, BAD_TOO_MANY_SETS, BAD_CASES };
 
 static const struct { bzna_status status; const char *says; } bad[BAD_CASES] = {
-    [BAD_NULL] = { BZNA_E_ARGUMENT, "sample" }, [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" }, [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.input" },
+    [BAD_NULL] = { BZNA_E_ARGUMENT, "sample" }, [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" }, [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.image" },
     [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "image.struct_size" }, [BAD_CODEC] = { BZNA_E_CODEC, "image.codec" }, [BAD_AV1] = { BZNA_E_DECODE, "image" },
     [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "image.data" }, [BAD_DATA_EMPTY] = { BZNA_E_ARGUMENT, "image.data" }, [BAD_LENGTH_3] = { BZNA_E_ARGUMENT, "image.length_size" },
     [BAD_LENGTH_5] = { BZNA_E_ARGUMENT, "image.length_size" }, [BAD_CONFIG_NULL] = { BZNA_E_ARGUMENT, "image" }, [BAD_CONFIG_SHORT] = { BZNA_E_ARGUMENT, "image.config" },
