@@ -1780,7 +1780,7 @@ TEST(without_libavcodec_it_compiles_without_warnings_and_says_so)
     static const char program[] =
         "#include \"benzina.h\"\n#include <stdio.h>\n"
         "int main(void) { bzna_context *c; bzna_dataset *s; bzna_decoder *d; bzna_loader *l; bzna_loader_config k; bzna_error e = { .struct_size = sizeof e };\n"
-        "bzna_loader_config_init(&k, sizeof k); k.batch_size = 1; k.width = k.height = 8;\n"
+        "bzna_loader_config_init(&k, sizeof k); k.output.batch_size = 1; k.output.width = k.output.height = 8;\n"
         "if (bzna_context_open(NULL, &c, &e) || bzna_dataset_open(c, \"tests/data/mini_h265.bzna\", NULL, &s, &e)) return 1;\n"
         "printf(\"%s \", bzna_status_name(bzna_decoder_open(c, &d, &e))); printf(\"%s %d \", e.message, d == NULL);\n"
         "printf(\"%s\", bzna_status_name(bzna_loader_open(c, s, &k, &l, &e)));\n"
