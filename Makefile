@@ -197,11 +197,13 @@ install: all
 	ln -sf libbenzina.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so
 	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/ && install -m 644 examples/bzna.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
 	printf '%s\n' 'prefix=$(PREFIX)' 'Name: benzina' 'Description: Pictures for training neural networks, decoded in hardware or software' 'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lbenzina' 'Libs.private: $(LIBS)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
+	install -d $(DESTDIR)$(PREFIX)/lib/cmake/benzina
+	for f in benzinaConfig benzinaConfigVersion; do sed 's|@VERSION@|$(VERSION)|; s|@SOVERSION@|$(SOVERSION)|; s|@LIBS@|$(LIBS)|' examples/vendoring/$$f.cmake.in > $(DESTDIR)$(PREFIX)/lib/cmake/benzina/$$f.cmake || exit 1; done
 
 # Files and links that install made; folders stay when something else is in them.
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc bin/bzna share/man/man1/bzna.1)
-	-rmdir -p $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig bin share/man/man1) 2>/dev/null || true
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna share/man/man1/bzna.1)
+	-rmdir -p $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig lib/cmake/benzina bin share/man/man1) 2>/dev/null || true
 
 clean:
 	rm -rf build

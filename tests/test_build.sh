@@ -212,10 +212,33 @@ done
 [ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' build/dist/SWITCHES | grep -qx 3"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
 mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
-printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina)\nendforeach()\n' > "$T/cmake/CMakeLists.txt"
+printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\n' > "$T/cmake/CMakeLists.txt"
 printf '#!/bin/sh\ncase "$*" in *ffnvcodec*) exit 1 ;; esac\nexec pkg-config "$@"\n' > "$T/pkg-config-without-ffnvcodec" && chmod +x "$T/pkg-config-without-ffnvcodec"
 cmake_builds() { out=$1; shift; cmake -S "$T/cmake" -B "$T/cmake/$out" "$@" && cmake --build "$T/cmake/$out"; }
-cmake_without_headers() { PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_builds headerless; }
+cmake_without_headers() { PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_builds headerless -DBENZINA_INSTALL=ON; }
+# configures alone, and compares the warnings: folder, words of all warnings in order (each "benzina: ... . "), options...
+cmake_warns() {
+    out=$1; words=$2; shift 2
+    cmake -S "$T/cmake" -B "$T/cmake/$out" "$@" > "$T/cmake/$out.log" 2>&1 || { cat "$T/cmake/$out.log"; return 1; }
+    warned=$(awk '/^CMake Warning/ { on = 1; n++ } /^[^ ]/ && !/^CMake Warning/ { on = 0 } on { printf "%s ", $0 } END { print n + 0 " warnings" }' "$T/cmake/$out.log" | tr -s ' ')
+    echo "$warned"; echo "$warned" | grep -q "$words"
+}
+cmake_without_headers_warns() {
+    PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_warns headerless_warns "does not find ffnvcodec.*libffmpeg-nvenc-dev.*no GPU path.*nothing is decoded by NVDEC.* 1 warnings"
+}
+cmake_demands_libavcodec() {
+    ! cmake -S "$T/cmake" -B "$T/cmake/demanded" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DBENZINA_WITH_AVCODEC=ON > "$T/cmake/demanded.log" 2>&1 &&
+        tr -s '\n ' ' ' < "$T/cmake/demanded.log" | grep 'BENZINA_WITH_AVCODEC is ON, but pkg-config itself is missing'
+}
+# A program of find_package: where benzina was installed, target, then what is asked of find_package.
+cmake_finds() {
+    where=$1; target=$2; name=$3; shift 3
+    mkdir -p "$T/find_$name" && cp "$T/foreign/program.c" "$T/find_$name/" &&
+    printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nfind_package(benzina %s REQUIRED)\nadd_executable(program program.c)\ntarget_link_libraries(program %s)\n' "$*" "$target" > "$T/find_$name/CMakeLists.txt" &&
+    cmake -S "$T/find_$name" -B "$T/find_$name/out" -DCMAKE_PREFIX_PATH="$where" && cmake --build "$T/find_$name/out" && counts_eight "find_$name/out/program"
+}
+cmake_refuses() { ! cmake_finds "$@" > "$T/refused" 2>&1 && grep -q 'compatible with requested version' "$T/refused"; }
+links_libbenzina() { readelf -d "$T/$1" | grep -q 'NEEDED.*libbenzina.so.0'; }
 if ! have cmake; then skip cmake_project_builds "no cmake here"
 else
     if [ -n "$cuda" ]; then
@@ -226,17 +249,38 @@ else
     check cmake_project_builds_without_nvidias_headers cmake_without_headers
     check cmake_program_runs_without_nvidias_headers counts_eight cmake/headerless/program
     check cmake_leaves_the_gpu_path_out without_a_driver "$T/cmake/headerless/device" E_UNSUPPORTED BENZINA_NO_CUDA
-    check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF
+    check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF -DBENZINA_INSTALL=ON -DBUILD_SHARED_LIBS=ON
     check cmake_program_runs_as_told counts_eight cmake/told/program
+    # What is missing is said, and what will not work; what was told is not.
+    check cmake_warns_without_nvidias_headers cmake_without_headers_warns
+    check cmake_warns_without_pkg_config cmake_warns bare "pkg-config itself is missing.*libavcodec.*no software decoder.*ffnvcodec.*no GPU path.* 2 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
+    check cmake_forgets_what_pkg_config_found cmake_warns headerless_warns "no software decoder.*no GPU path.* 2 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
+    check cmake_is_quiet_where_told cmake_warns quiet "^0 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF
+    check cmake_refuses_a_decoder_that_is_not_there cmake_demands_libavcodec
+    # find_package, after cmake --install: the static library, which asks for libavcodec, and the shared one, which asks for nothing.
+    check cmake_installs_the_static_library cmake --install "$T/cmake/headerless" --prefix "$root/$T/cmake/installed_static"
+    check cmake_finds_the_static_library cmake_finds "$root/$T/cmake/installed_static" benzina::benzina static 0.2
+    check cmake_installs_the_shared_library cmake --install "$T/cmake/told" --prefix "$root/$T/cmake/installed_shared"
+    check cmake_finds_the_shared_library cmake_finds "$root/$T/cmake/installed_shared" benzina::benzina shared
+    check cmake_links_the_shared_library links_libbenzina find_shared/out/program
 fi
 
 # --- installed, used through pkg-config, and gone again ---
 prefix="$root/$T/prefix"
 check install_puts_everything_in_place make --no-print-directory -s install PREFIX="$prefix"
-for file in include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/pkgconfig/benzina.pc bin/bzna share/man/man1/bzna.1; do check "installs_$file" test -e "$prefix/$file"; done
+for file in include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/pkgconfig/benzina.pc lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna share/man/man1/bzna.1; do check "installs_$file" test -e "$prefix/$file"; done
 installed() { PKG_CONFIG_PATH="$prefix/lib/pkgconfig" sh -c "gcc -std=c11 examples/decode_batch.c \$(pkg-config --cflags --libs benzina) -o $T/installed" &&
     mkdir -p "$T/pictures" && LD_LIBRARY_PATH="$prefix/lib" "$T/installed" tests/data/mini_h265.bzna "$T/pictures"; }
 check example_builds_through_pkg_config installed
+# find_package, where it was staged for another place
+if have cmake; then
+    check install_stages make --no-print-directory -s install DESTDIR="$root/$T/stage" PREFIX=/opt/benzina
+    check find_package_finds_the_shared_library cmake_finds "$root/$T/stage/opt/benzina" benzina::benzina staged 0.2
+    check find_package_links_the_shared_library links_libbenzina find_staged/out/program
+    check find_package_finds_the_static_library cmake_finds "$root/$T/stage/opt/benzina" benzina::static staged_static
+    check find_package_refuses_another_series cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_other 0.1
+    check find_package_refuses_a_later_version cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_later 0.2.99
+else skip find_package_finds_the_shared_library "no cmake here"; fi
 with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/man1/bzna.1 2>&1 >/dev/null | grep ."
 check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
 [ -z "$cuda" ] || check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/build/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
