@@ -693,7 +693,7 @@ TEST(limited_range_601_gives_the_known_values)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         int rounded = i >= 3 && i < 6;        /* the primaries are no exact 8-bit codes */
         float c[3] = { known[i].ycc[0], known[i].ycc[1], known[i].ycc[2] };
-        bzi_kernel_mix(rgb, c);
+        bzi_kernel_apply_matrix(rgb, c);
         for (int k = 0; k < 3; k++)
             CHECK_NEAR(c[k], known[i].rgb[k], rounded ? 1.2 : 1e-3);
     }
@@ -711,7 +711,7 @@ TEST(every_matrix_and_depth_inverts_its_definition)
         float rgb[12], c[3] = { (float)(full ? y * top : unit * (219 * y + 16)), (float)(full ? cb * top + middle : unit * (224 * cb + 128)),
                                 (float)(full ? cr * top + middle : unit * (224 * cr + 128)) };
         bzi_kernel_rgb_matrix(k[0], k[1], full, depth, rgb);
-        bzi_kernel_mix(rgb, c);
+        bzi_kernel_apply_matrix(rgb, c);
         CHECK_NEAR(c[0], 255 * r, 1e-3);
         CHECK_NEAR(c[1], 255 * g, 1e-3);
         CHECK_NEAR(c[2], 255 * b, 1e-3);
