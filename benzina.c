@@ -5836,9 +5836,18 @@ struct bzi_device {
     atomic_uint_fast64_t decoders_made, decoders_reconfigured, sessions_lost;
 };
 
-/* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. */
+/* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. Without it,
+ * a checkout compiles as it is, and opens no device. */
+#ifdef __has_include
+#  if !__has_include("benzina_kernels.ptx.h")
+#    define BZI_NO_PTX
+#  endif
+#endif
 static const char *const bzi_kernel_ptx[] = {
+#ifndef BZI_NO_PTX
 #include "benzina_kernels.ptx.h"
+#endif
+    ""
 };
 
 static void bzi_device_lose(bzi_device *device, CUresult result)
@@ -5959,8 +5968,10 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     bzi_cuda *cu = &device->cu;
     int count = 0, ordinal = device->desc.wanted.ordinal;
     CUresult result;
-    bzna_status status = bzi_cuda_start(cu, &count, err);
-    if (status != BZNA_OK)
+    bzna_status status;
+    if (!bzi_kernel_ptx[0][0])
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the pair of make dist");
+    if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
         return status;
     if (device->desc.cuda_context)
         return bzi_device_use_context(device, err);

@@ -89,7 +89,7 @@ for file in $longer; do held=$(echo "$held" | grep -vx "$file"); done
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check only_room_20_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$3} room != \"20.\" && room != \"0.\" && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
-check only_rooms_21_and_22_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$3} room !~ /^(0|2[12][ab])\\.$/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+check only_rooms_21_to_24_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$3} room !~ /^(0|2[1-4])\\.$/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 
 # --- the vendored pair, in an empty folder, in other people's builds: with and without the GPU path ---
 mkdir -p "$T/foreign"
@@ -214,6 +214,21 @@ for gpu in $variants; do
         check "cxx_program_builds_on_the_pair_of_$gpu" in_foreign g++ -std=c++17 $WARN program.cc $gpu-gcc.o $AV_LIBS $LIBS -o $gpu-programxx
         check "cxx_program_runs_of_$gpu" counts_eight foreign/$gpu-programxx
     else skip "cxx_program_builds_on_the_pair_of_$gpu" "no g++ here"; fi
+done
+# The files of a checkout, where nothing has made the PTX: they compile, and opening a device says how to get it.
+mkdir -p "$T/checkout" && cp benzina.c benzina.h benzina_kernels.cu "$T/foreign/device.c" "$T/checkout/"
+checkout_compiles() { (cd "$T/checkout" && "$1" -std=c11 $WARN -I. $AV_CFLAGS $NV_CFLAGS -c benzina.c -o "$1.o"); }
+checkout_says() {
+    (cd "$T/checkout" && gcc -std=c11 -I. device.c "$1.o" $AV_LIBS $LIBS -o device) &&
+    says "$T/checkout/device" '^count: BZNA_E_DEVICE .*libcuda.so.1' \
+        '^device 1: BZNA_E_UNSUPPORTED context_config.device.*this build has no PTX: run make, or use the pair of make dist' \
+        '^output DEVICE: BZNA_E_UNSUPPORTED loader_config.output.*no PTX' '^decoder NVDEC: BZNA_E_UNSUPPORTED loader_config.decoder.*no PTX' \
+        '^AUTO: BZNA_OK' '^8 pictures on device -1, 0 failed, with pixels' '^asked: BZNA_E_UNSUPPORTED .*no PTX'
+}
+for cc in gcc clang; do
+    if ! pkg-config --exists ffnvcodec libavcodec; then skip "checkout_without_ptx_compiles_with_$cc" "no nv-codec-headers, or no libavcodec"; continue; fi
+    with $cc "checkout_without_ptx_compiles_with_$cc" checkout_compiles $cc
+    with $cc "checkout_without_ptx_says_how_to_get_it_with_$cc" checkout_says $cc
 done
 # One program with the GPU path in one copy and without it in the other.
 [ -z "$cuda" ] || check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
