@@ -77,8 +77,9 @@ $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 	$(CC) $(SANITIZE) -shared -Wl,-soname,libbenzina.so.$(SOVERSION) -o $@.$(VERSION) $< $(LIBS)
 	ln -sf libbenzina.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina.so.$(SOVERSION) $@
 
-$(BUILD)/bzna: examples/bzna.c benzina.h $(BUILD)/libbenzina.a
-	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) -o $@ examples/bzna.c $(BUILD)/libbenzina.a $(TOOL_LIBS) $(LIBS)
+TOOL_SOURCES = $(wildcard examples/bzna/*.c)
+$(BUILD)/bzna: $(TOOL_SOURCES) examples/bzna/tool.h benzina.h $(BUILD)/libbenzina.a
+	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) -o $@ $(TOOL_SOURCES) $(BUILD)/libbenzina.a $(TOOL_LIBS) $(LIBS)
 
 $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
