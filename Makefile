@@ -102,7 +102,7 @@ demo-run:
 	$(BUILD)/bzna pack $(BUILD)/demo/pictures -o $(BUILD)/demo/demo.bzna
 	$(BUILD)/bzna batch $(BUILD)/demo/demo.bzna -o $(BUILD)/demo --batch 16 --size 224 --seed 1 --shuffle --warp random --flip 0.5
 	$(BUILD)/bzna bench $(BUILD)/demo/demo.bzna --seconds 2
-	@echo "The batch: $(BUILD)/demo/*.ppm, all of it on one sheet: $(BUILD)/demo/contact.ppm"
+	@echo "The batch: $(BUILD)/demo/*.ppm, all of it on one sheet: $(BUILD)/demo/contact.png"
 
 test:
 	@$(MAKE) --no-print-directory all

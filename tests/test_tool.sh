@@ -100,7 +100,7 @@ usage_tests() {
     expect 0 "devices --help" "$bzna" devices --help
     says "$t/out" "usage: bzna devices [options]" "devices --help shows its usage"
     for value in none -1 1x 99999999999999999999; do
-        refused 2 "--device wants auto|cpu|N" "--device $value" "$bzna" bench $data/mini_h265.bzna --device $value
+        refused 2 "--device must be auto|cpu|N" "--device $value" "$bzna" bench $data/mini_h265.bzna --device $value
     done
     refused 2 "--output" "an output that is no choice" "$bzna" bench $data/mini_h265.bzna --output gpu
     refused 2 "--dtype" "a type that is no choice" "$bzna" bench $data/mini_h265.bzna --dtype f64
@@ -466,7 +466,7 @@ halted_pack() {
 
 output_tests() {
     echo "not to be lost" >"$t/kept.bzna"
-    refused 2 "kept.bzna: is there already" "an output that is there is not replaced" "$bzna" pack "$t/exif" \
+    refused 2 "kept.bzna: already exists" "an output that is there is not replaced" "$bzna" pack "$t/exif" \
         -o "$t/kept.bzna"
     says "$t/err" "bzna pack --overwrite" "the message says what to type"
     same "it is as it was" "$(cat "$t/kept.bzna")" "not to be lost"

@@ -1,27 +1,36 @@
-/* archive.c - opening an archive and reading from it */
+/* archive.c - opens contexts, data sets and loaders, and reads samples: most of what the tool needs of the library */
 #include "tool.h"
 
 #include <string.h>
 
-/* device, sessions: of bzna_context_config. */
-int archive_open_on(archive *a, const char *path, int32_t device, uint32_t sessions)
+bzna_status archive_open_context(int64_t device, int64_t sessions, bzna_context **context, bzna_error *err)
 {
-    bzna_error err = error_empty();
     bzna_context_config config;
-    memset(a, 0, sizeof *a);
     bzna_context_config_init(&config, sizeof config);
-    config.device = device;
-    config.sessions = sessions;
-    if (bzna_context_open(&config, &a->context, &err) < 0 || bzna_dataset_open(a->context, path, NULL, &a->dataset, &err) < 0) {
+    config.device = (int32_t)device;
+    config.sessions = (uint32_t)sessions;
+    return bzna_context_open(&config, context, err);
+}
+
+static int open_on_device(archive *a, const char *path, int64_t device, int64_t sessions)
+{
+    bzna_error err = tool_empty_error();
+    memset(a, 0, sizeof *a);
+    if (archive_open_context(device, sessions, &a->context, &err) < 0 ||
+        bzna_dataset_open(a->context, path, NULL, &a->dataset, &err) < 0) {
         bzna_context_close(a->context);
-        return complain("%s", err.message);
+        return tool_error("%s", err.message);
     }
     a->count = bzna_dataset_count(a->dataset);
     return EXIT_OK;
 }
 
-/* For commands that a GPU has nothing to do with. */
-int archive_open(archive *a, const char *path) { return archive_open_on(a, path, BZNA_DEVICE_CPU, 0); }
+int archive_open(archive *a, const char *path) { return open_on_device(a, path, BZNA_DEVICE_CPU, 0); }
+
+int archive_open_with(archive *a, const char *path, const tool_options *o)
+{
+    return open_on_device(a, path, o->device, o->sessions);
+}
 
 void archive_close(archive *a)
 {
@@ -29,45 +38,79 @@ void archive_close(archive *a)
     bzna_context_close(a->context);
 }
 
-/* The file name of a sample, in a buffer that is used again; NULL when it has none. */
-bzna_status sample_filename(const archive *a, uint64_t index, bytes *buffer, const char **name, bzna_error *err)
+/* The library's constant for a word of an option; 0, which is its default, for any other word or none. */
+typedef struct option_value {
+    const char *word;
+    uint32_t    value;
+} option_value;
+
+static uint32_t option_value_of(const char *word, const option_value *values)
+{
+    for (; word && values->word; values++)
+        if (!strcmp(word, values->word)) return values->value;
+    return 0;
+}
+
+static const option_value decoders[] = {
+    { "auto", BZNA_DECODER_AUTO }, { "software", BZNA_DECODER_SOFTWARE }, { "nvdec", BZNA_DECODER_NVDEC }, { NULL, 0 },
+};
+static const option_value outputs[] = {
+    { "auto", BZNA_OUTPUT_AUTO }, { "host", BZNA_OUTPUT_HOST }, { "device", BZNA_OUTPUT_DEVICE }, { NULL, 0 },
+};
+static const option_value warps[] = {
+    { "none", BZNA_WARP_NONE }, { "random", BZNA_WARP_RANDOM_RESIZED_CROP },
+    { "center", BZNA_WARP_CENTER_RESIZED_CROP }, { NULL, 0 },
+};
+static const option_value dtypes[] = {
+    { "f32", BZNA_DTYPE_FLOAT32 }, { "f16", BZNA_DTYPE_FLOAT16 }, { NULL, 0 },
+};
+
+int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader)
+{
+    bzna_error err = tool_empty_error();
+    bzna_loader_config config;
+    bzna_loader_config_init(&config, sizeof config);
+    config.batch_size = (uint32_t)o->batch;
+    config.width = config.height = (uint32_t)o->size;
+    config.dtype = option_value_of(o->dtype, dtypes);
+    config.order = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
+    config.seed = (uint64_t)o->seed;
+    config.epochs = loading->epochs;
+    config.threads = (uint32_t)o->threads;
+    config.batches_in_flight = loading->batches_in_flight;
+    config.decoder = option_value_of(o->decoder, decoders);
+    config.warp = option_value_of(o->warp, warps);
+    config.flip_h = (float)o->flip;
+    config.track = o->track;
+    config.output = option_value_of(o->output, outputs);
+    /* What software decodes stays on the host unless the device was asked for. */
+    if (config.output == BZNA_OUTPUT_AUTO && config.decoder == BZNA_DECODER_SOFTWARE) config.output = BZNA_OUTPUT_HOST;
+    if (bzna_loader_open(a->context, a->dataset, &config, loader, &err) < 0) return tool_error("%s", err.message);
+    return EXIT_OK;
+}
+
+bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buffer, const char **name, bzna_error *err)
 {
     size_t needed = 0;
     *name = NULL;
-    bytes_reserve(buffer, 256);
+    tool_buffer_reserve(buffer, 256);
     bzna_status status = bzna_dataset_filename(a->dataset, index, (char *)buffer->data, buffer->size, &needed, err);
     if (status == BZNA_E_BUFFER) {
-        bytes_reserve(buffer, needed);
+        tool_buffer_reserve(buffer, needed);
         status = bzna_dataset_filename(a->dataset, index, (char *)buffer->data, buffer->size, &needed, err);
     }
     if (status == BZNA_OK) *name = (const char *)buffer->data;
     return status == BZNA_E_NOT_FOUND ? BZNA_OK : status;
 }
 
-/* Reads one picture of a sample, coded, into a buffer that is used again. */
-bzna_status sample_load(const archive *a, uint64_t index, const char *track, bytes *buffer, bzna_image *image, bzna_error *err)
+bzna_status archive_read_picture(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
+                                 bzna_image *image, bzna_error *err)
 {
     bzna_sample sample = { .struct_size = sizeof sample };
     bzna_status status = bzna_dataset_sample(a->dataset, index, &sample, err);
     if (status < 0) return status;
-    bytes_reserve(buffer, sample.size);
+    tool_buffer_reserve(buffer, sample.size);
     memset(image, 0, sizeof *image);
     image->struct_size = sizeof *image;
     return bzna_dataset_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
-}
-
-uint32_t decoder_code(const char *name)
-{
-    return !strcmp(name, "software") ? BZNA_DECODER_SOFTWARE : !strcmp(name, "nvdec") ? BZNA_DECODER_NVDEC : BZNA_DECODER_AUTO;
-}
-
-uint32_t output_code(const char *name)
-{
-    return !strcmp(name, "host") ? BZNA_OUTPUT_HOST : !strcmp(name, "device") ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_AUTO;
-}
-
-uint32_t warp_code(const char *name)
-{
-    return !strcmp(name, "random") ? BZNA_WARP_RANDOM_RESIZED_CROP :
-           !strcmp(name, "center") ? BZNA_WARP_CENTER_RESIZED_CROP : BZNA_WARP_NONE;
 }

@@ -1,101 +1,113 @@
-/* bench.c - bzna bench */
+/* bench.c - bzna bench: how many pictures a second a loader delivers, and its decoder alone decodes
+ *
+ * Two rates of one machine in one run: that of the whole loader (read, parse, decode, warp, batch), and that of
+ * decoders alone, one on each of as many threads, which decode pictures that are in memory. Their ratio says what the
+ * library costs on top of decoding. They take turns in short slices of time, so that other work on the machine slows
+ * both.
+ *
+ * How the loader is paused and timed: during the decoders' slice nobody takes batches, so the loader fills its bounded
+ * number of batches and stops by itself; the decoders start only when its sample counter no longer changes. When its
+ * turn comes again, the batches that were ready, and the first one made after them, are taken without being counted,
+ * and the clock starts when that one arrives. From then to the last counted batch, as much work is under way at the
+ * beginning as at the end, and none of it was done during the pause. Each decoder thread counts its own pictures and
+ * the time it was busy, whole pictures only.
+ *
+ * Where NVDEC decodes, the loader alone is timed, in one slice. Batches on the device are released at once: decoding
+ * was waited for, but the warp may still be queued on a stream. So closing the loader, which waits for all streams, is
+ * timed, too. */
 #include "tool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Two rates of one machine in one run: the whole loader (read, parse, decode, warp, batch), and a bare decoder on each of as many
- * threads, fed from memory. Their ratio says what the library costs on top of decoding. They take turns in short slices, so that
- * whatever else the machine does hits both.
- *
- * How the loader is paused and counted: nobody takes batches during the decoders' slice, so it fills its bounded number of batches
- * and stops by itself; the slice begins only when its sample counter stands still. When its turn comes again, the batches that lay
- * ready, and the first one made after them, are taken without being counted, and the clock starts when that one arrives: from then
- * to the last batch counted, as much work is under way at the beginning as at the end, and none of it was done during the pause.
- * Each decoder thread counts the pictures and the time that it was busy itself, whole pictures only.
- *
- * Where NVDEC decodes there is nothing to take turns with, and one slice lasts all the time. Batches on the device are given back at once: each was
- * waited for as far as decoding goes, but its warp may still lie in a stream. So the time that closing the loader takes, which waits
- * for all streams, is counted, too. */
+enum { PICTURES_MAX = 4096, SLICES_MIN = 4, SLICES_MAX = 20 };
+static const uint64_t picture_bytes_max = UINT64_C(256) << 20;
+static const char *const stage_names[4] = { "read", "decode", "warp", "deliver" };
 
-enum { BENCH_UNITS_MAX = 4096, BENCH_SLICES_MIN = 4, BENCH_SLICES_MAX = 20 };
-static const uint64_t bench_memory_bytes = UINT64_C(256) << 20;
-
-/* One coded picture in memory. */
-typedef struct unit {
-    bytes      buffer;
-    bzna_image image;
-} unit;
+/* One encoded picture in memory. */
+typedef struct bench_picture {
+    tool_buffer buffer;
+    bzna_image  image;
+} bench_picture;
 
 typedef struct bench {
-    const archive  *archive;
-    unit           *units;
-    uint32_t        unit_count;
-    uint32_t        threads;
-    pthread_mutex_t lock;             /* guards what follows */
-    pthread_cond_t  changed;
-    uint64_t        slice;            /* number of the slice under way, from 1 */
-    int64_t         deadline_ns;
-    uint32_t        running;          /* threads that have not finished it */
-    int             quit;
-    uint64_t        loader_pictures, loader_failed;
-    int64_t         loader_ns;
-    bzna_loader_info  who;
-    bzna_loader_stats stats;          /* when all slices were over */
+    const tool_options *options;
+    const archive      *archive;
+    bench_picture      *pictures;
+    uint32_t            picture_count;
+
+    bzna_loader        *loader;
+    bzna_loader_info    loader_info;
+    bzna_loader_stats   loader_stats;           /* at the end */
+    uint64_t            loader_pictures, loader_failed;
+    int64_t             loader_ns;
+
+    struct bench_thread *threads;               /* of decoders alone */
+    uint32_t            thread_count, started;
+    pthread_mutex_t     lock;                   /* guards what follows */
+    pthread_cond_t      changed;
+    uint64_t            slice;                  /* number of the slice under way, from 1 */
+    int64_t             deadline_ns;            /* its end */
+    uint32_t            running;                /* threads that have not finished it */
+    int                 quit;
 } bench;
 
 typedef struct bench_thread {
     bench        *bench;
     pthread_t     thread;
     bzna_decoder *decoder;
-    uint32_t      next;               /* unit */
-    uint64_t      pictures, failed;
+    uint32_t      next;                         /* picture */
+    uint64_t      decoded;
     int64_t       busy_ns;
 } bench_thread;
 
-/* Fills memory with samples of a shuffled order, so that they are as mixed as what the loader meets. */
-static int bench_preload(bench *b, const char *track)
+
+/* ---- decoders alone ---- */
+
+/* Fills memory with samples in a shuffled order, so that they are as mixed as those the loader decodes. */
+static int pictures_read(bench *b)
 {
-    bzna_error err = error_empty();
-    uint64_t wanted = b->archive->count < BENCH_UNITS_MAX ? b->archive->count : BENCH_UNITS_MAX, total = 0;
-    b->units = checked(calloc((size_t)wanted, sizeof *b->units));
-    for (uint64_t i = 0; i < wanted && total < bench_memory_bytes; i++) {
-        unit *u = &b->units[b->unit_count];
-        if (sample_load(b->archive, bzna_permute(0, 0, b->archive->count, i), track, &u->buffer, &u->image, &err) < 0) continue;
-        total += u->buffer.size;
-        b->unit_count++;
+    bzna_error err = tool_empty_error();
+    uint64_t count = b->archive->count, wanted = count < PICTURES_MAX ? count : PICTURES_MAX, bytes = 0;
+    b->pictures = tool_checked(calloc((size_t)wanted, sizeof *b->pictures));
+    for (uint64_t i = 0; i < wanted && bytes < picture_bytes_max; i++) {
+        bench_picture *p = &b->pictures[b->picture_count];
+        uint64_t index = bzna_permute(0, 0, count, i);
+        if (archive_read_picture(b->archive, index, b->options->track, &p->buffer, &p->image, &err) < 0) continue;
+        bytes += p->buffer.size;
+        b->picture_count++;
     }
-    return b->unit_count ? EXIT_OK : complain("%s", err.message);
+    return b->picture_count ? EXIT_OK : tool_error("%s", err.message);
 }
 
-static void bench_decode_one(bench_thread *t, int counted)
+/* Returns whether the next picture could be decoded. */
+static int decode_next(bench_thread *t)
 {
     bzna_picture picture = { .struct_size = sizeof picture };
-    bzna_status status = bzna_decoder_decode(t->decoder, &t->bench->units[t->next].image, &picture, NULL);
-    t->next = (t->next + t->bench->threads) % t->bench->unit_count;
-    if (counted && status < 0)  t->failed++;
-    if (counted && status >= 0) t->pictures++;
+    bzna_status status = bzna_decoder_decode(t->decoder, &t->bench->pictures[t->next].image, &picture, NULL);
+    t->next = (t->next + t->bench->thread_count) % t->bench->picture_count;
+    return status >= 0;
 }
 
-static void *bench_thread_body(void *argument)
+static void *thread_main(void *argument)
 {
     bench_thread *t = argument;
     bench *b = t->bench;
-    bench_decode_one(t, 0);                       /* the decoder sets itself up with its first picture */
-    for (uint64_t seen = 0;; seen++) {
+    decode_next(t);                             /* not counted: with it, the decoder sets itself up */
+    for (uint64_t finished = 0;; finished++) {
         pthread_mutex_lock(&b->lock);
-        while (b->slice == seen && !b->quit) pthread_cond_wait(&b->changed, &b->lock);
+        while (b->slice == finished && !b->quit) pthread_cond_wait(&b->changed, &b->lock);
         int quit = b->quit;
-        int64_t deadline = b->deadline_ns;
+        int64_t deadline_ns = b->deadline_ns;
         pthread_mutex_unlock(&b->lock);
         if (quit) return NULL;
-        int64_t start = now_ns(), now;
+        int64_t start_ns = tool_now_ns(), now_ns;
         do {
-            bench_decode_one(t, 1);
-            now = now_ns();
-        } while (now < deadline);
-        t->busy_ns += now - start;
+            t->decoded += (uint64_t)decode_next(t);
+            now_ns = tool_now_ns();
+        } while (now_ns < deadline_ns);
+        t->busy_ns += now_ns - start_ns;
         pthread_mutex_lock(&b->lock);
         b->running--;
         pthread_cond_broadcast(&b->changed);
@@ -103,215 +115,252 @@ static void *bench_thread_body(void *argument)
     }
 }
 
-static void bench_decoder_slice(bench *b, int64_t slice_ns)
+static int threads_start(bench *b, uint32_t count)
+{
+    bzna_error err = tool_empty_error();
+    b->threads = tool_checked(calloc(count, sizeof *b->threads));
+    b->thread_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        bench_thread *t = &b->threads[i];
+        *t = (bench_thread){ .bench = b, .next = i % b->picture_count };
+        if (bzna_decoder_open(b->archive->context, &t->decoder, &err) < 0) return tool_error("%s", err.message);
+        if (pthread_create(&t->thread, NULL, thread_main, t)) {
+            bzna_decoder_close(t->decoder);
+            return tool_error("a thread could not be started");
+        }
+        b->started++;
+    }
+    return EXIT_OK;
+}
+
+static void threads_end(bench *b)
 {
     pthread_mutex_lock(&b->lock);
-    b->running = b->threads;
-    b->deadline_ns = now_ns() + slice_ns;
+    b->quit = 1;
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+    for (uint32_t i = 0; i < b->started; i++) {
+        pthread_join(b->threads[i].thread, NULL);
+        bzna_decoder_close(b->threads[i].decoder);
+    }
+}
+
+static void decode_slice(bench *b, int64_t duration_ns)
+{
+    pthread_mutex_lock(&b->lock);
+    b->running = b->started;
+    b->deadline_ns = tool_now_ns() + duration_ns;
     b->slice++;
     pthread_cond_broadcast(&b->changed);
     while (b->running) pthread_cond_wait(&b->changed, &b->lock);
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Takes one batch. Returns its number of pictures, or 0 after complaining. */
-static uint32_t bench_take(bench *b, bzna_loader *loader, int counted)
+/* Pictures per second of all threads together. */
+static double decode_rate(const bench *b)
 {
-    bzna_error err = error_empty();
+    double rate = 0;
+    for (uint32_t i = 0; i < b->started; i++) {
+        const bench_thread *t = &b->threads[i];
+        if (t->busy_ns > 0) rate += (double)t->decoded / ((double)t->busy_ns * 1e-9);
+    }
+    return rate;
+}
+
+
+/* ---- the loader ---- */
+
+static int take_batch(bench *b, int counted)
+{
+    bzna_error err = tool_empty_error();
     bzna_batch *batch = NULL;
-    if (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) != BZNA_OK) return complain("%s", err.message), 0;
     bzna_batch_info info = { .struct_size = sizeof info };
+    if (bzna_loader_next(b->loader, BZNA_WAIT_FOREVER, &batch, &err) != BZNA_OK) return tool_error("%s", err.message);
     bzna_batch_describe(batch, &info, sizeof info);
     bzna_batch_release(batch);
     if (counted) b->loader_pictures += info.count, b->loader_failed += info.failed;
-    return info.count;
-}
-
-static int bench_loader_slice(bench *b, bzna_loader *loader, uint32_t batches_in_flight, int64_t slice_ns)
-{
-    for (uint32_t i = 0; i <= batches_in_flight; i++)
-        if (!bench_take(b, loader, 0)) return EXIT_INPUT;
-    int64_t start = now_ns(), now;
-    do {
-        if (!bench_take(b, loader, 1)) return EXIT_INPUT;
-        now = now_ns();
-    } while (now - start < slice_ns);
-    b->loader_ns += now - start;
     return EXIT_OK;
 }
 
-/* Waits until the loader has filled all its batches: a fifth of a second without a sample finished, ten seconds at most. */
-static void bench_wait_idle(bzna_loader *loader)
+static int loader_slice(bench *b, int64_t duration_ns)
 {
-    bzna_loader_stats stats = { .struct_size = sizeof stats };
-    uint64_t last = UINT64_MAX;
-    for (int still = 0, polls = 0; still < 10 && polls < 500; polls++) {
-        bzna_loader_statistics(loader, &stats, sizeof stats);
-        still = stats.samples == last ? still + 1 : 0;
-        last = stats.samples;
-        sleep_ns(20000000);
+    for (uint32_t i = 0; i <= b->loader_info.batches_in_flight; i++)
+        if (take_batch(b, 0)) return EXIT_INPUT;
+    int64_t start_ns = tool_now_ns(), now_ns;
+    do {
+        if (take_batch(b, 1)) return EXIT_INPUT;
+        now_ns = tool_now_ns();
+    } while (now_ns - start_ns < duration_ns);
+    b->loader_ns += now_ns - start_ns;
+    return EXIT_OK;
+}
+
+static void loader_stats_read(bench *b)
+{
+    b->loader_stats.struct_size = sizeof b->loader_stats;
+    bzna_loader_statistics(b->loader, &b->loader_stats, sizeof b->loader_stats);
+}
+
+/* Waits until the loader has filled all its batches: until no sample is finished for 0.2 s, or for 10 s. */
+static void loader_wait_idle(bench *b)
+{
+    uint64_t samples = UINT64_MAX;
+    for (int unchanged = 0, polls = 0; unchanged < 10 && polls < 500; polls++) {
+        loader_stats_read(b);
+        unchanged = b->loader_stats.samples == samples ? unchanged + 1 : 0;
+        samples = b->loader_stats.samples;
+        tool_sleep_ns(20000000);
     }
 }
 
-/* The pipeline, a line a stage: what limits is busy while its neighbors wait for it. */
-static void bench_stages(const bzna_loader_stats *s)
+/* Reads the loader's counters. With batches on the device, closing waits for what is queued there, and is timed. */
+static void loader_end(bench *b)
 {
-    static const char *const names[4] = { "read", "decode", "warp", "deliver" };
-    printf("\n%-8s %10s %9s %9s %12s %12s  %s\n", "stage", "count", "MB", "busy s", "waits before", "waits behind", "queue");
+    loader_stats_read(b);
+    if (b->loader_info.device < 0) return;
+    int64_t start_ns = tool_now_ns();
+    bzna_loader_close(b->loader);
+    b->loader = NULL;
+    b->loader_ns += tool_now_ns() - start_ns;
+}
+
+
+/* ---- the report ---- */
+
+static void report_json(const bench *b, const char *device, double rate)
+{
+    const bzna_loader_info *info = &b->loader_info;
+    const bzna_loader_stats *s = &b->loader_stats;
+    int nvdec = info->decoder == BZNA_DECODER_NVDEC;
+    printf("{\"images_per_second\":%.2f,\"decode_only_images_per_second\":", rate);
+    if (nvdec) fputs("null", stdout);
+    else       printf("%.2f", decode_rate(b));
+    printf(",\"decoder\":\"%s\",\"decoder_name\":", nvdec ? "nvdec" : "software");
+    tool_json_string(info->decoder_name);
+    printf(",\"reason\":");
+    tool_json_string(info->decoder_reason);
+    printf(",\"device\":");
+    tool_json_string(device[0] ? device : NULL);
+    printf(",\"output\":\"%s\",\"dtype\":\"%s\",\"threads\":%" PRIu32 ",\"sessions\":%" PRIu32,
+           info->device >= 0 ? "device" : "host", b->options->dtype, info->threads, info->sessions);
+    printf(",\"nvdec\":%" PRIu64 ",\"software\":%" PRIu64 ",\"fallbacks\":%" PRIu64 ",\"decoders_made\":%" PRIu64
+           ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64, s->samples_nvdec, s->samples_software,
+           s->fallbacks, s->decoders_made, s->decoders_reconfigured, s->sessions_lost);
+    printf(",\"limits\":\"%s\",\"samples\":%" PRIu64 ",\"seconds\":%.3f}\n", stage_names[s->limiting_stage & 3],
+           b->archive->count, (double)b->loader_ns * 1e-9);
+}
+
+/* The pipeline, a line for each stage: the one that limits the rate is busy while its neighbors wait for it. */
+static void report_stages(const bzna_loader_stats *s)
+{
+    printf("\n%-8s %10s %9s %9s %12s %12s  %s\n", "stage", "count", "MB", "busy s", "waits before", "waits after",
+           "queue");
     for (int i = 0; i < 4; i++) {
         const bzna_stage_stats *t = &s->stage[i];
-        printf("%-8s %10" PRIu64 " %9.1f %9.2f %12.2f %12.2f  %" PRIu64 "/%" PRIu64 "\n", names[i], t->count, (double)t->bytes * 1e-6,
-               (double)t->busy_ns * 1e-9, (double)t->wait_before_ns * 1e-9, (double)t->wait_after_ns * 1e-9, t->depth, t->capacity);
+        printf("%-8s %10" PRIu64 " %9.1f %9.2f %12.2f %12.2f  %" PRIu64 "/%" PRIu64 "\n", stage_names[i], t->count,
+               (double)t->bytes * 1e-6, (double)t->busy_ns * 1e-9, (double)t->wait_before_ns * 1e-9,
+               (double)t->wait_after_ns * 1e-9, t->depth, t->capacity);
     }
-    printf("since the loader was opened; readers and decoders rest while decoding alone is timed. %" PRIu64 " samples failed (read %" PRIu64
-           ", format %" PRIu64 ", decode %" PRIu64 ", other %" PRIu64 "), %" PRIu64 " reads were tried again\n",
+    printf("since the loader was opened; it is idle while decoding alone is timed. %" PRIu64 " samples failed (read %"
+           PRIu64 ", format %" PRIu64 ", decode %" PRIu64 ", other %" PRIu64 "), %" PRIu64 " reads were tried again\n",
            s->samples_failed, s->failed_read, s->failed_format, s->failed_decode, s->failed_other, s->retries);
 }
 
-static void bench_report_json(const options *o, const bench *b, const char *device, double rate, double decode_rate)
+static void report_text(const bench *b, const bzna_device_info *device, double rate)
 {
-    static const char *const stages[4] = { "read", "decode", "warp", "deliver" };
-    const bzna_loader_stats *s = &b->stats;
-    int nvdec = b->who.decoder == BZNA_DECODER_NVDEC;
-    printf("{\"images_per_second\":%.2f,\"decode_only_images_per_second\":", rate);
-    if (nvdec) fputs("null", stdout);
-    else       printf("%.2f", decode_rate);
-    printf(",\"decoder\":\"%s\",\"decoder_name\":", nvdec ? "nvdec" : "software");
-    json_string(b->who.decoder_name);
-    printf(",\"reason\":");
-    json_string(b->who.decoder_reason);
-    printf(",\"device\":");
-    json_string(device[0] ? device : NULL);
-    printf(",\"output\":\"%s\",\"dtype\":\"%s\",\"threads\":%" PRIu32 ",\"sessions\":%" PRIu32 ",\"nvdec\":%" PRIu64 ",\"software\":%" PRIu64
-           ",\"fallbacks\":%" PRIu64 ",\"decoders_made\":%" PRIu64 ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64
-           ",\"limits\":\"%s\",\"samples\":%" PRIu64 ",\"seconds\":%.3f}\n", b->who.device >= 0 ? "device" : "host", o->dtype, b->who.threads,
-           b->who.sessions, s->samples_nvdec, s->samples_software, s->fallbacks, s->decoders_made, s->decoders_reconfigured, s->sessions_lost,
-           stages[s->limiting_stage & 3], b->archive->count, (double)b->loader_ns * 1e-9);
-}
-
-static void bench_report(const options *o, const bench *b, double decode_rate)
-{
-    const bzna_loader_info *who = &b->who;
-    const bzna_loader_stats *s = &b->stats;
-    bzna_device_info device = { .struct_size = sizeof device };
-    double seconds = (double)b->loader_ns * 1e-9, rate = seconds > 0 ? (double)(b->loader_pictures - b->loader_failed) / seconds : 0;
-    if (who->decoder == BZNA_DECODER_NVDEC || who->device >= 0) bzna_context_device(b->archive->context, &device, sizeof device, NULL);
-    if (o->json) {
-        bench_report_json(o, b, device.name, rate, decode_rate);
-        return;
-    }
-    printf("decoder      %s: %s\n", who->decoder_name, who->decoder_reason);
-    printf("loader       %10.1f pictures/s  %" PRIu32 " decoder threads, %" PRIu32 " reader threads, %" PRIu32 " batches in flight, %s in %s, %.1f s\n",
-           rate, who->threads, who->reader_threads, who->batches_in_flight, o->dtype, who->device >= 0 ? "device memory" : "host memory", seconds);
-    if (who->decoder == BZNA_DECODER_SOFTWARE)
-        printf("decode only  %10.1f pictures/s  the loader reaches %.1f %%\n", decode_rate, decode_rate > 0 ? 100 * rate / decode_rate : 0);
+    const bzna_loader_info *info = &b->loader_info;
+    const bzna_loader_stats *s = &b->loader_stats;
+    double alone = decode_rate(b);
+    printf("decoder      %s: %s\n", info->decoder_name, info->decoder_reason);
+    printf("loader       %10.1f pictures/s  %" PRIu32 " decoder threads, %" PRIu32 " reader threads, %" PRIu32
+           " batches in flight, %s in %s, %.1f s\n", rate, info->threads, info->reader_threads, info->batches_in_flight,
+           b->options->dtype, info->device >= 0 ? "device memory" : "host memory", (double)b->loader_ns * 1e-9);
+    if (info->decoder == BZNA_DECODER_SOFTWARE)
+        printf("decode only  %10.1f pictures/s  the loader reaches %.1f %%\n", alone,
+               alone > 0 ? 100 * rate / alone : 0);
     else
-        printf("decode only           -             single pictures are decoded in software only\n");
-    if (device.name[0]) printf("device       CUDA %" PRId32 ", %s\n", device.device, device.name);
-    if (who->sessions)
-        printf("NVDEC        %" PRIu32 " sessions, %" PRIu64 " lost; %" PRIu64 " pictures, %" PRIu64 " by libavcodec (%" PRIu64
-               " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n", who->sessions, s->sessions_lost, s->samples_nvdec,
-               s->samples_software, s->fallbacks, s->decoders_made, s->decoders_reconfigured);
-    bench_stages(s);
+        printf("decode only           -             measured for the software decoder only\n");
+    if (device->name[0]) printf("device       CUDA %" PRId32 ", %s\n", device->device, device->name);
+    if (info->sessions)
+        printf("NVDEC        %" PRIu32 " sessions, %" PRIu64 " lost; %" PRIu64 " pictures, %" PRIu64
+               " by libavcodec (%" PRIu64 " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n",
+               info->sessions, s->sessions_lost, s->samples_nvdec, s->samples_software, s->fallbacks, s->decoders_made,
+               s->decoders_reconfigured);
+    report_stages(s);
 }
 
-/* What the loader has counted; and, with batches on the device, what is still under way there is waited for, and the time counted. */
-static void bench_end_loader(bench *b, bzna_loader **loader)
+static void report(const bench *b)
 {
-    b->stats.struct_size = sizeof b->stats;
-    bzna_loader_statistics(*loader, &b->stats, sizeof b->stats);
-    if (b->who.device < 0) return;
-    int64_t start = now_ns();
-    bzna_loader_close(*loader);
-    *loader = NULL;
-    b->loader_ns += now_ns() - start;
+    const bzna_loader_info *info = &b->loader_info;
+    bzna_device_info device = { .struct_size = sizeof device };
+    double seconds = (double)b->loader_ns * 1e-9;
+    double rate = seconds > 0 ? (double)(b->loader_pictures - b->loader_failed) / seconds : 0;
+    if (info->decoder == BZNA_DECODER_NVDEC || info->device >= 0)
+        bzna_context_device(b->archive->context, &device, sizeof device, NULL);
+    if (b->options->json) report_json(b, device.name, rate);
+    else                  report_text(b, &device, rate);
 }
 
-/* The slices, one of each kind in turn. */
-static int bench_measure(const options *o, bench *b, bzna_loader **loader)
+
+/* ---- the command ---- */
+
+/* With the software decoder, slices of about half a second. */
+static int slice_count(const bench *b)
 {
-    const bzna_loader_info *who = &b->who;
-    double wanted = 2 * o->seconds;               /* half a second each, mostly */
-    int slices = who->decoder != BZNA_DECODER_SOFTWARE ? 1 : wanted < BENCH_SLICES_MIN ? BENCH_SLICES_MIN :
-                 wanted > BENCH_SLICES_MAX ? BENCH_SLICES_MAX : (int)wanted;
-    int64_t slice_ns = (int64_t)(o->seconds * 1e9) / slices;
-    bench_thread *threads = checked(calloc(b->threads, sizeof *threads));
-    bzna_error err = error_empty();
-    int result = EXIT_OK;
-    uint32_t started = 0;
-    double decode_rate = 0;
-    for (; who->decoder == BZNA_DECODER_SOFTWARE && started < b->threads && result == EXIT_OK; started++) {
-        threads[started].bench = b;
-        threads[started].next = started % b->unit_count;
-        if (bzna_decoder_open(b->archive->context, &threads[started].decoder, &err) < 0) {
-            result = complain("%s", err.message);
-            break;
-        }
-        if (pthread_create(&threads[started].thread, NULL, bench_thread_body, &threads[started])) {
-            bzna_decoder_close(threads[started].decoder);
-            result = complain("a thread could not be started");
-            break;
-        }
-    }
+    double wanted = 2 * b->options->seconds;
+    if (b->loader_info.decoder != BZNA_DECODER_SOFTWARE) return 1;
+    return wanted < SLICES_MIN ? SLICES_MIN : wanted > SLICES_MAX ? SLICES_MAX : (int)wanted;
+}
+
+/* Times the loader and its decoder alone, in turns. */
+static int measure(bench *b)
+{
+    int slices = slice_count(b), result = EXIT_OK;
+    int64_t slice_ns = (int64_t)(b->options->seconds * 1e9) / slices;
+    loader_wait_idle(b);
+    if (b->loader_info.decoder == BZNA_DECODER_SOFTWARE) result = threads_start(b, b->loader_info.threads);
     for (int i = 0; i < slices && result == EXIT_OK; i++) {
-        result = bench_loader_slice(b, *loader, who->batches_in_flight, slice_ns);
-        if (!started) continue;
-        bench_wait_idle(*loader);
-        if (result == EXIT_OK) bench_decoder_slice(b, slice_ns);
+        result = loader_slice(b, slice_ns);
+        if (result != EXIT_OK || !b->started) continue;
+        loader_wait_idle(b);
+        decode_slice(b, slice_ns);
     }
-    bench_end_loader(b, loader);
-    pthread_mutex_lock(&b->lock);
-    b->quit = 1;
-    pthread_cond_broadcast(&b->changed);
-    pthread_mutex_unlock(&b->lock);
-    for (uint32_t i = 0; i < started; i++) {
-        pthread_join(threads[i].thread, NULL);
-        bzna_decoder_close(threads[i].decoder);
-        if (threads[i].busy_ns > 0) decode_rate += (double)threads[i].pictures / ((double)threads[i].busy_ns * 1e-9);
-    }
-    free(threads);
-    if (result == EXIT_OK) bench_report(o, b, decode_rate);
+    loader_end(b);
+    threads_end(b);
     return result;
 }
 
-int run_bench(const options *o)
+static int bench_run(bench *b)
+{
+    archive_loading loading = { .epochs = BZNA_EPOCHS_ENDLESS };
+    tool_options settings = *b->options;
+    settings.shuffle = 1;
+    settings.warp = "random";
+    settings.flip = 0.5;
+    int result = pictures_read(b);
+    if (result == EXIT_OK) result = archive_open_loader(b->archive, &settings, &loading, &b->loader);
+    if (result != EXIT_OK) return result;
+    bzna_loader_describe(b->loader, &b->loader_info, sizeof b->loader_info);
+    result = measure(b);
+    if (result != EXIT_OK) return result;
+    report(b);
+    if (!b->loader_failed) return EXIT_OK;
+    return tool_error("%" PRIu64 " of %" PRIu64 " pictures failed: see bzna verify --decode", b->loader_failed,
+                      b->loader_pictures);
+}
+
+int tool_run_bench(const tool_options *o)
 {
     archive a;
-    bzna_error err = error_empty();
-    bzna_loader *loader = NULL;
-    bzna_loader_config config;
-    bench b = { .archive = &a, .who.struct_size = sizeof b.who };
-    int result;
-    if (archive_open_on(&a, o->operand[0], (int32_t)o->device, (uint32_t)o->sessions)) return EXIT_INPUT;
+    bench b = { .options = o, .archive = &a, .loader_info.struct_size = sizeof b.loader_info };
+    if (archive_open_with(&a, o->operand[0], o)) return EXIT_INPUT;
     pthread_mutex_init(&b.lock, NULL);
     pthread_cond_init(&b.changed, NULL);
-    bzna_loader_config_init(&config, sizeof config);
-    config.batch_size = (uint32_t)o->batch;
-    config.width = config.height = (uint32_t)o->size;
-    config.order = BZNA_ORDER_SHUFFLE;
-    config.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config.flip_h = 0.5f;
-    config.epochs = BZNA_EPOCHS_ENDLESS;
-    config.threads = (uint32_t)o->threads;
-    config.decoder = decoder_code(o->decoder);
-    config.output = output_code(o->output);
-    if (config.output == BZNA_OUTPUT_AUTO && config.decoder == BZNA_DECODER_SOFTWARE) config.output = BZNA_OUTPUT_HOST;
-    config.dtype = !strcmp(o->dtype, "f16") ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
-    config.track = o->track;
-    if ((result = bench_preload(&b, o->track)) == EXIT_OK) {
-        if (bzna_loader_open(a.context, a.dataset, &config, &loader, &err) < 0) result = complain("%s", err.message);
-    }
-    if (result == EXIT_OK) {
-        bzna_loader_describe(loader, &b.who, sizeof b.who);
-        b.threads = b.who.threads;
-        bench_wait_idle(loader);
-        result = bench_measure(o, &b, &loader);
-    }
-    if (result == EXIT_OK && b.loader_failed)
-        result = complain("%" PRIu64 " of %" PRIu64 " pictures failed: see bzna verify --decode", b.loader_failed, b.loader_pictures);
-    bzna_loader_close(loader);
-    for (uint32_t i = 0; i < b.unit_count; i++) free(b.units[i].buffer.data);
-    free(b.units);
+    int result = bench_run(&b);
+    bzna_loader_close(b.loader);
+    for (uint32_t i = 0; i < b.picture_count; i++) free(b.pictures[i].buffer.data);
+    free(b.pictures);
+    free(b.threads);
     pthread_cond_destroy(&b.changed);
     pthread_mutex_destroy(&b.lock);
     archive_close(&a);

@@ -1,23 +1,34 @@
-/* pack_encode.c - coding */
+/* pack_encode.c - encodes one picture
+ *
+ * The full picture is placed in the top left corner of a frame whose edges are multiples of 512. A picture that does
+ * not fit into 512x512 gets a thumbnail, longest edge 512, in a frame of 512x512. The rest of a frame repeats the
+ * picture's last column and row. Each frame is encoded by an encoder of its own with one thread, so the bytes depend
+ * neither on the pictures before it nor on how many are encoded at a time. (x265 3.5 leaks 1.2 kB for each encoder: a
+ * good gigabyte for a million pictures.) */
 #include "tool.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/opt.h>
 
-/* The full picture stands in the top left corner of a frame whose edges are multiples of 512, a picture that does not fit 512x512
- * gets a thumbnail, longest edge 512, in a frame of 512x512; the rest of a frame repeats the picture's last column and row. Each
- * frame is coded alone, by an encoder of its own with one thread: so the bytes depend neither on the pictures before it nor on how
- * many run side by side. (x265 3.5 never gives back 1.2 kB of each encoder: a million pictures cost a good gigabyte.) */
 enum { FRAME_STEP_PX = 512 };
 
-static AVCodecContext *encoder_make(const options *o, const AVFrame *frame)
+static int is_h265(const tool_options *o) { return !strcmp(o->codec, "h265"); }
+
+/* Each encoder encodes one picture. keyint=2, since x265 marks streams of keyint=1 with the profile Main Intra, which
+ * hardware decoders need not support; ref=1, so that a decoder keeps no more surfaces than it must. */
+static const char x265_params[] =
+    "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0";
+static const char x264_params[] = "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1";
+
+/* NULL: this libavcodec has no such encoder. */
+static AVCodecContext *encoder_alloc(const tool_options *o, const AVFrame *frame)
 {
-    int h265 = !strcmp(o->codec, "h265");
-    const AVCodec *codec = avcodec_find_encoder_by_name(h265 ? "libx265" : "libx264");
+    const AVCodec *codec = avcodec_find_encoder_by_name(is_h265(o) ? "libx265" : "libx264");
     if (!codec) return NULL;
-    AVCodecContext *encoder = checked(avcodec_alloc_context3(codec));
+    AVCodecContext *encoder = tool_checked(avcodec_alloc_context3(codec));
     encoder->width = frame->width;
     encoder->height = frame->height;
     encoder->pix_fmt = AV_PIX_FMT_YUV420P;
@@ -31,12 +42,9 @@ static AVCodecContext *encoder_make(const options *o, const AVFrame *frame)
     encoder->chroma_sample_location = AVCHROMA_LOC_CENTER;
     av_opt_set(encoder->priv_data, "preset", o->preset, 0);
     av_opt_set_double(encoder->priv_data, "crf", o->crf, 0);
-    /* Each encoder gets one picture. keyint=2, since x265 marks streams of keyint=1 with the profile Main Intra, which hardware
-     * decoders need not know; and ref=1, so that a decoder keeps no more surfaces than it must. */
-    if (h265) av_opt_set(encoder->priv_data, "x265-params",
-                         "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0", 0);
-    else      av_opt_set(encoder->priv_data, "x264-params", "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1", 0);
-    av_opt_set(encoder->priv_data, "profile", h265 ? "main" : "high", 0);
+    if (is_h265(o)) av_opt_set(encoder->priv_data, "x265-params", x265_params, 0);
+    else            av_opt_set(encoder->priv_data, "x264-params", x264_params, 0);
+    av_opt_set(encoder->priv_data, "profile", is_h265(o) ? "main" : "high", 0);
     return encoder;
 }
 
@@ -48,7 +56,7 @@ static size_t start_code(const uint8_t *data, size_t size, size_t from)
     return size;
 }
 
-/* Drops SEI from an Annex B access unit: the encoder's banner would be stored with every picture. */
+/* Drops SEI from an Annex B access unit: the encoder's version and settings would be stored with every picture. */
 static void drop_sei(AVPacket *packet, int h265)
 {
     uint8_t *data = packet->data;
@@ -66,11 +74,11 @@ static void drop_sei(AVPacket *packet, int h265)
     av_shrink_packet(packet, (int)kept);
 }
 
-/* Codes one frame as one access unit, parameter sets included. Returns NULL or the reason. */
-static char *frame_encode(const options *o, AVFrame *frame, AVPacket *packet)
+/* Encodes one frame as one access unit, parameter sets included. Returns NULL or the reason. */
+static char *frame_encode(const tool_options *o, AVFrame *frame, AVPacket *packet)
 {
-    AVCodecContext *encoder = encoder_make(o, frame);
-    if (!encoder) return text_make("this libavcodec has no %s", !strcmp(o->codec, "h265") ? "libx265" : "libx264");
+    AVCodecContext *encoder = encoder_alloc(o, frame);
+    if (!encoder) return tool_format("this libavcodec has no %s", is_h265(o) ? "libx265" : "libx264");
     frame->pts = 0;
     frame->color_range = AVCOL_RANGE_JPEG;
     frame->pict_type = AV_PICTURE_TYPE_I;
@@ -80,50 +88,46 @@ static char *frame_encode(const options *o, AVFrame *frame, AVPacket *packet)
     if (result >= 0) result = avcodec_receive_packet(encoder, packet);
     avcodec_free_context(&encoder);
     if (result >= 0 && av_packet_make_writable(packet) < 0) result = AVERROR(ENOMEM);
-    if (result < 0) return av_reason("cannot be encoded", result);
-    drop_sei(packet, !strcmp(o->codec, "h265"));
+    if (result < 0) return pack_av_reason("cannot be encoded", result);
+    drop_sei(packet, is_h265(o));
     return NULL;
 }
 
-/* A picture of any size as width x height pixels in a padded frame. Returns NULL or the reason. */
-static char *picture_code(const options *o, const AVFrame *picture, int width, int height, coded *result)
+static int frame_edge(int picture_edge) { return (picture_edge + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX; }
+
+/* Encodes a picture, scaled to width x height pixels, in a padded frame. */
+static char *picture_encode(const tool_options *o, const AVFrame *picture, int width, int height, pack_encoded *result)
 {
-    result->width = width;
-    result->height = height;
-    result->frame_width = (width + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX;
-    result->frame_height = (height + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX;
-    AVFrame *frame = frame_make(AV_PIX_FMT_YUV420P, result->frame_width, result->frame_height);
-    char *reason = frame_put(picture, frame, width, height);
+    AVFrame *frame = tool_checked(av_frame_alloc());
+    frame->format = AV_PIX_FMT_YUV420P;
+    frame->width = frame_edge(width);
+    frame->height = frame_edge(height);
+    if (av_frame_get_buffer(frame, 0) < 0) exit(tool_error("out of memory"));
+    *result = (pack_encoded){ NULL, width, height, frame->width, frame->height };
+    char *reason = pack_frame_fill(picture, width, height, frame);
     if (!reason) {
-        frame_smear(frame, width, height);
-        result->packet = checked(av_packet_alloc());
+        result->packet = tool_checked(av_packet_alloc());
         reason = frame_encode(o, frame, result->packet);
     }
     av_frame_free(&frame);
     return reason;
 }
 
-static char *picture_code_both(const options *o, const AVFrame *picture, coded *input, coded *thumb)
+static char *thumbnail_encode(const tool_options *o, const AVFrame *picture, pack_encoded *thumb)
 {
     int w = picture->width, h = picture->height, longest = w > h ? w : h;
-    char *reason = picture_code(o, picture, w, h, input);
-    if (reason || longest <= FRAME_STEP_PX) return reason;
-    int thumb_w = w * FRAME_STEP_PX / longest, thumb_h = h * FRAME_STEP_PX / longest;
-    return picture_code(o, picture, thumb_w ? thumb_w : 1, thumb_h ? thumb_h : 1, thumb);
+    if (longest <= FRAME_STEP_PX) return NULL;
+    w = w * FRAME_STEP_PX / longest;
+    h = h * FRAME_STEP_PX / longest;
+    return picture_encode(o, picture, w ? w : 1, h ? h : 1, thumb);
 }
 
-/* A file as a coded picture and, when it does not fit, a thumbnail. Returns NULL or the reason. */
-char *file_code(const options *o, const char *path, coded *input, coded *thumb)
+char *pack_encode_file(const tool_options *o, const char *path, pack_encoded *input, pack_encoded *thumb)
 {
-    AVPacket *file = checked(av_packet_alloc());
-    AVFrame *picture = checked(av_frame_alloc());
-    av_complaint[0] = 0;
-    char *reason = file_read(path, file);
-    if (!reason) reason = tiff_refuse(file->data, (size_t)file->size);
-    if (!reason) reason = file_decode(file, path, picture);
-    if (!reason) reason = frame_orient(&picture, file_orientation(file->data, (size_t)file->size));
-    if (!reason) reason = picture_code_both(o, picture, input, thumb);
+    AVFrame *picture = NULL;
+    char *reason = pack_picture_read(path, &picture);
+    if (!reason) reason = picture_encode(o, picture, picture->width, picture->height, input);
+    if (!reason) reason = thumbnail_encode(o, picture, thumb);
     av_frame_free(&picture);
-    av_packet_free(&file);
     return reason;
 }

@@ -1,4 +1,4 @@
-/* pack_files.c - folders */
+/* pack_files.c - which files are packed, and the numbers of their classes */
 #include "tool.h"
 
 #include <dirent.h>
@@ -7,29 +7,36 @@
 #include <string.h>
 #include <strings.h>
 
-static void list_add(list *l, char *name)
+/* ---- lists ---- */
+
+/* Takes over name. */
+static void names_add(pack_names *n, char *name)
 {
-    if (l->count == l->room) {
-        l->room = l->room ? 2 * l->room : 64;
-        l->names = checked(realloc(l->names, l->room * sizeof *l->names));
+    if (n->count == n->capacity) {
+        n->capacity = n->capacity ? 2 * n->capacity : 64;
+        n->names = tool_checked(realloc(n->names, n->capacity * sizeof *n->names));
     }
-    l->names[l->count++] = name;
+    n->names[n->count++] = name;
 }
 
-static void list_free(list *l)
+static void names_free(pack_names *n)
 {
-    for (size_t i = 0; i < l->count; i++) free(l->names[i]);
-    free(l->names);
+    for (size_t i = 0; i < n->count; i++) free(n->names[i]);
+    free(n->names);
 }
 
-static void entries_add(entries *e, char *path, int64_t target, char *reason)
+/* Takes over path and reason. */
+static void files_add(pack_files *f, char *path, int64_t target, char *reason)
 {
-    if (e->count == e->room) {
-        e->room = e->room ? 2 * e->room : 64;
-        e->list = checked(realloc(e->list, e->room * sizeof *e->list));
+    if (f->count == f->capacity) {
+        f->capacity = f->capacity ? 2 * f->capacity : 64;
+        f->list = tool_checked(realloc(f->list, f->capacity * sizeof *f->list));
     }
-    e->list[e->count++] = (entry){ path, reason, target };
+    f->list[f->count++] = (pack_file){ path, reason, target };
 }
+
+
+/* ---- orders of names ---- */
 
 static int name_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
@@ -59,41 +66,47 @@ static int numeric_order(const void *a, const void *b)
     return name_order(a, b);                      /* "1" and "01" */
 }
 
+
+/* ---- folders ---- */
+
 /* The names in a folder, sorted, without those that begin with a dot. Returns 0, or errno. */
-static int folder_names(const char *path, list *names)
+static int folder_names(const char *path, pack_names *names)
 {
     DIR *folder = opendir(path);
     struct dirent *item;
     if (!folder) return errno;
     while ((item = readdir(folder)))
-        if (item->d_name[0] != '.') list_add(names, text_make("%s", item->d_name));
+        if (item->d_name[0] != '.') names_add(names, tool_format("%s", item->d_name));
     closedir(folder);
     if (names->count) qsort(names->names, names->count, sizeof *names->names, name_order);
     return 0;
 }
 
-enum { FOLDER_DEPTH_MAX = 16 };       /* a symbolic link may lead back up */
+enum { FOLDER_DEPTH_MAX = 16 };       /* symbolic links may form a cycle */
 
-/* Adds what a class folder holds, sub-folders included. Consumes path. */
-static void folder_collect(entries *e, char *path, int64_t target, int depth)
+/* Adds the files of a class folder and of folders in it. Takes over path. */
+static void folder_collect(pack_files *f, char *path, int64_t target, int depth)
 {
-    list names = { NULL, 0, 0 };
+    pack_names names = { NULL, 0, 0 };
     int error = depth > FOLDER_DEPTH_MAX ? ELOOP : folder_names(path, &names);
     if (error) {
-        entries_add(e, path, target, text_make("cannot be opened: %s", strerror(error)));
-        list_free(&names);
+        files_add(f, path, target, tool_format("cannot be opened: %s", strerror(error)));
+        names_free(&names);
         return;
     }
     for (size_t i = 0; i < names.count; i++) {
-        char *inner = text_make("%s/%s", path, names.names[i]);
-        if (is_folder(inner)) folder_collect(e, inner, target, depth + 1);
-        else                  entries_add(e, inner, target, NULL);
+        char *inner = tool_format("%s/%s", path, names.names[i]);
+        if (tool_is_folder(inner)) folder_collect(f, inner, target, depth + 1);
+        else                       files_add(f, inner, target, NULL);
     }
-    list_free(&names);
+    names_free(&names);
     free(path);
 }
 
-/* Whether a folder is called as splits of data sets are: train, val2017. */
+
+/* ---- classes ---- */
+
+/* Whether a folder has the name of a split: train, val2017. */
 static int is_split(const char *name)
 {
     static const char *const splits[] = { "train", "training", "val", "valid", "validation", "dev", "test", "testing" };
@@ -104,86 +117,88 @@ static int is_split(const char *name)
     return 0;
 }
 
-static int holds_folders(const char *path)
+static int has_folders(const char *path)
 {
-    list names = { NULL, 0, 0 };
+    pack_names names = { NULL, 0, 0 };
     int found = 0;
     folder_names(path, &names);
     for (size_t i = 0; i < names.count && !found; i++) {
-        char *inner = text_make("%s/%s", path, names.names[i]);
-        found = is_folder(inner);
+        char *inner = tool_format("%s/%s", path, names.names[i]);
+        found = tool_is_folder(inner);
         free(inner);
     }
-    list_free(&names);
+    names_free(&names);
     return found;
 }
 
 /* Refuses splits as classes: where there are two, or one and nothing else, or one that has classes of its own. */
-static int classes_check_splits(const list *classes, const char *root)
+static int classes_check_splits(const pack_names *classes, const char *root)
 {
     const char *split = NULL;
     size_t count = 0;
     for (size_t i = 0; i < classes->count; i++)
         if (is_split(classes->names[i])) split = classes->names[i], count++;
     if (!split) return EXIT_OK;
-    char *path = text_make("%s/%s", root, split);
+    char *path = tool_format("%s/%s", root, split);
     int result = EXIT_OK;
-    if (count > 1 || classes->count == 1 || holds_folders(path))
-        result = complain("%s: holds splits, not classes: pack each of them by itself, as in `bzna pack %s -o %s.bzna` "
-                          "(or rename %s if it is a class)", root, path, split, path);
+    if (count > 1 || classes->count == 1 || has_folders(path))
+        result = tool_error("%s: holds splits, not classes: pack each of them by itself, as in "
+                            "`bzna pack %s -o %s.bzna` (or rename %s if it is a class)", root, path, split, path);
     free(path);
     return result;
 }
 
 /* Puts the classes into the order in which they are numbered. */
-static void classes_sort(list *classes, const char *order)
+static void classes_sort(pack_names *classes, const char *order)
 {
     if (!classes->count) return;
     char **names = classes->names;
     if (order && !strcmp(order, "numeric")) qsort(names, classes->count, sizeof *names, numeric_order);
     for (size_t i = 1; i < classes->count && !order; i++) {
         if (numeric_order(&names[i - 1], &names[i]) < 0) continue;
-        complain("warning: classes are numbered in the order of their names as text: \"%s\" is class %zu, \"%s\" is "
-                 "class %zu; --class-order numeric puts 2 before 10, --class-order text does this without a warning",
-                 names[i - 1], i - 1, names[i], i);
+        tool_error("warning: classes are numbered in the order of their names as text: \"%s\" is class %zu, \"%s\" is "
+                   "class %zu; --class-order numeric puts 2 before 10, --class-order text does this without a warning",
+                   names[i - 1], i - 1, names[i], i);
         return;
     }
 }
 
-/* The files of a data set: each sub-folder is a class; without sub-folders there are no classes. */
-int entries_collect(entries *e, const char *root, const char *class_order)
+/* Puts the folders in root into f->classes, and the files in it, which have no class, into f->list. */
+static int root_collect(pack_files *f, const char *root)
 {
-    list names = { NULL, 0, 0 };
+    pack_names names = { NULL, 0, 0 };
     int error = folder_names(root, &names);
-    if (error) {
-        list_free(&names);
-        return complain("%s: cannot be opened: %s", root, strerror(error));
-    }
     for (size_t i = 0; i < names.count; i++) {
-        char *path = text_make("%s/%s", root, names.names[i]);
-        if (!is_folder(path)) {
-            entries_add(e, path, BZNA_TARGET_NONE, NULL);
+        char *path = tool_format("%s/%s", root, names.names[i]);
+        if (!tool_is_folder(path)) {
+            files_add(f, path, BZNA_TARGET_NONE, NULL);
             continue;
         }
-        list_add(&e->classes, text_make("%s", names.names[i]));
+        names_add(&f->classes, tool_format("%s", names.names[i]));
         free(path);
     }
-    list_free(&names);
-    for (size_t i = 0; i < e->count && e->classes.count; i++)
-        e->list[i].reason = text_make("lies outside every class folder");
-    if (classes_check_splits(&e->classes, root)) return EXIT_INPUT;
-    classes_sort(&e->classes, class_order);
-    for (size_t i = 0; i < e->classes.count; i++)
-        folder_collect(e, text_make("%s/%s", root, e->classes.names[i]), (int64_t)i, 0);
-    return e->count ? EXIT_OK : complain("%s: there are no files in it", root);
+    names_free(&names);
+    return error ? tool_error("%s: cannot be opened: %s", root, strerror(error)) : EXIT_OK;
 }
 
-void entries_free(entries *e)
+int pack_files_collect(pack_files *f, const char *root, const char *class_order)
 {
-    for (size_t i = 0; i < e->count; i++) {
-        free(e->list[i].path);
-        free(e->list[i].reason);
+    if (root_collect(f, root)) return EXIT_INPUT;
+    for (size_t i = 0; i < f->count && f->classes.count; i++)
+        f->list[i].reason = tool_format("lies outside every class folder");
+    if (classes_check_splits(&f->classes, root)) return EXIT_INPUT;
+    classes_sort(&f->classes, class_order);
+    for (size_t i = 0; i < f->classes.count; i++)
+        folder_collect(f, tool_format("%s/%s", root, f->classes.names[i]), (int64_t)i, 0);
+    return f->count ? EXIT_OK : tool_error("%s: there are no files in it", root);
+}
+
+void pack_files_free(pack_files *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        free(f->list[i].path);
+        free(f->list[i].reason);
     }
-    free(e->list);
-    list_free(&e->classes);
+    free(f->list);
+    names_free(&f->classes);
 }

@@ -1,7 +1,15 @@
-/* pack_picture.c - reading pictures */
+/* pack_picture.c - reads pictures of any format that libavcodec decodes
+ *
+ * A file is read whole; libavformat recognizes its format by its content (by its name only where the content cannot
+ * tell, as with TGA), and libavcodec decodes its first picture, strictly: a picture that is cut off or damaged is
+ * unreadable, not half gray. Names are never given to libavformat: "100%d.jpg" is a file, not a sequence of files.
+ *
+ * The EXIF orientation of JPEG, PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
+ * libavcodec says of it depends on format and version. */
 #include "tool.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,53 +17,51 @@
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
 
-/* A file is read whole, libavformat recognizes it by its content (by its name only where content cannot tell, TGA for one), and
- * libavcodec decodes its first picture, strictly: a picture that is cut off or damaged is unreadable, not half gray. Names are
- * never given to libavformat as such: "100%d.jpg" is a file, not a sequence.
- *
- * Turning: the EXIF orientation of JPEG, PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
- * libavcodec tells of it depends on format and version.
- * Color: everything becomes 8-bit 4:2:0, full range, BT.601, chroma centerd, as in JPEG. An alpha channel is dropped, as ffmpeg
- * and PIL's convert("RGB") do: transparent pixels show the color stored in them. Color profiles are not applied. */
-
 enum { EDGE_MAX_PX = 16384 };
 static const int64_t file_max_bytes = INT64_C(1) << 30;
 
-/* What libavcodec first complained about on this thread since this was emptied. */
-_Thread_local char av_complaint[200];
 
-void av_log_quiet(void *object, int level, const char *format, va_list arguments)
+/* ---- libav's messages ---- */
+
+/* The first error that libav logged on this thread since this was emptied. */
+static _Thread_local char av_message[200];
+
+static void keep_message(void *object, int level, const char *format, va_list arguments)
 {
     (void)object;
-    if (level > AV_LOG_ERROR || av_complaint[0]) return;
-    if (!strncmp(format, "Unknown or unsupported tag", 26)) return;        /* TIFF's private tags do no harm */
-    vsnprintf(av_complaint, sizeof av_complaint, format, arguments);
-    av_complaint[strcspn(av_complaint, "\r\n")] = 0;
+    if (level > AV_LOG_ERROR || av_message[0]) return;
+    if (!strncmp(format, "Unknown or unsupported tag", 26)) return;        /* private tags of TIFF files: harmless */
+    vsnprintf(av_message, sizeof av_message, format, arguments);
+    av_message[strcspn(av_message, "\r\n")] = 0;
 }
 
-/* A reason as text, from an AVERROR and the complaint that went with it. */
-char *av_reason(const char *what, int code)
+void pack_av_capture_messages(void) { av_log_set_callback(keep_message); }
+
+char *pack_av_reason(const char *what, int code)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
     av_strerror(code, text, sizeof text);
-    if (av_complaint[0]) return text_make("%s: %s (%s)", what, av_complaint, text);
-    return text_make("%s: %s", what, text);
+    if (av_message[0]) return tool_format("%s: %s (%s)", what, av_message, text);
+    return tool_format("%s: %s", what, text);
 }
 
+
+/* ---- files in memory ---- */
+
 /* Reads a file into a packet. Returns NULL or the reason. */
-char *file_read(const char *path, AVPacket *packet)
+static char *file_read(const char *path, AVPacket *packet)
 {
     struct stat status;
-    if (stat(path, &status)) return text_make("cannot be opened: %s", strerror(errno));
-    if (!S_ISREG(status.st_mode)) return text_make("not a regular file");
-    if (status.st_size == 0) return text_make("the file is empty");
-    if (status.st_size > file_max_bytes) return text_make("the file is larger than 1 GiB");
+    if (stat(path, &status)) return tool_format("cannot be opened: %s", strerror(errno));
+    if (!S_ISREG(status.st_mode)) return tool_format("not a regular file");
+    if (status.st_size == 0) return tool_format("the file is empty");
+    if (status.st_size > file_max_bytes) return tool_format("the file is larger than 1 GiB");
     FILE *file = fopen(path, "rb");
-    if (!file) return text_make("cannot be opened: %s", strerror(errno));
-    if (av_new_packet(packet, (int)status.st_size) < 0) { fclose(file); return text_make("out of memory"); }
+    if (!file) return tool_format("cannot be opened: %s", strerror(errno));
+    if (av_new_packet(packet, (int)status.st_size) < 0) { fclose(file); return tool_format("out of memory"); }
     size_t size = fread(packet->data, 1, (size_t)packet->size, file);
     fclose(file);
-    return size == (size_t)packet->size ? NULL : text_make("cannot be read");
+    return size == (size_t)packet->size ? NULL : tool_format("cannot be read");
 }
 
 /* A packet's bytes as libavformat's input. */
@@ -79,16 +85,21 @@ static int64_t memory_seek(void *user, int64_t offset, int whence)
 {
     memory_input *input = user;
     if (whence == AVSEEK_SIZE) return input->packet->size;
-    int64_t position = whence == SEEK_SET ? offset : whence == SEEK_CUR ? input->position + offset : input->packet->size + offset;
+    int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? input->position : input->packet->size;
+    int64_t position = base + offset;
     if (position < 0 || position > input->packet->size) return AVERROR(EINVAL);
     return input->position = position;
 }
 
-/* A decoder must not allocate a picture that could not be packed. */
+
+/* ---- decoding ---- */
+
+/* A decoder must not allocate a picture that is too large to be packed. */
 static int limited_get_buffer(AVCodecContext *decoder, AVFrame *frame, int flags)
 {
     if (frame->width > EDGE_MAX_PX || frame->height > EDGE_MAX_PX) {
-        av_log(decoder, AV_LOG_ERROR, "%d x %d pixels: an edge may have %d\n", frame->width, frame->height, (int)EDGE_MAX_PX);
+        av_log(decoder, AV_LOG_ERROR, "%d x %d pixels: an edge may have %d\n", frame->width, frame->height,
+               (int)EDGE_MAX_PX);
         return AVERROR(EINVAL);
     }
     return avcodec_default_get_buffer2(decoder, frame, flags);
@@ -98,11 +109,11 @@ static int limited_get_buffer(AVCodecContext *decoder, AVFrame *frame, int flags
 static char *packet_decode(const AVCodecParameters *parameters, const AVPacket *packet, AVFrame *frame)
 {
     const AVCodec *codec = avcodec_find_decoder(parameters->codec_id);
-    if (!codec) return text_make("no decoder for %s", avcodec_get_name(parameters->codec_id));
-    AVCodecContext *decoder = checked(avcodec_alloc_context3(codec));
+    if (!codec) return tool_format("no decoder for %s", avcodec_get_name(parameters->codec_id));
+    AVCodecContext *decoder = tool_checked(avcodec_alloc_context3(codec));
     int result = avcodec_parameters_to_context(decoder, parameters);
     decoder->thread_count = 1;
-    /* Strictly, but for TIFF, where strictness is to refuse unknown tags: there, any complaint counts instead. */
+    /* Strictly, except for TIFF, where that would refuse unknown tags: there, any logged error counts instead. */
     int is_tiff = parameters->codec_id == AV_CODEC_ID_TIFF;
     decoder->err_recognition = is_tiff ? 0 : AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE;
     decoder->get_buffer2 = limited_get_buffer;
@@ -111,15 +122,16 @@ static char *packet_decode(const AVCodecParameters *parameters, const AVPacket *
     if (result >= 0) result = avcodec_send_packet(decoder, NULL);
     if (result >= 0) result = avcodec_receive_frame(decoder, frame);
     avcodec_free_context(&decoder);
-    if (result < 0) return av_reason("cannot be decoded", result);
-    if (is_tiff && av_complaint[0]) return text_make("the picture is damaged: %s", av_complaint);
-    if (frame->width > EDGE_MAX_PX || frame->height > EDGE_MAX_PX)             /* decoders with buffers of their own */
-        return text_make("%d x %d pixels: an edge may have %d", frame->width, frame->height, (int)EDGE_MAX_PX);
-    if (frame->decode_error_flags || (frame->flags & AV_FRAME_FLAG_CORRUPT)) return text_make("the picture is damaged");
+    if (result < 0) return pack_av_reason("cannot be decoded", result);
+    if (is_tiff && av_message[0]) return tool_format("the picture is damaged: %s", av_message);
+    if (frame->width > EDGE_MAX_PX || frame->height > EDGE_MAX_PX)             /* decoders that use their own buffers */
+        return tool_format("%d x %d pixels: an edge may have %d", frame->width, frame->height, (int)EDGE_MAX_PX);
+    if (frame->decode_error_flags || (frame->flags & AV_FRAME_FLAG_CORRUPT))
+        return tool_format("the picture is damaged");
     return NULL;
 }
 
-/* Whether a container is one of pictures: a film or a song's cover is not what a folder of pictures is meant to hold. */
+/* Whether a file's format is one of pictures: neither films nor covers of songs are packed. */
 static int is_picture_format(const AVFormatContext *format)
 {
     const char *name = format->iformat->name;
@@ -129,27 +141,28 @@ static int is_picture_format(const AVFormatContext *format)
            !strcmp(name, "apng") || !strcmp(name, "ico") || (brand && !strcmp(brand->value, "avif"));
 }
 
-/* Formats that libavformat does not always know by their content. */
+/* Formats that libavformat does not always recognize by their content. */
 static enum AVCodecID codec_by_name(const char *path)
 {
     static const struct { const char *extensions; enum AVCodecID codec; } table[] = {
-        { "tga", AV_CODEC_ID_TARGA }, { "pcx", AV_CODEC_ID_PCX }, { "ppm|pnm", AV_CODEC_ID_PPM }, { "pgm", AV_CODEC_ID_PGM },
-        { "pbm", AV_CODEC_ID_PBM }, { "pam", AV_CODEC_ID_PAM }, { "ras|sun", AV_CODEC_ID_SUNRAST },
+        { "tga", AV_CODEC_ID_TARGA }, { "pcx", AV_CODEC_ID_PCX }, { "ppm|pnm", AV_CODEC_ID_PPM },
+        { "pgm", AV_CODEC_ID_PGM }, { "pbm", AV_CODEC_ID_PBM }, { "pam", AV_CODEC_ID_PAM },
+        { "ras|sun", AV_CODEC_ID_SUNRAST },
     };
     const char *dot = strrchr(path, '.');
     for (size_t i = 0; dot && i < LENGTH(table); i++)
-        if (is_choice(table[i].extensions, dot + 1)) return table[i].codec;
+        if (tool_is_choice(table[i].extensions, dot + 1)) return table[i].codec;
     return AV_CODEC_ID_NONE;
 }
 
-/* Opens a file in memory: by content, else by name. */
+/* Opens a file in memory by its content, else by its name. */
 static int format_open(AVFormatContext **format, const char *path)
 {
     AVIOContext *pb = (*format)->pb;
     enum AVCodecID guess = codec_by_name(path);
     int result = avformat_open_input(format, NULL, NULL, NULL);
     if (result >= 0 || guess == AV_CODEC_ID_NONE) return result;
-    *format = checked(avformat_alloc_context());         /* a failed opening has freed the first one */
+    *format = tool_checked(avformat_alloc_context());         /* a failed open has freed the first one */
     avio_seek(pb, 0, SEEK_SET);
     (*format)->pb = pb;
     (*format)->video_codec_id = guess;
@@ -173,7 +186,7 @@ static int packet_read(AVFormatContext *format, AVPacket *packet)
         int stream = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
         return stream < 0 ? stream : av_read_frame(format, packet);
     }
-    AVPacket *next = checked(av_packet_alloc());
+    AVPacket *next = tool_checked(av_packet_alloc());
     uint64_t largest = 0;
     int result;
     while ((result = av_read_frame(format, next)) >= 0) {
@@ -194,26 +207,27 @@ static int packet_read(AVFormatContext *format, AVPacket *packet)
 }
 
 /* Decodes the first picture of a file in memory, or the largest of an icon. Returns NULL or the reason. */
-char *file_decode(const AVPacket *file, const char *path, AVFrame *frame)
+static char *file_decode(const AVPacket *file, const char *path, AVFrame *frame)
 {
     enum { IO_BYTES = 32768 };
     memory_input input = { file, 0 };
     char *reason = NULL;
-    AVFormatContext *format = checked(avformat_alloc_context());
-    AVIOContext *pb = checked(avio_alloc_context(checked(av_malloc(IO_BYTES)), IO_BYTES, 0, &input, memory_read, NULL, memory_seek));
+    AVFormatContext *format = tool_checked(avformat_alloc_context());
+    uint8_t *io = tool_checked(av_malloc(IO_BYTES));
+    AVIOContext *pb = tool_checked(avio_alloc_context(io, IO_BYTES, 0, &input, memory_read, NULL, memory_seek));
     format->pb = pb;
     int result = format_open(&format, path);
-    av_complaint[0] = 0;
+    av_message[0] = 0;
     if (result < 0) {
-        reason = text_make("not a picture that libavformat knows");
+        reason = tool_format("not a picture that libavformat knows");
     } else if (!is_picture_format(format)) {
-        reason = text_make("not a picture: %s", format->iformat->long_name);
+        reason = tool_format("not a picture: %s", format->iformat->long_name);
     } else if (strstr(format->iformat->name, "pipe") && format->nb_streams == 1) {
         reason = packet_decode(format->streams[0]->codecpar, file, frame);        /* the file is one packet */
     } else {
-        AVPacket *packet = checked(av_packet_alloc());
+        AVPacket *packet = tool_checked(av_packet_alloc());
         result = packet_read(format, packet);
-        reason = result < 0 ? av_reason("cannot be read", result) :
+        reason = result < 0 ? pack_av_reason("cannot be read", result) :
                  packet_decode(format->streams[packet->stream_index]->codecpar, packet, frame);
         av_packet_free(&packet);
     }
@@ -222,6 +236,9 @@ char *file_decode(const AVPacket *file, const char *path, AVFrame *frame)
     avio_context_free(&pb);
     return reason;
 }
+
+
+/* ---- orientation ---- */
 
 /* The first value of a tag in the first directory of a TIFF structure, which EXIF data is, too; 0 if there is none. */
 static uint32_t tiff_value(const uint8_t *data, size_t size, uint32_t tag)
@@ -246,40 +263,58 @@ static int tiff_orientation(const uint8_t *data, size_t size)
     return value >= 1 && value <= 8 ? (int)value : 1;
 }
 
-/* Why a TIFF file must not be given to libavcodec, which makes black pictures of some without a word; or NULL. */
-char *tiff_refuse(const uint8_t *data, size_t size)
+/* Why a TIFF file must not be given to libavcodec, which decodes some to black pictures without an error; or NULL. */
+static char *tiff_refuse(const uint8_t *data, size_t size)
 {
     enum { COMPRESSION = 259, PHOTOMETRIC = 262, TILE_WIDTH = 322, OLD_JPEG = 6, JPEG = 7, SENSOR = 32803 };
     uint32_t compression = tiff_value(data, size, COMPRESSION);
-    if (tiff_value(data, size, PHOTOMETRIC) == SENSOR) return NULL;     /* of these it knows both, or says that it does not */
+    if (tiff_value(data, size, PHOTOMETRIC) == SENSOR) return NULL;     /* libavcodec decodes these, or fails */
     if (compression == JPEG || compression == OLD_JPEG)
-        return text_make("a TIFF compressed as JPEG, which libavcodec cannot decode");
-    if (tiff_value(data, size, TILE_WIDTH)) return text_make("a TIFF in tiles, which libavcodec cannot decode");
+        return tool_format("a TIFF compressed as JPEG, which libavcodec cannot decode");
+    if (tiff_value(data, size, TILE_WIDTH)) return tool_format("a TIFF in tiles, which libavcodec cannot decode");
     return NULL;
 }
 
-/* The orientation in a file: in JPEG's APP1, PNG's eXIf, WebP's EXIF, or TIFF itself; 1 when it has none. */
-int file_orientation(const uint8_t *data, size_t size)
+/* Of a JPEG file: in its APP1 segment. */
+static int jpeg_orientation(const uint8_t *data, size_t size)
 {
-    if (size > 4 && data[0] == 0xFF && data[1] == 0xD8) {
-        for (size_t at = 2; at + 4 <= size && data[at] == 0xFF && data[at + 1] != 0xDA;) {
-            size_t length = number_at(data, size, at + 2, 2, 0);
-            if (data[at + 1] == 0xFF) { at++; continue; }                              /* fill bytes */
-            if (length < 2 || length > size - at - 2) break;
-            if (data[at + 1] == 0xE1 && length >= 8 && !memcmp(data + at + 4, "Exif\0\0", 6))
-                return tiff_orientation(data + at + 4, length - 2);
-            at += 2 + length;
-        }
-        return 1;
+    for (size_t at = 2; at + 4 <= size && data[at] == 0xFF && data[at + 1] != 0xDA;) {
+        size_t length = number_at(data, size, at + 2, 2, 0);
+        if (data[at + 1] == 0xFF) { at++; continue; }                      /* fill bytes */
+        if (length < 2 || length > size - at - 2) break;
+        if (data[at + 1] == 0xE1 && length >= 8 && !memcmp(data + at + 4, "Exif\0\0", 6))
+            return tiff_orientation(data + at + 4, length - 2);
+        at += 2 + length;
     }
+    return 1;
+}
+
+/* 1 to 8: in JPEG's APP1, PNG's eXIf, WebP's EXIF, or TIFF itself; 1 if there is none. */
+static int file_orientation(const uint8_t *data, size_t size)
+{
+    if (size > 4 && data[0] == 0xFF && data[1] == 0xD8) return jpeg_orientation(data, size);
     int png = size > 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8);
     int webp = size > 12 && !memcmp(data, "RIFF", 4) && !memcmp(data + 8, "WEBP", 4);
     if (!png && !webp) return tiff_orientation(data, size);
     for (size_t at = png ? 8 : 12; at + 8 <= size;) {
         size_t length = number_at(data, size, at + (png ? 0 : 4), 4, webp);
         if (length > size - at - 8) break;
-        if (!memcmp(data + at + (png ? 4 : 0), png ? "eXIf" : "EXIF", 4)) return tiff_orientation(data + at + 8, length);
+        if (!memcmp(data + at + (png ? 4 : 0), png ? "eXIf" : "EXIF", 4))
+            return tiff_orientation(data + at + 8, length);
         at += 8 + length + (png ? 4 : length & 1);
     }
     return 1;
+}
+
+char *pack_picture_read(const char *path, AVFrame **picture)
+{
+    AVPacket *file = tool_checked(av_packet_alloc());
+    *picture = tool_checked(av_frame_alloc());
+    av_message[0] = 0;
+    char *reason = file_read(path, file);
+    if (!reason) reason = tiff_refuse(file->data, (size_t)file->size);
+    if (!reason) reason = file_decode(file, path, *picture);
+    if (!reason) reason = pack_frame_orient(picture, file_orientation(file->data, (size_t)file->size));
+    av_packet_free(&file);
+    return reason;
 }
