@@ -83,6 +83,9 @@ usage_tests() {
     for command in pack info list extract verify batch bench; do
         expect 0 "$command --help" "$bzna" $command --help
         says "$t/out" "usage: bzna $command" "$command --help shows its usage"
+        cp "$t/out" "$t/help"
+        expect 0 "help $command" "$bzna" help $command
+        if cmp -s "$t/out" "$t/help"; then pass; else fail "help $command is $command --help"; fi
         run "$bzna" $command --nonsense
         same "$command refuses an unknown option" "$status" 2
         says "$t/err" "--nonsense" "$command names the unknown option"
@@ -109,6 +112,7 @@ usage_tests() {
     refused 2 "x.gif" "a format that extract cannot write" "$bzna" extract $data/mini_h265.bzna 0 -o "$t/x.gif"
     refused 2 "nothing to do" "extract without anything to do" "$bzna" extract $data/mini_h265.bzna 0
     refused 2 "frobnicate" "an unknown command" "$bzna" frobnicate
+    refused 2 "frobnicate" "help for an unknown command" "$bzna" help frobnicate
     expect 2 "no command" "$bzna"
 }
 
@@ -522,9 +526,15 @@ batch_tests() {
     expect 0 "batch" "$bzna" batch "$t/one.bzna" -o "$t/b1" --batch 8 --size 64 --shuffle --seed 5 --flip 0.5
     says "$t/out" "decoder" "batch says who decodes"
     same "batch writes each picture and a contact sheet" "$(cd "$t/b1" && echo *)" \
-        "00000.ppm 00001.ppm 00002.ppm 00003.ppm 00004.ppm 00005.ppm 00006.ppm 00007.ppm contact.ppm"
+        "00000.ppm 00001.ppm 00002.ppm 00003.ppm 00004.ppm 00005.ppm 00006.ppm 00007.ppm contact.png contact.ppm"
     same "the pictures are as large as asked" "$(ppm_size "$t/b1/00000.ppm")" "64 64"
     same "the contact sheet is a grid" "$(ppm_size "$t/b1/contact.ppm")" "196 196"
+    same "contact.png is a PNG file" "$(head -c 8 "$t/b1/contact.png" | od -An -tx1 | tr -d ' ')" 89504e470d0a1a0a
+    if command -v ffmpeg >/dev/null 2>&1; then
+        ffmpeg -v error -i "$t/b1/contact.png" -f image2pipe -c:v ppm "$t/sheet.ppm" >"$t/log" 2>&1
+        if cmp -s "$t/sheet.ppm" "$t/b1/contact.ppm"; then pass
+        else fail "contact.png has the pixels of contact.ppm" "$(cat "$t/log")"; fi
+    else skip "contact.png has the pixels of contact.ppm" "ffmpeg is not installed"; fi
     expect 0 "batch again" "$bzna" batch "$t/one.bzna" -o "$t/b2" --batch 8 --size 64 --shuffle --seed 5 --flip 0.5
     expect 0 "batch of another seed" "$bzna" batch "$t/one.bzna" -o "$t/b3" --batch 8 --size 64 --shuffle --seed 6 --flip 0.5
     if diff -r "$t/b1" "$t/b2" >/dev/null; then pass; else fail "the same seed gives the same batch"; fi
@@ -534,7 +544,7 @@ batch_tests() {
     expect 0 "batch --warp none" "$bzna" batch "$t/one.bzna" -o "$t/b5" --warp none --batch 4
     refused 1 "one.bzna" "batch into what is no folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
-    same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 9
+    same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 10
 }
 
 bench_tests() {

@@ -108,9 +108,9 @@ static const tool_command commands[] = {
       "In JSON, \"targets\" is 0 where no sample has a target, and \"mime\" is null for a track without a MIME type.",
       1, json_options, tool_run_info },
     { "list", "FILE", "the samples of an archive",
-      "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures, and file name; JSON has the\n"
-      "offsets in the file, too. A missing target or file name is \"-\" in text and null in JSON. Damaged samples are\n"
-      "listed with the error, and the exit status is 1.", 1, json_options, tool_run_list },
+      "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures, and file name; JSON has\n"
+      "the offsets in the file, too. A missing target or file name is \"-\" in text and null in JSON. Damaged samples\n"
+      "are listed with the error, and the exit status is 1.", 1, json_options, tool_run_list },
     { "extract", "FILE INDEX", "one picture of an archive",
       "Extracts sample INDEX, from 0. The extension of -o's file selects the format:\n"
       "  .ppm                 the picture in RGB, without padding\n"
@@ -130,8 +130,8 @@ static const tool_command commands[] = {
       1, bench_options, tool_run_bench },
     { "devices", "", "GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
-      "depths and frame sizes that they decode. Where there is no device, or its driver lacks something, it prints the\n"
-      "reason; the exit status is 0 in any case.", 0, json_options, tool_run_devices },
+      "depths and frame sizes that they decode. Where there is no device, or its driver lacks something, it prints\n"
+      "the reason; the exit status is 0 in any case.", 0, json_options, tool_run_devices },
 };
 
 static const tool_command *command_find(const char *name)
