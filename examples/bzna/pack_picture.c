@@ -86,9 +86,8 @@ static int64_t memory_seek(void *user, int64_t offset, int whence)
     memory_input *input = user;
     if (whence == AVSEEK_SIZE) return input->packet->size;
     int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? input->position : input->packet->size;
-    int64_t position = base + offset;
-    if (position < 0 || position > input->packet->size) return AVERROR(EINVAL);
-    return input->position = position;
+    if (offset < -base || offset > input->packet->size - base) return AVERROR(EINVAL);
+    return input->position = base + offset;
 }
 
 
@@ -192,7 +191,7 @@ static int packet_read(AVFormatContext *format, AVPacket *packet)
     while ((result = av_read_frame(format, next)) >= 0) {
         const AVCodecParameters *p = format->streams[next->stream_index]->codecpar;
         size_t size = (size_t)next->size;
-        int is_png = p->codec_id == AV_CODEC_ID_PNG;              /* tells its size itself */
+        int is_png = p->codec_id == AV_CODEC_ID_PNG;              /* its size is in its header */
         uint64_t width = is_png ? number_at(next->data, size, 16, 4, 0) : (uint64_t)p->width;
         uint64_t area = width * (is_png ? number_at(next->data, size, 20, 4, 0) : (uint64_t)p->height);
         if (!packet->data || area > largest || (area == largest && next->size > packet->size)) {
