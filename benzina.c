@@ -10140,7 +10140,7 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
                         "loader_config.output.device: with buffers, and a GPU, say whether they lie on the CPU or on "
                         "CUDA");
     if (mode->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
-        config->output.device.ordinal != gpu->device->info.device.ordinal)
+        config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
                         (int)config->output.device.ordinal, (int)gpu->device->info.device.ordinal);
     mode->pool = gpu->pool;

@@ -3,16 +3,16 @@
 
 #include <string.h>
 
-bzna_status archive_open_context(int64_t device, int64_t sessions, bzna_context **context, bzna_error *err)
+bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_context **context, bzna_error *err)
 {
     bzna_context_config config;
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device;
+    config.device = device;
     config.sessions = (uint32_t)sessions;
     return bzna_context_open(&config, context, err);
 }
 
-static int open_on_device(archive *a, const char *path, int64_t device, int64_t sessions)
+static int open_on_device(archive *a, const char *path, bzna_device device, int64_t sessions)
 {
     bzna_error err = tool_empty_error();
     memset(a, 0, sizeof *a);
@@ -25,7 +25,11 @@ static int open_on_device(archive *a, const char *path, int64_t device, int64_t 
     return EXIT_OK;
 }
 
-int archive_open(archive *a, const char *path) { return open_on_device(a, path, BZNA_DEVICE_CPU, 0); }
+int archive_open(archive *a, const char *path)
+{
+    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
+    return open_on_device(a, path, cpu, 0);
+}
 
 int archive_open_with(archive *a, const char *path, const tool_options *o)
 {
@@ -55,7 +59,7 @@ static const option_value decoders[] = {
     { "auto", BZNA_DECODER_AUTO }, { "software", BZNA_DECODER_SOFTWARE }, { "nvdec", BZNA_DECODER_NVDEC }, { NULL, 0 },
 };
 static const option_value outputs[] = {
-    { "auto", BZNA_OUTPUT_AUTO }, { "host", BZNA_OUTPUT_HOST }, { "device", BZNA_OUTPUT_DEVICE }, { NULL, 0 },
+    { "auto", BZNA_DEVICE_AUTO }, { "host", BZNA_DEVICE_CPU }, { "device", BZNA_DEVICE_CUDA }, { NULL, 0 },
 };
 static const option_value warps[] = {
     { "none", BZNA_WARP_NONE }, { "random", BZNA_WARP_RANDOM_RESIZED_CROP },
@@ -70,21 +74,22 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     bzna_error err = tool_empty_error();
     bzna_loader_config config;
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size = (uint32_t)o->batch;
-    config.width = config.height = (uint32_t)o->size;
-    config.dtype = option_value_of(o->dtype, dtypes);
-    config.order = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
-    config.seed = (uint64_t)o->seed;
-    config.epochs = loading->epochs;
-    config.threads = (uint32_t)o->threads;
-    config.batches_in_flight = loading->batches_in_flight;
-    config.decoder = option_value_of(o->decoder, decoders);
-    config.warp = option_value_of(o->warp, warps);
-    config.flip_h = (float)o->flip;
-    config.track = o->track;
-    config.output = option_value_of(o->output, outputs);
+    config.output.batch_size = (uint32_t)o->batch;
+    config.output.width = config.output.height = (uint32_t)o->size;
+    config.output.dtype = option_value_of(o->dtype, dtypes);
+    config.order.kind = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
+    config.order.seed = (uint64_t)o->seed;
+    config.order.epochs = loading->epochs;
+    config.decode.threads = (uint32_t)o->threads;
+    config.pipeline.batches_in_flight = loading->batches_in_flight;
+    config.decode.decoder = option_value_of(o->decoder, decoders);
+    config.warp.kind = option_value_of(o->warp, warps);
+    config.warp.flip_h = o->flip;
+    config.fields.image = o->track;
+    config.output.device.kind = (int32_t)option_value_of(o->output, outputs);
     /* What software decodes stays on the host unless the device was asked for. */
-    if (config.output == BZNA_OUTPUT_AUTO && config.decoder == BZNA_DECODER_SOFTWARE) config.output = BZNA_OUTPUT_HOST;
+    if (config.output.device.kind == BZNA_DEVICE_AUTO && config.decode.decoder == BZNA_DECODER_SOFTWARE)
+        config.output.device.kind = BZNA_DEVICE_CPU;
     if (bzna_loader_open(a->context, a->dataset, &config, loader, &err) < 0) return tool_error("%s", err.message);
     return EXIT_OK;
 }
@@ -94,10 +99,10 @@ bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buff
     size_t needed = 0;
     *name = NULL;
     tool_buffer_reserve(buffer, 256);
-    bzna_status status = bzna_dataset_filename(a->dataset, index, (char *)buffer->data, buffer->size, &needed, err);
+    bzna_status status = bzna_dataset_field(a->dataset, index, "name", buffer->data, buffer->size, &needed, err);
     if (status == BZNA_E_BUFFER) {
         tool_buffer_reserve(buffer, needed);
-        status = bzna_dataset_filename(a->dataset, index, (char *)buffer->data, buffer->size, &needed, err);
+        status = bzna_dataset_field(a->dataset, index, "name", buffer->data, buffer->size, &needed, err);
     }
     if (status == BZNA_OK) *name = (const char *)buffer->data;
     return status == BZNA_E_NOT_FOUND ? BZNA_OK : status;
@@ -107,10 +112,9 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
                                  bzna_image *image, bzna_error *err)
 {
     bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_status status = bzna_dataset_sample(a->dataset, index, &sample, err);
+    bzna_status status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err);
     if (status < 0) return status;
     tool_buffer_reserve(buffer, sample.size);
-    memset(image, 0, sizeof *image);
-    image->struct_size = sizeof *image;
-    return bzna_dataset_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
+    bzna_image_init(image, sizeof *image);
+    return bzna_dataset_read_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
 }

@@ -52,12 +52,12 @@ static int sheet_write(const contact_sheet *sheet, const char *folder)
 
 static int pictures_write(const bzna_batch_info *info, const char *folder)
 {
-    uint32_t height = (uint32_t)info->shape[2], width = (uint32_t)info->shape[3];
+    uint32_t height = (uint32_t)info->image.shape[2], width = (uint32_t)info->image.shape[3];
     contact_sheet sheet = sheet_alloc(info->count, width, height);
     tool_rgb one = tool_rgb_alloc(width, height);
     int result = EXIT_OK;
     for (uint32_t slot = 0; slot < info->count && result == EXIT_OK; slot++) {
-        const float *planes = (const float *)info->data + (size_t)slot * 3 * width * height;
+        const float *planes = (const float *)info->image.data + (size_t)slot * 3 * width * height;
         char *path = tool_format("%s/%05" PRIu32 ".ppm", folder, slot);
         sheet_put(&sheet, slot, planes);
         tool_rgb_put_planes(&one, 0, 0, planes, width, height);
@@ -131,7 +131,7 @@ static void report(int json, const archive *a, bzna_loader *loader, const bzna_b
 {
     tool_buffer buffer = { NULL, 0 };
     bzna_loader_info loader_info = { .struct_size = sizeof loader_info };
-    bzna_loader_describe(loader, &loader_info, sizeof loader_info);
+    bzna_loader_get_info(loader, &loader_info, sizeof loader_info, NULL);
     if (json) header_json(&loader_info);
     else      header_text(&loader_info);
     for (uint32_t slot = 0; slot < info->count; slot++) {
@@ -150,7 +150,7 @@ static void report(int json, const archive *a, bzna_loader *loader, const bzna_b
 static int batch_save(const tool_options *o, const archive *a, bzna_loader *loader, const bzna_batch *batch)
 {
     bzna_batch_info info = { .struct_size = sizeof info };
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     if (folder_make(o->out) || pictures_write(&info, o->out)) return EXIT_INPUT;
     report(o->json != 0, a, loader, batch, &info);
     if (!info.failed) return EXIT_OK;

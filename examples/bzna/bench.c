@@ -176,7 +176,7 @@ static int take_batch(bench *b, int counted)
     bzna_batch *batch = NULL;
     bzna_batch_info info = { .struct_size = sizeof info };
     if (bzna_loader_next(b->loader, BZNA_WAIT_FOREVER, &batch, &err) != BZNA_OK) return tool_error("%s", err.message);
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     bzna_batch_release(batch);
     if (counted) b->loader_pictures += info.count, b->loader_failed += info.failed;
     return EXIT_OK;
@@ -198,7 +198,7 @@ static int loader_slice(bench *b, int64_t duration_ns)
 static void loader_stats_read(bench *b)
 {
     b->loader_stats.struct_size = sizeof b->loader_stats;
-    bzna_loader_statistics(b->loader, &b->loader_stats, sizeof b->loader_stats);
+    bzna_loader_get_stats(b->loader, &b->loader_stats, sizeof b->loader_stats, NULL);
 }
 
 /* Waits until the loader has filled all its batches: until no sample is finished for 0.2 s, or for 10 s. */
@@ -217,7 +217,7 @@ static void loader_wait_idle(bench *b)
 static void loader_end(bench *b)
 {
     loader_stats_read(b);
-    if (b->loader_info.device < 0) return;
+    if (b->loader_info.image.device.kind != BZNA_DEVICE_CUDA) return;
     int64_t start_ns = tool_now_ns();
     bzna_loader_close(b->loader);
     b->loader = NULL;
@@ -226,6 +226,9 @@ static void loader_end(bench *b)
 
 
 /* ---- the report ---- */
+
+/* Do batches lie on the device? */
+static int on_device(const bzna_loader_info *info) { return info->image.device.kind == BZNA_DEVICE_CUDA; }
 
 static void report_json(const bench *b, const char *device, double rate)
 {
@@ -242,7 +245,7 @@ static void report_json(const bench *b, const char *device, double rate)
     printf(",\"device\":");
     tool_json_string(device[0] ? device : NULL);
     printf(",\"output\":\"%s\",\"dtype\":\"%s\",\"threads\":%" PRIu32 ",\"sessions\":%" PRIu32,
-           info->device >= 0 ? "device" : "host", b->options->dtype, info->threads, info->sessions);
+           on_device(info) ? "device" : "host", b->options->dtype, info->threads, info->sessions);
     printf(",\"nvdec\":%" PRIu64 ",\"software\":%" PRIu64 ",\"fallbacks\":%" PRIu64 ",\"decoders_made\":%" PRIu64
            ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64, s->samples_nvdec, s->samples_software,
            s->fallbacks, s->decoders_made, s->decoders_reconfigured, s->sessions_lost);
@@ -274,13 +277,13 @@ static void report_text(const bench *b, const bzna_device_info *device, double r
     printf("decoder      %s: %s\n", info->decoder_name, info->decoder_reason);
     printf("loader       %10.1f pictures/s  %" PRIu32 " decoder threads, %" PRIu32 " reader threads, %" PRIu32
            " batches in flight, %s in %s, %.1f s\n", rate, info->threads, info->reader_threads, info->batches_in_flight,
-           b->options->dtype, info->device >= 0 ? "device memory" : "host memory", (double)b->loader_ns * 1e-9);
+           b->options->dtype, on_device(info) ? "device memory" : "host memory", (double)b->loader_ns * 1e-9);
     if (info->decoder == BZNA_DECODER_SOFTWARE)
         printf("decode only  %10.1f pictures/s  the loader reaches %.1f %%\n", alone,
                alone > 0 ? 100 * rate / alone : 0);
     else
         printf("decode only           -             measured for the software decoder only\n");
-    if (device->name[0]) printf("device       CUDA %" PRId32 ", %s\n", device->device, device->name);
+    if (device->name[0]) printf("device       CUDA %" PRId32 ", %s\n", device->device.ordinal, device->name);
     if (info->sessions)
         printf("NVDEC        %" PRIu32 " sessions, %" PRIu64 " lost; %" PRIu64 " pictures, %" PRIu64
                " by libavcodec (%" PRIu64 " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n",
@@ -295,8 +298,8 @@ static void report(const bench *b)
     bzna_device_info device = { .struct_size = sizeof device };
     double seconds = (double)b->loader_ns * 1e-9;
     double rate = seconds > 0 ? (double)(b->loader_pictures - b->loader_failed) / seconds : 0;
-    if (info->decoder == BZNA_DECODER_NVDEC || info->device >= 0)
-        bzna_context_device(b->archive->context, &device, sizeof device, NULL);
+    if (info->decoder == BZNA_DECODER_NVDEC || on_device(info))
+        bzna_context_get_device_info(b->archive->context, &device, sizeof device, NULL);
     if (b->options->json) report_json(b, device.name, rate);
     else                  report_text(b, &device, rate);
 }
@@ -340,7 +343,7 @@ static int bench_run(bench *b)
     int result = pictures_read(b);
     if (result == EXIT_OK) result = archive_open_loader(b->archive, &settings, &loading, &b->loader);
     if (result != EXIT_OK) return result;
-    bzna_loader_describe(b->loader, &b->loader_info, sizeof b->loader_info);
+    bzna_loader_get_info(b->loader, &b->loader_info, sizeof b->loader_info, NULL);
     result = measure(b);
     if (result != EXIT_OK) return result;
     report(b);

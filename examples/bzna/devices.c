@@ -12,10 +12,10 @@ typedef struct gpu {
 
 static gpu gpu_open(uint32_t ordinal)
 {
-    gpu g = { .info = { .struct_size = sizeof g.info, .device = (int32_t)ordinal } };
+    gpu g = { .info = { .device = { BZNA_DEVICE_CUDA, (int32_t)ordinal } } };
     bzna_error err = tool_empty_error();
-    if (archive_open_context((int64_t)ordinal + 1, 0, &g.context, &err) < 0 ||
-        bzna_context_device(g.context, &g.info, sizeof g.info, &err) < 0)
+    if (archive_open_context(g.info.device, 0, &g.context, &err) < 0 ||
+        bzna_context_get_device_info(g.context, &g.info, sizeof g.info, &err) < 0)
         snprintf(g.reason, sizeof g.reason, "%s", err.message);
     else if (g.info.video < 0)
         snprintf(g.reason, sizeof g.reason, "%s", g.info.message);
@@ -31,13 +31,13 @@ static int gpu_codec_info(const gpu *g, uint32_t number, bzna_codec_info *info)
 {
     const uint32_t depth_count = LENGTH(depths), chroma_count = LENGTH(chroma_names), codec_count = LENGTH(codec_names);
     memset(info, 0, sizeof *info);
-    info->struct_size = sizeof *info;
     if (number >= codec_count * chroma_count * depth_count) return 0;
     info->depth = depths[number % depth_count];
     info->chroma_format = number / depth_count % chroma_count;
     info->codec = BZNA_CODEC_H264 + number / (depth_count * chroma_count);
     if (g->context)
-        bzna_context_codec(g->context, info->codec, info->chroma_format, info->depth, info, sizeof *info, NULL);
+        bzna_context_get_codec_info(g->context, info->codec, info->chroma_format, info->depth, info, sizeof *info,
+                                    NULL);
     return 1;
 }
 
@@ -55,7 +55,7 @@ static void gpu_json(const gpu *g)
 {
     const bzna_device_info *d = &g->info;
     bzna_codec_info c;
-    printf(" {\"device\":%" PRId32 ",\"name\":", d->device);
+    printf(" {\"device\":%" PRId32 ",\"name\":", d->device.ordinal);
     tool_json_string(d->name[0] ? d->name : NULL);
     printf(",\"memory\":%" PRIu64 ",\"compute\":\"%" PRIu32 ".%" PRIu32 "\",\"driver\":\"%" PRIu32 ".%" PRIu32
            "\",\"engines\":%" PRIu32 ",\"reason\":", d->memory_bytes, d->compute_major, d->compute_minor,
@@ -83,11 +83,11 @@ static void gpu_text(const gpu *g)
     const bzna_device_info *d = &g->info;
     bzna_codec_info c;
     if (!d->name[0]) {
-        printf("CUDA device %" PRId32 " cannot be used: %s\n", d->device, g->reason);
+        printf("CUDA device %" PRId32 " cannot be used: %s\n", d->device.ordinal, g->reason);
         return;
     }
     printf("CUDA device %" PRId32 ": %s, %.1f GiB, compute capability %" PRIu32 ".%" PRIu32 ", driver for CUDA %"
-           PRIu32 ".%" PRIu32 "\n", d->device, d->name, (double)d->memory_bytes / (1 << 30), d->compute_major,
+           PRIu32 ".%" PRIu32 "\n", d->device.ordinal, d->name, (double)d->memory_bytes / (1 << 30), d->compute_major,
            d->compute_minor, d->driver / 1000, d->driver % 1000 / 10);
     if (g->reason[0]) {
         printf("no NVDEC: %s\n", g->reason);

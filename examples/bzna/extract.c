@@ -205,6 +205,7 @@ typedef struct extraction {
     bzna_sample         sample;
     const char         *track;
     bzna_image          image;
+    char                entry[8];         /* of the picture, as text */
 } extraction;
 
 static void report(const extraction *x, const bzna_picture *p)
@@ -230,7 +231,8 @@ static const char *choose_track(extraction *x)
     bzna_error err = tool_empty_error();
     x->sample = (bzna_sample){ .struct_size = sizeof x->sample };
     if (x->options->track) return x->options->track;
-    if (bzna_dataset_sample(x->archive->dataset, x->index, &x->sample, &err) < 0 || x->sample.image_count != 1)
+    if (bzna_dataset_get_sample(x->archive->dataset, x->index, &x->sample, sizeof x->sample, &err) < 0 ||
+        x->sample.image_count != 1)
         return "bzna_input";
     return x->sample.image_names[0];
 }
@@ -252,6 +254,15 @@ static int extract_decoded(const extraction *x)
     return result;
 }
 
+/* The picture's sample entry, "hvc1". */
+static const char *encoded_as(extraction *x)
+{
+    bzna_image_info info = { .fourcc = 0 };
+    bzna_dataset_get_image_info(x->archive->dataset, x->index, x->track, &info, sizeof info, NULL);
+    snprintf(x->entry, sizeof x->entry, "%s", tool_fourcc(info.fourcc).text);
+    return x->entry;
+}
+
 static int extract(extraction *x)
 {
     const tool_options *o = x->options;
@@ -263,7 +274,7 @@ static int extract(extraction *x)
         result = tool_error("%s", err.message);
     else if (x->as.format == EXTRACT_STREAM && x->as.codec != x->image.codec)
         result = tool_error("%s: sample %" PRIu64 " is encoded as %s, which a name in %s does not fit", o->operand[0],
-                            x->index, tool_fourcc(x->image.fourcc).text, x->as.text);
+                            x->index, encoded_as(x), x->as.text);
     else if (x->as.format == EXTRACT_STREAM)
         result = write_stream(&x->image, o->out);
     if (result == EXIT_OK && (x->as.format != EXTRACT_STREAM || o->md5 || o->json)) result = extract_decoded(x);

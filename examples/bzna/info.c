@@ -9,7 +9,7 @@
 static bzna_track_info track_info(const archive *a, uint32_t index)
 {
     bzna_track_info track = { .struct_size = sizeof track };
-    bzna_dataset_track(a->dataset, index, &track, sizeof track);
+    bzna_dataset_get_track_info(a->dataset, index, &track, sizeof track, NULL);
     return track;
 }
 
@@ -59,7 +59,7 @@ int tool_run_info(const tool_options *o)
     archive a;
     if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
     bzna_dataset_info info = { .struct_size = sizeof info };
-    bzna_dataset_describe(a.dataset, &info, sizeof info);
+    bzna_dataset_get_info(a.dataset, &info, sizeof info, NULL);
     if (o->json) info_json(&a, &info);
     else         info_text(&a, &info);
     archive_close(&a);
@@ -76,7 +76,7 @@ typedef struct listed_sample {
     bzna_sample sample;
     const char *filename;             /* NULL: none */
     uint32_t    image_count;          /* of images filled in */
-    bzna_image  images[BZNA_IMAGES_MAX];
+    bzna_image_info  images[BZNA_IMAGES_MAX];
     bzna_error  err;
 } listed_sample;
 
@@ -85,20 +85,19 @@ static void sample_read(const archive *a, uint64_t index, tool_buffer *buffer, l
     memset(s, 0, sizeof *s);
     s->index = index;
     s->err = tool_empty_error();
-    s->sample.struct_size = sizeof s->sample;
-    if (bzna_dataset_sample(a->dataset, index, &s->sample, &s->err) < 0) return;
+    if (bzna_dataset_get_sample(a->dataset, index, &s->sample, sizeof s->sample, &s->err) < 0) return;
     s->is_located = 1;
     if (archive_filename(a, index, buffer, &s->filename, &s->err) < 0) return;
     if (!s->filename) s->err = tool_empty_error();          /* that there is none is no error */
     for (uint32_t i = 0; i < s->sample.image_count && i < BZNA_IMAGES_MAX; i++) {
-        bzna_image *image = &s->images[i];
-        image->struct_size = sizeof *image;
-        if (bzna_dataset_image(a->dataset, index, s->sample.image_names[i], NULL, 0, image, &s->err) < 0) return;
+        bzna_image_info *image = &s->images[i];
+        if (bzna_dataset_get_image_info(a->dataset, index, s->sample.image_names[i], image, sizeof *image, &s->err) < 0)
+            return;
         s->image_count = i + 1;
     }
 }
 
-static void image_json(const bzna_image *image)
+static void image_json(const bzna_image_info *image)
 {
     printf("{\"codec\":");
     tool_json_string(tool_fourcc(image->fourcc).text);

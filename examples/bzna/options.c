@@ -67,15 +67,18 @@ int tool_is_choice(const char *choices, const char *word)
     return 0;
 }
 
-/* auto, cpu or a number, as bzna_context_config has it: n + 1 for CUDA device n. Returns 0, or -1. */
-static int device_parse(const char *value, int64_t *device)
+/* auto, cpu, or the number of a CUDA device. Returns 0, or -1. */
+static int device_parse(const char *value, bzna_device *device)
 {
     char *end = NULL;
-    if (!strcmp(value, "auto")) return *device = BZNA_DEVICE_AUTO, 0;
-    if (!strcmp(value, "cpu"))  return *device = BZNA_DEVICE_CPU, 0;
+    device->ordinal = 0;
+    if (!strcmp(value, "auto")) return device->kind = BZNA_DEVICE_AUTO, 0;
+    if (!strcmp(value, "cpu"))  return device->kind = BZNA_DEVICE_CPU, 0;
     long long number = strtoll(value, &end, 10);
     if (end == value || *end || errno || number < 0 || number > 65535) return -1;
-    return *device = number + 1, 0;
+    device->kind = BZNA_DEVICE_CUDA;
+    device->ordinal = (int32_t)number;
+    return 0;
 }
 
 /* Sets one option. Returns what was expected instead of value, or NULL. */
@@ -83,6 +86,7 @@ static const char *option_set(const tool_option *p, tool_options *o, const char 
 {
     char *field = (char *)o + p->offset, *end = NULL;
     int64_t integer = 1;
+    bzna_device device;
     double real;
     errno = 0;
     switch (p->kind) {
@@ -101,8 +105,8 @@ static const char *option_set(const tool_option *p, tool_options *o, const char 
         memcpy(field, &real, sizeof real);
         return NULL;
     case KIND_DEVICE:
-        if (device_parse(value, &integer)) return p->argument;
-        memcpy(field, &integer, sizeof integer);
+        if (device_parse(value, &device)) return p->argument;
+        memcpy(field, &device, sizeof device);
         return NULL;
     case KIND_CHOICE:
         if (!tool_is_choice(p->argument, value)) return p->argument;

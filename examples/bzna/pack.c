@@ -88,8 +88,8 @@ static int write_picture(const packing *p, pack_file *file, const window_slot *s
     if (slot->thumb.packet) thumb = image_of(&slot->thumb, codec);
     const char *slash = strrchr(file->path, '/');
     bzna_sample_desc sample = {
-        .struct_size = sizeof sample, .has_target = file->target != BZNA_TARGET_NONE, .target = file->target,
-        .filename = slash ? slash + 1 : file->path, .input = &input, .thumb = slot->thumb.packet ? &thumb : NULL,
+        .struct_size = sizeof sample, .target = file->target,
+        .name = slash ? slash + 1 : file->path, .image = &input, .thumb = slot->thumb.packet ? &thumb : NULL,
     };
     bzna_status status = bzna_writer_add(writer, &sample, &err);
     if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_CALLBACK || status == BZNA_E_STATE)
@@ -252,11 +252,12 @@ static int partial_rename(const tool_options *o, const char *partial)
 /* Writes a complete archive to path. */
 static int write_archive(const tool_options *o, pack_files *files, const char *path, size_t *unreadable)
 {
+    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
     bzna_context *context = NULL;
     bzna_writer *writer = NULL;
     bzna_error err = tool_empty_error();
     int result = EXIT_OK;
-    if (archive_open_context(BZNA_DEVICE_CPU, 0, &context, &err) < 0 ||
+    if (archive_open_context(cpu, 0, &context, &err) < 0 ||
         bzna_writer_open(context, path, NULL, &writer, &err) < 0) {
         result = tool_error("%s", err.message);
     } else {

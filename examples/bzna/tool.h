@@ -75,7 +75,7 @@ typedef struct tool_options {
     const char *out, *track, *codec, *preset, *warp, *decoder, *output, *dtype, *class_order;
     double      crf, flip, seconds;
     int64_t     jobs, batch, size, threads, seed, sessions;
-    int64_t     device;               /* as in bzna_context_config: CUDA device n is n + 1 */
+    bzna_device device;
     int64_t     json, md5, decode, shuffle, overwrite;        /* flags */
     const char *operand[2];
     int         operand_count;
@@ -164,7 +164,7 @@ typedef struct archive {
 } archive;
 
 /* device, sessions: of bzna_context_config. */
-bzna_status archive_open_context(int64_t device, int64_t sessions, bzna_context **context, bzna_error *err);
+bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_context **context, bzna_error *err);
 
 /* For commands that need no GPU. */
 int archive_open(archive *a, const char *path);

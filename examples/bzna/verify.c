@@ -28,7 +28,7 @@ typedef struct verifier {
     tool_buffer   buffer;
 } verifier;
 
-static int same_bytes(const bzna_image *a, const bzna_image *b)
+static int same_bytes(const bzna_image_info *a, const bzna_image_info *b)
 {
     return a->data_offset == b->data_offset && a->data_size == b->data_size &&
            a->frame_width == b->frame_width && a->frame_height == b->frame_height;
@@ -36,15 +36,16 @@ static int same_bytes(const bzna_image *a, const bzna_image *b)
 
 /* One picture of a sample: its boxes; with a decoder, that it decodes. previous: the last one that was decoded. */
 static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, const char *track,
-                                 bzna_image *previous, bzna_error *err)
+                                 bzna_image_info *previous, bzna_error *err)
 {
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info info;
+    bzna_image image;
     bzna_picture picture = { .struct_size = sizeof picture };
-    if (!v->decoder) return bzna_dataset_image(a->dataset, index, track, NULL, 0, &image, err);
-    bzna_status status = archive_read_picture(a, index, track, &v->buffer, &image, err);
+    bzna_status status = bzna_dataset_get_image_info(a->dataset, index, track, &info, sizeof info, err);
     /* A small picture is its own thumbnail: the same bytes need not be decoded twice. */
-    if (status < 0 || (previous->data_size && same_bytes(&image, previous))) return status;
-    *previous = image;
+    if (status < 0 || !v->decoder || (previous->data_size && same_bytes(&info, previous))) return status;
+    *previous = info;
+    if ((status = archive_read_picture(a, index, track, &v->buffer, &image, err)) < 0) return status;
     return bzna_decoder_decode(v->decoder, &image, &picture, err);
 }
 
@@ -54,9 +55,9 @@ static bzna_status sample_check(const archive *a, verifier *v, uint64_t index, b
     const char *filename;
     int64_t target;
     bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_image previous = { 0 };
+    bzna_image_info previous = { 0 };
     bzna_status status;
-    if ((status = bzna_dataset_sample(a->dataset, index, &sample, err)) < 0 ||
+    if ((status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err)) < 0 ||
         (status = bzna_dataset_target(a->dataset, index, &target, err)) < 0 ||
         (status = archive_filename(a, index, &v->buffer, &filename, err)) < 0) return status;
     for (uint32_t i = 0; i < sample.image_count && i < BZNA_IMAGES_MAX; i++)
