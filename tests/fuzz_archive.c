@@ -2,7 +2,7 @@
  * where it should not.
  *
  * With clang -fsanitize=fuzzer (-DBENZINA_LIBFUZZER) this is a libFuzzer target; with -DBENZINA_NO_AVCODEC, too, one
- * that does all but decoding, which makes it many times as fast. Otherwise a plain driver:
+ * that does all but decoding, which makes it about twice as fast. Otherwise a plain driver:
  *     fuzz_archive corrupt FILE FIRST COUNT STEP    a byte changed: corruptions FIRST, FIRST + STEP, ... below COUNT
  *     fuzz_archive parse FILE FIRST COUNT STEP      the same without decoding
  *     fuzz_archive replay FILE...                   files as they are
