@@ -88,8 +88,9 @@ held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path 'tests/froze
 for file in $longer; do held=$(echo "$held" | grep -vx "$file"); done
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
-check only_room_20_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$3} room != \"20.\" && room != \"0.\" && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
-check only_rooms_21_to_24_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$3} room !~ /^(0|2[1-4])\\.$/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
+check only_software_decode_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /CUDA|NVDEC|Includes/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 
 # --- the vendored pair, in an empty folder, in other people's builds: with and without the GPU path ---
 mkdir -p "$T/foreign"
