@@ -257,13 +257,18 @@ static bzna_status open_archive(bzna_context *context, const char *name, bzna_da
     bzna_dataset_config_init(&config, sizeof config);
     config.name = name;
     if (!(*h = http_open(name))) return BZNA_E_MEMORY;
-    bzna_source source = { .user = *h, .read_at = http_read_at, .size = http_size, .close = http_close };
+    bzna_source source;
+    bzna_source_init(&source, sizeof source);
+    source.user    = *h;
+    source.read_at = http_read_at;
+    source.size    = http_size;
+    source.close   = http_close;
     bzna_status status = bzna_dataset_open_source(context, &source, &config, dataset, err);
     if (status < 0) {
         http_close(*h);                                          /* still ours */
         *h = NULL;
     } else {
-        (*h)->attempts = 1;                                      /* the loader retries by itself, and counts it: read_retries below */
+        (*h)->attempts = 1;                                      /* the loader retries by itself, and counts it: read.retries below */
     }
     return status;
 }
@@ -273,17 +278,17 @@ static bzna_status open_loader(bzna_context *context, bzna_dataset *dataset, uin
 {
     bzna_loader_config config;
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size      = 16;
-    config.width           = 128;
-    config.height          = 128;
-    config.order           = BZNA_ORDER_SHUFFLE;
-    config.seed            = 1234;
-    config.warp            = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config.reader_threads  = readers;
-    config.read_ahead      = 4 * readers;
-    config.read_retries    = ATTEMPTS_MAX - 1;
-    config.read_backoff_ns = BACKOFF_MS * UINT64_C(1000000);
-    config.output          = BZNA_OUTPUT_HOST;                   /* where the pixels are read; a GPU may decode them all the same */
+    config.output.batch_size  = 16;
+    config.output.width       = 128;
+    config.output.height      = 128;
+    config.output.device.kind = BZNA_DEVICE_CPU;         /* where pixels are read; a GPU may decode them all the same */
+    config.order.kind         = BZNA_ORDER_SHUFFLE;
+    config.order.seed         = 1234;
+    config.warp.kind          = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.read.threads       = readers;
+    config.read.ahead_samples = 4 * readers;
+    config.read.retries       = ATTEMPTS_MAX - 1;
+    config.read.backoff_ns    = BACKOFF_MS * UINT64_C(1000000);
     return bzna_loader_open(context, dataset, &config, loader, err);
 }
 
@@ -303,8 +308,8 @@ static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzn
     bzna_status status;
     while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         bzna_batch_info info;
-        bzna_batch_get_info(batch, &info, sizeof info, NULL);
-        digest = hash(digest, info.data, (size_t)info.data_bytes);
+        bzna_batch_get_info(batch, &info, sizeof info, err);
+        digest = hash(digest, info.image.data, (size_t)info.image.bytes);
         digest = hash(digest, info.targets, info.count * sizeof *info.targets);
         samples += info.count;
         for (uint32_t slot = 0; slot < info.count; slot++)
@@ -316,7 +321,7 @@ static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzn
 
     double took_s = now_s() - start;
     bzna_loader_stats stats;
-    bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
+    if ((status = bzna_loader_get_stats(loader, &stats, sizeof stats, err)) < 0) return status;
     printf("hash %016" PRIx64 "\n%" PRIu64 " pictures, %.1f a second, %" PRIu64 " failed\n", digest, samples, (double)samples / took_s, *failed);
     if (!h) return BZNA_OK;
     http_counts counts = http_counted(h);
@@ -327,7 +332,7 @@ static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzn
 
 int main(int argc, char **argv)
 {
-    bzna_error    err     = { .struct_size = sizeof err };
+    bzna_error    err;
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader  *loader  = NULL;
@@ -337,6 +342,7 @@ int main(int argc, char **argv)
     unsigned long readers = argc > 2 ? strtoul(argv[2], NULL, 10) : 8;
     if (argc < 2 || argc > 3 || readers < 1 || readers > 256) { fprintf(stderr, "usage: %s URL|PATH [READERS]\n", argv[0]); return 2; }
 
+    bzna_error_init(&err, sizeof err);
     signal(SIGPIPE, SIG_IGN);                                    /* a server may hang up; threads of the library block all signals anyway */
     if (curl_global_init(CURL_GLOBAL_DEFAULT)) { fprintf(stderr, "libcurl does not start\n"); return 1; }
 
