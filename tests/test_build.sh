@@ -39,7 +39,9 @@ echo '#include "benzina.h"' > "$T/header.c"; cp "$T/header.c" "$T/header.cc"
 printf '#include <bzlib.h>\n#include "benzina.h"\nint main(void) { return BZ_OK != BZNA_OK; }\n' > "$T/bzlib.c"
 for cc in gcc clang; do
     with $cc "header_is_c99_with_$cc" $cc -std=c99 $WARN -I. -fsyntax-only "$T/header.c"
-    with $cc "header_is_cxx_with_$cc" $cc -x c++ -std=c++11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I. -fsyntax-only "$T/header.cc"
+    for std in 11 17; do
+        with $cc "header_is_cxx${std}_with_$cc" $cc -x c++ -std=c++$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I. -fsyntax-only "$T/header.cc"
+    done
     cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 -O2 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
     cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 -O2 $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 -O2 $WARN $AV_CFLAGS $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
@@ -54,9 +56,11 @@ check header_has_no_implicit_padding gcc -std=c99 -Wpadded -Werror -I. -fsyntax-
 
 awk -f tests/abi.awk benzina.h > "$T/abi.c"
 layouts() { gcc -std=c11 -I. "$T/abi.c" -o "$T/abi" && "$T/abi" > "$T/abi.txt" && diff tests/abi.txt "$T/abi.txt"; }
-without_gaps() { awk '/^bzna/ { bad += end != size; size = $2; end = 0; next } { bad += $2 != end; end = $2 + $3 } END { exit bad + (end != size) > 0 }' "$T/abi.txt"; }
+# Of each struct the members that are its own; of those of a struct inside, which is listed by itself, as well.
+without_gaps() { awk '/^bzna/ { bad += end != size; size = $2; end = 0; next } /^   / { next } { bad += $2 != end; end = $2 + $3 } END { exit bad + (end != size) > 0 }' "$T/abi.txt"; }
 check layouts_are_those_of_the_golden_file layouts       # tests/abi.txt; bindings are written against it
 check layouts_list_every_field without_gaps
+check layouts_list_every_struct sh -c "[ \$(grep -c '^typedef struct bzna_[a-z_]* {' benzina.h) -eq \$(grep -c '^bzna' '$T/abi.txt') ]"
 
 # --- the kernels as PTX ---
 ptx_clang="clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -S"
@@ -73,8 +77,7 @@ else skip ptx_assembles_for_hopper "no ptxas or no PTX"; fi
 if have nm && [ -e "$BUILD/libbenzina.so" ]; then
     nm -D --defined-only "$BUILD/libbenzina.so" | awk '{ print $3 }' | grep -vE '^(__asan|__odr_asan|__ubsan|__tsan)' | sort > "$T/symbols.txt"
     check exported_symbols_are_those_listed diff tests/symbols.txt "$T/symbols.txt"
-    check exported_symbols_are_those_declared sh -c "grep -oE '\bbzna_[a-z0-9_]+\(' benzina.h | grep -f /dev/stdin -o tests/symbols.txt >/dev/null; \
-        sed -n '/^BZNA_API/p' benzina.h | grep -oE 'bzna_[a-z0-9_]+ *\(' | tr -d ' (' | sort -u | diff - tests/symbols.txt"
+    check exported_symbols_are_those_declared sh -c "awk -v list=functions -f tests/abi.awk benzina.h | sort | diff - tests/symbols.txt"
 else skip exported_symbols_are_those_listed "no nm or no shared library"; fi
 
 # --- the source keeps its own rules ---
@@ -110,10 +113,12 @@ cat > "$T/foreign/program.c" <<'END'
 #include <stdio.h>
 int main(int argc, char **argv)
 {
-    bzna_error err = { sizeof err, 0, 0, 0, 0, "" };
+    bzna_error err;
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
-    bzna_status status = bzna_context_open(NULL, &context, &err);
+    bzna_status status;
+    bzna_error_init(&err, sizeof err);
+    status = bzna_context_open(NULL, &context, &err);
     if (status == BZNA_OK)
         status = bzna_dataset_open(context, argc > 1 ? argv[1] : "", NULL, &dataset, &err);
     printf("%llu %s\n", (unsigned long long)bzna_dataset_count(dataset), err.message);
@@ -126,7 +131,7 @@ END
 cat > "$T/foreign/device.c" <<'END'
 #include "benzina.h"
 #include <stdio.h>
-static bzna_error err = { sizeof err, 0, 0, 0, 0, "" };
+static bzna_error err;
 static void say(const char *what, bzna_status status) { printf("%s: %s %s\n", what, bzna_status_name(status), status < 0 ? err.message : ""); }
 int main(int argc, char **argv)
 {
@@ -140,32 +145,34 @@ int main(int argc, char **argv)
     bzna_device_info device;
     bzna_status status;
     uint32_t count = 77;
+    bzna_error_init(&err, sizeof err);
     say("count", bzna_device_count(&count, &err));
     bzna_context_config_init(&context_config, sizeof context_config);
-    context_config.device = 1;
-    say("device 1", bzna_context_open(&context_config, &context, &err));
+    context_config.device.kind = BZNA_DEVICE_CUDA;
+    say("device 0", bzna_context_open(&context_config, &context, &err));
     if (context || count || argc < 2 || bzna_context_open(NULL, &context, &err) != BZNA_OK ||
         bzna_dataset_open(context, argv[1], NULL, &dataset, &err) != BZNA_OK) return 1;
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size = 8;
-    config.width = config.height = 32;
-    config.output = BZNA_OUTPUT_DEVICE;
-    say("output DEVICE", bzna_loader_open(context, dataset, &config, &loader, &err));
-    config.output = BZNA_OUTPUT_AUTO;
-    config.decoder = BZNA_DECODER_NVDEC;
+    config.output.batch_size = 8;
+    config.output.width = config.output.height = 32;
+    config.output.device.kind = BZNA_DEVICE_CUDA;
+    say("output CUDA", bzna_loader_open(context, dataset, &config, &loader, &err));
+    config.output.device.kind = BZNA_DEVICE_AUTO;
+    config.decode.decoder = BZNA_DECODER_NVDEC;
     say("decoder NVDEC", bzna_loader_open(context, dataset, &config, &loader, &err));
-    config.decoder = BZNA_DECODER_AUTO;
+    config.decode.decoder = BZNA_DECODER_AUTO;
     status = bzna_loader_open(context, dataset, &config, &loader, &err);
     if (status == BZNA_OK) status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err);
     say("AUTO", status);
     if (status == BZNA_OK) {
         const float *pixels;
-        bzna_batch_describe(batch, &info, sizeof info);
-        pixels = (const float *)info.data;
-        printf("%u pictures on device %d, %u failed, %s\n", (unsigned)info.count, (int)info.device, (unsigned)info.failed,
+        bzna_batch_get_info(batch, &info, sizeof info, &err);
+        pixels = (const float *)info.image.data;
+        printf("%u pictures on a device of kind %d, %u failed, %s\n", (unsigned)info.count,
+               (int)info.image.device.kind, (unsigned)info.failed,
                pixels[16 * 32 + 16] >= 0 && pixels[16 * 32 + 16] <= 255 ? "with pixels" : "");
     }
-    say("asked", bzna_context_device(context, &device, sizeof device, &err));
+    say("asked", bzna_context_get_device_info(context, &device, sizeof device, &err));
     bzna_batch_release(batch);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
@@ -192,8 +199,8 @@ says() { # program, then a pattern for each line in order
     for pattern; do line=$((line + 1)); sed -n "${line}p" "$T/said" | grep -q "$pattern" || { echo "line $line is not: $pattern"; cat "$T/said"; return 1; }; done
 }
 without_a_driver() { # program, status of what is demanded, what its message names
-    says "$1" "^count: BZNA_$2 .*$3" "^device 1: BZNA_$2 context_config.device.*$3" "^output DEVICE: BZNA_$2 loader_config.output.*$3" \
-        "^decoder NVDEC: BZNA_$2 loader_config.decoder.*$3" '^AUTO: BZNA_OK' '^8 pictures on device -1, 0 failed, with pixels' "^asked: BZNA_$2 .*$3"
+    says "$1" "^count: BZNA_$2 .*$3" "^device 0: BZNA_$2 context_config.device.*$3" "^output CUDA: BZNA_$2 loader_config.output.device.*$3" \
+        "^decoder NVDEC: BZNA_$2 loader_config.decode.decoder.*$3" '^AUTO: BZNA_OK' '^8 pictures on a device of kind 1, 0 failed, with pixels' "^asked: BZNA_$2 .*$3"
 }
 for gpu in $variants; do
     if [ $gpu = cuda ]; then GPU="$NV_CFLAGS"; refusal="E_DEVICE libcuda.so.1"; else GPU=$NO_CUDA; refusal="E_UNSUPPORTED BENZINA_NO_CUDA"; fi
@@ -309,19 +316,38 @@ with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/ma
 check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
 [ -z "$cuda" ] || check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/build/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
 
-# --- a program compiled with an older header runs with this library: structs only grew at their ends ---
-old_header() {
-    # The example without what that header had not yet; the processor decodes, so the pixels lie on the host in both.
-    sed -e 's|"../benzina.h"|"benzina.h"|' -e '/BZNA_OUTPUT_HOST/d' -e 's/bzna_context_open(NULL, /bzna_context_open(\&on_cpu, /' \
-        -e 's/^int main/static bzna_context_config on_cpu = { .struct_size = sizeof on_cpu, .device = BZNA_DEVICE_CPU };\n\n&/' examples/decode_batch.c > "$T/old.c" &&
-    ! grep -q OUTPUT_HOST "$T/old.c" && grep -q '&on_cpu, &context' "$T/old.c" &&
-    gcc -std=c11 -Wall -Werror -Itests/frozen "$T/old.c" "$BUILD/libbenzina.a" $AV_LIBS $LIBS -o "$T/old" && mkdir -p "$T/of_old" "$T/of_new" &&
-    "$T/old" tests/data/mini_h265.bzna "$T/of_old" && "$BUILD/decode_batch" tests/data/mini_h265.bzna "$T/of_new" && diff -r "$T/of_old" "$T/of_new" && [ -n "$(ls "$T/of_old")" ]; }
-older_is_smaller() {
-    printf '#include "benzina.h"\n#include <stdio.h>\nint main(void) { printf("%%u\\n", (unsigned)sizeof(bzna_loader_config)); return 0; }\n' > "$T/size.c"
-    gcc -Itests/frozen "$T/size.c" -o "$T/size_old" && gcc -I. "$T/size.c" -o "$T/size_new" && [ "$("$T/size_old")" -lt "$("$T/size_new")" ]; }
-check older_header_is_smaller older_is_smaller
-check program_of_an_older_header_runs old_header
+# --- structs grow within 0.2: tests/frozen/benzina.h is the first header of 0.2, whose programs every library of 0.2 runs ---
+minor_of() { awk '/define BZNA_VERSION_(MAJOR|MINOR) /{ v = v "." $3 } END { print v }' "$1"; }
+frozen_is_of_this_version() { [ "$(minor_of benzina.h)" = "$(minor_of tests/frozen/benzina.h)" ]; }
+# What the frozen header names lies where it lay and is as long as it was; only reserved words may have become something else.
+grew_at_the_end() {
+    awk -f tests/abi.awk tests/frozen/benzina.h > "$T/abi_frozen.c" && gcc -std=c11 -Itests/frozen "$T/abi_frozen.c" -o "$T/abi_frozen" &&
+    "$T/abi_frozen" > "$T/abi_frozen.txt" && [ -s "$T/abi_frozen.txt" ] &&
+    awk '/^bzna/ { struct = $1; own = 0 } $2 == 0 && $1 == "struct_size" { own = 1 }
+        FNR == NR { if (/^bzna/) size[struct] = $2; else { was[struct, $1] = $2 " " $3; if (own) grows[struct] = 1 } next }
+        /^bzna/ { if (struct in size && (struct in grows ? $2 < size[struct] : $2 != size[struct])) { print struct ": another size"; bad = 1 } next }
+        { if (was[struct, $1] == $2 " " $3 || $1 ~ /reserved/) delete was[struct, $1] }
+        END { for (m in was) if (m !~ /reserved/ && was[m] != "") { print m ": moved, or gone"; bad = 1 } exit bad }' "$T/abi_frozen.txt" "$T/abi.txt"; }
+kept_its_functions() { awk -v list=functions -f tests/abi.awk tests/frozen/benzina.h | sort | comm -23 - tests/symbols.txt | awk '{ print $0 ": gone" } END { exit NR > 0 }'; }
+decode_with() { # name, folder of the header, library: the example, built with the one, run with the other; its pictures to $T/of_NAME
+    sed 's|"../benzina.h"|"benzina.h"|' examples/decode_batch.c > "$T/$1.c" && mkdir -p "$T/of_$1" &&
+    gcc -std=c11 -Wall -Werror -I"$2" "$T/$1.c" "$3" $AV_LIBS $LIBS -o "$T/$1" && "$T/$1" tests/data/mini_h265.bzna "$T/of_$1" && [ -n "$(ls "$T/of_$1")" ]; }
+frozen_runs() { decode_with new . "$BUILD/libbenzina.a" && decode_with frozen tests/frozen "$BUILD/libbenzina.a" && diff -r "$T/of_frozen" "$T/of_new"; }
+# A library to come: each struct that has a struct_size is longer than today's (errors and states have fixed sizes).
+grown_library() {
+    mkdir -p "$T/grown" && cp benzina.c benzina_kernels.cu "$T/grown/" &&
+    awk '/^typedef struct bzna_[a-z_]* \{/ { sized = 0 } /^    uint32_t +struct_size[;,]/ { sized = 1 }
+        /^} bzna_/ && sized && !/^} bzna_(error|loader_state);/ { print "    uint64_t later[3];"; n++ } { print } END { exit n < 20 }' benzina.h > "$T/grown/benzina.h" &&
+    gcc -std=c11 -O1 -ffp-contract=off $AV_CFLAGS $NO_CUDA -c "$T/grown/benzina.c" -o "$T/grown/benzina.o"; }
+frozen_runs_later() { decode_with frozen_later tests/frozen "$T/grown/benzina.o" && diff -r "$T/of_frozen_later" "$T/of_new"; }
+later_runs_now() { decode_with later "$T/grown" "$BUILD/libbenzina.a" && diff -r "$T/of_later" "$T/of_new"; }
+check frozen_header_is_of_this_minor_version frozen_is_of_this_version
+check structs_only_grew_since_the_frozen_header grew_at_the_end
+check functions_of_the_frozen_header_are_still_there kept_its_functions
+check program_of_the_frozen_header_runs frozen_runs
+check library_with_longer_structs_builds grown_library
+check program_of_the_frozen_header_runs_when_structs_have_grown frozen_runs_later
+check program_of_a_later_header_runs_as_long_as_it_sets_nothing_new later_runs_now
 
 # --- the manual's and README's programs are compiled and run as they stand there ---
 awk '/^ \* 2\. THE FIRST PROGRAM/ { on = 1; next } /^ \* 3\. OBJECTS/ { on = 0 } on { sub(/^ \*( {5})?/, ""); print }' benzina.h > "$T/manual.c"
