@@ -307,7 +307,7 @@ class Errors(unittest.TestCase):
     def test_arguments_that_contradict_each_other(self):
         for options in (dict(mean=1, bias_transform=1), dict(std=1, norm_transform=ops.ConstantNormTransform(2)), dict(std=(1, 0, 1)),
                         dict(drop_last=True, last_batch="pad"), dict(on_error="explode"), dict(seed=None, world_size=2), dict(output="xml"),
-                        dict(bias_transform=(1, 2)), dict(indices=[]), dict(device="cpu"), dict(epochs=0), dict(path="x"),
+                        dict(bias_transform=(1, 2)), dict(indices=[]), dict(epochs=0), dict(path="x"),
                         dict(memory="attic"), dict(memory="device", output="numpy"), dict(dtype="float64"), dict(decoder="abacus")):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)
@@ -490,7 +490,7 @@ class Named(benzina.Dataset):
 
 def annexb(sample, track=None):
     """A sample's picture as a stream."""
-    image, kept = sample._coded(track)
+    image, kept = sample._coded(track or "image")
     buffer, needed = ctypes.create_string_buffer(sample.size + 10000), ctypes.c_size_t()
     benzina._check(lib.bzna_image_annexb(image, buffer, len(buffer), needed, None))
     return buffer.raw[:needed.value], (image.width, image.height)
@@ -513,8 +513,8 @@ def rewritten(dataset):
 
 def damaged(data, sample, track="bzna_input"):
     """The archive's bytes with that sample's coded picture destroyed."""
-    image, kept = sample._coded(track)
-    first, size = image.data_offset, image.data_size
+    info = sample.image_info(track)
+    first, size = info.data_offset, info.data_size
     return data[:first + 4] + bytes([data[first + 4] & 0x81 | 0x26, 1]) + b"\xff" * (size - 6) + data[first + size:]
 
 
@@ -591,7 +591,7 @@ class Writers(unittest.TestCase):
                 self.assertEqual(digest(loader_of(made, track=track)), digest(loader_of(dataset, track=track)), track)
             self.assertEqual([coded(s, track) for s in rewritten(made)], [coded(s, track) for s in made], track)
         self.assertEqual([s.target for s in benzina.Dataset(self.path, split="validation")], [37, 185])
-        apart = [[s._coded("bzna_thumb")[0].data_offset != s._coded("bzna_input")[0].data_offset for s in d] for d in (dataset, made)]
+        apart = [[s.image_info("thumb").data_offset != s.image_info().data_offset for s in d] for d in (dataset, made)]
         self.assertEqual(apart, [[i in (2, 3) for i in range(COUNT)]] * 2)      # thumbnails that are the picture are not doubled
 
     def test_coded_bytes(self):
@@ -846,16 +846,14 @@ class Order(unittest.TestCase):
 
 def rendered(dataset, index, shape, matrix, bias=(0, 0, 0), scale=(1, 1, 1)):
     """One sample as bzna_picture_render makes it, apart from any loader."""
-    sample, image, picture = benzina._new("sample"), benzina._new("image"), benzina._new("picture")
-    benzina._check(lib.bzna_dataset_sample(dataset.handle, index, sample, None))
-    buffer = ctypes.create_string_buffer(sample.size)
-    benzina._check(lib.bzna_dataset_image(dataset.handle, index, None, buffer, sample.size, image, None))
+    image, picture = benzina._new("image"), benzina._new("picture")
+    buffer = ctypes.create_string_buffer(dataset[index].size)
+    benzina._check(lib.bzna_dataset_read_image(dataset.handle, index, None, buffer, len(buffer), image, None))
     decoder = ctypes.c_void_p()
     benzina._check(lib.bzna_decoder_open(dataset._context.handle, decoder, None))
     try:
         benzina._check(lib.bzna_decoder_decode(decoder, image, picture, None))
-        transform, output = structs.transform(), benzina._new("output")
-        lib.bzna_transform_init(transform, ctypes.sizeof(transform))
+        transform, output = benzina._new("transform"), benzina._new("output")
         transform.homography[:] = matrix((picture.width, picture.height))
         transform.bias[:], transform.scale[:] = bias, scale
         output.height, output.width = shape
@@ -1000,7 +998,7 @@ class Lifetimes(unittest.TestCase):
         capsule = batch.images.__dlpack__()
         self.assertEqual(capsule_name(capsule), b"dltensor")
         tensor = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
-        self.assertEqual((tensor.data, tensor.byte_offset), (batch.info.data, 0))
+        self.assertEqual((tensor.data, tensor.byte_offset), (batch.info.image.data, 0))
         self.assertEqual((tensor.device_type, tensor.device_id), (1, 0))
         self.assertEqual((tensor.code, tensor.bits, tensor.lanes), (2, 32, 1))
         self.assertEqual(tensor.shape[:tensor.dimensions], [4, 3, 6, 10])
@@ -1449,7 +1447,7 @@ if decodes:
     refusals += [refused(lambda: benzina.DataLoader(dataset, shape=8, seed=1, **more)) for more in (dict(memory="device"), dict(decoder="nvdec"))]
     loader = benzina.DataLoader(dataset, shape=8, seed=1, batch_size=8, output="field")
     batch = next(loader.batches())
-    assert loader.info.device == -1 and batch.__dlpack_device__() == (1, 0) and batch.stream is None
+    assert loader.info.image.device.kind == benzina.DEVICE_CPU and batch.__dlpack_device__() == (1, 0) and batch.stream is None
     try:
         batch.move(1)
     except benzina.Error as error:
@@ -1516,7 +1514,7 @@ def refused(kind, make, *arguments, **named):
 expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu").batches()]
 assert len(expected) == 3 and benzina.device_count() == 1
 loader = loader_of(memory="device", decoder="nvdec")
-assert loader.info.device == 0 and loader.info.decoder == benzina.DECODER_NVDEC
+assert (loader.info.image.device.kind, loader.info.image.device.ordinal) == (benzina.DEVICE_CUDA, 0) and loader.info.decoder == benzina.DECODER_NVDEC
 streams = [None, 1, new_stream(), -1]
 for epoch in range(2):
     loader.set_epoch(0)
@@ -1528,7 +1526,7 @@ for epoch in range(2):
         capsule = field.__dlpack__(stream=stream, max_version=(1, 0), dl_device=(2, 0), copy=False)
         assert before > 2 and batch.stream == {None: 1, -1: before}.get(stream, stream)
         interface = field.__cuda_array_interface__
-        assert (interface["typestr"], interface["stream"], interface["data"][0]) == ("<f4", batch.stream, batch.info.data)
+        assert (interface["typestr"], interface["stream"], interface["data"][0]) == ("<f4", batch.stream, batch.info.image.data)
         assert read(batch) == expected[i]
         for make in (field.memoryview, lambda: field.__dlpack__(stream=0), lambda: field.__dlpack__(stream=2), lambda: field.__dlpack__(dl_device=(1, 0)),
                      lambda: field.__dlpack__(stream=1, copy=True)):
@@ -1561,14 +1559,14 @@ def digest(loader):
 expected = digest(loader_of("cpu"))
 for more in (dict(), dict(memory="host"), dict(output="memoryview"), dict(output="numpy"), dict(device=None)):
     loader = loader_of(**more)
-    assert loader.info.decoder == benzina.DECODER_NVDEC and loader.info.device == -1 and loader.info.decoder_name.startswith(b"NVDEC")
+    assert loader.info.decoder == benzina.DECODER_NVDEC and loader.info.image.device.kind == benzina.DEVICE_CPU and loader.info.decoder_name.startswith(b"NVDEC")
     assert digest(loader) == expected
     assert loader.info.sessions == loader.dataset._context.device.sessions > 0
 assert digest(loader_of(decoder="software")) == expected and loader_of(decoder="software").info.sessions == 0
 halves = digest(loader_of("cpu", dtype="float16"))
 assert digest(loader_of(dtype="float16")) == halves != expected
 device = loader_of().dataset._context.device
-assert device.device == 0 and device.name and device.video == 0 and device.memory_bytes > 0
+assert (device.device.kind, device.device.ordinal) == (benzina.DEVICE_CUDA, 0) and device.name and device.video == 0 and device.memory_bytes > 0
 assert loader_of().dataset._context.codec(benzina.CODEC_H265).supported == 1
 print("done")
 """), "done\n")
@@ -1645,7 +1643,7 @@ class Numpy(unittest.TestCase):
         batch = next(loader_of(batch_size=4).batches())
         view = batch.images.numpy()
         self.assertEqual((view.shape, view.dtype, view.flags.writeable), ((4, 3, 24, 24), self.numpy.float32, True))
-        self.assertEqual(view.ctypes.data, batch.info.data)
+        self.assertEqual(view.ctypes.data, batch.info.image.data)
         self.assertEqual(view.tobytes(), pixels(batch.images))
         self.assertEqual(batch.targets.numpy().tolist(), [0, 37, 74, 111])
 
@@ -1653,7 +1651,7 @@ class Numpy(unittest.TestCase):
         from_dlpack = self.dlpack()
         batch = next(loader_of(batch_size=4).batches())
         view, taken = batch.images.numpy(), from_dlpack(batch.images)
-        self.assertEqual(taken.ctypes.data, batch.info.data)
+        self.assertEqual(taken.ctypes.data, batch.info.image.data)
         self.assertTrue((view == taken).all())
         self.assertEqual(from_dlpack(batch.indices).tolist(), [0, 1, 2, 3])
         self.assertTrue((from_dlpack(batch) == view).all())
@@ -1728,7 +1726,7 @@ class Torch(unittest.TestCase):
         batch = next(loader_of(batch_size=4).batches())
         images, targets = batch.images.torch(), self.torch.from_dlpack(batch.targets)
         self.assertEqual((tuple(images.shape), images.dtype, targets.dtype), ((4, 3, 24, 24), self.torch.float32, self.torch.int64))
-        self.assertEqual(images.data_ptr(), batch.info.data)
+        self.assertEqual(images.data_ptr(), batch.info.image.data)
         self.assertEqual(array.array("f", images.flatten().tolist()).tobytes(), pixels(batch.images))
         self.assertEqual(targets.tolist(), [0, 37, 74, 111])
 
