@@ -203,6 +203,25 @@ class Interface(unittest.TestCase):
         for name, number in known:
             self.assertEqual(getattr(benzina, name), number, name)
 
+    def test_structs_that_are_filled_in_are_prepared_by_the_library(self):
+        prepared = {name[:-len("_init")] for name, (_, arguments) in Header.functions().items()
+                    if name.endswith("_init") and len(arguments) == 2}
+        self.assertEqual(set(benzina._inits), prepared)
+        self.assertEqual((benzina._new("sample_desc").target, benzina._new("error").byte_offset), (benzina.TARGET_NONE, benzina.NO_OFFSET))
+        self.assertEqual(tuple(benzina._new("transform").homography), (1, 0, 0, 0, 1, 0, 0, 0, 1))
+
+    def test_every_argument_of_a_loader_has_a_field_of_its_own(self):
+        for field in benzina._FIELDS.values():
+            group, member = field.split(".")
+            self.assertTrue(hasattr(getattr(structs.loader_config(), group), member), field)
+        self.assertEqual(len(set(benzina._FIELDS.values())), len(benzina._FIELDS))
+        self.assertLessEqual(set(benzina._CHOICES), set(benzina._FIELDS))
+
+    def test_the_stored_orders_are_what_their_program_writes(self):
+        written = subprocess.run([sys.executable, "-B", "tests/orders.py"], check=True, capture_output=True, timeout=60).stdout
+        with open("tests/orders.h", "rb") as file:
+            self.assertTrue(file.read() == written, "run: python3 tests/orders.py > tests/orders.h")
+
     def test_random_numbers_and_permutation_are_the_headers(self):
         streams = re.findall(r"seed (\d+), +epoch (\d+), sample (\d+), +operation (\d+): +(\w+) (\w+) (\w+) (\w+)", Header.whole)
         self.assertEqual(len(streams), 2)
@@ -300,8 +319,14 @@ class Errors(unittest.TestCase):
 
     @needs_decoder
     def test_a_bad_setting_is_named(self):
-        self.assertIn("batch_size", self.fails(Status.E_ARGUMENT, loader_of, batch_size=0).message)
-        self.assertIn("rank", self.fails(Status.E_ARGUMENT, loader_of, rank=3, world_size=2).message)
+        for name, options in (("batch_size", dict(batch_size=0)), ("rank", dict(rank=3, world_size=2)), ("num_threads", dict(num_threads=9999)),
+                              ("multibuffering", dict(multibuffering=99)), ("reader_threads", dict(reader_threads=999)),
+                              ("read_ahead", dict(read_ahead=99999)), ("shape", dict(shape=0)), ("epoch_samples", dict(epoch_samples=3)),
+                              ("weights", dict(weights=[1] * 7, weighting="once"))):
+            said = self.fails(Status.E_ARGUMENT, loader_of, **options).message
+            self.assertRegex(said, r"^[\w, ]*\b%s\b" % name)
+            self.assertNotIn("loader_config", said)
+        self.assertRegex(self.fails(Status.E_NOT_FOUND, loader_of, track="sketch").message, "^track: ")
         self.assertEqual(benzina._registry, {})
 
     def test_arguments_that_contradict_each_other(self):
@@ -314,7 +339,9 @@ class Errors(unittest.TestCase):
         with self.assertRaises(TypeError):
             loader_of(no_such_argument=1)
         for make in (lambda: ops.ConstantNormTransform(0), lambda: ops.SimilarityTransform(scale=(-1, 1)), lambda: ops.ConstantWarpTransform([1]),
-                     lambda: ops.SimilarityTransform(ratio=(1, 2, 3)), lambda: benzina.Context("abacus"),
+                     lambda: ops.SimilarityTransform(ratio=(1, 2, 3)), lambda: benzina.Context("abacus"), lambda: benzina.Context((3, 0)),
+                     lambda: benzina.Context((2, 0, 0)), lambda: benzina.Context((2, -1)), lambda: benzina.Context("cuda:4294967296"),
+                     lambda: loader_of(device="abacus"),
                      lambda: ops.RandomResizedCrop(law="moore"),
                      lambda: loader_of(warp_transform=ops.RandomResizedCrop(law="benzina"), warp_law="torchvision")):
             with self.assertRaises(ValueError):
@@ -358,6 +385,45 @@ class Datasets(unittest.TestCase):
         self.assertEqual(whole[3].filename, "00_plasma_land.JPEG")
         with self.assertRaises(ValueError):
             whole[::2]
+
+    def test_fields_are_read_by_name(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        self.assertEqual((dataset.fields, dataset.info.container), (["image", "thumb", "target", "name"], b"archive"))
+        sample = dataset[3]
+        self.assertEqual(list(sample.fields), dataset.fields)
+        for i in (0, 3, 7):
+            self.assertEqual((dataset.field(i, "target"), dataset.field(i, "name")),
+                             (dataset.target(i) if dataset.target(i) >= 0 else None, dataset.filename(i)))
+        self.assertEqual((sample.fields["target"], sample.fields["name"], dataset.field(-5, "target")), (111, "03_plasma_big.JPEG", 111))
+        for name in ("image", "thumb"):
+            self.assertTrue(sample.fields[name] == annexb(sample, name)[0], name)
+        self.assertNotEqual(sample.fields["image"], sample.fields["thumb"])
+        with self.assertRaises(KeyError):
+            dataset.field(3, "sketch")
+        self.assertNotIn("sketch", sample.fields)
+        with self.assertRaises(IndexError):
+            dataset.field(8, "target")
+        with self.assertRaises(ValueError):
+            benzina.Sample(*sample).fields
+        dataset.close()
+        with self.assertRaises(Error):
+            sample.fields["target"]
+
+    def test_a_plain_video_has_pictures_alone(self):
+        dataset = benzina.Dataset(io.BytesIO(BYTES.replace(b"bzna_", b"film_")))
+        self.assertEqual((dataset.fields, dataset.info.container), (["image"], b"mp4 video"))
+        self.assertEqual((dataset[3].filename, dataset[3].target, dataset[3].images), (None, -1, ("film_thumb",)))
+        self.assertTrue(dataset[3].fields["image"] == annexb(dataset[3])[0])
+        with self.assertRaises(KeyError):
+            dataset.field(3, "name")
+
+    def test_the_file_says_where_a_picture_lies(self):
+        for sample in benzina.Dataset(ARCHIVE):
+            for track in ("image", "thumb", "bzna_input"):
+                info, (image, kept) = sample.image_info(track), sample._coded(track)
+                self.assertEqual((info.width, info.height, info.frame_width, info.codec, info.fourcc),
+                                 (image.width, image.height, image.frame_width, benzina.CODEC_H265, 0x68766331))
+                self.assertTrue(BYTES[info.data_offset:][:info.data_size] == ctypes.string_at(image.data, image.data_size))
 
     def test_a_missing_split(self):
         with self.assertRaises(Error) as caught:
@@ -958,16 +1024,20 @@ class Pixels(unittest.TestCase):
 capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
-USED = b"used_dltensor"
+DLPACKS = {                                     # max_version: what is asked for by it, what it is called when taken, and what it holds
+    None: (b"dltensor", b"used_dltensor", benzina._DLManagedTensor),
+    (1, 0): (b"dltensor_versioned", b"used_dltensor_versioned", benzina._DLManagedTensorVersioned),
+}
 
 
 class Consumer:
     """Takes a capsule as a framework does: keeps the tensor, renames the capsule, calls the deleter when done."""
 
-    def __init__(self, exporter):
-        capsule = exporter.__dlpack__()
-        self.managed = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor"))
-        capsule_rename(capsule, USED)
+    def __init__(self, exporter, max_version=None):
+        name, used, managed = DLPACKS[max_version]
+        capsule = exporter.__dlpack__(max_version=max_version)
+        self.managed = managed.from_address(capsule_pointer(capsule, name))
+        capsule_rename(capsule, used)
 
     def bytes(self):
         t = self.managed.tensor
@@ -1005,11 +1075,25 @@ class Lifetimes(unittest.TestCase):
         self.assertEqual(tensor.strides[:tensor.dimensions], [180, 60, 10, 1])
         for field, dtype, kind in ((batch.targets, "int64", (0, 64)), (batch.indices, "uint64", (1, 64)), (batch.status, "int32", (0, 32))):
             self.assertEqual((field.dtype, field.shape), (dtype, (4,)))
-            capsule = field.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=False)
+            capsule = field.__dlpack__(stream=None, max_version=(0, 8), dl_device=(1, 0), copy=False)
             tensor = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
             self.assertEqual((tensor.code, tensor.bits), kind)
         self.assertEqual(batch.__dlpack_device__(), (1, 0))
         self.assertEqual(capsule_name(batch.__dlpack__()), b"dltensor")
+
+    def test_who_takes_dlpack_1_gets_a_versioned_capsule(self):
+        loader, steps, batch = self.one(shape=(6, 10))
+        for field in (batch.images, batch.targets, batch.indices, batch.status):
+            plain = benzina._DLManagedTensor.from_address(capsule_pointer(field.__dlpack__(), b"dltensor")).tensor
+            for max_version in ((1, 0), [1, 1], (2, 0)):
+                capsule = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
+                self.assertEqual(capsule_name(capsule), b"dltensor_versioned")
+                managed = benzina._DLManagedTensorVersioned.from_address(capsule_pointer(capsule, b"dltensor_versioned"))
+                self.assertEqual((managed.major, managed.minor, managed.flags), (1, 0, 0))      # may be written to, is no copy
+                self.assertEqual(bytes(managed.tensor), bytes(plain))
+        for max_version in (None, (0, 8), (0, 99)):
+            self.assertEqual(capsule_name(batch.__dlpack__(max_version=max_version)), b"dltensor", max_version)
+        self.assertEqual(capsule_name(batch.__dlpack__(max_version=(1, 0))), b"dltensor_versioned")
 
     def test_what_cannot_be_exported_is_refused(self):
         loader, steps, batch = self.one()
@@ -1020,16 +1104,17 @@ class Lifetimes(unittest.TestCase):
         self.assertFalse(hasattr(batch.images, "__cuda_array_interface__"))
 
     def test_a_capsule_that_nobody_took_gives_the_batch_back(self):
-        loader, steps, batch = self.one()
-        capsule = batch.images.__dlpack__()
-        batch.release()
-        self.blocked(steps)
-        del capsule
-        self.assertEqual(next(steps).number, 1)
+        for max_version in DLPACKS:
+            loader, steps, batch = self.one()
+            capsule = batch.images.__dlpack__(max_version=max_version)
+            batch.release()
+            self.blocked(steps)
+            del capsule
+            self.assertEqual(next(steps).number, 1)
 
     def test_a_tensor_that_was_taken_keeps_the_batch_until_it_is_deleted(self):
         loader, steps, batch = self.one()
-        first, second = Consumer(batch.images), Consumer(batch.images)
+        first, second = (Consumer(batch.images, max_version) for max_version in DLPACKS)
         expected = pixels(batch.images)
         del batch
         self.blocked(steps)
@@ -1040,16 +1125,17 @@ class Lifetimes(unittest.TestCase):
         self.assertEqual(next(steps).number, 1)
 
     def test_a_tensor_may_be_deleted_on_another_thread_after_everything_was_closed(self):
-        loader, steps, batch = self.one()
-        expected, consumer = pixels(batch.images), Consumer(batch)
-        loader.dataset.close()
-        loader.close()
-        del loader, steps, batch
-        gc.collect()
-        self.assertEqual(consumer.bytes(), expected)
-        thread = threading.Thread(target=consumer.delete)
-        thread.start()
-        thread.join()
+        for max_version in DLPACKS:
+            loader, steps, batch = self.one()
+            expected, consumer = pixels(batch.images), Consumer(batch, max_version)
+            loader.dataset.close()
+            loader.close()
+            del loader, steps, batch
+            gc.collect()
+            self.assertEqual(consumer.bytes(), expected)
+            thread = threading.Thread(target=consumer.delete)
+            thread.start()
+            thread.join()
 
     def test_a_view_keeps_a_released_batch(self):
         loader, steps, batch = self.one()
@@ -1425,6 +1511,28 @@ class Sources(unittest.TestCase):
 
 # ---- devices ----------------------------------------------------------------------------------------------------------------
 
+class Devices(unittest.TestCase):
+    def test_a_device_is_named_in_several_ways(self):
+        cuda = benzina.DEVICE_CUDA
+        for device, pair in ((None, (0, 0)), ("cpu", (1, 0)), ("cuda", (cuda, 0)), ("cuda:0", (cuda, 0)), ("cuda:12", (cuda, 12)),
+                             (3, (cuda, 3)), ((1, 0), (1, 0)), ([2, 5], (cuda, 5))):
+            self.assertEqual(benzina._device_of(device), pair)
+
+    @needs_decoder
+    def test_a_loader_works_on_the_device_that_it_names_else_on_its_datasets(self):
+        mine = benzina.Context("cpu")
+        dataset, plain = benzina.Dataset(ARCHIVE, context=mine), benzina.Dataset(ARCHIVE)
+        expected = digest(loader_of(dataset))
+        for device in ("cpu", (1, 0)):
+            self.assertIs(loader_of(dataset, device=device)._context, mine)     # which may have limits, a log
+            elsewhere = loader_of(plain, device=device)
+            self.assertIs(elsewhere._context, benzina._shared_context((1, 0)))
+            self.assertEqual(digest(elsewhere), expected)
+            self.assertIs(benzina.DataLoader(None, path=ARCHIVE, shape=8, seed=1, device=device).dataset._context, elsewhere._context)
+        self.assertIs(loader_of(plain)._context, plain._context)
+        self.assertIs(pickle.loads(pickle.dumps(elsewhere._context)), elsewhere._context)
+
+
 class NoDevice(unittest.TestCase):
     """What is said where there is no GPU: to this process, one with a file before the driver that is no library."""
 
@@ -1535,6 +1643,25 @@ for epoch in range(2):
 assert loader.statistics.samples_nvdec >= 16 and loader.statistics.samples_software == 0
 print("done")
 """), "done\n")
+
+    def test_a_loader_names_its_device_in_several_ways(self):
+        self.assertEqual(self.run_on_device("""
+def made(dataset, **more):
+    loader = benzina.DataLoader(dataset, shape=(24, 40), batch_size=8, seed=1234, output="field", **more)
+    return loader, next(loader.batches()).images.memoryview().tobytes()
+for dataset in (benzina.Dataset(%r), benzina.Dataset(%r, context=benzina.Context("cpu"))):
+    loader, expected = made(dataset, device="cpu")
+    assert loader.info.decoder == benzina.DECODER_SOFTWARE
+    sessions = set()
+    for device in ("cuda", "cuda:0", 0, (2, 0), loader_of(memory="device").batches().__next__().__dlpack_device__()):
+        loader, images = made(dataset, device=device)
+        assert loader.info.decoder == benzina.DECODER_NVDEC and images == expected
+        sessions.add(loader._context.handle)
+    assert len(sessions) == 1                   # which share the decode sessions
+    for device in ("cuda:1", (2, 7)):
+        assert "cuda" in refused(benzina.Error, made, dataset, device=device).lower()
+print("done")
+""" % (ARCHIVE, ARCHIVE)), "done\n")
 
     def test_a_consumers_stream_may_be_the_loaders(self):
         self.assertEqual(self.run_on_device("""
@@ -1655,6 +1782,23 @@ class Numpy(unittest.TestCase):
         self.assertTrue((view == taken).all())
         self.assertEqual(from_dlpack(batch.indices).tolist(), [0, 1, 2, 3])
         self.assertTrue((from_dlpack(batch) == view).all())
+
+    def test_numpy_gets_the_kind_of_capsule_that_it_asks_for(self):
+        from_dlpack, batch, seen = self.dlpack(), next(loader_of(batch_size=4).batches()), []
+
+        class Spy:
+            __dlpack_device__ = batch.__dlpack_device__
+
+            def __dlpack__(self, **options):
+                capsule = batch.__dlpack__(**options)
+                seen.append((options.get("max_version"), capsule_name(capsule)))
+                return capsule
+        taken = from_dlpack(Spy())
+        self.assertEqual((len(seen), taken.ctypes.data), (1, batch.info.image.data))
+        max_version, name = seen[0]
+        self.assertEqual(name, b"dltensor_versioned" if max_version and max_version >= (1, 0) else b"dltensor")
+        if int(self.numpy.__version__.split(".")[0]) >= 2 and max_version:
+            self.assertTrue(taken.flags.writeable)
 
     def test_arrays_outlive_loader_and_dataset(self):
         for make in (lambda batch: batch.images.numpy(), lambda batch: getattr(self.numpy, "from_dlpack", Field.numpy)(batch.images)):

@@ -1724,7 +1724,8 @@ _FIELDS = {
     "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 _KEYWORDS = {field: name for name, field in _FIELDS.items()}            # messages name them as the caller knows them
-_KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle"})
+_KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
+                  "order.indices": "indices", "order.weights": "weights", "color.std": "std"})
 _LOADER_CONFIG = _re.compile(r"loader_config\.(\w+\.\w+)")
 
 
@@ -1901,6 +1902,7 @@ class DataLoader(_Handled):
             _registry.pop(key, None)
         _check(status, err)
         self.dataset, self.batch_size, self.shape, self.seed = dataset, batch_size, (height, width), seed
+        self._context = context
         self.rank, self.world_size, self.drop_last, self.copy, self.output = rank, world_size, bool(drop_last), bool(copy), output
         self.timeout, self._stream = timeout, stream            # which must live as long as the loader
         self._hooks, self._handle, self._on_error = hooks, handle.value, on_error
