@@ -20,17 +20,18 @@ Memory. Nothing is copied: tensors and arrays are views of the batch, which goes
 even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
 so, and wants copy=True or a larger multibuffering. Views may be written to.
 
-Single samples. dataset.fields names what samples hold; dataset[i].fields["name"], or dataset.field(i, "name"), is what one of them has.
-dataset[i].image() is the whole picture, H x W x 3 uint8 in RGB. Writer writes archives.
+Single samples. dataset.fields names what samples hold; dataset[i].fields["name"], or dataset.field(i, "name"), is what
+one of them has. dataset[i].image() is the whole picture, H x W x 3 uint8 in RGB. Writer writes archives.
 
 Processes. A Dataset opened from a path, and a Context, can be pickled and copied: each copy opens the file again, by
 its absolute path. A Dataset over a source, a DataLoader, a Batch and a Writer cannot, and say so.
 
-GPU. Where the machine has one, it decodes and warps, unless decoder="software" or device="cpu" says otherwise. Batches come to host memory,
-which is where numpy reads; but with torch, where torch has CUDA, they stay on the GPU, and memory="host" or "device" is the last word. Targets,
-indices and status are always on the host. Nobody waits for the GPU: what takes a batch by DLPack names its stream, as torch does, and that
-stream is made to wait (Batch.move); when the last view is gone, the batch is written again behind what was enqueued on it by then. A consumer
-that uses several streams must order them itself, as DLPack asks.
+GPU. Where the machine has one, it decodes and warps, unless decoder="software" or device="cpu" says otherwise. Batches
+come to host memory, which is where numpy reads; but with torch, where torch has CUDA, they stay on the GPU, and
+memory="host" or "device" is the last word. Targets, indices and status are always on the host. Nobody waits for the
+GPU: what takes a batch by DLPack names its stream, as torch does, and that stream is made to wait (Batch.move); when
+the last view is gone, the batch is written again behind what was enqueued on it by then. A consumer that uses several
+streams must order them itself, as DLPack asks.
 
 Low level. lib has every function of benzina.h, declared, structs every struct, and every object here a handle for them, which is valid
 while the object lives: keep the object in a variable.
@@ -105,7 +106,8 @@ EPOCHS_ENDLESS = 2**64 - 1
 WAIT_FOREVER = -1
 
 DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA = 0, 1, 2
-DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_UINT8, DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 0, 1, 2, 3, 16, 17, 18
+DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_UINT8 = 0, 1, 2, 3
+DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 16, 17, 18
 LAYOUT_NCHW, LAYOUT_NHWC = 0, 1
 CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1 = 0, 1, 2, 3
 DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
@@ -378,7 +380,8 @@ def _new(name):
 def _error_of(status, err):
     if err is None or not err.message:
         return Error(status)
-    message = _LOADER_CONFIG.sub(lambda field: _KEYWORDS.get(field[1], field[0]), err.message.decode("utf-8", "replace"))
+    message = err.message.decode("utf-8", "replace")
+    message = _LOADER_CONFIG.sub(lambda field: _KEYWORDS.get(field[1], field[0]), message)
     message = message.replace("batches_in_flight", "multibuffering")    # its name here
     return Error(status, message, None if err.byte_offset == NO_OFFSET else err.byte_offset, err.native_code)
 
@@ -474,10 +477,11 @@ def _callback(kind):
 
 
 class Context(_Handled):
-    """Log, limits and device, shared by what is made with it. device: None (a GPU where there is one), "cpu", "cuda", "cuda:0", a CUDA
-    device's number, or (kind, ordinal) by DLPack's numbers, as __dlpack_device__() gives. log: a callable (level, status, message), called
-    on the thread that calls the library; no more once this is closed. sessions, decode_memory_bytes: of the GPU's decoders; cuda_context:
-    the address of a CUcontext to work in, instead of the device's primary context."""
+    """Log, limits and device, shared by what is made with it. device: None (a GPU where there is one), "cpu", "cuda",
+    "cuda:0", a CUDA device's number, or (kind, ordinal) by DLPack's numbers, as __dlpack_device__() gives. log: a
+    callable (level, status, message), called on the thread that calls the library, until this is closed. sessions,
+    decode_memory_bytes: of the GPU's decoders; cuda_context: the address of a CUcontext to work in, instead of the
+    device's primary context."""
 
     _gone = "the context is closed"
     _shared = False
@@ -541,7 +545,8 @@ def _device_of(device):
     else:
         pair = None
     if pair is None or pair[0] not in (DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA) or not 0 <= pair[1] < 2**31:
-        raise ValueError("device: %r is neither None, 'cpu', 'cuda', 'cuda:N', a number nor (kind, ordinal)" % (device,))
+        raise ValueError("device: %r is neither None, 'cpu', 'cuda', 'cuda:N', a number nor (kind, ordinal)" %
+                         (device,))
     return pair
 
 
@@ -704,9 +709,9 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
         return _Fields(self._of(), self.index)
 
     def image(self, track="image"):
-        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, neither scaled nor normalized. track:
-        "image", "thumb", or one of images. libavcodec decodes it, on this thread. Where it is damaged, an Error names
-        the sample."""
+        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, neither scaled nor normalized.
+        track: "image", "thumb", or one of images. libavcodec decodes it, on this thread. Where it is damaged, an Error
+        names the sample."""
         numpy = _installed("numpy")
         if numpy is None:
             raise ImportError("Sample.image() gives a numpy array: numpy is not installed")
@@ -811,7 +816,8 @@ class Dataset(_Handled):
             self._source = _source_over(source)
             key = _register(self._source)
             callbacks = _new("source")
-            callbacks.user, callbacks.read_at, callbacks.size, callbacks.close = key, _read_at_thunk, _size_thunk, _close_thunk
+            callbacks.user, callbacks.close = key, _close_thunk
+            callbacks.read_at, callbacks.size = _read_at_thunk, _size_thunk
             status = lib.bzna_dataset_open_source(context.handle, callbacks, config, handle, err)
             if status < 0:
                 _close_thunk(key)
@@ -942,7 +948,8 @@ class Dataset(_Handled):
 
     def _field_kinds(self):
         """{name: FIELD_...}"""
-        infos = (_told("field_info", lib.bzna_dataset_get_field_info, self.handle, i) for i in range(self.info.field_count))
+        infos = [_told("field_info", lib.bzna_dataset_get_field_info, self.handle, i)
+                 for i in range(self.info.field_count)]
         return {info.name.decode("utf-8", "replace"): info.kind for info in infos}
 
     def _field(self, index, name):
@@ -1039,8 +1046,8 @@ class Writer(_Handled):
                 writer.add(sample, target=sample.target, name=sample.filename)
 
     At the end of the block the archive is finished, by finish(). After an exception, or close() alone, it is left
-    unfinished, and readers refuse it. path: a path, or a binary file that can seek. What was there is lost at once: no open Dataset may
-    be reading it."""
+    unfinished, and readers refuse it. path: a path, or a binary file that can seek. What was there is lost at once: no
+    open Dataset may be reading it."""
 
     __reduce__ = _uncopied("one process writes an archive")
     _gone = "the writer is closed"
@@ -1471,8 +1478,8 @@ class _DLManagedTensor(_c.Structure):
 
 
 class _DLManagedTensorVersioned(_c.Structure):
-    _fields_ = [("major", _c.c_uint32), ("minor", _c.c_uint32), ("manager", _c.c_void_p), ("deleter", _c.c_void_p), ("flags", _c.c_uint64),
-                ("tensor", _DLTensor)]
+    _fields_ = [("major", _c.c_uint32), ("minor", _c.c_uint32), ("manager", _c.c_void_p), ("deleter", _c.c_void_p),
+                ("flags", _c.c_uint64), ("tensor", _DLTensor)]
 
 
 _DL_CODES = {0: "i", 1: "u", 2: "f"}
@@ -1496,10 +1503,11 @@ def _capsules(text, managed):
     label = _c.create_string_buffer(text)
 
     @_c.CFUNCTYPE(None, _c.c_void_p)
-    def destructor(capsule, is_named=_capsule_is, pointer=_capsule_pointer, name=_c.addressof(label), delete=_delete_managed):
-        # A number, not an object: the capsule has no references left, and must not get one. Whoever took the tensor has renamed the
-        # capsule. C code that failed may drop the capsule with its exception set; the first call then raises that one: it is said once more
-        # on stderr, and the tensor is given back all the same.
+    def destructor(capsule, is_named=_capsule_is, pointer=_capsule_pointer, name=_c.addressof(label),
+                   delete=_delete_managed):
+        # A number, not an object: the capsule has no references left, and must not get one. Whoever took the tensor has
+        # renamed the capsule. C code that failed may drop the capsule with its exception set; the first call then
+        # raises that one: it is said once more on stderr, and the tensor is given back all the same.
         pending = None
         try:
             ours = is_named(capsule, name)
@@ -1512,7 +1520,8 @@ def _capsules(text, managed):
     return label, destructor, managed
 
 
-_CAPSULES = {DLPACK_0: _capsules(b"dltensor", _DLManagedTensor), DLPACK_1: _capsules(b"dltensor_versioned", _DLManagedTensorVersioned)}
+_CAPSULES = {DLPACK_0: _capsules(b"dltensor", _DLManagedTensor),
+             DLPACK_1: _capsules(b"dltensor_versioned", _DLManagedTensorVersioned)}
 
 
 def _export(batch, name, version=DLPACK_0):
@@ -1714,13 +1723,15 @@ _CHOICES = {
 # Arguments that are one field of a bzna_loader_config. The first of them have their place in DataLoader's signature.
 _FIELDS = {
     "batch_size": "output.batch_size", "dtype": "output.dtype", "last_batch": "order.last_batch", "seed": "order.seed",
-    "weighting": "order.weighting", "rank": "shard.rank", "world_size": "shard.world_size", "num_threads": "decode.threads",
-    "decoder": "decode.decoder", "on_error": "errors.policy", "multibuffering": "pipeline.batches_in_flight",
+    "weighting": "order.weighting", "rank": "shard.rank", "world_size": "shard.world_size",
+    "num_threads": "decode.threads", "decoder": "decode.decoder", "on_error": "errors.policy",
+    "multibuffering": "pipeline.batches_in_flight",
 
     "layout": "output.layout", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
-    "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind", "matrix": "color.matrix",
-    "fill_space": "color.fill_space", "track": "fields.image", "reader_threads": "read.threads", "read_ahead": "read.ahead_samples",
-    "read_memory_bytes": "read.memory_bytes", "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns",
+    "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind",
+    "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
+    "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
+    "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns",
     "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 _KEYWORDS = {field: name for name, field in _FIELDS.items()}            # messages name them as the caller knows them
@@ -1828,9 +1839,11 @@ class DataLoader(_Handled):
     stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's object; None: one of the
                      loader's own. What takes a batch by DLPack names its own stream all the same
 
-    track            the picture of each sample: "image", "thumb", or one of Sample.images; None: the thumbnail where shape is at most 512
+    track            the picture of each sample: "image", "thumb", or one of Sample.images; None: the thumbnail where
+                     shape is at most 512 and there is one
 
-    Further settings of bzna_loader_config: reader_threads, read_ahead, read_retries, matrix, fill_space, ... (_FIELDS has them all).
+    Further settings of bzna_loader_config: reader_threads, read_ahead, read_retries, matrix, fill_space, ... (_FIELDS
+    has them all).
     """
 
     __reduce__ = _uncopied("its threads and batches are this process's. Make one in each process, from a Dataset, "
@@ -1876,9 +1889,10 @@ class DataLoader(_Handled):
         config.output.device, config.output.stream = self._memory(context, output, memory), _stream_number(stream)
         config.order.kind = ORDER_SHUFFLE if shuffle else ORDER_SEQUENTIAL
         config.order.epochs = EPOCHS_ENDLESS if epochs is None else epochs
-        for name, value in dict(batch_size=batch_size, dtype=dtype, last_batch="drop" if drop_last else last_batch or "partial", seed=seed,
-                                weighting=weighting, rank=rank, world_size=world_size, num_threads=num_threads, decoder=decoder,
-                                on_error=on_error, multibuffering=multibuffering).items():
+        last_batch = "drop" if drop_last else last_batch or "partial"
+        for name, value in dict(batch_size=batch_size, dtype=dtype, last_batch=last_batch, seed=seed,
+                                weighting=weighting, rank=rank, world_size=world_size, num_threads=num_threads,
+                                decoder=decoder, on_error=on_error, multibuffering=multibuffering).items():
             _configure(config, name, value)
         kept = self._set_samples(config, indices, weights)
         if mean is not None:
@@ -1923,7 +1937,8 @@ class DataLoader(_Handled):
             return context.device.device
         if memory is None and output in (None, "torch"):
             info = _new("device_info")
-            if lib.bzna_context_get_device_info(context.handle, info, _c.sizeof(info), None) == Status.OK and _torch_with_cuda():
+            status = lib.bzna_context_get_device_info(context.handle, info, _c.sizeof(info), None)
+            if status == Status.OK and _torch_with_cuda():
                 return info.device
         return structs.device(DEVICE_CPU)
 
