@@ -534,10 +534,8 @@ impl Context {
     pub fn codec(&self, codec: Codec, chroma_format: u32, depth: u32) -> Result<CodecInfo> {
         let mut info = CodecInfo::default();
         let size = size_of::<CodecInfo>();
-        call(|err| unsafe {
-            raw::bzna_context_get_codec_info(self.as_raw(), codec as u32, chroma_format, depth, &mut info, size, err)
-        })
-        .map(|_| info)
+        call(|err| unsafe { raw::bzna_context_get_codec_info(self.as_raw(), codec as u32, chroma_format, depth, &mut info, size, err) })
+            .map(|_| info)
     }
 
     /// For the functions of [`raw`]: valid as long as this handle or a clone of it lives.
@@ -626,8 +624,7 @@ impl Dataset {
         loop {
             let mut needed = 0;
             let (dst, size) = (buffer.as_mut_ptr().cast(), buffer.len());
-            let status =
-                call(|err| unsafe { raw::bzna_dataset_field(self.as_raw(), index, field.as_ptr(), dst, size, &mut needed, err) });
+            let status = call(|err| unsafe { raw::bzna_dataset_field(self.as_raw(), index, field.as_ptr(), dst, size, &mut needed, err) });
             match status {
                 Err(error) if error.status == Status::NOT_FOUND => return Ok(None),
                 Err(error) if error.status == Status::BUFFER && needed > buffer.len() => buffer.resize(needed, 0),

@@ -97,8 +97,7 @@ unsafe extern "C" fn transform(
 
 /// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centered, one
 /// output pixel for one input pixel, a decoder thread for each processor; but batches lie in host memory unless
-/// [`device`](LoaderBuilder::device) says otherwise.
-/// Everything is checked by [`open`](LoaderBuilder::open).
+/// [`device`](LoaderBuilder::device) says otherwise. Everything is checked by [`open`](LoaderBuilder::open).
 #[must_use]
 pub struct LoaderBuilder<'a> {
     data: &'a Dataset,
@@ -414,6 +413,7 @@ impl fmt::Debug for Loader {
 
 /// What [`Loader::poll`] found.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // looked at and taken apart at once
 pub enum Next {
     Batch(Batch),
     /// The last epoch is over.

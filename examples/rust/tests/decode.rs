@@ -170,7 +170,12 @@ fn a_context_says_which_device_it_has_or_why_none() {
     }
     // With whatever decodes, the pixels come to the host.
     let info = any.open(archive("mini_h265.bzna")).unwrap().loader().batch_size(2).size(16, 16).open().unwrap().info().unwrap();
-    assert!(info.image.device() == Device::Cpu && info.picture() == "thumb" && !info.decoder_name().is_empty() && !info.decoder_reason().is_empty());
+    assert!(
+        info.image.device() == Device::Cpu
+            && info.picture() == "thumb"
+            && !info.decoder_name().is_empty()
+            && !info.decoder_reason().is_empty()
+    );
 }
 
 #[test]
