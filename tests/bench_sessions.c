@@ -33,7 +33,7 @@ static int walk(const char *path, uint32_t sessions, double seconds, bzna_error 
     bzna_status status;
     static uint64_t indices[1 << 16];
     bzna_context_config_init(&where, sizeof where);
-    where.device = 1;
+    where.device.kind = BZNA_DEVICE_CUDA;
     where.sessions = sessions;
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = 256;

@@ -219,7 +219,7 @@ static int archive_load(archive *a)
 
 static bzna_dataset *archive_open(bzna_context *context, archive *a)
 {
-    bzna_source source = { a, archive_read, archive_size, NULL };
+    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL };
     bzna_error err = fresh_error();
     bzna_dataset *dataset = NULL;
     if (bzna_dataset_open_source(context, &source, NULL, &dataset, &err) != BZNA_OK)
@@ -235,7 +235,7 @@ static bzna_context *context_open_in(uint32_t sessions, CUcontext cuda)
     bzna_context *context = NULL;
     bzna_error err = fresh_error();
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.sessions = sessions;
     config.cuda_context = cuda;
     if (bzna_context_open(&config, &context, &err) != BZNA_OK)
@@ -255,6 +255,7 @@ static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, co
     for (uint64_t i = 0; i < bzna_dataset_count(dataset); i++) {
         bzna_sample sample = { .struct_size = sizeof sample };
         bzna_error err = fresh_error();
+        bzi_image alone;
         unit *to = &u->unit[u->count];
         memset(to, 0, sizeof *to);
         to->image.struct_size = sizeof to->image;
@@ -262,7 +263,7 @@ static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, co
             fail("a sample", &err);
         to->bytes = malloc((size_t)sample.size);
         if (bzna_dataset_read_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
-            bzi_picture_describe(&to->image, context->host->max_edge_px, &to->sps, &to->picture, &err) != BZNA_OK)
+            (alone = bzi_image_alone(&to->image), bzi_picture_describe(&alone, context->host->max_edge_px, &to->sps, &to->picture, &err)) != BZNA_OK)
             fail("a picture", &err);
         u->count++;
     }
@@ -338,7 +339,8 @@ static double timed_us(int call) { return (double)timed[call].ns * 1e-3 / (doubl
 
 typedef struct point {
     archive *archive;
-    uint32_t sessions, dtype, output, batch;
+    uint32_t sessions, dtype, batch;
+    int32_t  output;                  /* BZNA_DEVICE_... */
     uint32_t readers, readers_made;   /* readers: 0: as many as a loader has by default */
     double   seconds, rate, core_seconds;         /* core_seconds: a thousand pictures */
     uint64_t pictures;
@@ -354,7 +356,8 @@ static void point_config(const point *p, bzna_loader_config *config)
     config->output.batch_size = p->batch;
     config->output.width = config->output.height = EDGE;
     config->output.dtype = p->dtype;
-    config->output = p->output;
+    config->output.device.kind = p->output;
+    config->output.device.ordinal = p->output == BZNA_DEVICE_CUDA ? (int32_t)device_number : 0;
     config->order.kind = BZNA_ORDER_SHUFFLE;
     config->order.seed = 1;
     config->order.epochs = BZNA_EPOCHS_ENDLESS;
@@ -473,7 +476,7 @@ static void json_number(const char *name, double value)
 static void point_report(const point *p)
 {
     static const char *const stages[4] = { "read", "decode", "warp", "consumer" };
-    const char *output = p->output == BZNA_OUTPUT_HOST ? "host" : "device";
+    const char *output = p->output == BZNA_DEVICE_CPU ? "host" : "device";
     printf("%s%-11s %4u %-8s %-6s %4u %10.0f %8.3f", mark, p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers_made, p->rate, p->core_seconds);
     if (p->watch.decoder >= 0)
         printf(" %6.0f %% %5.0f %% %6.0f %6.0f %5.0f", p->watch.decoder, p->watch.gpu, p->watch.video_mhz, p->watch.sm_mhz, p->watch.watts);
@@ -502,7 +505,7 @@ static void point_report(const point *p)
     fflush(json);
 }
 
-static double point_run(archive *a, uint32_t sessions, uint32_t dtype, uint32_t output, uint32_t readers, int profile)
+static double point_run(archive *a, uint32_t sessions, uint32_t dtype, int32_t output, uint32_t readers, int profile)
 {
     point p = { .archive = a, .sessions = sessions, .dtype = dtype, .output = output, .readers = readers, .batch = rehearsal ? 16 : BATCH, .profile = profile };
     if (!in_time(2 * point_seconds)) {
@@ -612,7 +615,7 @@ static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_
     double rate = 0, core_seconds = 0;
     uint32_t open = 0;
     for (uint32_t i = 0; i < contexts; i++)
-        all[i].point = (point){ .archive = &archives[0], .sessions = sessions / contexts, .dtype = BZNA_DTYPE_FLOAT32, .output.device.kind = BZNA_DEVICE_CUDA,
+        all[i].point = (point){ .archive = &archives[0], .sessions = sessions / contexts, .dtype = BZNA_DTYPE_FLOAT32, .output = BZNA_DEVICE_CUDA,
                                 .batch = batch / contexts, .readers = (readers + contexts - 1) / contexts };
     while (open < contexts && share_open(&all[open], any->device->handle, any->device))
         open++;
@@ -866,17 +869,25 @@ static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t 
                              .chroma_shift_x = 1, .chroma_shift_y = 1, .crop_x = 0, .crop_y = 0 };
     uint64_t base = k->surfaces + (uint64_t)i * SURFACE_BYTES;
     bzna_transform transform;
-    bzna_similarity similarity;
+    bzna_warp warp;
     bzna_random random;
     bzna_error err = fresh_error();
     uint64_t plane[3] = { base, base + SURFACE_EDGE * SURFACE_EDGE, base + SURFACE_EDGE * SURFACE_EDGE + 1 };
     bzna_transform_init(&transform, sizeof transform);
-    bzna_similarity_random_resized_crop(&similarity, sizeof similarity);
-    similarity.flip_h = 0.5;
-    similarity.degrees[0] = -c->degrees;
-    similarity.degrees[1] = c->degrees;
+    bzna_warp_init(&warp, sizeof warp);                     /* the crop of RANDOM_RESIZED_CROP, turned */
+    warp.kind = BZNA_WARP_SIMILARITY;
+    warp.law = BZNA_LAW_TORCHVISION;
+    warp.scale[0] = 0.08;
+    warp.scale[1] = 1;
+    warp.ratio[0] = 3.0 / 4;
+    warp.ratio[1] = 4.0 / 3;
+    warp.random_crop = warp.resize = 1;
+    warp.flip_h = 0.5;
+    warp.degrees[0] = -c->degrees;
+    warp.degrees[1] = c->degrees;
     bzna_random_init(&random, 1, 0, i, BZNA_OPERATION_WARP);
-    bzna_warp_similarity(&random, &similarity, picture.width, picture.height, EDGE, EDGE, transform.homography);
+    if (bzna_warp_draw(&random, &warp, picture.width, picture.height, EDGE, EDGE, transform.homography, &err) != BZNA_OK)
+        fail("warp", &err);
     for (int p = 0; p < 3; p++) {
         picture.plane[p] = (const void *)(uintptr_t)plane[p];
         picture.pitch[p] = SURFACE_EDGE;
@@ -1243,16 +1254,16 @@ static uint32_t end_to_end(double *best)
            "vid", "SM MHz", "W", "limited by");
     for (int a = 0; a < ARCHIVES; a++)
         for (size_t i = 0; i < count; i++) {
-            double rate = point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 0, 0);
+            double rate = point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 0, 0);
             if (a == 0 && rate > *best) {
                 *best = rate;
                 best_sessions = sessions[i];
             }
         }
     for (uint32_t readers = 1; readers <= 8; readers *= 2)
-        point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, readers, 0);
-    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 0, 0);
-    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_HOST, 0, 0);
+        point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, readers, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_DEVICE_CUDA, 0, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CPU, 0, 0);
     return best_sessions;
 }
 
@@ -1266,7 +1277,7 @@ static void remaining(uint32_t best_sessions)
     for (int a = 0; a < ARCHIVES; a++)
         for (size_t i = 0; i < sizeof sessions / sizeof sessions[0]; i++)
             if (a || sessions[i] != best_sessions)
-                point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 0, 0);
+                point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT16, BZNA_DEVICE_CUDA, 0, 0);
 }
 
 static void measure_all(void)
@@ -1297,7 +1308,7 @@ static void measure_all(void)
     fprintf(json, "},\n\"figures\": [");
     printf("\n%sEnd to end\n", mark);
     sessions = end_to_end(&best);
-    point_run(&archives[0], sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 0, 1);
+    point_run(&archives[0], sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 0, 1);
     calls_report((double)(timed[TIMED_map].calls ? timed[TIMED_map].calls : 1));
     contexts_section();
     printf("\n%sBare sessions: decoding and mapping alone\n%s%-11s %4s %10s %8s %8s\n", mark, mark, "archive", "ses.", "pictures/s", "cpu s/k", "NVDEC");
@@ -1347,7 +1358,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     started_ns = bzi_os_now_ns();
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     about.struct_size = sizeof about;
     status = bzna_context_open(&config, &context, &err);
     if (status == BZNA_OK)

@@ -361,7 +361,6 @@ static const expectation *expect_other(char kind, const char *name, uint64_t num
 typedef struct copied {
     uint32_t    ordinal, count, failed, slices;
     uint64_t    epoch, slot_bytes;
-    int32_t     device;
     int64_t     targets[64];
     uint64_t    indices[64];
     bzna_status status[64];
@@ -395,7 +394,6 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
     to->failed = info.failed;
     to->slices = info.slices;
     to->epoch = info.epoch;
-    to->device = info.image.device.ordinal;
     to->slot_bytes = info.image.bytes / (uint64_t)(info.image.shape[0] ? info.image.shape[0] : 1);
     for (uint32_t i = 0; i < info.count && i < 64; i++) {
         to->targets[i] = info.targets[i];
@@ -406,20 +404,20 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
             bzna_batch_error(batch, i, &to->errors[i]);
         }
     }
-    if (v->move && info.image.device.ordinal >= 0 && (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
+    if (v->move && info.image.device.kind == BZNA_DEVICE_CUDA && (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
         info.stream = v->move;
     for (uint32_t k = 0; k <= v->dawdle && status == BZNA_OK; k++)
         for (uint32_t s = 0; s < info.slices && status == BZNA_OK; s++) {
             void *data = NULL;
             uint32_t count = 0, each = (uint32_t)(info.image.shape[0] / info.slices);
             bzna_batch_slice(batch, s, &data, &count, NULL);
-            if (info.image.device.ordinal < 0)
+            if (info.image.device.kind == BZNA_DEVICE_CPU)
                 memcpy(pinned + s * each * to->slot_bytes, data, each * to->slot_bytes);
             else
                 status = bzi_device_download(device, pinned + s * each * to->slot_bytes, (uint64_t)(uintptr_t)data, each * to->slot_bytes, info.stream, err);
         }
     bzna_batch_release(batch);
-    if (info.image.device.ordinal >= 0 && status == BZNA_OK)
+    if (info.image.device.kind == BZNA_DEVICE_CUDA && status == BZNA_OK)
         status = bzi_device_check(device, device->cu.stream_sync(info.stream), "cuStreamSynchronize", err);
     to->pixels = pinned;
     return status;
@@ -509,7 +507,8 @@ static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t 
         out->bytes = malloc((size_t)sample.size + 1);
         status = bzna_dataset_read_image(dataset, index, track, out->bytes, sample.size, &out->image, err);
     }
-    return status == BZNA_OK ? bzi_picture_describe(&out->image, in->host->max_edge_px, &out->sps, &out->picture, err) : status;
+    const bzi_image alone = bzi_image_alone(&out->image);
+    return status == BZNA_OK ? bzi_picture_describe(&alone, in->host->max_edge_px, &out->sps, &out->picture, err) : status;
 }
 
 /* ---- Recording, where libavcodec is ---- */
@@ -1197,7 +1196,7 @@ TEST(batches_come_to_the_host_as_they_are)
     NEED_DATA();
     v.info = &info;
     judged(check_named("crop_flip"), &v, 0);
-    CHECK_EQ(info.device, -1);
+    CHECK_EQ(info.image.device.kind, BZNA_DEVICE_CPU);
     CHECK_EQ(info.decoder, BZNA_DECODER_NVDEC);
     judged(check_named("crop_half"), &v, 0);
 }
@@ -1212,7 +1211,7 @@ TEST(no_number_of_sessions_changes_a_pixel)
         variation v = { 0 };
         bzna_loader_info info = { .struct_size = sizeof info };
         bzna_context_config_init(&config, sizeof config);
-        config.device = (int32_t)device_number + 1;
+        config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
         config.sessions = sessions[i];
         REQUIRE(bzna_context_open(&config, &v.context, &err) == BZNA_OK);
         v.info = &info;
@@ -1224,7 +1223,7 @@ TEST(no_number_of_sessions_changes_a_pixel)
 
 /* ---- Streams and buffers ---- */
 
-typedef struct streams { void *stream; void *buffers[16]; uint32_t in_flight, slices; } streams;
+typedef struct streams { void *stream; bzna_buffer buffers[16]; uint32_t in_flight, slices; } streams;
 
 static void on_stream(bzna_loader_config *config, void *user)
 {
@@ -1232,10 +1231,10 @@ static void on_stream(bzna_loader_config *config, void *user)
     config->output.stream = s->stream;
     config->pipeline.batches_in_flight = s->in_flight;
     config->output.slices = s->slices;
-    if (s->buffers[0]) {
+    if (s->buffers[0].data) {
         config->output.buffers = s->buffers;
         config->output.buffer_count = s->in_flight * (s->slices ? s->slices : 1);
-        config->output.device.kind = BZNA_DEVICE_CUDA;
+        config->output.device = about.device;
     }
 }
 
@@ -1403,7 +1402,7 @@ static void backlog_of(uint32_t sessions)
     b.order = calloc((size_t)pictures, sizeof *b.order);
     backlog_order(&b);
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.sessions = sessions;
     REQUIRE(stream_make(device, &b.stream, &err) == BZNA_OK);
     CHECK_EQ(bzna_context_open(&config, &in, &err), BZNA_OK);
@@ -1458,11 +1457,11 @@ TEST(batches_lie_in_buffers_of_the_user)
     for (int i = 0; i < 6; i++) {
         uint64_t at = 0;
         REQUIRE(bzi_device_alloc(device, bytes, NULL, &at, &err) == BZNA_OK);
-        s.buffers[i] = (void *)(uintptr_t)at;
+        s.buffers[i] = (bzna_buffer){ (void *)(uintptr_t)at, bytes };
     }
     judged(c, &v, 0);
     for (int i = 0; i < 6; i++)
-        bzi_device_free(device, (uint64_t)(uintptr_t)s.buffers[i], bytes, NULL);
+        bzi_device_free(device, (uint64_t)(uintptr_t)s.buffers[i].data, bytes, NULL);
 }
 
 TEST(a_tensor_lies_on_the_device)
@@ -1479,11 +1478,11 @@ TEST(a_tensor_lies_on_the_device)
     REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
     REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
     bzna_batch_get_info(batch, &info, sizeof info, NULL);
-    CHECK_EQ(info.image.device.ordinal, about.device);
+    CHECK(info.image.device.kind == BZNA_DEVICE_CUDA && info.image.device.ordinal == about.device.ordinal);
     CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, (void **)&tensor, &err), BZNA_OK);
     REQUIRE(tensor);
     CHECK_EQ(tensor->tensor.device_type, 2);
-    CHECK_EQ(tensor->tensor.device_id, about.device);
+    CHECK_EQ(tensor->tensor.device_id, about.device.ordinal);
     CHECK_EQ(tensor->tensor.bits, 16);
     CHECK(tensor->tensor.data == info.image.data && (uintptr_t)info.image.data % 256 == 0);
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
@@ -1809,7 +1808,7 @@ TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
         bzna_error err = fresh_error();
         memset(&g, 0, sizeof g);
         bzna_context_config_init(&config, sizeof config);
-        config.device = (int32_t)device_number + 1;
+        config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
         config.sessions = 2;
         REQUIRE(bzna_context_open(&config, &v.context, &err) == BZNA_OK);
         CHECK_EQ(run(check_named(runs[i].check), &v, watch_growth, &g, &err), BZNA_OK);
@@ -1834,7 +1833,7 @@ TEST(opening_and_closing_twenty_times_leaves_nothing)
     NEED_DATA();
     memset(&g, 0, sizeof g);
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.sessions = 1;                                    /* so that the first run makes all the decoders */
     REQUIRE(bzna_context_open(&config, &v.context, &err) == BZNA_OK);
     for (int i = 0; i < 22; i++) {
@@ -2082,7 +2081,7 @@ static bzna_status open_device(bzna_error *err)
     bzna_status status;
     void *library;
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.log = complain_to_stdout;
     about.struct_size = sizeof about;
     if ((status = bzna_context_open(&config, &context, err)) != BZNA_OK || (status = bzna_context_get_device_info(context, &about, sizeof about, err)) != BZNA_OK)

@@ -23,6 +23,14 @@ typedef struct DLManagedTensor {
     void    *manager_ctx;
     void   (*deleter)(struct DLManagedTensor *self);
 } DLManagedTensor;
+typedef struct { uint32_t major, minor; } DLPackVersion;
+typedef struct DLManagedTensorVersioned {
+    DLPackVersion version;
+    void         *manager_ctx;
+    void        (*deleter)(struct DLManagedTensorVersioned *self);
+    uint64_t      flags;
+    DLTensor      dl_tensor;
+} DLManagedTensorVersioned;
 
 /* The numbers themselves, on 64-bit machines: an ABI is not a matter of taste. */
 TEST(the_structs_are_those_of_dlpack)
@@ -42,7 +50,15 @@ TEST(the_structs_are_those_of_dlpack)
     CHECK_EQ(offsetof(bzi_dl_managed, tensor), 0);
     CHECK_EQ(offsetof(bzi_dl_managed, manager), offsetof(DLManagedTensor, manager_ctx));
     CHECK_EQ(offsetof(bzi_dl_managed, deleter), offsetof(DLManagedTensor, deleter));
+    CHECK_EQ(sizeof(bzi_dl_versioned), sizeof(DLManagedTensorVersioned));
+    CHECK_EQ(offsetof(bzi_dl_versioned, major), offsetof(DLManagedTensorVersioned, version));
+    CHECK_EQ(offsetof(bzi_dl_versioned, minor), offsetof(DLPackVersion, minor));
+    CHECK_EQ(offsetof(bzi_dl_versioned, manager), offsetof(DLManagedTensorVersioned, manager_ctx));
+    CHECK_EQ(offsetof(bzi_dl_versioned, deleter), offsetof(DLManagedTensorVersioned, deleter));
+    CHECK_EQ(offsetof(bzi_dl_versioned, flags), offsetof(DLManagedTensorVersioned, flags));
+    CHECK_EQ(offsetof(bzi_dl_versioned, tensor), offsetof(DLManagedTensorVersioned, dl_tensor));
     if (sizeof(void *) == 8) {
+        CHECK(sizeof(DLManagedTensorVersioned) == 80 && offsetof(DLManagedTensorVersioned, dl_tensor) == 32);
         CHECK(sizeof(DLTensor) == 48 && sizeof(DLManagedTensor) == 64);
         CHECK(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 && offsetof(DLTensor, shape) == 24);
     }
@@ -145,11 +161,37 @@ static bzna_batch_info info_of(const bzna_batch *batch)
     return info;
 }
 
+static const char *const tensor_names[4] = { "image", "target", "index", "status" };
+
 static DLManagedTensor *tensor_of(bzna_batch *batch, uint32_t field)
 {
     void *tensor = NULL;
     CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[field], BZNA_DLPACK_0, &tensor, NULL), BZNA_OK);
     return tensor;
+}
+
+static DLManagedTensorVersioned *versioned_of(bzna_batch *batch, uint32_t field)
+{
+    void *tensor = NULL;
+    CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[field], BZNA_DLPACK_1, &tensor, NULL), BZNA_OK);
+    return tensor;
+}
+
+/* A tensor of either kind. */
+typedef struct exported { uint32_t version; void *managed; } exported;
+
+static exported export_as(bzna_batch *batch, uint32_t field, uint32_t version)
+{
+    exported t = { version, version ? (void *)versioned_of(batch, field) : (void *)tensor_of(batch, field) };
+    return t;
+}
+
+static void delete_exported(exported t)
+{
+    if (t.version)
+        ((DLManagedTensorVersioned *)t.managed)->deleter(t.managed);
+    else
+        ((DLManagedTensor *)t.managed)->deleter(t.managed);
 }
 
 static uint32_t on_loan(rig *r)
@@ -230,9 +272,9 @@ TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
         int64_t wrong = 0, different = 0;
         rig r, floats;
         c.order.seed = 11;
-        c.warp = way ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
-        c.warp.degrees[0] = way ? -30.0f : 0;
-        c.warp.degrees[1] = way ? 30.0f : 0;
+        c.warp.kind = way ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
+        c.warp.degrees[0] = way ? -30 : 0;
+        c.warp.degrees[1] = way ? 30 : 0;
         for (int i = 0; i < 3; i++) {
             c.color.mean[i] = 110.0f + (float)i;
             c.color.std[i] = 60.0f - (float)i;
@@ -241,7 +283,7 @@ TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
         c.output.dtype = BZNA_DTYPE_FLOAT16;
         rig_open(&r, &c);
         CHECK_EQ(bzna_loader_tensor(r.loader, 0, &field, sizeof field, NULL), BZNA_OK);
-        CHECK(field.dtype == BZNA_DTYPE_FLOAT16 && field.dimensions == 4 && field.shape[0] == 3 && field.shape[2] == HEIGHT && !strcmp(field.name, "data"));
+        CHECK(field.dtype == BZNA_DTYPE_FLOAT16 && field.dimensions == 4 && field.shape[0] == 3 && field.shape[2] == HEIGHT && !strcmp(field.name, "image"));
         CHECK(bzna_loader_get_info(r.loader, &about, sizeof about, NULL) == BZNA_OK && about.image.dtype == BZNA_DTYPE_FLOAT16);
         while ((batch = next_batch(&r)) != NULL) {
             bzna_batch_info info = info_of(batch), other;
@@ -299,8 +341,8 @@ TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
         rig last, first;
         c.order.seed = 12;
         c.output.dtype = way / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
-        c.warp = way % 2 ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
-        c.warp.degrees[0] = c.warp.degrees[1] = way % 2 ? 20.0f : 0;
+        c.warp.kind = way % 2 ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
+        c.warp.degrees[0] = c.warp.degrees[1] = way % 2 ? 20 : 0;
         rig_open(&first, &c);
         c.output.layout = BZNA_LAYOUT_NHWC;
         rig_open(&last, &c);
@@ -340,11 +382,11 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
     c.order.epochs = BZNA_EPOCHS_ENDLESS;
     c.pipeline.batches_in_flight = 2;
     rig_open(&r, &c);
-    for (uint32_t order = 0; order < 120; order++) {        /* every order of 4 deleters and the release */
+    for (uint32_t order = 0; order < 240; order++) {        /* every order of 4 deleters and the release, with both kinds of tensors */
         int left[5] = { 0, 1, 2, 3, 4 }, n = 5;
-        uint32_t code = order;
+        uint32_t code = order % 120;
         bzna_batch *batch = next_batch(&r), *second;
-        DLManagedTensor *tensors[4];
+        exported tensors[4];
         bzna_batch_info info;
         uint64_t index;
         float pixel;
@@ -353,7 +395,7 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
         index = info.indices[1];
         pixel = ((float *)info.image.data)[7];
         for (uint32_t f = 0; f < 4; f++)
-            REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
+            REQUIRE((tensors[f] = export_as(batch, f, (f + order / 120) % 2)).managed != NULL);
         while (n > 0) {
             int pick = (int)(code % (uint32_t)n), what = left[pick];
             void *tensor = &r;
@@ -362,12 +404,12 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
             CHECK_EQ(on_loan(&r), 1);
             CHECK(info.indices[1] == index && ((float *)info.image.data)[7] >= pixel && ((float *)info.image.data)[7] <= pixel);
             if (what < 4) {
-                tensors[what]->deleter(tensors[what]);
+                delete_exported(tensors[what]);
             } else {
                 CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
                 if (n > 0) {
                     CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);     /* given back, though still lent */
-                    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &tensor, NULL), BZNA_E_STATE);
+                    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", order % 2, &tensor, NULL), BZNA_E_STATE);
                     CHECK(tensor == NULL);
                 }
             }
@@ -380,6 +422,131 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
         CHECK_EQ(on_loan(&r), 0);
         CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);
     }
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+/* dlpack.h 1.0: {1, 0}, and no flag: neither read-only nor copied. */
+TEST(versioned_tensors_are_those_of_dlpack_1_0_and_may_be_out_together_with_the_old_ones)
+{
+    bzna_loader_config c = config_of(3);
+    bzna_batch *batch;
+    rig r;
+    c.output.layout = BZNA_LAYOUT_NHWC;
+    rig_open(&r, &c);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    for (uint32_t f = 0; f < 4; f++) {
+        DLManagedTensorVersioned *v = versioned_of(batch, f);
+        DLManagedTensor *t = tensor_of(batch, f);
+        REQUIRE(v != NULL && t != NULL && (void *)v != (void *)t);
+        CHECK(v->version.major == 1 && v->version.minor == 0);
+        CHECK_EQ(v->flags, 0);
+        CHECK(v->manager_ctx != NULL && v->deleter != NULL);
+        CHECK(v->dl_tensor.data == t->dl_tensor.data && v->dl_tensor.byte_offset == 0);
+        CHECK(v->dl_tensor.device.device_type == kDLCPU && v->dl_tensor.device.device_id == 0);
+        CHECK(!memcmp(&v->dl_tensor.dtype, &t->dl_tensor.dtype, sizeof t->dl_tensor.dtype));
+        CHECK_EQ(v->dl_tensor.ndim, f ? 1 : 4);
+        for (int i = 0; i < v->dl_tensor.ndim; i++)
+            CHECK(v->dl_tensor.shape[i] == t->dl_tensor.shape[i] && v->dl_tensor.strides[i] == t->dl_tensor.strides[i]);
+        if (f % 2)
+            t->deleter(t);
+        v->deleter(v);
+        if (f % 2 == 0)
+            t->deleter(t);
+    }
+    CHECK_EQ(on_loan(&r), 1);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    CHECK_EQ(on_loan(&r), 0);
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+/* One description, from four calls. */
+TEST(a_batchs_tensors_its_loaders_and_dlpacks_say_the_same)
+{
+    for (int way = 0; way < 4; way++) {
+        bzna_loader_config c = config_of(3);
+        bzna_batch *batch;
+        uint32_t batches = 0;
+        const int half = way % 2, last = way / 2;
+        rig r;
+        c.output.dtype = half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
+        c.output.layout = last ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
+        rig_open(&r, &c);
+        for (; (batch = next_batch(&r)) != NULL; batches++) {
+            bzna_batch_info info = info_of(batch);
+            const void *data[4] = { info.image.data, info.targets, info.indices, info.status };
+            for (uint32_t f = 0; f < 4; f++) {
+                bzna_tensor full, of;
+                DLManagedTensor *t = tensor_of(batch, f);
+                uint64_t elements = 1;
+                REQUIRE(t != NULL);
+                CHECK_EQ(bzna_loader_tensor(r.loader, f, &full, sizeof full, NULL), BZNA_OK);
+                CHECK_EQ(bzna_batch_tensor(batch, tensor_names[f], &of, sizeof of, NULL), BZNA_OK);
+                CHECK_STR(of.name, tensor_names[f]);
+                CHECK(of.data == data[f] && full.data == NULL && t->dl_tensor.data == data[f]);
+                CHECK(of.device.kind == BZNA_DEVICE_CPU && of.device.ordinal == 0);
+                CHECK(t->dl_tensor.device.device_type == kDLCPU && t->dl_tensor.device.device_id == 0);
+                CHECK_EQ(of.dtype, ((const uint32_t[]){ c.output.dtype, BZNA_DTYPE_INT64, BZNA_DTYPE_UINT64, BZNA_DTYPE_INT32 })[f]);
+                CHECK_EQ(t->dl_tensor.dtype.bits, ((const int[]){ half ? 16 : 32, 64, 64, 32 })[f]);
+                CHECK_EQ(t->dl_tensor.dtype.code, ((const int[]){ kDLFloat, kDLInt, kDLUInt, kDLInt })[f]);
+                CHECK_EQ(of.dimensions, f ? 1 : 4);
+                CHECK_EQ(t->dl_tensor.ndim, of.dimensions);
+                CHECK_EQ(of.shape[0], batches == 2 ? 2 : 3);
+                CHECK_EQ(full.shape[0], 3);                 /* of a full batch, whatever this one is */
+                if (f == 0)
+                    CHECK(of.shape[1] == (last ? HEIGHT : 3) && of.shape[2] == (last ? WIDTH : HEIGHT) && of.shape[3] == (last ? 3 : WIDTH));
+                for (uint32_t i = 0; i < 6; i++) {
+                    CHECK_EQ(i < of.dimensions ? t->dl_tensor.shape[i] : 0, of.shape[i]);
+                    CHECK(i == 0 || full.shape[i] == of.shape[i]);
+                    elements *= i < of.dimensions ? (uint64_t)of.shape[i] : 1;
+                }
+                CHECK_EQ(of.bytes, elements * t->dl_tensor.dtype.bits / 8);
+                CHECK_EQ(full.bytes * (uint64_t)of.shape[0], of.bytes * 3);
+                t->deleter(t);
+                if (f == 0)
+                    CHECK(!memcmp(&of, &info.image, sizeof of));
+                of.data = NULL;                             /* all else is as the loader said */
+                of.shape[0] = full.shape[0];
+                of.bytes = full.bytes;
+                CHECK(!memcmp(&of, &full, sizeof of));
+            }
+            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        }
+        CHECK_EQ(batches, 3);
+        rig_close_all(&r);
+        check_settled(&r);
+    }
+}
+
+TEST(tensors_that_do_not_exist_are_not_described)
+{
+    static const char *const wrong[] = { "", "data", "targets", "imag", "Image", "a name that is longer than any tensor may have" };
+    bzna_loader_config c = config_of(4);
+    bzna_error e;
+    bzna_tensor t;
+    bzna_batch *batch;
+    rig r;
+    bzna_error_init(&e, sizeof e);
+    c.output.slices = 2;
+    rig_open(&r, &c);
+    CHECK_EQ(bzna_loader_tensor(r.loader, 4, &t, sizeof t, &e), BZNA_E_RANGE);
+    CHECK_CONTAINS(e.message, "4 is not below 4");
+    CHECK_EQ(bzna_loader_tensor(r.loader, UINT32_MAX, &t, sizeof t, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_tensor(NULL, 0, &t, sizeof t, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_tensor(r.loader, 0, NULL, sizeof t, &e), BZNA_E_ARGUMENT);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        CHECK_EQ(bzna_batch_tensor(batch, wrong[i], &t, sizeof t, &e), BZNA_E_NOT_FOUND);
+        CHECK_CONTAINS(e.message, "no tensor");
+    }
+    CHECK_EQ(bzna_batch_tensor(batch, "image", &t, sizeof t, &e), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(e.message, "2 slices");
+    CHECK_EQ(bzna_batch_tensor(batch, "status", &t, sizeof t, &e), BZNA_OK);
+    CHECK_EQ(bzna_batch_tensor(NULL, "status", &t, sizeof t, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_tensor(batch, NULL, &t, sizeof t, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_tensor(batch, "status", NULL, sizeof t, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     rig_close_all(&r);
     check_settled(&r);
 }
@@ -541,9 +708,16 @@ TEST(what_cannot_be_a_tensor_is_refused)
         t->deleter(t);
     }
     tensor = &c;
-    CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[4], BZNA_DLPACK_0, &tensor, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "data", BZNA_DLPACK_0, &tensor, &e), BZNA_E_NOT_FOUND);
     CHECK(tensor == NULL);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[UINT32_MAX], BZNA_DLPACK_0, &tensor, &e), BZNA_E_RANGE);
+    CHECK_CONTAINS(e.message, "\"data\"");
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "", BZNA_DLPACK_1, &tensor, &e), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "targets", BZNA_DLPACK_1, &tensor, &e), BZNA_E_NOT_FOUND);
+    tensor = &c;
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "target", BZNA_DLPACK_1 + 1, &tensor, &e), BZNA_E_UNSUPPORTED);
+    CHECK(tensor == NULL);
+    CHECK_CONTAINS(e.message, "version 2");
+    CHECK_EQ(bzna_batch_to_dlpack(batch, NULL, BZNA_DLPACK_0, &tensor, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_batch_to_dlpack(batch, "target", BZNA_DLPACK_0, NULL, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_batch_to_dlpack(NULL, "target", BZNA_DLPACK_0, &tensor, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(on_loan(&r), 1);
@@ -582,7 +756,7 @@ TEST(the_tensors_of_an_empty_batch_have_no_data)
 TEST(tensors_of_the_callers_buffers_point_there)
 {
     static float buffers[3][4 * 3 * WIDTH * HEIGHT];
-    void *list[3] = { buffers[0], buffers[1], buffers[2] };
+    bzna_buffer list[3] = { { buffers[0], sizeof buffers[0] }, { buffers[1], sizeof buffers[1] }, { buffers[2], sizeof buffers[2] } };
     bzna_loader_config c = config_of(4);
     bzna_batch *batch;
     DLManagedTensor *t;
@@ -605,6 +779,9 @@ TEST_MAIN(RUN(the_structs_are_those_of_dlpack)
           RUN(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
           RUN(channels_last_is_the_same_batch_with_its_axes_in_another_order)
     RUN(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
+          RUN(versioned_tensors_are_those_of_dlpack_1_0_and_may_be_out_together_with_the_old_ones)
+          RUN(a_batchs_tensors_its_loaders_and_dlpacks_say_the_same)
+          RUN(tensors_that_do_not_exist_are_not_described)
           RUN(the_same_field_can_be_exported_several_times)
           RUN(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_thread)
           RUN(a_tensor_may_be_read_while_others_of_the_batch_come_and_go)

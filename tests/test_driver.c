@@ -136,7 +136,7 @@ static bzna_loader_config config_of(uint32_t decoder, uint32_t output)
     c.order.kind = BZNA_ORDER_SHUFFLE;
     c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     c.decode.decoder = decoder;
-    c.output = output;
+    c.output.device.kind = output;
     return c;
 }
 
@@ -187,7 +187,7 @@ static void check_works(bzna_context *context, uint32_t decoder, uint32_t output
     bzna_error e = no_error();
     bzna_loader_info info;
     int32_t device = -9;
-    CHECK_EQ(one_batch(cpu, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, expected, &info, &device, &e), BZNA_OK);
+    CHECK_EQ(one_batch(cpu, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, expected, &info, &device, &e), BZNA_OK);
     CHECK_EQ(device, -1);
     CHECK_EQ(info.decoder, BZNA_DECODER_SOFTWARE);
     bzna_context_close(cpu);
@@ -289,9 +289,9 @@ TEST(each_symbol_of_libcuda_that_is_missing_is_named)
         CHECK_CONTAINS(e.message, "context_config.device");
         CHECK_CONTAINS(e.message, cuda_names[i]);
         if (i % 10 == 0) {
-            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, cuda_names[i]);
-            check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, cuda_names[i]);
-            check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, cuda_names[i]);
+            check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_SOFTWARE, -1, cuda_names[i]);
+            check_refused(context, BZNA_DECODER_NVDEC, BZNA_DEVICE_AUTO, BZNA_E_DEVICE, cuda_names[i]);
+            check_refused(context, BZNA_DECODER_AUTO, BZNA_DEVICE_CUDA, BZNA_E_DEVICE, cuda_names[i]);
         }
         bzna_context_close(context);
         finish();
@@ -316,10 +316,10 @@ TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
         CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
         CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, nvcuvid_names[i]);
-        check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, nvcuvid_names[i]);
+        check_refused(context, BZNA_DECODER_NVDEC, BZNA_DEVICE_AUTO, BZNA_E_DEVICE, nvcuvid_names[i]);
         if (i % 4 == 0) {
-            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, 0, nvcuvid_names[i]);
-            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, nvcuvid_names[i]);
+            check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_SOFTWARE, 0, nvcuvid_names[i]);
+            check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_CPU, BZNA_DECODER_SOFTWARE, -1, nvcuvid_names[i]);
         }
         bzna_context_close(context);
         finish();
@@ -334,8 +334,8 @@ TEST(symbols_that_drivers_may_lack_are_not_missed)
     for (size_t i = 0; i < COUNT(names); i++) {
         bzna_context *context = context_of(BZNA_DEVICE_AUTO);
         missing_symbol = names[i];
-        check_works(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_DEVICE, BZNA_DECODER_NVDEC, 0, NULL);
-        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_NVDEC, -1, NULL);
+        check_works(context, BZNA_DECODER_NVDEC, BZNA_DEVICE_CUDA, BZNA_DECODER_NVDEC, 0, NULL);
+        check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_CPU, BZNA_DECODER_NVDEC, -1, NULL);
         bzna_context_close(context);
         finish();
     }
@@ -376,10 +376,10 @@ TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     config.log_user = &m;
     config.log_level = BZNA_LOG_INFO;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, "libcuda.so.1");
-    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, NULL);
-    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST, BZNA_E_DEVICE, "libcuda.so.1");
-    check_refused(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "libcuda.so.1");
+    check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_SOFTWARE, -1, "libcuda.so.1");
+    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_DEVICE_CPU, BZNA_DECODER_SOFTWARE, -1, NULL);
+    check_refused(context, BZNA_DECODER_NVDEC, BZNA_DEVICE_CPU, BZNA_E_DEVICE, "libcuda.so.1");
+    check_refused(context, BZNA_DECODER_SOFTWARE, BZNA_DEVICE_CUDA, BZNA_E_DEVICE, "libcuda.so.1");
     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "libcuda.so.1");
     CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
@@ -416,12 +416,12 @@ TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_container
     CHECK_CONTAINS(info.message, "video");
     CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "NVIDIA_DRIVER_CAPABILITIES");
-    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
-    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST, BZNA_E_DEVICE, "video");
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, 0, "libnvcuvid.so.1");
-    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_DEVICE, BZNA_DECODER_SOFTWARE, 0, NULL);
+    check_refused(context, BZNA_DECODER_NVDEC, BZNA_DEVICE_CUDA, BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
+    check_refused(context, BZNA_DECODER_NVDEC, BZNA_DEVICE_CPU, BZNA_E_DEVICE, "video");
+    check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_SOFTWARE, 0, "libnvcuvid.so.1");
+    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_DEVICE_CUDA, BZNA_DECODER_SOFTWARE, 0, NULL);
     CHECK(control->launches > 0);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, "libnvcuvid.so.1");
+    check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_CPU, BZNA_DECODER_SOFTWARE, -1, "libnvcuvid.so.1");
     bzna_context_close(context);
     finish();
 }
@@ -438,8 +438,8 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         char number[16];
         snprintf(number, sizeof number, "(%d)", ways[i].code);
         fake->fail(ways[i].function, 1, ways[i].code, 1);
-        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, number);
-        check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, number);
+        check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_SOFTWARE, -1, number);
+        check_refused(context, BZNA_DECODER_NVDEC, BZNA_DEVICE_AUTO, BZNA_E_DEVICE, number);
         bzna_context_config_init(&config, sizeof config);
         config.device = 1;
         CHECK_EQ(bzna_context_open(&config, &other, &e), BZNA_E_DEVICE);
@@ -455,7 +455,7 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         control->devices = 0;
         CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
-        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
+        check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
         bzna_context_close(context);
         finish();
     }
@@ -467,7 +467,7 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         control->capability_minor = 2;
         CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, "5.2");
-        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, "5.2");
+        check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_SOFTWARE, -1, "5.2");
         bzna_context_close(context);
         finish();
     }
@@ -481,12 +481,12 @@ TEST(nothing_of_the_driver_is_touched_before_it_is_needed)
     bzna_context_config config;
     BEGIN;
     context = context_of(BZNA_DEVICE_AUTO);
-    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, NULL);
+    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_DEVICE_CPU, BZNA_DECODER_SOFTWARE, -1, NULL);
     bzna_context_close(context);
     context = context_of(BZNA_DEVICE_CPU);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
-    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
-    check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
+    check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
+    check_refused(context, BZNA_DECODER_NVDEC, BZNA_DEVICE_AUTO, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
+    check_refused(context, BZNA_DECODER_AUTO, BZNA_DEVICE_CUDA, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
     bzna_context_close(context);
     CHECK_EQ(control->calls[FAKE_cuInit], 0);
     context = context_of(1);                                /* by number: at once */
@@ -662,7 +662,7 @@ TEST(a_device_is_described_as_the_driver_has_it)
     CHECK_EQ(part.driver, 0xeeeeeeee);
     CHECK_EQ(bzna_context_get_device_info(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_context_get_device_info(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 2, NULL);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_NVDEC, 2, NULL);
     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.sessions, 3);
     bzna_context_close(context);
@@ -711,7 +711,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     context = context_of(BZNA_DEVICE_AUTO);
     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.device, 1);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
     bzna_context_close(context);
     context = context_of(3);                                /* by number, what is current does not matter */
     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
@@ -729,7 +729,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.device, 1);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
+    check_works(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
     bzna_context_close(context);
     config.device = 2;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
@@ -798,7 +798,7 @@ TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
     CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
     CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
     CHECK_EQ(bzna_context_get_device_info(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e), BZNA_E_DEVICE_LOST);
-    check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE_LOST, "lost");
+    check_refused(context, BZNA_DECODER_AUTO, BZNA_DEVICE_AUTO, BZNA_E_DEVICE_LOST, "lost");
     bzna_context_close(context);
     finish();
 }

@@ -67,7 +67,7 @@ static archive archive_make(uint32_t codec, uint64_t count, const int *pattern, 
 {
     static uint8_t buffers[8][1 << 18];
     archive a = { NULL, 0, 0, count, codec, pattern, pattern_count, targets };
-    bzna_sink sink = { &a, archive_write, NULL };
+    bzna_sink sink = { sizeof sink, 0, &a, archive_write, NULL };
     bzna_image images[8];
     bzna_dataset *mini = NULL;
     bzna_writer *writer = NULL;
@@ -172,7 +172,7 @@ static void memory_close(void *user) { ((memory *)user)->closes++; }
 
 static bzna_dataset *open_memory(bzna_context *c, memory *m)
 {
-    bzna_source source = { m, memory_read, memory_size, memory_close };
+    bzna_source source = { sizeof source, 0, m, memory_read, memory_size, memory_close };
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     bzna_dataset_config_init(&config, sizeof config);
@@ -261,7 +261,7 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
     c.output.batch_size = batch_size;
     c.output.width = WIDTH;
     c.output.height = HEIGHT;
-    c.order = order;
+    c.order.kind = order;
     c.order.seed = 77;
     c.decode.threads = 2;
     c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
@@ -314,11 +314,11 @@ static void expected_slot(const run *r, uint64_t epoch, uint64_t index, float *o
     bzna_transform t;
     bzna_random random;
     bzna_similarity_init(&warp, sizeof warp);
-    if (r->c.warp == BZNA_WARP_RANDOM_RESIZED_CROP)
+    if (r->c.warp.kind == BZNA_WARP_RANDOM_RESIZED_CROP)
         bzna_similarity_random_resized_crop(&warp, sizeof warp);
-    if (r->c.warp == BZNA_WARP_CENTER_RESIZED_CROP)
+    if (r->c.warp.kind == BZNA_WARP_CENTER_RESIZED_CROP)
         bzna_similarity_center_resized_crop(&warp, sizeof warp, r->c.warp.scale[0] != 0 ? (double)r->c.warp.scale[0] : 1);
-    if (r->c.warp == BZNA_WARP_SIMILARITY) {
+    if (r->c.warp.kind == BZNA_WARP_SIMILARITY) {
         warp.degrees[0] = r->c.warp.degrees[0];
         warp.degrees[1] = r->c.warp.degrees[1];
     }
@@ -395,7 +395,7 @@ static void run_check(run *r, const bzna_batch *batch)
     CHECK_EQ((uintptr_t)info.image.data % 64, 0);
     for (uint32_t slot = 0; slot < info.image.shape[0]; slot++) {
         uint64_t position = (r->position + r->c.shard.rank + (uint64_t)slot * r->c.shard.world_size) % count;    /* padding begins the order anew */
-        uint64_t index = r->c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, r->epoch, count, position) : position;
+        uint64_t index = r->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, r->epoch, count, position) : position;
         if (!slot_is_right(r, &info, slot, r->epoch, index)) {
             test_failures++;
             printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels\n", (int)info.epoch, (int)info.batch, (int)slot,
@@ -2129,7 +2129,7 @@ TEST(configs_without_meaning_are_refused_by_field)
         bzna_error e = { .struct_size = sizeof e };
         bzna_status status;
         c = config_of(5, BZNA_ORDER_SHUFFLE);
-        c.warp = bad[i].warp;
+        c.warp.kind = bad[i].warp;
         if (bad[i].is_float)
             *(float *)bad[i].field = (float)bad[i].value;
         else
@@ -2160,7 +2160,7 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
         { &c.order.last_batch, BZNA_LAST_PAD, 0, "last_batch" }, { &c.shard.rank, 3, 0, "rank" },
         { &c.decode.threads, 1024, 0, "threads" }, { &c.read.threads, 256, 0, "reader_threads" },
         { &c.pipeline.batches_in_flight, 64, 0, "batches_in_flight" }, { &c.read.ahead_samples, 65536, 0, "read_ahead" },
-        { &c.decode.decoder, BZNA_DECODER_NVDEC, 0, "decoder" }, { &c.output, BZNA_OUTPUT_DEVICE, 0, "output" },
+        { &c.decode.decoder, BZNA_DECODER_NVDEC, 0, "decoder" }, { &c.output, BZNA_DEVICE_CUDA, 0, "output" },
         { &c.errors.policy, BZNA_ON_ERROR_STOP, 0, "on_error" }, { &c.read.retries, 1000, 0, "read_retries" },
         { &c.output.slices, 4, 0, "slices" }, { &c.warp, BZNA_WARP_SIMILARITY, 0, "warp" },
         { &c.warp.law, BZNA_LAW_TORCHVISION, 0, "warp_law" }, { &c.color.fill_space, BZNA_FILL_OUTPUT, 0, "fill_space" },
@@ -2542,7 +2542,7 @@ static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
     uint64_t count = s->model.a->count;
     for (int64_t i = 0; i < info.image.shape[0]; i++) {
         uint64_t position = (info.position + (uint64_t)i * s->world) % count;
-        uint64_t index = s->model.c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(s->model.c.order.seed, info.epoch, count, position) : position;
+        uint64_t index = s->model.c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(s->model.c.order.seed, info.epoch, count, position) : position;
         s->wrong += info.indices[i] != index || info.status[i] != BZNA_OK;
         if (storm_random(random) % 4 == 0)
             s->wrong += !slot_is_right(&s->model, &info, (uint32_t)i, info.epoch, index);

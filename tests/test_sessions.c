@@ -357,7 +357,7 @@ static int64_t archive_size(void *user) { return (int64_t)((archive *)user)->siz
 
 static bzna_dataset *archive_open(bzna_context *context, archive *a)
 {
-    bzna_source source = { a, archive_read, archive_size, NULL };
+    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL };
     bzna_dataset *dataset = NULL;
     require(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), "a source");
     return dataset;
@@ -379,7 +379,7 @@ static bzna_context *cpu_context(void)
 static archive *archive_make(uint64_t count, const int *list, int list_count)
 {
     archive *a = take_memory(sizeof *a);
-    bzna_sink sink = { a, archive_write, NULL };
+    bzna_sink sink = { sizeof sink, 0, a, archive_write, NULL };
     bzna_context *context = cpu_context();
     bzna_dataset *dataset;
     bzna_writer *writer = NULL;
@@ -498,7 +498,7 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t output, uint32
     c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     c.warp.flip_h = 0.5f;
     c.decode.decoder = BZNA_DECODER_NVDEC;
-    c.output = output;
+    c.output.device.kind = output;
     c.output.dtype = dtype;
     for (int i = 0; i < 3; i++) {
         c.color.mean[i] = 120 + (float)i;
@@ -579,7 +579,7 @@ static void expected_fill(const run *r, void *out)
 
 static uint64_t index_at(const run *r, uint64_t epoch, uint64_t position)
 {
-    return r->c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, epoch, r->a->count, position) : position;
+    return r->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, epoch, r->a->count, position) : position;
 }
 
 /* A batch as it was when it came: its arrays are written again once it is released. */
@@ -634,7 +634,7 @@ static void see(run *r, const bzna_batch *batch, bzna_batch_info *info, seen *s)
     CHECK_EQ(info->epoch, r->epoch);
     CHECK_EQ(info->position, r->position);
     CHECK_EQ(info->count, bzi_min(r->c.output.batch_size, r->a->count - r->position));
-    CHECK_EQ(info->image.device.ordinal, r->c.output == BZNA_OUTPUT_DEVICE ? 0 : -1);
+    CHECK_EQ(info->image.device.ordinal, r->c.output.device.kind == BZNA_DEVICE_CUDA ? 0 : -1);
     CHECK_EQ(info->image.dtype, r->c.output.dtype);
     s->epoch = info->epoch;
     s->position = info->position;
@@ -895,7 +895,7 @@ static run walk(bzna_context *context, archive *a, const bzna_loader_config *con
     bzna_loader *loader;
     consumer u;
     run r;
-    c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
+    c.output.device.kind = kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA;
     consumer_open(&u, kind, &c);
     loader = loader_open(context, dataset, &c);
     r = run_of(a, &c);
@@ -1073,7 +1073,7 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     bzna_context *context;
     bzna_dataset *dataset;
     bzna_loader *loader;
-    bzna_loader_config c = config_of(8, BZNA_OUTPUT_DEVICE, 0);
+    bzna_loader_config c = config_of(8, BZNA_DEVICE_CUDA, 0);
     consumer u;
     run r;
     long long arrivals = 0, departures = 0, waits = 0, stream;
@@ -1195,7 +1195,7 @@ TEST(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
     a = plain_archive(40);
     archive_damage(a, 22, 0);
     for (int kind = HOST; kind <= SYNCED; kind++) {
-        bzna_loader_config c = config_of(4, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(4, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(6);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1245,7 +1245,7 @@ TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
         delays(300, 500, 0);
         fake->fail("engine_picture", (long long[]){ 1, 2, 7, 30 }[round / 2], 999, 0);
         c.errors.policy = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
-        c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
+        c.output.device.kind = kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA;
         dataset = archive_open(context, a);
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
@@ -1322,7 +1322,7 @@ static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *da
 static ordeal ordeal_make(archive *a, const char *function, long long k, int code, int later, int kind, uint32_t sessions)
 {
     ordeal o = { 0, 0, 0, 0, 0, 0, 0 };
-    bzna_loader_config c = config_of(3, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+    bzna_loader_config c = config_of(3, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
     bzna_context *context = gpu_context(sessions);
     bzna_dataset *dataset = archive_open(context, a);
     uint64_t start;
@@ -1802,7 +1802,7 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
     a = plain_archive(40);
     archive_damage(a, 17, 2);
     for (int round = 0; round < ROUNDS(120, 40); round++) {
-        bzna_loader_config c = config_of(4, roll(2) ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(4, roll(2) ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(1 + roll(6));
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1886,7 +1886,7 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
     BEGIN;
     a = plain_archive(40);
     for (int round = 0; round < 8; round++) {
-        bzna_loader_config c = config_of(40, round % 2 ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(40, round % 2 ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1930,7 +1930,7 @@ TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
     BEGIN;
     a = plain_archive(60);
     for (int way = 0; way < 4; way++) {
-        bzna_loader_config c = config_of(60, way % 2 ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, 0);
+        bzna_loader_config c = config_of(60, way % 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU, 0);
         bzna_context *context = gpu_context(1);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1962,7 +1962,7 @@ TEST(memory_is_not_freed_below_kernels_when_an_event_could_not_be_recorded)
     BEGIN;
     a = plain_archive(24);
     for (int round = 0; round < 4; round++) {
-        bzna_loader_config c = config_of(6, round % 2 ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(6, round % 2 ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1987,7 +1987,7 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
     BEGIN;
     a = plain_archive(48);
     for (int round = 0; round < 4; round++) {
-        bzna_loader_config c = config_of(4, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(4, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -2127,7 +2127,7 @@ TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
     a = plain_archive(40);
     for (int kind = HOST; kind <= SYNCED; kind++) {
         bzna_context *context = gpu_context(5);
-        family f = { context, archive_open(context, a), NULL, NULL, config_of(4, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0), a };
+        family f = { context, archive_open(context, a), NULL, NULL, config_of(4, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0), a };
         consumer u;
         run r = run_of(a, &f.c);
         int wrong;
@@ -2237,7 +2237,7 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         bzna_context_config config;
         bzna_context *context = NULL;
         bzna_dataset *dataset;
-        bzna_loader_config c = config_of(16, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(16, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_loader *loader;
         bzna_batch *batch;
         tally before, after;
@@ -2591,7 +2591,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
     pthread_mutex_init(&l.lock, NULL);
     a = software_count ? archive_make(20, software, software_count) : plain_archive(20);
     for (int way = 0; way < 6; way++) {
-        bzna_loader_config c = config_of(6, way % 2 ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, 0);
+        bzna_loader_config c = config_of(6, way % 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU, 0);
         bzna_context *context = ledger_context(&l, 2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader = NULL;
@@ -2611,7 +2611,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
     }
     if (software_count)                                     /* what goes up from libavcodec finds none: its samples fail, and tell */
         for (int way = 0; way < 2; way++) {
-            bzna_loader_config c = config_of(5, BZNA_OUTPUT_DEVICE, 0);
+            bzna_loader_config c = config_of(5, BZNA_DEVICE_CUDA, 0);
             bzna_context *context = ledger_context(&l, 2);
             bzna_dataset *dataset = archive_open(context, a);
             bzna_loader *loader;
@@ -2670,7 +2670,7 @@ TEST(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memo
     BEGIN;
     a = plain_archive(24);
     for (int round = 0; round < 2; round++) {
-        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
         bzna_context_config config;
         bzna_context *context = NULL;
         bzna_dataset *dataset;
@@ -2727,7 +2727,7 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
     BEGIN;
     a = plain_archive(48);
     for (int kind = HOST; kind <= SYNCED; kind++) {
-        bzna_loader_config c = config_of(4, BZNA_OUTPUT_DEVICE, 0), other = c;
+        bzna_loader_config c = config_of(4, BZNA_DEVICE_CUDA, 0), other = c;
         bzna_context *context = gpu_context(1);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -2802,7 +2802,7 @@ TEST(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
     BEGIN;
     a = plain_archive(60);
     {
-        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -2834,7 +2834,7 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
     BEGIN;
     a = plain_archive(60);
     {
-        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -2874,7 +2874,7 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
     BEGIN;
     a = plain_archive(60);
     for (int kind = HOST; kind < CONSUMERS; kind++) {
-        bzna_loader_config c = config_of(SLICES * EACH, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(SLICES * EACH, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(3);
         bzna_dataset *dataset = archive_open(context, a);
         void *buffers[IN_FLIGHT * SLICES];
@@ -2954,7 +2954,7 @@ TEST(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
     archive_damage(a, 5, 2);
     delays(60, 60, 0);
     for (int i = 0; i < cycles; i++) {
-        bzna_loader_config c = config_of(3, roll(2) ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(3, roll(2) ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_dataset *dataset;
         bzna_loader *loader;
         bzna_batch *held[2];
@@ -3009,7 +3009,7 @@ TEST(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_
             int on_gpu = (way + leg) % 2, kind = !on_gpu ? HOST : way / 2 ? QUEUED : HOST;
             bzna_context *context = any_context(on_gpu);
             bzna_dataset *dataset = archive_open(context, a);
-            bzna_loader_config c = config_of((uint32_t[]){ 5, 8, 6 }[leg], kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+            bzna_loader_config c = config_of((uint32_t[]){ 5, 8, 6 }[leg], kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
             bzna_loader *loader;
             consumer u;
             run r;
@@ -3063,7 +3063,7 @@ TEST(the_transform_callback_has_the_same_say_on_the_device)
     for (int kind = HOST; kind < CONSUMERS; kind += ROUNDS(1, 2)) {
         bzna_context *context = gpu_context(5);
         bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader_config c = config_of(7, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(7, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_loader *loader;
         consumer u;
         run r;
@@ -3098,7 +3098,7 @@ TEST(a_tensor_of_the_device_says_so_and_keeps_the_batch)
         for (int half = 0; half < 2; half++) {
             bzna_context *context;
             bzna_dataset *dataset;
-            bzna_loader_config c = config_of(4, on_device ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+            bzna_loader_config c = config_of(4, on_device ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
             bzna_context_config config;
             bzna_loader *loader;
             bzna_batch *batch = NULL;
@@ -3163,7 +3163,7 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
     for (int kind = HOST; kind < CONSUMERS; kind++) {
         bzna_context *context = gpu_context(kind == QUEUED ? 14 : 4);
         bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader_config c = config_of(6, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, kind == GIVEN ? BZNA_DTYPE_FLOAT16 : 0);
+        bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, kind == GIVEN ? BZNA_DTYPE_FLOAT16 : 0);
         bzna_loader *loader;
         bzna_loader_state state;
         bzna_batch *batch = NULL;
@@ -3274,7 +3274,7 @@ TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for
     for (size_t i = 0; i < COUNT(ways); i++) {
         bzna_context *context = gpu_context(ways[i].wanted);
         bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader_config c = config_of(50, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(50, BZNA_DEVICE_CUDA, 0);
         bzna_loader *loader;
         bzna_loader_info info;
         bzna_device_info device;
@@ -3316,7 +3316,7 @@ TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcode
     a = mixed_archive(40);
     for (int lies = 0; lies < 2; lies++)
         for (int kind = HOST; kind < CONSUMERS; kind++) {
-            bzna_loader_config c = config_of(6, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+            bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
             bzna_context *context = gpu_context(0);
             bzna_dataset *dataset = archive_open(context, a);
             bzna_loader *loader = NULL;
@@ -3454,7 +3454,7 @@ TEST(a_batch_is_the_same_from_the_cpu_and_from_the_gpu)
     for (uint32_t way = 0; way < 4; way++) {
         bzna_context *contexts[2] = { cpu_context(), gpu_context(3) };
         bzna_dataset *datasets[2] = { archive_open(contexts[0], a), archive_open(contexts[1], a) };
-        bzna_loader_config c = config_of((uint32_t)n, BZNA_OUTPUT_HOST, way % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of((uint32_t)n, BZNA_DEVICE_CPU, way % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
         bzna_loader *loaders[2];
         bzna_batch *batches[2] = { NULL, NULL };
         bzna_batch_info infos[2];

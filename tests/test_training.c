@@ -100,7 +100,7 @@ static archive build(recipe r)
 {
     static uint8_t buffers[8][1 << 17];
     archive a = { NULL, 0, 0, r.count, r.base, r.letter };
-    bzna_sink sink = { &a, archive_write, NULL };
+    bzna_sink sink = { sizeof sink, 0, &a, archive_write, NULL };
     bzna_image images[8];
     bzna_dataset *mini = NULL;
     bzna_writer *writer = NULL;
@@ -185,7 +185,7 @@ static void memory_close(void *user) { ((memory *)user)->closes++; }
 
 static bzna_dataset *open_split(bzna_context *c, memory *m, const archive *a, const char *split)
 {
-    bzna_source source = { m, memory_read, memory_size, memory_close };
+    bzna_source source = { sizeof source, 0, m, memory_read, memory_size, memory_close };
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     memset(m, 0, sizeof *m);
@@ -331,7 +331,7 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
     bzna_loader_config_init(&c, sizeof c);
     c.output.batch_size = batch_size;
     c.output.width = c.output.height = SIDE;
-    c.order = order;
+    c.order.kind = order;
     c.order.seed = 77;
     c.decode.threads = 2;
     return c;
@@ -1934,7 +1934,7 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
         bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
         bzna_loader *loader = NULL;
         bzna_error e = { .struct_size = sizeof e };
-        c.warp = i < 3 ? BZNA_WARP_NONE : i < 8 ? BZNA_WARP_RANDOM_RESIZED_CROP : BZNA_WARP_CENTER_RESIZED_CROP;
+        c.warp.kind = i < 3 ? BZNA_WARP_NONE : i < 8 ? BZNA_WARP_RANDOM_RESIZED_CROP : BZNA_WARP_CENTER_RESIZED_CROP;
         switch (i) {
         case 0:  c.fields.image = "bzna_inptu"; break;
         case 1:  c.warp.scale[0] = 0.5f; break;
@@ -1947,7 +1947,7 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
         case 8:  c.warp.ratio[0] = c.warp.ratio[1] = 1; break;
         case 9:  c.warp.scale[0] = c.warp.scale[1] = 0.5f; break;
         case 10: c.color.std[1] = -1; break;
-        default: c.warp = 4; break;
+        default: c.warp.kind = 4; break;
         }
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), expected[i].status);
         CHECK_CONTAINS(e.message, expected[i].says);

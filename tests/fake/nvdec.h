@@ -36,10 +36,10 @@ static bzna_status nvdec_loader_open(bzna_context *context, bzna_dataset *datase
     if (!config || config->struct_size != sizeof c)
         return bzna_loader_open(context, dataset, config, out, err);
     c = *config;
-    if (c.decoder == BZNA_DECODER_AUTO)
-        c.decoder = BZNA_DECODER_NVDEC;
-    if (c.output == BZNA_OUTPUT_AUTO)
-        c.output = TEST_NVDEC == 2 ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST;
+    if (c.decode.decoder == BZNA_DECODER_AUTO)
+        c.decode.decoder = BZNA_DECODER_NVDEC;
+    if (c.output.device.kind == BZNA_DEVICE_AUTO)
+        c.output.device.kind = TEST_NVDEC == 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU;
     return bzna_loader_open(context, dataset, &c, out, err);
 }
 
