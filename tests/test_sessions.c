@@ -386,7 +386,7 @@ static archive *archive_make(uint64_t count, const int *list, int list_count)
     a->count = count;
     require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "a writer");
     for (uint64_t i = 0; i < count; i++) {
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = target_of(i) };
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = target_of(i) };
         a->which[i] = list[i % (uint64_t)list_count];
         desc.image = &catalogue[a->which[i]].image;
         require(bzna_writer_add(writer, &desc, NULL), "a sample");
@@ -395,7 +395,7 @@ static archive *archive_make(uint64_t count, const int *list, int list_count)
     bzna_writer_close(writer);
     dataset = archive_open(context, a);
     for (uint64_t i = 0; i < count; i++) {
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         require(bzna_dataset_get_image_info(dataset, i, "bzna_input", &image, sizeof image, NULL), "an image");
         a->at[i] = image.data_offset;
         a->length[i] = image.data_size;
@@ -485,7 +485,7 @@ static void archive_damage(archive *a, uint64_t index, int kind)
 
 enum { WIDTH = 24, HEIGHT = 16, SLOT = 3 * WIDTH * HEIGHT, SLOT_MAX = SLOT * (int)sizeof(float), BATCH_MAX = 64 };
 
-static bzna_loader_config config_of(uint32_t batch_size, uint32_t output, uint32_t dtype)
+static bzna_loader_config config_of(uint32_t batch_size, int32_t output, uint32_t dtype)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
@@ -530,7 +530,8 @@ static size_t slot_bytes(const run *r) { return (size_t)3 * r->c.output.width * 
 
 static void render(const run *r, const bzna_picture *picture, const bzna_transform *t, void *out)
 {
-    bzna_output output = { .struct_size = sizeof output, .width = r->c.output.width, .height = r->c.output.height, .dtype = r->c.output.dtype };
+    bzna_output output = { .struct_size = sizeof output, .width = r->c.output.width, .height = r->c.output.height, .dtype = r->c.output.dtype,
+                           .layout = r->c.output.layout };
     if (bzna_picture_render(picture, t, &output, out, slot_bytes(r), NULL) != BZNA_OK)
         abort();
 }
@@ -550,14 +551,11 @@ static void transform_of(const run *r, bzna_transform *t)
 static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t slot, void *out)
 {
     const bzna_picture *picture = &catalogue[r->a->which[index]].picture;
-    bzna_similarity warp;
     bzna_transform t;
     bzna_random random;
-    bzna_similarity_random_resized_crop(&warp, sizeof warp);
-    warp.flip_h = r->c.warp.flip_h;
     transform_of(r, &t);
     bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
-    if (bzna_warp_similarity(&random, &warp, picture->width, picture->height, r->c.output.width, r->c.output.height, t.homography) != BZNA_OK)
+    if (bzna_warp_draw(&random, &r->c.warp, picture->width, picture->height, r->c.output.width, r->c.output.height, t.homography, NULL) != BZNA_OK)
         abort();
     if (r->c.pipeline.transform) {
         bzna_sample_info info = { .struct_size = sizeof info, .slot = slot, .index = index, .epoch = epoch, .target = target_of(index), .width = picture->width,
@@ -634,7 +632,7 @@ static void see(run *r, const bzna_batch *batch, bzna_batch_info *info, seen *s)
     CHECK_EQ(info->epoch, r->epoch);
     CHECK_EQ(info->position, r->position);
     CHECK_EQ(info->count, bzi_min(r->c.output.batch_size, r->a->count - r->position));
-    CHECK_EQ(info->image.device.ordinal, r->c.output.device.kind == BZNA_DEVICE_CUDA ? 0 : -1);
+    CHECK(info->image.device.kind == r->c.output.device.kind && info->image.device.ordinal == 0);
     CHECK_EQ(info->image.dtype, r->c.output.dtype);
     s->epoch = info->epoch;
     s->position = info->position;
@@ -2094,7 +2092,7 @@ static int child_starts_anew(void *argument)
         return 1;
     wrong |= bzna_context_get_device_info(context, &info, sizeof info, NULL) == BZNA_E_STATE ? 0 : 2;
     wrong |= bzna_context_close(context) == BZNA_OK ? 0 : 4;
-    config.device = 1;
+    config.device.kind = BZNA_DEVICE_CUDA;
     wrong |= bzna_context_open(&config, &context, NULL) == BZNA_E_STATE ? 0 : 8;
     return wrong;
 }
@@ -2877,7 +2875,7 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
         bzna_loader_config c = config_of(SLICES * EACH, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(3);
         bzna_dataset *dataset = archive_open(context, a);
-        void *buffers[IN_FLIGHT * SLICES];
+        bzna_buffer buffers[IN_FLIGHT * SLICES];
         const size_t bytes = EACH * SLOT * sizeof(float);
         bzna_loader *loader;
         bzna_batch *batch;
@@ -2888,7 +2886,8 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
         for (int i = 0; i < IN_FLIGHT * SLICES; i++) {
             CUdeviceptr ptr = 0;
             CHECK_EQ(driver.alloc(&ptr, bytes), 0);
-            buffers[i] = kind == HOST ? take_memory(bytes) : (void *)(uintptr_t)ptr;
+            buffers[i].data = kind == HOST ? take_memory(bytes) : (void *)(uintptr_t)ptr;
+            buffers[i].bytes = bytes;
             if (kind == HOST)
                 driver.free(ptr);
         }
@@ -2914,7 +2913,7 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
                 int ours = 0;
                 CHECK_EQ(bzna_batch_slice(batch, k, &data, &count, NULL), BZNA_OK);
                 for (int i = 0; i < IN_FLIGHT; i++)
-                    ours |= data == buffers[i * SLICES + (int)k];
+                    ours |= data == buffers[i * SLICES + (int)k].data;
                 CHECK(ours);
                 part = s;
                 part.position += k * EACH;
@@ -2932,9 +2931,9 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
         CHECK(enter(0));
         for (int i = 0; i < IN_FLIGHT * SLICES; i++)
             if (kind == HOST)
-                free(buffers[i]);
+                free(buffers[i].data);
             else
-                CHECK_EQ(driver.free((CUdeviceptr)(uintptr_t)buffers[i]), 0);
+                CHECK_EQ(driver.free((CUdeviceptr)(uintptr_t)buffers[i].data), 0);
         leave(0);
         driver.release(0);
         bzna_dataset_close(dataset);
@@ -3094,63 +3093,87 @@ TEST(a_tensor_of_the_device_says_so_and_keeps_the_batch)
     archive *a;
     BEGIN;
     a = plain_archive(24);
-    for (int on_device = 0; on_device < 2; on_device++)
-        for (int half = 0; half < 2; half++) {
-            bzna_context *context;
-            bzna_dataset *dataset;
-            bzna_loader_config c = config_of(4, on_device ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
-            bzna_context_config config;
-            bzna_loader *loader;
-            bzna_batch *batch = NULL;
-            bzna_batch_info info;
-            bzna_tensor field = { .struct_size = sizeof field };
-            void *tensor = NULL, *other = NULL;
-            bzi_dl_managed *m;
-            seen s;
-            run r = run_of(a, &c);
-            control->devices = 3;
-            bzna_context_config_init(&config, sizeof config);
-            config.sessions = 2;
-            config.device = 2;                              /* CUDA's device 1 */
-            require(bzna_context_open(&config, &context, NULL), "a context");
-            dataset = archive_open(context, a);
-            loader = loader_open(context, dataset, &c);
-            REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
-            memset(&info, 0, sizeof info);
-            bzna_batch_get_info(batch, &info, sizeof info, NULL);
-            CHECK_EQ(info.image.device.ordinal, on_device ? 1 : -1);
-            CHECK_EQ(bzna_loader_tensor(loader, 0, &field, sizeof field, NULL), BZNA_OK);
-            CHECK_EQ(field.device, on_device ? 1 : -1);
-            CHECK_EQ(bzna_loader_tensor(loader, 1, &field, sizeof field, NULL), BZNA_OK);
-            CHECK_EQ(field.device, -1);
-            CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &tensor, NULL), BZNA_OK);
-            CHECK_EQ(bzna_batch_to_dlpack(batch, "index", BZNA_DLPACK_0, &other, NULL), BZNA_OK);
-            m = tensor;
-            CHECK_EQ(m->tensor.device_type, on_device ? 2 : 1);
-            CHECK_EQ(m->tensor.device_id, on_device ? 1 : 0);
-            CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 && m->tensor.data == info.image.data);
-            m = other;
-            CHECK_EQ(m->tensor.device_type, 1);
-            CHECK_EQ(m->tensor.device_id, 0);
-            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
-            bzna_loader_close(loader);
-            bzna_dataset_close(dataset);
-            bzna_context_close(context);
-            if (on_device)                                  /* it can still be read */
-                CHECK_EQ(wait_for(1, info.stream), 0);
-            s.epoch = s.position = 0;
-            s.count = info.count;
-            for (uint32_t i = 0; i < info.count; i++) {
-                s.indices[i] = info.indices[i];
-                s.targets[i] = info.targets[i];
-                s.status[i] = info.status[i];
-            }
-            check_slots(&r, &s, info.image.data);
-            m->deleter(m);
-            m = tensor;
-            m->deleter(m);
-            finish();
+    for (int way = 0; way < 8; way++) {
+        const int on_device = way & 1, half = way >> 1 & 1, last = way >> 2;
+        bzna_context *context;
+        bzna_dataset *dataset;
+        bzna_loader_config c = config_of(4, on_device ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_context_config config;
+        bzna_loader *loader;
+        bzna_batch *batch = NULL;
+        bzna_batch_info info;
+        bzna_tensor field, of;
+        void *tensor = NULL, *versioned = NULL, *other = NULL;
+        bzi_dl_managed *m;
+        bzi_dl_versioned *v;
+        seen s;
+        run r;
+        control->devices = 3;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 2;
+        config.device = (bzna_device){ BZNA_DEVICE_CUDA, 1 };
+        c.output.device.ordinal = on_device;
+        c.output.layout = last ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
+        r = run_of(a, &c);
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        dataset = archive_open(context, a);
+        loader = loader_open(context, dataset, &c);
+        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+        memset(&info, 0, sizeof info);
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        CHECK(info.image.device.kind == (on_device ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU) && info.image.device.ordinal == on_device);
+        CHECK(info.image.dtype == c.output.dtype && info.image.dimensions == 4 && info.image.bytes == (uint64_t)4 * SLOT * (half ? 2 : 4));
+        CHECK(info.image.shape[0] == 4 && info.image.shape[1] == (last ? HEIGHT : 3) && info.image.shape[2] == (last ? WIDTH : HEIGHT) &&
+              info.image.shape[3] == (last ? 3 : WIDTH));
+        CHECK_EQ(bzna_batch_tensor(batch, "image", &of, sizeof of, NULL), BZNA_OK);
+        CHECK(!memcmp(&of, &info.image, sizeof of));
+        CHECK_EQ(bzna_loader_tensor(loader, 0, &field, sizeof field, NULL), BZNA_OK);
+        CHECK(field.data == NULL);
+        field.data = of.data;                               /* all else is the same, of a full batch */
+        CHECK(!memcmp(&of, &field, sizeof of));
+        for (uint32_t number = 1; number < 4; number++) {   /* these are on the host, always */
+            CHECK_EQ(bzna_loader_tensor(loader, number, &field, sizeof field, NULL), BZNA_OK);
+            CHECK(field.device.kind == BZNA_DEVICE_CPU && field.device.ordinal == 0);
+            CHECK_EQ(bzna_batch_tensor(batch, field.name, &of, sizeof of, NULL), BZNA_OK);
+            CHECK(of.device.kind == BZNA_DEVICE_CPU && of.device.ordinal == 0 && of.dtype == field.dtype && of.bytes == field.bytes);
         }
+        CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &tensor, NULL), BZNA_OK);
+        CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_1, &versioned, NULL), BZNA_OK);
+        CHECK_EQ(bzna_batch_to_dlpack(batch, "index", BZNA_DLPACK_0, &other, NULL), BZNA_OK);
+        m = tensor;
+        v = versioned;
+        CHECK_EQ(m->tensor.device_type, on_device ? 2 : 1);
+        CHECK_EQ(m->tensor.device_id, on_device ? 1 : 0);
+        CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 && m->tensor.data == info.image.data);
+        CHECK(v->major == 1 && v->minor == 0 && v->flags == 0 && !memcmp(&v->tensor, &m->tensor, sizeof v->tensor));
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(m->tensor.shape[i], info.image.shape[i]);
+        m = other;
+        CHECK_EQ(m->tensor.device_type, 1);
+        CHECK_EQ(m->tensor.device_id, 0);
+        CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        if (on_device)                                      /* it can still be read */
+            CHECK_EQ(wait_for(1, info.stream), 0);
+        s.epoch = s.position = 0;
+        s.count = info.count;
+        for (uint32_t i = 0; i < info.count; i++) {
+            s.indices[i] = info.indices[i];
+            s.targets[i] = info.targets[i];
+            s.status[i] = info.status[i];
+        }
+        check_slots(&r, &s, info.image.data);
+        m->deleter(m);
+        if (last)
+            v->deleter(v);
+        m = tensor;
+        m->deleter(m);
+        if (!last)
+            v->deleter(v);
+        finish();
+    }
     archive_free(a);
 }
 
