@@ -7846,7 +7846,7 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
     if (item->extent.size <= had)
         return BZNA_OK;
     if (item->extent.size > ceiling)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read_memory_bytes, %llu",
+        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read.memory_bytes, %llu",
                         (unsigned long long)item->extent.size, (unsigned long long)ceiling);
     while (want < item->extent.size)
         want *= 2;
