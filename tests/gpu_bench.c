@@ -362,7 +362,7 @@ static void point_config(const point *p, bzna_loader_config *config)
     config->order.seed = 1;
     config->order.epochs = BZNA_EPOCHS_ENDLESS;
     config->warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config->warp.flip_h = 0.5f;
+    config->warp.flip_h = 0.5;
     config->decode.decoder = BZNA_DECODER_NVDEC;
     config->read.threads = p->readers;
     memcpy(config->color.mean, mean, sizeof mean);

@@ -496,7 +496,7 @@ static bzna_loader_config config_of(uint32_t batch_size, int32_t output, uint32_
     c.order.seed = 77;
     c.decode.threads = 2;
     c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.warp.flip_h = 0.5f;
+    c.warp.flip_h = 0.5;
     c.decode.decoder = BZNA_DECODER_NVDEC;
     c.output.device.kind = output;
     c.output.dtype = dtype;
@@ -3351,7 +3351,7 @@ TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcode
             memset(&info, 0, sizeof info);
             CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_DEVICE);
             CHECK(!loader);
-            CHECK_CONTAINS(e.message, "loader_config.decoder");
+            CHECK_CONTAINS(e.message, "loader_config.decode.decoder");
             CHECK_CONTAINS(e.message, "NVDEC engine");
             CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
             CHECK_EQ(info.video, BZNA_E_DEVICE);

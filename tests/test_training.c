@@ -112,7 +112,7 @@ static archive build(recipe r)
     require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "writer");
     for (uint64_t i = 0; i < r.count; i++) {
         char name[32];
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = r.base + (int64_t)i, .name = name,
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = r.base + (int64_t)i, .name = name,
                                   .image = &images[r.heavy ? 0 : pattern[i % 3]], .split = r.split ? r.split(i) : 0 };
         snprintf(name, sizeof name, "%c%05d", r.letter, (int)i);
         require(bzna_writer_add(writer, &desc, NULL), "add");
@@ -323,6 +323,8 @@ static int threads_settle(int expected)
     return threads_now();
 }
 
+static const char *const tensor_names[4] = { "image", "target", "index", "status" };
+
 /* ---- Loaders ------------------------------------------------------------------------------------------------------------ */
 
 static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
@@ -509,7 +511,7 @@ TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
     list[3] = 40;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_RANGE);
     CHECK(loader == NULL);
-    CHECK_CONTAINS(e.message, "loader_config.indices[3]: 40");
+    CHECK_CONTAINS(e.message, "loader_config.order.indices[3]: 40");
     c.order.indices = NULL;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "index_count");
@@ -904,7 +906,7 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     bzna_loader *loader = NULL;
     bzna_error e = { .struct_size = sizeof e };
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(e.message, "loader_config.epoch_samples");
+    CHECK_CONTAINS(e.message, "loader_config.order.epoch_samples");
     bzna_dataset_close(dataset);
     bzna_dataset_close(whole);
 }
@@ -1343,7 +1345,7 @@ static bzna_loader_config resume_config(int kind, uint32_t batch_size)
     c.read.memory_bytes = 0;                                /* as config_of has it: samples are decoded */
     c.decode.threads = 2;
     c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.warp.flip_h = 0.5f;
+    c.warp.flip_h = 0.5;
     c.order.epochs = 2;
     return c;
 }
@@ -1627,7 +1629,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     static bzna_dataset *parts[PARTS];
     static uint8_t buffer[1 << 17];
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .name = "00000000.JPEG", .image = &image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
     memory m;
     bzna_dataset *mini = open_archive(&m, &small), *dataset = NULL, *all = NULL;
     bzna_writer *writer = NULL;
@@ -1787,13 +1789,12 @@ static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t la
     info = info_of(batch);
     for (uint32_t i = 0; i < info.count; i++) {
         bzna_random random;
-        bzna_similarity warp;
+        bzna_warp warp = c.warp;
         double expected[9];
         bzna_random_init(&random, c.order.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
         bzna_random_fork(&random, 0, occurrence[i]);
-        bzna_similarity_random_resized_crop(&warp, sizeof warp);
         warp.law = law;
-        CHECK_EQ(bzna_warp_similarity(&random, &warp, d.width[i], d.height[i], c.output.width, c.output.height, expected), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &warp, d.width[i], d.height[i], c.output.width, c.output.height, expected, NULL), BZNA_OK);
         CHECK(!memcmp(d.homography[i], expected, sizeof expected));
         CHECK_EQ(d.occurrence[i], occurrence[i]);
     }
@@ -1862,14 +1863,14 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
         case 2:  c.output.layout = BZNA_LAYOUT_NHWC; break;
         case 3:  c.output.batch_size = 7; c.decode.threads = 1; break;
         case 4:  c.output.width++; break;
-        case 5:  c.warp.flip_h = 0.5f; break;
+        case 5:  c.warp.flip_h = 0.5; break;
         case 6:  c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP; break;
         case 7:  c.color.mean[2] = 1; break;
         case 8:  c.color.fill[0] = 9; break;
         case 9:  c.fields.image = "bzna_input"; break;
-        case 10: c.warp.flip_h = 0.5f; c.pipeline.restore_any_pixels = 1; break;
+        case 10: c.warp.flip_h = 0.5; c.pipeline.restore_any_pixels = 1; break;
         case 11:                                            /* of 0.1: says nothing of pixels, and ends behind check */
-            c.warp.flip_h = 0.5f;
+            c.warp.flip_h = 0.5;
             given.struct_size = 64;
             given.version = 1;
             given.check = bzi_loader_state_check(&given);
@@ -1891,7 +1892,7 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
 {
     static const uint64_t two = 2;
     bzna_dataset *dataset = NULL;
-    bzna_image thumb = { .struct_size = sizeof thumb }, whole = { .struct_size = sizeof whole };
+    bzna_image_info thumb, whole;
     require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "mini");
     require(bzna_dataset_get_image_info(dataset, 2, "bzna_thumb", &thumb, sizeof thumb, NULL), "thumb");
     require(bzna_dataset_get_image_info(dataset, 2, "bzna_input", &whole, sizeof whole, NULL), "picture");
@@ -1913,8 +1914,8 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
         bzna_batch_release(next_batch(loader));
         CHECK_EQ(d.width[0], i ? whole.width : thumb.width);
         CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
-        CHECK_STR(info.picture, i == 0 ? "thumbnail" : i == 3 ? "bzna_input" : "picture");
-        CHECK_CONTAINS(info.picture_reason, i == 3 ? "loader_config.track" : "512");
+        CHECK_STR(info.picture, i == 0 ? "thumb" : i == 3 ? "bzna_input" : "image");
+        CHECK_CONTAINS(info.picture_reason, i == 3 ? "loader_config.fields.image" : "512");
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
@@ -1923,11 +1924,11 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
 TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
 {
     static const struct { const char *says; bzna_status status; } expected[] = {
-        { "loader_config.track: ", BZNA_E_NOT_FOUND }, { "loader_config.warp_scale", BZNA_E_ARGUMENT }, { "loader_config.warp_law", BZNA_E_ARGUMENT },
-        { "loader_config.warp_degrees", BZNA_E_ARGUMENT }, { "loader_config.warp_translate", BZNA_E_ARGUMENT },
-        { "loader_config.warp_resize", BZNA_E_ARGUMENT }, { "loader_config.warp_keep_ratio", BZNA_E_ARGUMENT },
-        { "loader_config.warp_random_crop", BZNA_E_ARGUMENT }, { "loader_config.warp_ratio", BZNA_E_ARGUMENT },
-        { "loader_config.warp_scale[1]", BZNA_E_ARGUMENT }, { "loader_config.std", BZNA_E_ARGUMENT }, { "loader_config.warp: ", BZNA_E_ARGUMENT } };
+        { "loader_config.fields.image: ", BZNA_E_NOT_FOUND }, { "warp.scale", BZNA_E_ARGUMENT }, { "warp.law", BZNA_E_ARGUMENT },
+        { "warp.degrees", BZNA_E_ARGUMENT }, { "warp.translate", BZNA_E_ARGUMENT },
+        { "warp.resize", BZNA_E_ARGUMENT }, { "warp.keep_ratio", BZNA_E_ARGUMENT },
+        { "warp.random_crop", BZNA_E_ARGUMENT }, { "warp.ratio", BZNA_E_ARGUMENT },
+        { "warp.scale[1]", BZNA_E_ARGUMENT }, { "loader_config.color.std", BZNA_E_ARGUMENT }, { "warp.kind: ", BZNA_E_ARGUMENT } };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
@@ -1937,15 +1938,15 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
         c.warp.kind = i < 3 ? BZNA_WARP_NONE : i < 8 ? BZNA_WARP_RANDOM_RESIZED_CROP : BZNA_WARP_CENTER_RESIZED_CROP;
         switch (i) {
         case 0:  c.fields.image = "bzna_inptu"; break;
-        case 1:  c.warp.scale[0] = 0.5f; break;
+        case 1:  c.warp.scale[0] = 0.5; break;
         case 2:  c.warp.law = BZNA_LAW_TORCHVISION; break;
         case 3:  c.warp.degrees[1] = 10; break;
-        case 4:  c.warp.translate[0] = 0.1f; break;
+        case 4:  c.warp.translate[0] = 0.1; break;
         case 5:  c.warp.resize = 1; break;
         case 6:  c.warp.keep_ratio = 1; break;
         case 7:  c.warp.random_crop = 1; break;
         case 8:  c.warp.ratio[0] = c.warp.ratio[1] = 1; break;
-        case 9:  c.warp.scale[0] = c.warp.scale[1] = 0.5f; break;
+        case 9:  c.warp.scale[0] = c.warp.scale[1] = 0.5; break;
         case 10: c.color.std[1] = -1; break;
         default: c.warp.kind = 4; break;
         }
@@ -2193,7 +2194,7 @@ TEST(failures_are_counted_by_kind)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &broken);
     bzna_loader_config c = config_of(40, BZNA_ORDER_SHUFFLE);
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_loader_stats stats;
     bzna_loader *loader;
     bzna_batch *batch;
@@ -2673,7 +2674,7 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
                 CHECK_EQ(bzna_batch_error(batch, k, &e), uneven(info.indices[k]) > 1000000 ? BZNA_E_LIMIT : BZNA_OK);
                 if (info.status[k] < 0) {
                     failed++;
-                    CHECK_CONTAINS(e.message, "read_memory_bytes");
+                    CHECK_CONTAINS(e.message, "loader_config.read.memory_bytes");
                     CHECK_CONTAINS(e.message, name);
                     CHECK_EQ(info.targets[k], a.base + (int64_t)info.indices[k]);
                 } else {
@@ -2868,7 +2869,7 @@ TEST(what_limits_is_the_source_the_decoder_or_the_consumer)
 TEST(fields_say_what_a_batch_holds)
 {
     static const struct { const char *name; uint32_t dtype, dimensions; } expected[] = {
-        { "data", BZNA_DTYPE_FLOAT32, 4 }, { "target", BZNA_DTYPE_INT64, 1 }, { "index", BZNA_DTYPE_UINT64, 1 }, { "status", BZNA_DTYPE_INT32, 1 },
+        { "image", BZNA_DTYPE_FLOAT32, 4 }, { "target", BZNA_DTYPE_INT64, 1 }, { "index", BZNA_DTYPE_UINT64, 1 }, { "status", BZNA_DTYPE_INT32, 1 },
     };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
@@ -2885,12 +2886,13 @@ TEST(fields_say_what_a_batch_holds)
         field.struct_size = sizeof field;
         CHECK_EQ(bzna_loader_tensor(loader, i, &field, sizeof field, NULL), BZNA_OK);
         CHECK_STR(field.name, expected[i].name);
-        CHECK(field.dtype == expected[i].dtype && field.dimensions == expected[i].dimensions && field.device == (TEST_NVDEC == 2 && !i ? 0 : -1) && field.shape[0] == 7);
+        CHECK(field.dtype == expected[i].dtype && field.dimensions == expected[i].dimensions && field.shape[0] == 7);
+        CHECK(field.device.kind == (TEST_NVDEC == 2 && !i ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU) && field.device.ordinal == 0);
         CHECK(field.shape[1] == (i ? 0 : 3) && field.shape[2] == (i ? 0 : SIDE) && field.shape[3] == (i ? 0 : 24));
     }
     CHECK_EQ(bzna_loader_tensor(loader, 4, &field, sizeof field, NULL), BZNA_E_RANGE);
     CHECK_EQ(bzna_loader_tensor(loader, UINT32_MAX, &field, sizeof field, NULL), BZNA_E_RANGE);
-    CHECK_EQ(bzna_loader_tensor(loader, 0, NULL, sizeof *NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_tensor(loader, 0, NULL, sizeof field, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_loader_tensor(NULL, 0, &field, sizeof field, NULL), BZNA_E_ARGUMENT);
     while ((batch = next_batch(loader)) != NULL) {          /* padded: always that shape; count says how many are real */
         bzna_batch_info info = info_of(batch);
@@ -2937,7 +2939,7 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 uint32_t each = BATCH / slices;
                 size_t bytes = (size_t)each * SLOT * 4, room = bytes + 2 * GUARD;
                 uint8_t *memory_of = own_memory(FLIGHT * BATCH * room + 64);
-                void *buffers[FLIGHT * BATCH];
+                bzna_buffer buffers[FLIGHT * BATCH];
                 bzna_loader *loader = NULL;
                 bzna_error e = { .struct_size = sizeof e };
                 bzna_batch *batch;
@@ -2949,14 +2951,14 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 c.pipeline.batches_in_flight = FLIGHT;
                 c.output.slices = slices;
                 for (uint32_t i = 0; i < FLIGHT * slices; i++)
-                    buffers[i] = memory_of + 4 + i * room + GUARD;         /* aligned to 4 bytes, no more */
+                    buffers[i] = (bzna_buffer){ memory_of + 4 + i * room + GUARD, bytes };   /* aligned to 4 bytes, no more */
                 if (own) {
                     c.output.buffers = buffers;
                     c.output.buffer_count = FLIGHT * slices;
                 }
                 if (BATCH % slices) {
                     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-                    CHECK_CONTAINS(e.message, "loader_config.slices");
+                    CHECK_CONTAINS(e.message, "loader_config.output.slices");
                     own_memory_free(memory_of);
                     continue;
                 }
@@ -2972,7 +2974,7 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                         CHECK(s > 0 || data == info.image.data);
                         CHECK(own || (uintptr_t)info.image.data % 64 == 0);
                         if (own)
-                            CHECK(data == buffers[s] || data == buffers[slices + s]);
+                            CHECK(data == buffers[s].data || data == buffers[slices + s].data);
                         for (uint32_t k = 0; k < filled; k++) {
                             float *slot = (float *)data + (size_t)k * SLOT;
                             uint64_t sample = number * BATCH + s * each + k;
@@ -3007,23 +3009,43 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
 
 TEST(buffers_that_do_not_fit_are_refused)
 {
+    enum { FULL = 2 * SLOT * 4, HALF = FULL / 2 };          /* a batch of two */
     static float block[4][2 * SLOT];
+    static const struct { bzna_status status; uint32_t dtype, slices, count; uint64_t bytes; const char *says, *needed; } ways[] = {
+        { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 3, FULL, "buffers, buffer_count", "3 buffers for 4 batches" },
+        { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 0, FULL, "buffers, buffer_count", "0 buffers for 4 batches" },
+        { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 4, FULL, "buffers[2].data", "NULL" },
+        { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 4, FULL, "buffers[2].data", "aligned" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT32, 1, 4, FULL - 1, "buffers[2].bytes", "of 2 samples" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT32, 1, 4, 0, "buffers[2].bytes: 0", "of 2 samples" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT16, 1, 4, HALF - 1, "buffers[2].bytes", "of 2 samples" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT32, 2, 8, HALF - 1, "buffers[2].bytes", "of 1 samples" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT16, 2, 8, HALF / 2 - 1, "buffers[2].bytes", "of 1 samples" },
+    };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
-    for (int k = 0; k < 4; k++) {
+    for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
         bzna_loader_config c = config_of(2, BZNA_ORDER_SHUFFLE);
         bzna_error e = { .struct_size = sizeof e };
-        bzna_loader *loader = NULL;
-        void *buffers[4] = { block[0], block[1], block[2], block[3] };
+        bzna_loader *loader = (bzna_loader *)&m;
+        bzna_buffer buffers[8];
+        char name[64];
+        for (uint32_t i = 0; i < 8; i++)                    /* all but the third are as large as is needed, and no larger */
+            buffers[i] = (bzna_buffer){ block[i % 4], i == 2 ? ways[k].bytes : (uint64_t)FULL / (ways[k].dtype == BZNA_DTYPE_FLOAT16 ? 2 : 1) / ways[k].slices };
         c.pipeline.batches_in_flight = 4;
+        c.output.dtype = ways[k].dtype;
+        c.output.slices = ways[k].slices;
         c.output.buffers = buffers;
-        c.output.buffer_count = k == 0 ? 3 : k == 1 ? 0 : 4;
+        c.output.buffer_count = ways[k].count;
         if (k == 2)
-            buffers[2] = NULL;
+            buffers[2].data = NULL;
         if (k == 3)
-            buffers[2] = (uint8_t *)buffers[2] + 2;
-        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-        CHECK_CONTAINS(e.message, k < 2 ? "loader_config.buffers, buffer_count" : "loader_config.buffers[2]");
+            buffers[2].data = (uint8_t *)buffers[2].data + 2;
+        snprintf(name, sizeof name, "loader_config.output.%s", ways[k].says);
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), ways[k].status);
+        CHECK(loader == NULL);
+        CHECK_CONTAINS(e.message, name);
+        CHECK_CONTAINS(e.message, ways[k].needed);
     }
     bzna_dataset_close(dataset);
 }
@@ -3315,7 +3337,7 @@ static void *stress_consume(void *argument)
         if (batch) {
             stress_check(s, batch);
             if (!tensor && dice(&t->dices) % 3 == 0)
-                s->wrong += bzna_batch_to_dlpack(batch, tensor_names[(uint32_t)(dice(&t->dices) % 4)], BZNA_DLPACK_0, &tensor, NULL) != BZNA_OK;
+                s->wrong += bzna_batch_to_dlpack(batch, tensor_names[dice(&t->dices) % 4], BZNA_DLPACK_0, &tensor, NULL) != BZNA_OK;
             if (!held && dice(&t->dices) % 2)
                 held = batch;                               /* perhaps beyond the loader's end */
             else
