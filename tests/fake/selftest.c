@@ -140,7 +140,7 @@ static void load_archive(int a)
             bzna_image image = { 0 };
             size_t needed;
             image.struct_size = sizeof image;
-            if (bzna_dataset_image(dataset, (uint64_t)i, known[a].samples[i].images[m].name, buffer, sizeof buffer, &image, NULL))
+            if (bzna_dataset_read_image(dataset, (uint64_t)i, known[a].samples[i].images[m].name, buffer, sizeof buffer, &image, NULL))
                 exit(1);
             s->codec = image.codec == BZNA_CODEC_H265 ? cudaVideoCodec_HEVC : cudaVideoCodec_H264;
             s->data = malloc(1 << 20);
