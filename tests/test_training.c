@@ -709,6 +709,7 @@ TEST(splits_are_the_samples_that_were_written_into_them)
         check_view(dataset, places, n);
         bzna_dataset_close(dataset);
     }
+    bzna_source_init(&source, sizeof source);
     source.user = &m;
     source.read_at = memory_read;
     source.size = memory_size;
@@ -2482,6 +2483,7 @@ static void alone_close_while_next_delivers_messages(void)
     memset(&m, 0, sizeof m);
     m.bytes = broken.bytes;
     m.size = broken.size;
+    bzna_source_init(&source, sizeof source);
     source.user = &m;
     source.read_at = memory_read;
     source.size = memory_size;
@@ -3554,7 +3556,7 @@ static void reference_make(void)
 static void prepare(void)
 {
     static const recipe recipes[5] = { { 40, 1000, 's', 0, NULL, NULL }, { 25, 50000, 'o', 0, NULL, NULL }, { 96, 0, 'h', 1, NULL, NULL },
-                                       { 40, 7000, 'p', 0, split_of, NULL }, { 80, -40, 'e', 0, NULL, NULL } };
+                                       { 40, 7000, 'p', 0, split_of, NULL }, { 80, -400, 'e', 0, NULL, NULL } };
     archive *archives[5] = { &small, &other, &heavy, &splits, &eighty };
     require(bzna_context_open(NULL, &context, NULL), "context");
     for (int i = 0; i < 5; i++)
