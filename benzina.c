@@ -78,10 +78,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #if defined(__GNUC__) || defined(__clang__)
 #  define BZI_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#  define BZI_SPARE __attribute__((unused))                /* not every build uses it */
+#  define BZI_MAYBE_UNUSED __attribute__((unused))        /* not every build uses it */
 #else
 #  define BZI_PRINTF(text, first)
-#  define BZI_SPARE
+#  define BZI_MAYBE_UNUSED
 #endif
 
 
@@ -323,7 +323,7 @@ static void bzi_os_file_map(bzi_file *file)
 
 /* Lets go of the pages that a walk over the map has touched; they come back from the page cache when they are
  * needed. */
-static void bzi_os_file_relax(bzi_file *file)
+static void bzi_os_file_drop_pages(bzi_file *file)
 {
 #ifdef MADV_DONTNEED
     if (file->map)                    /* shared and read-only: nothing can be lost */
@@ -381,8 +381,8 @@ static uint32_t bzi_os_processors(void)
 }
 
 /* A shared library that the program need not have; NULL: there is none. */
-BZI_SPARE static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
-BZI_SPARE static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
+BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
+BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
@@ -571,7 +571,7 @@ typedef struct bzi_lru {
 
 /* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the one that was not used
  * for longest. */
-BZI_SPARE static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
 {
     lru->clock++;
     *index = 0;
@@ -589,10 +589,10 @@ BZI_SPARE static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t siz
 }
 
 /* Makes a slot free. */
-BZI_SPARE static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
 
 /* Gives a slot to a key. Returns 0 when memory is out, and the slot is free. */
-BZI_SPARE static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
+BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
                                  uint64_t size)
 {
     bzi_lru_slot *slot = &lru->slots[index];
@@ -605,7 +605,7 @@ BZI_SPARE static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_
     return 1;
 }
 
-BZI_SPARE static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
 {
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
         bzi_lru_forget(lru, i);
@@ -1904,11 +1904,11 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 }
 
 /* Pre: the codec is known, as of every picture that was inspected. */
-BZI_SPARE static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
+BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
 /* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits.
  * Pre: the codec is known. */
-BZI_SPARE static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
+BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     uint64_t size = sizeof image->codec;
     if (size <= capacity)
@@ -3344,7 +3344,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
         bzi_container_free(c);
         return status;
     }
-    bzi_os_file_relax(&c->source.file);
+    bzi_os_file_drop_pages(&c->source.file);
     *out = c;
     return BZNA_OK;
 }

@@ -2038,7 +2038,7 @@ class DataLoader(_Handled):
         self._iterator = self._held = None
 
     def state_dict(self):
-        """Where the run stands, behind the last batch that came out: 128 bytes, to be kept beside the model's checkpoint."""
+        """Where the run stands, after the last batch that was delivered: 128 bytes, to be kept beside the model's checkpoint."""
         return {"state": self._held[1] if self._held else self._save()}
 
     def _save(self):
@@ -2057,7 +2057,7 @@ class DataLoader(_Handled):
         self._inside = self._resumed = state.position > 0
 
     def _next(self):
-        """The next Batch, or None behind the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
+        """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
         _dispose_put_off()
         handle, err, end = _c.c_void_p(), _new("error"), _time.monotonic() + self.timeout if self.timeout else None
         while True:
