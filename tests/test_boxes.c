@@ -649,6 +649,24 @@ TEST(samples_may_share_chunks_in_any_way)
     }
 }
 
+/* Targets are of one size: nothing needs to say so of each. */
+TEST(samples_of_one_common_size_may_share_chunks)
+{
+    uint32_t random = 11;
+    for (int round = 0; round < 10; round++) {
+        archive r = archive_load(round & 1);
+        built b;
+        set_chunks(r.root, "trak.1", &random);
+        set_sizes(r.root, "trak.1", 0);
+        build_open(&b, r.root, 40);
+        check_contents(&r, &b, "chunks of several samples of one size");
+        if (b.dataset)
+            CHECK(((const bzi_mp4 *)b.dataset->parts[0].container->own)->tracks[1].table.offsets != NULL);
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
 TEST(one_chunk_may_hold_everything)
 {
     static const uint8_t stsc[20] = { 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 1 };
@@ -2404,6 +2422,101 @@ TEST(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
     CHECK_ALL_FREED(counted);
 }
 
+/* Ends the parameter set that was begun, and reads it. */
+static int read_ended_sps(bit_writer *w, const sps_choice *c, bzi_format *sps)
+{
+    static byte_stream s;
+    bzi_span nal;
+    s.size = 0;
+    put_h265_sps_tail(w, c);
+    stream_add(&s, w);
+    nal.data = s.bytes + 4;
+    nal.size = s.size - 4;
+    return bzi_sps_read(BZNA_CODEC_H265, nal, sps);
+}
+
+static int read_h265_sps(const sps_choice *c)
+{
+    static bit_writer w;
+    bzi_format sps;
+    put_h265_sps_head(&w, c);
+    put_uvlc(&w, 0);                                      /* no sets of reference pictures */
+    return read_ended_sps(&w, c, &sps);
+}
+
+TEST(windows_that_leave_nothing_and_pictures_beyond_the_limit_are_refused)
+{
+    const sps_choice good = { .profile = 4, .chroma = C444, .depth = 8, .width = 72, .height = 80, .frames_only = 1 };
+    sps_choice c = good;
+    c.window[0] = 30;
+    c.window[1] = 41;                                     /* a column is left */
+    CHECK(read_h265_sps(&c));
+    c.window[1] = 42;
+    CHECK(!read_h265_sps(&c));
+    c = good;
+    c.window[2] = 50;
+    c.window[3] = 29;                                     /* a row is left */
+    CHECK(read_h265_sps(&c));
+    c.window[3] = 30;
+    CHECK(!read_h265_sps(&c));
+    c = good;
+    c.width = c.height = 65536;
+    CHECK(read_h265_sps(&c));
+    c.width = 65537;
+    CHECK(!read_h265_sps(&c));
+    c.width = 65536;
+    c.height = 65537;
+    CHECK(!read_h265_sps(&c));
+}
+
+/* 7.3.3: of each sub-layer but the highest, profile (88 bits) and level (8) are present or not, each by itself. */
+TEST(sub_layers_of_h265_may_have_a_level_without_a_profile)
+{
+    static const struct { uint32_t count, present[3]; } cases[] = {
+        { 1, { 0 } }, { 1, { 1 } }, { 1, { 2 } }, { 1, { 3 } }, { 3, { 1, 0, 1 } }, { 3, { 1, 2, 0 } }, { 3, { 2, 1, 3 } } };
+    const sps_choice c = { .profile = 4, .chroma = C422, .depth = 10, .width = 72, .height = 80, .frames_only = 1,
+                           .full = 1, .primaries = 9, .transfer = 16, .matrix = 10 };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        static bit_writer w;
+        bzi_format sps;
+        int before = test_failures;
+        put(&w, 16, 0x4201);
+        put(&w, 4, 0);
+        put(&w, 3, cases[k].count);
+        put(&w, 1, 1);
+        put_profile(&w);
+        for (uint32_t i = 0; i < 8; i++)                  /* as flags, then zeros up to eight pairs */
+            put(&w, 2, i < cases[k].count ? cases[k].present[i] : 0);
+        for (uint32_t i = 0; i < cases[k].count; i++) {
+            for (int byte = 0; cases[k].present[i] & 2 && byte < 11; byte++)
+                put(&w, 8, 0xb5);
+            if (cases[k].present[i] & 1)
+                put(&w, 8, 0x5d);
+        }
+        put_uvlc(&w, 0);
+        put_uvlc(&w, c.chroma);
+        put_uvlc(&w, c.width);
+        put_uvlc(&w, c.height);
+        put(&w, 1, 0);                                    /* no window */
+        put_uvlc(&w, c.depth - 8);
+        put_uvlc(&w, c.depth - 8);
+        put_uvlc(&w, 4);
+        put(&w, 1, 0);                                    /* of the highest sub-layer alone: */
+        for (int i = 0; i < 3 + 6; i++)
+            put_uvlc(&w, 0);                              /* its pictures; block sizes */
+        put(&w, 4, 0);
+        put_uvlc(&w, 0);                                  /* no sets of reference pictures */
+        CHECK(read_ended_sps(&w, &c, &sps));
+        CHECK_EQ(sps.sub_layers, cases[k].count + 1);
+        CHECK_EQ(sps.profile[11], 120);
+        CHECK(sps.chroma_format == C422 && sps.depth_luma == 10 && sps.width == 72 && sps.height == 80);
+        CHECK(sps.color.present && sps.color.full_range && sps.color.primaries == 9 && sps.color.transfer == 16);
+        CHECK_EQ(sps.color.matrix, 10);
+        if (test_failures != before)
+            printf("  in case %zu\n", k);
+    }
+}
+
 #ifdef BENZINA_NO_AVCODEC
 TEST(libavcodec_reads_the_same_from_av1_sequence_headers) { SKIP("built without libavcodec"); }
 TEST(headers_of_av1_encoders_say_what_their_decoders_see) { SKIP("built without libavcodec"); }
@@ -2869,6 +2982,7 @@ TEST_MAIN(
     RUN(sizes_may_be_packed_or_common)
     RUN(an_odd_number_of_4_bit_sizes_ends_in_half_a_byte)
     RUN(samples_may_share_chunks_in_any_way)
+    RUN(samples_of_one_common_size_may_share_chunks)
     RUN(one_chunk_may_hold_everything)
     RUN(wrong_tables_are_refused_with_box_and_byte_offset)
     RUN(a_hostile_common_size_is_refused_without_allocating)
@@ -2903,6 +3017,8 @@ TEST_MAIN(
     RUN(h265_parameter_sets_with_sets_of_reference_pictures_are_read_to_their_end)
     RUN(parameter_sets_written_by_hand_are_read_to_their_end)
     RUN(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
+    RUN(windows_that_leave_nothing_and_pictures_beyond_the_limit_are_refused)
+    RUN(sub_layers_of_h265_may_have_a_level_without_a_profile)
     RUN(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit)
     RUN(libavcodec_reads_the_same_from_av1_sequence_headers)
     RUN(headers_of_av1_encoders_say_what_their_decoders_see)

@@ -224,6 +224,22 @@ TEST(a_bit_overrun_sticks)
     free(p);
 }
 
+/* Neither reading nor looking for emulation prevention touches the byte past the end. */
+TEST(the_byte_past_the_end_of_a_unit_is_left_alone)
+{
+    static const uint8_t bytes[] = { 0, 0, 3, 0xff };
+    bzi_bits b = bits_of(bytes, 2);
+    CHECK_EQ(bzi_bits_u(&b, 16), 0);
+    CHECK(!b.overrun);
+    for (int i = 0; i < 9; i++)
+        CHECK_EQ(bzi_bits_1(&b), 0);
+    CHECK(b.overrun);
+    CHECK_EQ(b.byte, 2);
+    CHECK_EQ(b.zeros, 2);
+    b = bits_of(bytes + 3, 0);
+    CHECK(bzi_bits_1(&b) == 0 && b.overrun && b.byte == 0);
+}
+
 TEST_MAIN(
     RUN(a_cursor_reads_big_endian_and_counts)
     RUN(an_overrun_sticks_and_gives_zeros)
@@ -237,4 +253,5 @@ TEST_MAIN(
     RUN(a_header_longer_than_the_unit_is_an_overrun)
     RUN(exp_golomb_numbers_are_read_to_their_limits)
     RUN(more_than_31_leading_zeros_are_an_overrun)
-    RUN(a_bit_overrun_sticks))
+    RUN(a_bit_overrun_sticks)
+    RUN(the_byte_past_the_end_of_a_unit_is_left_alone))

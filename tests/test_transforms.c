@@ -392,6 +392,39 @@ TEST(crops_stay_inside_pictures_of_any_size)
             }
 }
 
+/* A crop may be exactly as wide, or as high, as the picture: it is taken at the first try, and its place on that side,
+ * though there is but one, takes a number like any other. What is drawn behind, the flip, would notice. */
+TEST(a_crop_as_wide_as_the_picture_is_drawn_like_any_other)
+{
+    int flipped = 0, moved = 0;
+    for (int high = 0; high < 2; high++)
+        for (uint64_t i = 0; i < 200; i++) {
+            bzna_similarity p;
+            bzna_random random = stream(i), oracle = random;
+            double h[9], across, down, flip;
+            uint32_t width = high ? 100 : 200, height = high ? 200 : 100;
+            crop c;
+            bzna_similarity_random_resized_crop(&p, sizeof p);
+            p.scale[0] = p.scale[1] = 0.5;
+            p.ratio[0] = p.ratio[1] = high ? 0.25 : 4;      /* 200x50 of 200x100, or the same upright */
+            p.flip_h = 0.5;
+            CHECK_EQ(bzna_warp_similarity(&random, &p, width, height, 20, 20, h), BZNA_OK);
+            across = floor(bzna_random_uniform(&oracle, 0, high ? 51 : 1));
+            down = floor(bzna_random_uniform(&oracle, 0, high ? 1 : 51));
+            flip = bzna_random_uniform(&oracle, 0, 1);
+            c = crop_of(h, 20, 20);
+            CHECK_EQ(c.mirrored, flip < 0.5);
+            CHECK_NEAR(c.left, flip < 0.5 ? width - across - (high ? 50 : 200) : across, 1e-9);
+            CHECK_NEAR(c.top, down, 1e-9);
+            CHECK_NEAR(c.width, high ? 50 : 200, 1e-9);
+            CHECK_NEAR(c.height, high ? 200 : 50, 1e-9);
+            CHECK_EQ(words_taken(&random), words_taken(&oracle));
+            flipped += c.mirrored;
+            moved += across + down > 0 && across + down < 50;
+        }
+    CHECK(flipped > 100 && flipped < 300 && moved > 300);
+}
+
 TEST(extreme_pictures_get_the_largest_central_crop)
 {
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
@@ -784,6 +817,7 @@ TEST_MAIN(
     RUN(the_law_of_benzina_is_log_uniform_in_area_and_ratio)
     RUN(the_law_of_torchvision_is_uniform_in_area_and_rounds)
     RUN(crops_stay_inside_pictures_of_any_size)
+    RUN(a_crop_as_wide_as_the_picture_is_drawn_like_any_other)
     RUN(extreme_pictures_get_the_largest_central_crop)
     RUN(a_fallback_leaves_the_next_sample_alone)
     RUN(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
