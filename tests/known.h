@@ -7,6 +7,7 @@
 #include <libavutil/mem.h>
 #endif
 
+#pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"          /* not every test needs all of it */
 
 /* ---- What the archives hold ---- */
@@ -253,4 +254,5 @@ static void picture_md5(const bzna_picture *p, char text[33])
 }
 #endif
 
+#pragma GCC diagnostic pop
 #endif

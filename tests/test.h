@@ -3,6 +3,8 @@
  *
  *     TEST(a_sentence_that_it_proves) { CHECK(1 + 1 == 2); CHECK_EQ(f(x), 3); CHECK_STR(name, "a"); if (!gpu) SKIP("no GPU"); }
  *     TEST_MAIN(RUN(a_sentence_that_it_proves) RUN(...))
+ *
+ * A test that TEST_MAIN does not RUN is a function that nobody uses: it does not compile.
  */
 #ifndef BENZINA_TEST_H
 #define BENZINA_TEST_H
@@ -11,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#pragma GCC diagnostic error "-Wunused-function"
 
 static int test_failures, test_passed, test_failed, test_skipped;
 static const char *test_skip_reason;
