@@ -7,6 +7,8 @@ rm -rf "$T"; mkdir -p "$T"
 root=$(pwd)
 passed=0; failed=0; skipped=0
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
+# Optimized, compilers warn of more, and take ten times as long: make does so once, with this machine's.
+if [ -n "$TEST_ALL" ]; then O=-O2; else O=-O0; echo "LEFT test_build.sh: every build optimized"; fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
 LIBS="-lm -lpthread -ldl"
@@ -42,10 +44,10 @@ for cc in gcc clang; do
     for std in 11 17; do
         with $cc "header_is_cxx${std}_with_$cc" $cc -x c++ -std=c++$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I. -fsyntax-only "$T/header.cc"
     done
-    cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 -O2 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
-    cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 -O2 $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
-    with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 -O2 $WARN $AV_CFLAGS $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
-    with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 -O2 $WARN $NO_CUDA $NO_AV -I. -c benzina.c -o "$T/$cc.o"
+    cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
+    cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 $O $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
+    with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
+    with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 $O $WARN $NO_CUDA $NO_AV -I. -c benzina.c -o "$T/$cc.o"
     cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench_open.c tests/bench_sessions.c tests/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
 done
@@ -99,9 +101,9 @@ check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} ro
 mkdir -p "$T/foreign"
 if [ -n "$cuda" ]; then
     check dist_makes_the_pair make --no-print-directory -s BUILD="$BUILD" dist
-    check pair_has_the_ptx_inside grep -q 'entry bzi_kernel_warp_slots' build/dist/benzina.c
-    check pair_includes_no_other_file sh -c "! grep -n '^#include \"' build/dist/benzina.c | grep -v '\"benzina.h\"'"
-    cp build/dist/benzina.h build/dist/benzina.c "$T/foreign/"
+    check pair_has_the_ptx_inside grep -q 'entry bzi_kernel_warp_slots' $BUILD/dist/benzina.c
+    check pair_includes_no_other_file sh -c "! grep -n '^#include \"' $BUILD/dist/benzina.c | grep -v '\"benzina.h\"'"
+    cp $BUILD/dist/benzina.h $BUILD/dist/benzina.c "$T/foreign/"
     variants="cuda nocuda"
 else
     skip dist_makes_the_pair "$no_cuda"
@@ -240,11 +242,12 @@ for cc in gcc clang; do
 done
 # One program with the GPU path in one copy and without it in the other.
 [ -z "$cuda" ] || check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
-[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' build/dist/SWITCHES | grep -qx 3"
+[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 3"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
 mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
 printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\n' > "$T/cmake/CMakeLists.txt"
 printf '#!/bin/sh\ncase "$*" in *ffnvcodec*) exit 1 ;; esac\nexec pkg-config "$@"\n' > "$T/pkg-config-without-ffnvcodec" && chmod +x "$T/pkg-config-without-ffnvcodec"
+[ -n "$TEST_ALL" ] || sed -i 's/ -O3 / -O0 /' "$T/cmake/benzina/CMakeLists.txt"
 cmake_builds() { out=$1; shift; cmake -S "$T/cmake" -B "$T/cmake/$out" "$@" && cmake --build "$T/cmake/$out"; }
 cmake_without_headers() { PKG_CONFIG="$root/$T/pkg-config-without-ffnvcodec" cmake_builds headerless -DBENZINA_INSTALL=ON; }
 # configures alone, and compares the warnings: folder, words of all warnings in order (each "benzina: ... . "), options...
@@ -296,6 +299,34 @@ else
     check cmake_links_the_shared_library links_libbenzina find_shared/out/program
 fi
 
+# --- make takes what packagers set, keeps what the results depend on, and treats warnings as errors only for tests ---
+made() { env -u WERROR -u MAKEFLAGS make --no-print-directory -n BUILD="$T/made" CC=mycc "$@" > "$T/made.txt" && grep '^mycc' "$T/made.txt" > "$T/made.cc"; }
+all_have() { for word; do ! grep -vqF -e "$word" "$T/made.cc" || { echo "not everywhere: $word"; grep -vF -e "$word" "$T/made.cc"; return 1; }; done; }
+compiling() { grep -v -e -shared "$T/made.cc" > "$T/made.of" && mv "$T/made.of" "$T/made.cc"; }
+linking() { grep -v -e ' -c ' "$T/made.cc" > "$T/made.of" && mv "$T/made.of" "$T/made.cc"; }
+flags="-O2 -mmade"
+of_tests="$T/made/tests/test_cursor $T/made/gpu/gpu_check"
+flags_reach_compiling() { made CFLAGS="$flags" CPPFLAGS=-DMADE "$@" && compiling && all_have " $flags " -DMADE -std=c11 -ffp-contract=off; }
+flags_reach_linking() { made LDFLAGS=-Wl,-z,made "$@" && linking && all_have -Wl,-z,made; }
+environment_is_heard() { (export CFLAGS="$flags" CPPFLAGS=-DMADE LDFLAGS=-Wl,-z,made; made "$@" && linking && compiling && all_have " $flags " -DMADE -Wl,-z,made); }
+by_default() { unset CFLAGS; made all && compiling && all_have " -O3 -g " && ! grep -e -Werror "$T/made.cc"; }
+errors_in_tests() { made "$T/made/tests/test_cursor" && all_have -Werror; }
+destinations() { made install PREFIX=/its/prefix DESTDIR=/stage &&
+    ! grep '^install\|^ln' "$T/made.txt" | grep -v "/stage/its/prefix\|$T/made" && grep "pkgconfig.sh '/its/prefix'" "$T/made.txt" | grep '> /stage/its/prefix/'; }
+check cflags_and_cppflags_reach_every_compiler_call flags_reach_compiling all $of_tests
+check ldflags_reach_every_link flags_reach_linking all $of_tests
+check flags_are_taken_from_the_environment environment_is_heard all
+check without_flags_make_optimizes_and_warnings_are_no_errors by_default
+check warnings_are_errors_in_tests errors_in_tests
+check install_goes_below_destdir_and_prefix destinations
+
+# --- a test that is not run does not compile, whatever the flags ---
+printf '#include "test.h"\n#include "known.h"\nTEST(remembered) { CHECK(1); }\nTEST(forgotten) { CHECK(1); }\nTEST_MAIN(RUN(remembered))\n' > "$T/forgotten.c"
+sed 's/RUN(remembered)/& RUN(forgotten)/' "$T/forgotten.c" > "$T/remembered.c"
+test_compiles() { $1 -std=c11 -I. -Itests $NO_CUDA $NO_AV -include benzina.c -S -o "$T/forgotten.s" "$T/$2.c"; }
+test_is_refused() { test_compiles "$1" remembered && ! test_compiles "$1" forgotten && test_compiles "$1" forgotten 2>&1 | grep -q test_forgotten; }
+for cc in gcc clang; do with $cc "a_test_that_is_not_run_does_not_compile_with_$cc" test_is_refused $cc; done
+
 # --- installed, used through pkg-config, and gone again ---
 prefix="$root/$T/prefix"
 check install_puts_everything_in_place make --no-print-directory -s install PREFIX="$prefix"
@@ -314,7 +345,7 @@ if have cmake; then
 else skip find_package_finds_the_shared_library "no cmake here"; fi
 with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/man1/bzna.1 2>&1 >/dev/null | grep ."
 check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
-[ -z "$cuda" ] || check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/build/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
+[ -z "$cuda" ] || check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
 
 # --- structs grow within 0.2: tests/frozen/benzina.h is the first header of 0.2, whose programs every library of 0.2 runs ---
 minor_of() { awk '/define BZNA_VERSION_(MAJOR|MINOR) /{ v = v "." $3 } END { print v }' "$1"; }
