@@ -343,7 +343,8 @@ class Errors(unittest.TestCase):
         for make in (lambda: ops.ConstantNormTransform(0), lambda: ops.SimilarityTransform(scale=(-1, 1)), lambda: ops.ConstantWarpTransform([1]),
                      lambda: ops.SimilarityTransform(ratio=(1, 2, 3)), lambda: benzina.Context("abacus"),
                      lambda: benzina.Context((3, 0)), lambda: benzina.Context((2, 0, 0)),
-                     lambda: benzina.Context((2, -1)), lambda: benzina.Context("cuda:4294967296"), lambda: loader_of(device="abacus"),
+                     lambda: benzina.Context((2, -1)), lambda: benzina.Context("cuda:4294967296"),
+                     lambda: loader_of(device="abacus"),
                      lambda: ops.RandomResizedCrop(law="moore"),
                      lambda: loader_of(warp_transform=ops.RandomResizedCrop(law="benzina"), warp_law="torchvision")):
             with self.assertRaises(ValueError):
@@ -901,6 +902,14 @@ class Order(unittest.TestCase):
         self.assertEqual(again.epoch, 1)
         self.assertEqual(again.state_dict(), state)
         self.assertEqual(order(again), list(range(8)))
+
+    def test_a_state_of_other_pixels_is_taken_only_when_asked_to(self):
+        state = loader_of(shape=16, shuffle=True).state_dict()
+        with self.assertRaises(Error) as caught:
+            loader_of(shape=24, shuffle=True).load_state_dict(state)
+        self.assertIn("restore_any_pixels", caught.exception.message)
+        self.assertNotIn("loader_config", caught.exception.message)
+        loader_of(shape=24, shuffle=True, restore_any_pixels=1).load_state_dict(state)
 
     def test_states_of_others_are_refused(self):
         state = loader_of().state_dict()["state"]
