@@ -781,9 +781,14 @@ def _text_of(data):
     return None if data is None else data.split(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
+def _integer_of(data):
+    number, = _array.array("q", data)
+    return number
+
+
 _FIELD_VALUES = {                               # of a field's bytes
-    FIELD_PICTURE: bytes, FIELD_BYTES: bytes, FIELD_TEXT: _text_of,
-    FIELD_INTEGER: lambda data: _array.array("q", data)[0], FIELD_VECTOR: lambda data: _array.array("f", data),
+    FIELD_PICTURE: bytes, FIELD_BYTES: bytes, FIELD_TEXT: _text_of, FIELD_INTEGER: _integer_of,
+    FIELD_VECTOR: lambda data: _array.array("f", data),
 }
 
 Track = _collections.namedtuple("Track", "name handler format flags sample_count mime")
