@@ -116,6 +116,7 @@ static bzna_loader_config config_of(uint32_t batch_size)
     c.output.batch_size = batch_size;
     c.output.width = WIDTH;
     c.output.height = HEIGHT;
+    c.output.device.kind = BZNA_DEVICE_CPU;                 /* on a machine with a GPU, too */
     c.decode.threads = 2;
     c.order.kind = BZNA_ORDER_SHUFFLE;
     return c;
