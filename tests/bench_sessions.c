@@ -38,7 +38,7 @@ static int walk(const char *path, uint32_t sessions, double seconds, bzna_error 
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = 256;
     config.output.width = config.output.height = 224;
-    config.order.indices = indices;                               /* few samples, many times: epochs of some length */
+    config.order.indices = indices;                         /* few samples, many times: epochs of some length */
     config.order.index_count = 1 << 16;
     config.order.epochs = BZNA_EPOCHS_ENDLESS;
     config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;

@@ -216,7 +216,7 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
         bzna_batch_info info = info_of(batch);
         const void *data[] = { info.image.data, info.targets, info.indices, info.status };
         DLManagedTensor *tensors[4];
-        CHECK_EQ(info.image.shape[0], batches == 2 ? 2 : 3);      /* the last is partial, and so are its tensors */
+        CHECK_EQ(info.image.shape[0], batches == 2 ? 2 : 3);  /* the last is partial, and so are its tensors */
         for (uint32_t f = 0; f < 4; f++) {
             DLTensor *t;
             REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
@@ -736,7 +736,7 @@ TEST(the_tensors_of_an_empty_batch_have_no_data)
     bzna_batch *batch;
     rig r;
     c.shard.rank = 9;
-    c.shard.world_size = 10;                                      /* 8 samples: none for this rank */
+    c.shard.world_size = 10;                                /* 8 samples: none for this rank */
     rig_open(&r, &c);
     REQUIRE((batch = next_batch(&r)) != NULL);
     CHECK_EQ(info_of(batch).count, 0);

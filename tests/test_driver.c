@@ -500,7 +500,7 @@ TEST(nothing_of_the_driver_is_touched_before_it_is_needed)
     check_refused(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
     bzna_context_close(context);
     CHECK_EQ(control->calls[FAKE_cuInit], 0);
-    context = context_of(on_cuda(0));                                /* by number: at once */
+    context = context_of(on_cuda(0));                       /* by number: at once */
     CHECK(control->calls[FAKE_cuInit] > 0);
     CHECK_EQ(control->calls[FAKE_cuModuleLoadData], 1);
     bzna_context_close(context);
@@ -748,7 +748,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 1);
     check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(1), NULL);
     bzna_context_close(context);
-    context = context_of(on_cuda(2));                                /* by number, what is current does not matter */
+    context = context_of(on_cuda(2));                       /* by number, what is current does not matter */
     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 2);
     bzna_context_close(context);

@@ -531,7 +531,7 @@ TEST(the_same_seed_gives_the_same_bytes_for_any_threads_readers_and_sources)
         }
         bzna_dataset_close(dataset);
     }
-    c.order.seed++;                                               /* and another seed gives others */
+    c.order.seed++;                                         /* and another seed gives others */
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
     CHECK_EQ(dump(dataset, &c, other, ROOM), size);
@@ -558,7 +558,7 @@ TEST(every_slot_is_what_the_pure_functions_say)
             c.color.fill[i] = 10 * (float)i;
         }
         CHECK_EQ(walk_all(dataset, archives[k], &c), 2 * ((archives[k]->count + 3) / 4));
-        c.warp.kind = BZNA_WARP_SIMILARITY;                      /* turned pictures take the plain loop and show the fill color */
+        c.warp.kind = BZNA_WARP_SIMILARITY;                 /* turned pictures take the plain loop and show the fill color */
         c.warp.scale[0] = 0;
         c.warp.degrees[0] = -180;
         c.warp.degrees[1] = 180;
@@ -730,7 +730,7 @@ TEST(endless_epochs_go_on)
     bzna_loader *loader;
     run r;
     c.order.epochs = BZNA_EPOCHS_ENDLESS;
-    c.order.first_epoch = UINT64_MAX - 4;                         /* until numbers end */
+    c.order.first_epoch = UINT64_MAX - 4;                   /* until numbers end */
     loader = open_loader(dataset, &c);
     r = run_of(&mixed, &c);
     CHECK_EQ(walk(loader, &r, UINT64_MAX), 4);
@@ -896,7 +896,7 @@ TEST(stop_ends_a_waiting_next_at_once_and_until_reset)
     CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_E_STOPPED);
     CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
     CHECK_EQ(walk(loader, &r, UINT64_MAX), 8);
-    CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);            /* after the end, too */
+    CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);      /* after the end, too */
     CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_E_STOPPED);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
@@ -963,7 +963,7 @@ TEST(a_run_goes_on_from_any_state_with_other_threads_and_batches)
     bzna_loader_config c = config_of(6, BZNA_ORDER_SHUFFLE), other = config_of(9, BZNA_ORDER_SHUFFLE);
     bzna_loader *loader, *second;
     c.order.epochs = 2;
-    other.order.seed = 1;                                         /* seed and epochs come from the state */
+    other.order.seed = 1;                                   /* seed and epochs come from the state */
     other.order.epochs = 9;
     other.order.first_epoch = 100;
     other.decode.threads = 5;
@@ -2336,7 +2336,7 @@ TEST(reserved_words_that_are_set_are_refused_with_the_name_of_their_group)
             snprintf(name, sizeof name, "loader_config.%s: reserved", groups[g].group);
             c = config_of(5, BZNA_ORDER_SHUFFLE);
             if (k < groups[g].count)
-                groups[g].words[k] = (uint64_t)1 << (k % 2 ? 63 : 0);      /* the upper half counts, too */
+                groups[g].words[k] = (uint64_t)1 << (k % 2 ? 63 : 0);  /* the upper half counts, too */
             else
                 *groups[g].padding = 1;
             CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_STRUCT_SIZE);
@@ -2369,7 +2369,7 @@ TEST(other_misuse_of_open_is_refused)
     CHECK_CONTAINS(e.message, "loader_config.shard.rank");
     c.shard.rank = 0;
     c.shard.world_size = 9;
-    c.order.last_batch = BZNA_LAST_DROP;                          /* 45 a step, of 40 */
+    c.order.last_batch = BZNA_LAST_DROP;                    /* 45 a step, of 40 */
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "DROP leaves no batch");
     c = config_of(5, BZNA_ORDER_SHUFFLE);

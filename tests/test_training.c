@@ -900,7 +900,7 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     }
     chi = chi_square(drawn_at[0], weights, N, EPOCHS);      /* what comes first is a single weighted draw */
     CHECK(chi < 10 + 6 * 4.5);
-    c.order.epoch_samples = 0;                                    /* default: all that have a weight */
+    c.order.epoch_samples = 0;                              /* default: all that have a weight */
     c.order.epochs = 3;
     CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), 3 * (N - 1));
     c.order.epoch_samples = N;
@@ -1378,7 +1378,7 @@ static int resume_main(char **argv)
     for (uint32_t rank = 0; rank < world; rank++) {
         bzna_loader_config c = resume_config(atoi(argv[1]), 3);
         bzna_loader *loader;
-        c.order.seed = 1;                                         /* comes from the state */
+        c.order.seed = 1;                                   /* comes from the state */
         c.order.epochs = 1;
         c.decode.threads = (uint32_t)atoi(argv[2]);
         c.shard.rank = rank;
@@ -1996,7 +1996,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
             for (uint64_t k = 0; k < 7; k++) {
                 uint64_t at = (info.position + k * c.shard.world_size) % count, tries = 0, index;
                 while (is_bad[index = order[info.epoch * count + at]]) {
-                    at = (at + c.shard.world_size) % count;       /* round the end */
+                    at = (at + c.shard.world_size) % count;  /* round the end */
                     tries++;
                 }
                 attempts += tries;
@@ -2044,7 +2044,7 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
         break_sample(&m, dataset, bad, -5, -1);
         c.read.memory_bytes = 0;                            /* as config_of has it: samples are decoded */
         c.order.epochs = EPOCHS;
-        c.decode.threads = c.read.threads = 2;                   /* while one pauses, the other could begin the next epoch */
+        c.decode.threads = c.read.threads = 2;              /* while one pauses, the other could begin the next epoch */
         c.errors.policy = BZNA_ON_ERROR_REPLACE;
         c.read.retries = 1;
         c.read.backoff_ns = 100000000;
@@ -3111,7 +3111,7 @@ TEST(threads_run_on_the_processors_given_decoders_first)
     CHECK_EQ(sched_getaffinity(0, sizeof set, &set), 0);
     CHECK(CPU_EQUAL(&set, &mine));                          /* the caller's own thread was left alone */
     bzna_loader_close(loader);
-    c.pipeline.cpus = NULL;                                          /* without: wherever the caller may run */
+    c.pipeline.cpus = NULL;                                 /* without: wherever the caller may run */
     c.pipeline.cpu_count = 0;
     CHECK_EQ(threads_settle(n), n);
     loader = open_loader(dataset, &c);
