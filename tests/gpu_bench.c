@@ -263,7 +263,8 @@ static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, co
             fail("a sample", &err);
         to->bytes = malloc((size_t)sample.size);
         if (bzna_dataset_read_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
-            (alone = bzi_image_alone(&to->image), bzi_picture_describe(&alone, context->host->max_edge_px, &to->sps, &to->picture, &err)) != BZNA_OK)
+            (alone = bzi_image_alone(&to->image),
+             bzi_picture_describe(&alone, context->host->max_edge_px, &to->sps, &to->picture, &err)) != BZNA_OK)
             fail("a picture", &err);
         u->count++;
     }

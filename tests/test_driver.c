@@ -155,7 +155,8 @@ static void wait_for(bzna_loader *loader, void *stream)
 }
 
 /* What a loader delivers, how it describes itself, and where its batches lie. BZNA_OK, or why it cannot be opened. */
-static bzna_status one_batch(bzna_context *context, uint32_t decoder, bzna_device output, float *out, bzna_loader_info *loader_info, bzna_device *device, bzna_error *e)
+static bzna_status one_batch(bzna_context *context, uint32_t decoder, bzna_device output, float *out,
+                             bzna_loader_info *loader_info, bzna_device *device, bzna_error *e)
 {
     bzna_loader_config c = config_of(decoder, output);
     bzna_dataset *dataset = NULL;
@@ -184,7 +185,8 @@ static bzna_status one_batch(bzna_context *context, uint32_t decoder, bzna_devic
 }
 
 /* The same pixels as the CPU's, wherever they were decoded and lie. */
-static void check_works(bzna_context *context, uint32_t decoder, bzna_device output, uint32_t decodes, bzna_device lies, const char *reason)
+static void check_works(bzna_context *context, uint32_t decoder, bzna_device output, uint32_t decodes, bzna_device lies,
+                        const char *reason)
 {
     static float expected[FLOATS], got[FLOATS];
     bzna_context *cpu = context_of(on_cpu);
@@ -209,14 +211,16 @@ static void check_works(bzna_context *context, uint32_t decoder, bzna_device out
         CHECK_CONTAINS(info.decoder_reason, reason);
 }
 
-static void check_refused(bzna_context *context, uint32_t decoder, bzna_device output, bzna_status status, const char *why)
+static void check_refused(bzna_context *context, uint32_t decoder, bzna_device output, bzna_status status,
+                          const char *why)
 {
     static float got[FLOATS];
     bzna_error e = no_error();
     bzna_loader_info info;
     bzna_device device;
     CHECK_EQ(one_batch(context, decoder, output, got, &info, &device, &e), status);
-    CHECK_CONTAINS(e.message, decoder == BZNA_DECODER_NVDEC ? "loader_config.decode.decoder" : "loader_config.output.device");
+    CHECK_CONTAINS(e.message, decoder == BZNA_DECODER_NVDEC ? "loader_config.decode.decoder" :
+                                                              "loader_config.output.device");
     CHECK_CONTAINS(e.message, why);
 }
 
@@ -710,11 +714,12 @@ TEST(batches_lie_on_the_contexts_device_and_no_other)
     control->devices = 3;
     context = context_of(on_cuda(2));
     for (uint32_t decoder = BZNA_DECODER_AUTO; decoder <= BZNA_DECODER_SOFTWARE; decoder++) {
-        check_works(context, decoder, on_cuda(2), decoder ? BZNA_DECODER_SOFTWARE : BZNA_DECODER_NVDEC, on_cuda(2), NULL);
+        const uint32_t decodes = decoder == BZNA_DECODER_AUTO ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+        check_works(context, decoder, on_cuda(2), decodes, on_cuda(2), NULL);
         check_refused(context, decoder, on_cuda(1), BZNA_E_ARGUMENT, ".ordinal: 1; the context's device is 2");
         check_refused(context, decoder, on_cuda(0), BZNA_E_ARGUMENT, ".ordinal: 0; the context's device is 2");
         check_refused(context, decoder, on_cuda(3), BZNA_E_ARGUMENT, ".ordinal: 3; the context's device is 2");
-        check_works(context, decoder, on_cpu, decoder ? BZNA_DECODER_SOFTWARE : BZNA_DECODER_NVDEC, on_cpu, NULL);
+        check_works(context, decoder, on_cpu, decodes, on_cpu, NULL);
         for (size_t i = 0; i < COUNT(wrong_devices); i++)
             check_refused(context, decoder, wrong_devices[i].device, BZNA_E_ARGUMENT, wrong_devices[i].member);
     }

@@ -2266,12 +2266,12 @@ TEST(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
 /* Places in the config for what cannot be done yet. */
 TEST(what_is_kept_for_later_is_refused_by_name)
 {
-    static const struct { const char *name; } later[] = {
-        { "loader_config.outputs: " },         { "loader_config.outputs: " },         { "loader_config.outputs: " },
-        { "loader_config.output.views: 2" },   { "loader_config.output.channels: 1" }, { "loader_config.output.channels: 4" },
-        { "loader_config.output.dtype: 2" },   { "loader_config.output.dtype: 3" },   { "loader_config.output.dtype: 16" },
-        { "loader_config.output.dtype: 17" },  { "loader_config.output.dtype: 18" },  { "loader_config.fields.tensors: " },
-        { "loader_config.fields.bytes: " },    { "filter: 1" },                       { "antialias: " },
+    static const char *const later[] = {
+        "loader_config.outputs: ", "loader_config.outputs: ", "loader_config.outputs: ", "loader_config.output.views: 2",
+        "loader_config.output.channels: 1", "loader_config.output.channels: 4", "loader_config.output.dtype: 2",
+        "loader_config.output.dtype: 3", "loader_config.output.dtype: 16", "loader_config.output.dtype: 17",
+        "loader_config.output.dtype: 18", "loader_config.fields.tensors: ", "loader_config.fields.bytes: ",
+        "filter: 1", "antialias: ",
     };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
@@ -2300,7 +2300,7 @@ TEST(what_is_kept_for_later_is_refused_by_name)
         default: c.filter.antialias = 1; break;
         }
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_UNSUPPORTED);
-        CHECK_CONTAINS(e.message, later[i].name);
+        CHECK_CONTAINS(e.message, later[i]);
         CHECK(loader == NULL);
     }
     c = config_of(5, BZNA_ORDER_SHUFFLE);                   /* what is done anyway may be said */

@@ -2953,7 +2953,7 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 c.pipeline.batches_in_flight = FLIGHT;
                 c.output.slices = slices;
                 for (uint32_t i = 0; i < FLIGHT * slices; i++)
-                    buffers[i] = (bzna_buffer){ memory_of + 4 + i * room + GUARD, bytes };   /* aligned to 4 bytes, no more */
+                    buffers[i] = (bzna_buffer){ memory_of + 4 + i * room + GUARD, bytes };  /* aligned to 4 bytes only */
                 if (own) {
                     c.output.buffers = buffers;
                     c.output.buffer_count = FLIGHT * slices;
@@ -3013,7 +3013,12 @@ TEST(buffers_that_do_not_fit_are_refused)
 {
     enum { FULL = 2 * SLOT * 4, HALF = FULL / 2 };          /* a batch of two */
     static float block[4][2 * SLOT];
-    static const struct { bzna_status status; uint32_t dtype, slices, count; uint64_t bytes; const char *says, *needed; } ways[] = {
+    static const struct {
+        bzna_status status;
+        uint32_t    dtype, slices, count;
+        uint64_t    bytes;
+        const char *says, *needed;
+    } ways[] = {
         { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 3, FULL, "buffers, buffer_count", "3 buffers for 4 batches" },
         { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 0, FULL, "buffers, buffer_count", "0 buffers for 4 batches" },
         { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 4, FULL, "buffers[2].data", "NULL" },
@@ -3030,10 +3035,11 @@ TEST(buffers_that_do_not_fit_are_refused)
         bzna_loader_config c = config_of(2, BZNA_ORDER_SHUFFLE);
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader *loader = (bzna_loader *)&m;
+        const uint64_t enough = (uint64_t)(ways[k].dtype == BZNA_DTYPE_FLOAT16 ? HALF : FULL) / ways[k].slices;
         bzna_buffer buffers[8];
         char name[64];
-        for (uint32_t i = 0; i < 8; i++)                    /* all but the third are as large as is needed, and no larger */
-            buffers[i] = (bzna_buffer){ block[i % 4], i == 2 ? ways[k].bytes : (uint64_t)FULL / (ways[k].dtype == BZNA_DTYPE_FLOAT16 ? 2 : 1) / ways[k].slices };
+        for (uint32_t i = 0; i < 8; i++)                    /* only the third is too small */
+            buffers[i] = (bzna_buffer){ block[i % 4], i == 2 ? ways[k].bytes : enough };
         c.pipeline.batches_in_flight = 4;
         c.output.dtype = ways[k].dtype;
         c.output.slices = ways[k].slices;
