@@ -5161,7 +5161,7 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, ui
 }
 
 /* The fields of each kind of warp; what is set beside them would have no effect. */
-static bzna_status bzi_warp_check_fields(const bzna_warp *w, bzna_error *err)
+static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
     const struct { const char *name; int set; uint32_t kinds; } fields[] = {     /* a bit a kind that reads the field */
         { "scale", w->scale[0] != 0 || w->scale[1] != 0, 2 | 4 | 8 },
@@ -5175,13 +5175,13 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, bzna_error *err)
         { "law", w->law != 0, 2 | 4 | 8 },
     };
     if (w->reserved0 || w->reserved[0] || w->reserved[1] || w->reserved[2] || w->reserved[3])
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "warp.reserved: must be 0");
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_SIMILARITY)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "warp.kind: %u is not known", w->kind);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "warp.%s: has no effect on this kind of warp (%u)", fields[i].name,
-                            w->kind);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
+                            fields[i].name, w->kind);
     return BZNA_OK;
 }
 
@@ -5224,11 +5224,11 @@ static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
     return p;
 }
 
-/* Checks a warp, and fills in its defaults. */
-static bzna_status bzi_warp_resolve(const bzna_warp *w, bzi_similarity *p, bzna_error *err)
+/* Checks a warp, and fills in its defaults. where: what messages call it. */
+static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_similarity *p, bzna_error *err)
 {
     const char *fault;
-    bzna_status status = bzi_warp_check_fields(w, err);
+    bzna_status status = bzi_warp_check_fields(w, where, err);
     if (status != BZNA_OK)
         return status;
     *p = bzi_similarity_of_kind(w->kind);
@@ -5238,7 +5238,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, bzi_similarity *p, bzna_
         p->random_crop = w->random_crop;
     }
     if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "warp.scale: negative, or not a number");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
     for (int i = 0; i < 2; i++) {
         p->degrees[i] = w->degrees[i];
         p->translate[i] = w->translate[i];
@@ -5253,7 +5253,9 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, bzi_similarity *p, bzna_
     p->flip_h = w->flip_h;
     p->flip_v = w->flip_v;
     fault = bzi_similarity_fault(p);
-    return fault ? BZI_FAIL(err, BZNA_E_ARGUMENT, "warp.%s: out of its range, or not a number", fault) : BZNA_OK;
+    if (fault)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, or not a number", where, fault);
+    return BZNA_OK;
 }
 
 static void bzi_transform_init(bzna_transform *t)
@@ -5298,8 +5300,29 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 
 #include "benzina_kernels.cu"
 
+/* What messages call a transform's settings: its own members, or those of a loader's config. */
+typedef struct bzi_transform_names {
+    const char *filter, *antialias, *matrix, *fill_space;
+} bzi_transform_names;
+
+static bzna_status bzi_transform_check_settings(const bzna_transform *t, const bzi_transform_names *names,
+                                                bzna_error *err)
+{
+    if (t->filter != BZNA_FILTER_LINEAR)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: %u; only linear so far", names->filter, t->filter);
+    if (t->antialias)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: must be 0 in this version", names->antialias);
+    if (t->matrix > BZNA_MATRIX_BT2020_FULL)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->matrix, t->matrix);
+    if (t->fill_space > BZNA_FILL_OUTPUT)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->fill_space, t->fill_space);
+    return BZNA_OK;
+}
+
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
+    static const bzi_transform_names names = { "transform.filter", "transform.antialias", "transform.matrix",
+                                               "transform.fill_space" };
     if (!bzi_finite(t->homography, 9))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
     for (int i = 0; i < 3; i++)
@@ -5309,15 +5332,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
-    if (t->filter != BZNA_FILTER_LINEAR)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.filter: %u is not known", t->filter);
-    if (t->antialias)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.antialias: must be 0 in this version");
-    if (t->matrix > BZNA_MATRIX_BT2020_FULL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.matrix: %u is not known", t->matrix);
-    if (t->fill_space > BZNA_FILL_OUTPUT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.fill_space: %u is not known", t->fill_space);
-    return BZNA_OK;
+    return bzi_transform_check_settings(t, &names, err);
 }
 
 /* Colors of a slot: what a failed sample needs as well. */
@@ -10011,6 +10026,8 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, bzna_er
 /* mean/std or bias/scale: one spelling. */
 static bzna_status bzi_loader_check_colors(const bzna_loader_config *c, bzna_transform *t, bzna_error *err)
 {
+    static const bzi_transform_names names = { "loader_config.filter.kind", "loader_config.filter.antialias",
+                                               "loader_config.color.matrix", "loader_config.color.fill_space" };
     int divides = 0, multiplies = 0;
     for (int i = 0; i < 3; i++) {
         divides |= c->color.mean[i] != 0 || c->color.std[i] != 0;
@@ -10036,9 +10053,7 @@ static bzna_status bzi_loader_check_colors(const bzna_loader_config *c, bzna_tra
     t->matrix = c->color.matrix;
     t->filter = c->filter.kind;
     t->antialias = c->filter.antialias;
-    if (bzi_transform_check(t, err) != BZNA_OK)
-        return bzi_error_prefix(err, "loader_config");
-    return BZNA_OK;
+    return bzi_transform_check_settings(t, &names, err);
 }
 
 /* What a loader is to do. */
@@ -10062,9 +10077,7 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
         (status = bzi_loader_check_buffers(config, err)) != BZNA_OK ||
         (status = bzi_loader_check_colors(config, &settings->transform, err)) != BZNA_OK)
         return status;
-    if ((status = bzi_warp_resolve(&config->warp, &settings->warp, err)) != BZNA_OK)
-        bzi_error_prefix(err, "loader_config");
-    return status;
+    return bzi_warp_resolve(&config->warp, "loader_config.warp", &settings->warp, err);
 }
 
 /* --- Opening --- */
@@ -10944,7 +10957,7 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     if (!in_width || !in_height || !out_width || !out_height)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: from %ux%u to %ux%u", in_width, in_height, out_width,
                      out_height);
-    if ((status = bzi_warp_resolve(warp, &p, &e)) == BZNA_OK)
+    if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
         bzi_warp_similarity(random, &p, in_width, in_height, out_width, out_height, homography);
     BZI_API_END(status);
 }

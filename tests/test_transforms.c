@@ -622,7 +622,7 @@ static int same_warp(const bzna_loader_config *c, const bzi_similarity *expected
 {
     bzi_similarity p;
     bzna_error e = { .struct_size = sizeof e };
-    if (bzi_warp_resolve(&c->warp, &p, &e) != BZNA_OK) {
+    if (bzi_warp_resolve(&c->warp, "warp", &p, &e) != BZNA_OK) {
         printf("  %s\n", e.message);
         return 0;
     }
