@@ -3,8 +3,8 @@
 mod common;
 
 use benzina::{
-    Batch, Codec, Context, ContextConfig, Dataset, DecodeWith, Decoder, Device, Dtype, Image, LastBatch, Layout, Loader, LoaderInfo, Next,
-    Random, State, Status, Tensor, Transform, Warp, Writer,
+    Batch, Codec, Context, ContextConfig, Dataset, DecodeWith, Decoder, Device, Dtype, Image, LastBatch, Law, Layout, Loader, LoaderInfo,
+    Next, Random, State, Status, Tensor, Transform, Warp, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::time::Duration;
@@ -102,6 +102,42 @@ fn a_seed_gives_the_same_batches_with_any_threads() {
     assert!(one == two);
     assert_ne!(one.indices, open(1, 8).indices);
     assert_eq!(one.indices.len() as u64, 2 * data.len());
+}
+
+#[test]
+fn ranks_share_the_samples() {
+    let data = mini();
+    let share = |rank| collect(data.loader().batch_size(2).size(8, 8).shuffle(3).shard(rank, 2).open().unwrap()).indices;
+    let mut all = [share(0), share(1)].concat();
+    assert_eq!(share(0).len() as u64, data.len() / 2);
+    all.sort();
+    assert_eq!(all, (0..data.len()).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_picture_of_a_sample_is_chosen_by_name() {
+    let data = mini();
+    let open = |name: &str| data.loader().batch_size(1).size(40, 40).center_resized_crop(1.0).image_field(name).open();
+    let (image, thumb) = (open("image").unwrap(), open("thumb").unwrap());
+    assert_eq!([image.info().unwrap().picture(), thumb.info().unwrap().picture()], ["image", "thumb"]);
+    assert!(collect(&image).pixels != collect(&thumb).pixels);
+    assert_eq!(open("sideways").unwrap_err().status, Status::NOT_FOUND);
+}
+
+#[test]
+fn a_warp_is_the_same_by_its_name_and_by_its_settings() {
+    let data = mini();
+    let open = |warp: Option<Warp>| {
+        let builder = data.loader().batch_size(4).size(24, 24).shuffle(9);
+        let builder = match &warp {
+            Some(warp) => builder.warp(warp),
+            None => builder.random_resized_crop().flip(0.5, 0.0).law(Law::Benzina),
+        };
+        collect(builder.open().unwrap())
+    };
+    let crop = Warp { flip_h: 0.5, law: Law::Benzina as u32, ..Warp::random_resized_crop() };
+    assert!(open(Some(crop)) == open(None));
+    assert!(open(Some(Warp { law: Law::Auto as u32, ..crop })) != open(None));
 }
 
 /// The value of IEEE binary16 bits.
