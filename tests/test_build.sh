@@ -389,8 +389,8 @@ for p in manual readme1; do
     check "program_of_${p}_fails_cleanly" sh -c "! $T/$p tests/data/absent.bzna 2>&1 && $T/$p tests/data/absent.bzna 2>&1 | grep -q absent.bzna"
 done
 # --- and so are the manual's and README's command lines ---
-awk '/^ \*     cc / { sub(/^ \* */, ""); print }' benzina.h > "$T/foreign/manual.sh"
-lines_work() { [ "$(wc -l < "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sh -e ./manual.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
+awk '/^ \*     cc / { on = 1 } on { sub(/^ \* */, ""); print; on = /\\$/ }' benzina.h > "$T/foreign/manual.sh"
+lines_work() { [ "$(grep -c '^cc ' "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sh -e ./manual.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
 if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "$no_cuda, or no libavcodec"; fi
 readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
 check readmes_command_line_makes_a_program sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
