@@ -1200,6 +1200,7 @@ typedef struct bzna_tensor {
     void       *data;
     uint64_t    bytes;
     char        name[BZNA_NAME_MAX];
+    uint64_t    reserved[4];
 } bzna_tensor;
 
 /* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */

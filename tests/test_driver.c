@@ -717,7 +717,7 @@ TEST(batches_lie_on_the_contexts_device_and_no_other)
         const uint32_t decodes = decoder == BZNA_DECODER_AUTO ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
         check_works(context, decoder, on_cuda(2), decodes, on_cuda(2), NULL);
         check_refused(context, decoder, on_cuda(1), BZNA_E_ARGUMENT, ".ordinal: 1; the context's device is 2");
-        check_refused(context, decoder, on_cuda(0), BZNA_E_ARGUMENT, ".ordinal: 0; the context's device is 2");
+        check_works(context, decoder, on_cuda(0), decodes, on_cuda(2), NULL);       /* 0: the context's, whichever it is */
         check_refused(context, decoder, on_cuda(3), BZNA_E_ARGUMENT, ".ordinal: 3; the context's device is 2");
         check_works(context, decoder, on_cpu, decodes, on_cpu, NULL);
         for (size_t i = 0; i < COUNT(wrong_devices); i++)

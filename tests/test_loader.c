@@ -2271,7 +2271,7 @@ TEST(what_is_kept_for_later_is_refused_by_name)
         "loader_config.output.channels: 1", "loader_config.output.channels: 4", "loader_config.output.dtype: 2",
         "loader_config.output.dtype: 3", "loader_config.output.dtype: 16", "loader_config.output.dtype: 17",
         "loader_config.output.dtype: 18", "loader_config.fields.tensors: ", "loader_config.fields.bytes: ",
-        "filter: 1", "antialias: ",
+        "loader_config.filter.kind: 1", "loader_config.filter.antialias: ",
     };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
