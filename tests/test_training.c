@@ -1417,7 +1417,7 @@ TEST(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
         CHECK_EQ(cut, 2 * ((count + 6) / 7));
         for (uint64_t s = 0; s <= cut; s += kind == 1 ? 1 : 3) {
             uint8_t seen[2][40] = { { 0 }, { 0 } };
-            char command[256] = "resume ";
+            char command[7 + 2 * sizeof states[s] + 64] = "resume ";
             unsigned long long line[4];
             FILE *f;
             for (size_t i = 0; i < sizeof states[s]; i++)
