@@ -32,15 +32,12 @@ count() { # output, exit status, name: adds up its closing line
     if [ "$f" -gt 0 ] || [ "$2" -ne 0 ]; then grep -vE '^(FAIL|SKIP|LEFT)' "$1" | tail -n 40; fi
     if [ "$2" -ne 0 ] && [ "$f" -eq 0 ]; then echo "FAIL $3: exit status $2"; failed=$((failed + 1)); fi
 }
-seconds() { # by the clock, and of processors so far
-    times > "$BUILD/tests/times"
-    awk -v now="$(date +%s)" 'END { gsub(/[ms]/, " "); print now, $1 * 60 + $2 + $3 * 60 + $4 }' "$BUILD/tests/times"
-}
+moment() { times > "$BUILD/tests/times"; clock=$(date +%s); processors=$(awk 'END { gsub(/[ms]/, " "); print $1 * 60 + $2 + $3 * 60 + $4 }' "$BUILD/tests/times"); }
 run() { # name, command...
     name=$1; shift
-    before=$(seconds)
+    moment; before="$clock $processors"
     "$@" > "$log" 2>&1; count "$log" $? "$name"
-    echo "$before $(seconds)" | awk -v name="$name" '{ printf "%6d %8.1f %s\n", $3 - $1, $4 - $2, name }' >> "$BUILD/tests/times.txt"
+    moment; echo "$before $clock $processors $name" | awk '{ printf "%6d %8.1f %s\n", $3 - $1, $4 - $2, $5 }' >> "$BUILD/tests/times.txt"
 }
 
 # The suites are of the CPU, but for those that bring a driver of their own, which does not look at this.
