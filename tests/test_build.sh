@@ -305,7 +305,7 @@ all_have() { for word; do ! grep -vqF -e "$word" "$T/made.cc" || { echo "not eve
 compiling() { grep -v -e -shared "$T/made.cc" > "$T/made.of" && mv "$T/made.of" "$T/made.cc"; }
 linking() { grep -v -e ' -c ' "$T/made.cc" > "$T/made.of" && mv "$T/made.of" "$T/made.cc"; }
 flags="-O2 -mmade"
-of_tests="$T/made/tests/test_cursor $T/made/gpu/gpu_check"
+of_tests="$T/made/tests/test_cursor $T/made/gpu/gpu_check $T/made/bench/open $T/made/bench/sessions"
 flags_reach_compiling() { made CFLAGS="$flags" CPPFLAGS=-DMADE "$@" && compiling && all_have " $flags " -DMADE -std=c11 -ffp-contract=off; }
 flags_reach_linking() { made LDFLAGS=-Wl,-z,made "$@" && linking && all_have -Wl,-z,made; }
 environment_is_heard() { (export CFLAGS="$flags" CPPFLAGS=-DMADE LDFLAGS=-Wl,-z,made; made "$@" && linking && compiling && all_have " $flags " -DMADE -Wl,-z,made); }
