@@ -10353,6 +10353,20 @@ BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
+/* The caller's struct, whole. reserved: where it has a word that must be zero; 0: nowhere. */
+static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t reserved, const char *name,
+                              bzna_error *err)
+{
+    uint32_t size, word = 0;
+    memcpy(&size, given, sizeof size);
+    if (!bzi_struct_in(dst, known, given))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
+                        size);
+    if (reserved)
+        memcpy(&word, (const uint8_t *)dst + reserved, sizeof word);
+    return word ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name) : BZNA_OK;
+}
+
 /* --- Host services --- */
 
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size) { bzi_struct_init(source, struct_size); }
@@ -10375,9 +10389,9 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_open: out is NULL");
     *out = NULL;
     memset(&c, 0, sizeof c);
-    if (config && !bzi_struct_in(&c, sizeof c, config))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "context_config.struct_size: %u, or fields unknown to this version are set",
-                     config->struct_size);
+    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_context_config, reserved0),
+                                       "context_config", &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((c.device.kind == BZNA_DEVICE_CUDA || c.cuda_context) &&
@@ -10466,9 +10480,11 @@ BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size) { bzi
 
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
-    if (!given || !bzi_struct_in(image, sizeof *image, given))
-        return BZI_FAIL(err, given ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "image%s",
-                        given ? ".struct_size is not known" : " is NULL");
+    bzna_status status;
+    if (!given)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image is NULL");
+    if ((status = bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved0), "image", err)) != BZNA_OK)
+        return status;
     if (!image->data || !image->data_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
@@ -10512,11 +10528,8 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
 static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c, bzna_error *err)
 {
     memset(c, 0, sizeof *c);
-    if (config && !bzi_struct_in(c, sizeof *c, config))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
-                        "dataset_config.struct_size: %u, or fields unknown to this version are set",
-                        config->struct_size);
-    return BZNA_OK;
+    return config ? bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err) :
+                    BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
@@ -10604,9 +10617,9 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
                      !context ? "context" :
                      !source  ? "source" :
                                 "out");
-    if (!bzi_struct_in(&callbacks, sizeof callbacks, source))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "source.struct_size: %u, or fields unknown to this version are set",
-                     source->struct_size);
+    if ((status = bzi_api_in(&callbacks, sizeof callbacks, source, offsetof(bzna_source, reserved0), "source", &e)) !=
+        BZNA_OK)
+        BZI_API_END(status);
     if (!callbacks.read_at || !callbacks.size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     if ((status = bzi_api_dataset_config(config, &c, &e)) != BZNA_OK)
@@ -10924,12 +10937,12 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 {
     double numbers[7];
     bzna_affine a;
+    bzna_status status;
     BZI_API_BEGIN;
     if (!affine || !homography)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_affine_matrix: %s is NULL", affine ? "homography" : "affine");
-    if (!bzi_struct_in(&a, sizeof a, affine))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "affine.struct_size: %u, or fields unknown to this version are set",
-                     affine->struct_size);
+    if ((status = bzi_api_in(&a, sizeof a, affine, 0, "affine", &e)) != BZNA_OK)
+        BZI_API_END(status);
     numbers[0] = a.crop_x;
     numbers[1] = a.crop_y;
     numbers[2] = a.crop_width;
@@ -10993,9 +11006,10 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_BEGIN;
     if (!picture || !transform || !output || !dst)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
-    if (!bzi_struct_in(&p, sizeof p, picture) || !bzi_struct_in(&t, sizeof t, transform) ||
-        !bzi_struct_in(&o, sizeof o, output))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_picture_render: a struct_size is not known");
+    if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
+        (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
+        (status = bzi_api_in(&o, sizeof o, output, offsetof(bzna_output, reserved0), "output", &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -11036,9 +11050,9 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
                      !dataset ? "dataset" :
                      !config  ? "config" :
                                 "out");
-    if (!bzi_struct_in(&settings.config, sizeof settings.config, config))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "loader_config.struct_size: %u, or fields unknown to this version are set",
-                     config->struct_size);
+    if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
+                             offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &settings, out, &e);
     bzi_log_deliver(context->host);
@@ -11358,20 +11372,20 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
 {
     bzna_writer_config c;
     bzna_sink callbacks;
+    bzna_status status;
     if (!context || !out || (!path && !sink))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL",
                         !context ? "context" :
                         !out     ? "out" :
                                    "path or sink");
-    if (sink && !bzi_struct_in(&callbacks, sizeof callbacks, sink))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sink.struct_size: %u, or fields unknown to this version are set",
-                        sink->struct_size);
+    if (sink && (status = bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink",
+                                     err)) != BZNA_OK)
+        return status;
     if (sink && !callbacks.write_at)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if (config && !bzi_struct_in(&c, sizeof c, config))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
-                        "writer_config.struct_size: %u, or fields unknown to this version are set",
-                        config->struct_size);
+    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_writer_config, reserved0), "writer_config",
+                                       err)) != BZNA_OK)
+        return status;
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, out, err);
 }
 
@@ -11411,9 +11425,10 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
     BZI_API_BEGIN;
     if ((status = bzi_api_writer_usable(writer, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if (!sample || !bzi_struct_in(&desc, sizeof desc, sample))
-        BZI_API_FAIL(sample ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "sample%s",
-                     sample ? ".struct_size is not known" : " is NULL");
+    if (!sample)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample is NULL");
+    if ((status = bzi_api_in(&desc, sizeof desc, sample, 0, "sample", &e)) != BZNA_OK)
+        BZI_API_END(status);
     if (!desc.image)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "sample.image: must be given");
     BZI_API_END(bzi_writer_add(writer, &desc, &e));

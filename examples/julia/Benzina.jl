@@ -340,6 +340,7 @@ struct bzna_tensor
     data::Ptr{Cvoid}
     bytes::UInt64
     name::NTuple{32,Cchar}
+    reserved::NTuple{4,UInt64}
 end
 
 mutable struct bzna_batch_info

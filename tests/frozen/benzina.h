@@ -1016,8 +1016,8 @@ typedef struct bzna_loader_output {
     /* a batch is delivered in so many equal parts (one a device, say); must divide batch_size.
      * Default 1 */
     uint32_t           slices;
-    /* where batches lie. AUTO: on the context's device where it has one, else in host memory. A
-     * CUDA device must be the context's */
+    /* where batches lie. AUTO: on the context's device where it has one, else in host memory. CUDA:
+     * on the context's device; ordinal is 0 or that device's */
     bzna_device        device;
     /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
      * non-blocking one, which the default stream does not wait for): chapter 11 */
@@ -1200,6 +1200,7 @@ typedef struct bzna_tensor {
     void       *data;
     uint64_t    bytes;
     char        name[BZNA_NAME_MAX];
+    uint64_t    reserved[4];
 } bzna_tensor;
 
 /* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */

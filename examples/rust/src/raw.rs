@@ -617,6 +617,7 @@ structs! {
         data: *mut c_void,
         bytes: u64,
         name: [c_char; BZNA_NAME_MAX],
+        reserved: [u64; 4],
     }
 
     struct bzna_batch_info {
