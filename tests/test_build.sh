@@ -1,7 +1,7 @@
 #!/bin/sh
 # What compilers, linkers and readers must find: header alone, kernels both ways, exported symbols, the vendored pair, the manual's program.
 # Usage: sh tests/test_build.sh BZNA BUILD, from the repository root.
-BUILD=${2:-build}
+BZNA=${1:-build/bzna}; BUILD=${2:-build}
 T="$BUILD/tests/build"
 rm -rf "$T"; mkdir -p "$T"
 root=$(pwd)
@@ -389,14 +389,33 @@ for p in manual readme1; do
     check "program_of_${p}_fails_cleanly" sh -c "! $T/$p tests/data/absent.bzna 2>&1 && $T/$p tests/data/absent.bzna 2>&1 | grep -q absent.bzna"
 done
 # --- and so are the manual's and README's command lines ---
-awk '/^ \*     cc / { on = 1 } on { sub(/^ \* */, ""); print; on = /\\$/ }' benzina.h > "$T/foreign/manual.sh"
-lines_work() { [ "$(grep -c '^cc ' "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sh -e ./manual.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
+awk '/^ \*     cc / { on = 1 } on { more = sub(/ *\\$/, ""); sub(/^ \* */, ""); printf "%s%s", $0, more ? " " : "\n"; on = more }' benzina.h > "$T/foreign/manual.sh"
+lines_work() { [ "$(wc -l < "$T/foreign/manual.sh")" -eq 2 ] && (cd "$T/foreign" && sh -e ./manual.sh && ./a.out "$root/tests/data/mini_h265.bzna" | grep -q '^8 '); }
 if have cc && [ -n "$cuda" ] && [ -n "$AV_LIBS" ]; then check manuals_command_lines_make_a_program lines_work; else skip manuals_command_lines_make_a_program "$no_cuda, or no libavcodec"; fi
 readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
 check readmes_command_line_makes_a_program sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
-for p in "$T"/readme[2-9].c; do
-    check "snippet_$(basename "$p" .c)_compiles" gcc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Werror -I. -c "$p" -o "$T/snippet.o"
-done
+same_line() { sed -n 's/^    cc /cc /p' README.md > "$T/pair.sh" && [ -s "$T/pair.sh" ] && head -n 1 "$T/foreign/manual.sh" | diff "$T/pair.sh" -; }
+check readmes_line_for_the_pair_is_the_manuals same_line
+# Its program in Python, in a folder with a train.bzna
+python_program() {
+    mkdir -p "$T/python" && cp tests/data/mini_h265.bzna "$T/python/train.bzna" &&
+        awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' README.md > "$T/python/program.py" &&
+        (cd "$T/python" && PYTHONPATH="$root/examples/python" PYTHONDONTWRITEBYTECODE=1 BENZINA_LIBRARY="$root/$BUILD/libbenzina.so" "$python" program.py) > "$T/python/said" 2>&1
+    cat "$T/python/said"; [ "$(grep -c '8, 3, 224, 224' "$T/python/said")" -eq 2 ]; }
+python=${PYTHON:-python3}
+if "$python" -c 'import numpy' 2>/dev/null; then check readmes_python_program_runs python_program; else skip readmes_python_program_runs "no python3 with numpy"; fi
+
+# --- README stays short, and its links and picture lead somewhere ---
+links_lead() {
+    grep -oE '\]\([^):]+\)' README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" && [ "$(wc -l < "$T/links")" -gt 8 ] &&
+        while read -r page target; do [ -e "$(dirname "$page")/$target" ] || { echo "$page: $target is not there"; return 1; }; done < "$T/links"; }
+commands_exist() { # every command of the tool that README names
+    awk 'sub(/^    build\/bzna /, "") { sub(/  .*/, ""); for (i = 1; i <= NF; i++) if ($i ~ /^[a-z]+$/) print $i }' README.md | sort > "$T/named" && [ -s "$T/named" ] &&
+        "$BZNA" help | sed -n 's/^  bzna \([a-z]*\) .*/\1/p' | sort | diff "$T/named" -; }
+check readme_has_at_most_9000_bytes [ "$(wc -c < README.md)" -le 9000 ]
+check readmes_picture_has_at_most_250000_bytes [ "$(wc -c < examples/contact.png)" -le 250000 ]
+check links_lead_somewhere links_lead
+if [ -x "$BZNA" ]; then check readme_names_the_tools_commands commands_exist; else skip readme_names_the_tools_commands "no $BZNA"; fi
 
 # --- README's first program says which pictures failed ---
 damaged_is_named() {                                        # the coded picture of sample 0 lies at bytes 68 to 14961
@@ -405,53 +424,6 @@ damaged_is_named() {                                        # the coded picture 
     "$T/readme1" "$T/damaged.bzna" > "$T/said" 2>&1 && grep -q "damaged.bzna: sample 0: " "$T/said" &&
     [ "$(grep -c 'sample ' "$T/said")" -eq 1 ] && grep -q '^8 pictures' "$T/said"; }
 check readme1_names_a_damaged_picture damaged_is_named
-
-# --- README's train() replaces its state as a whole, and refuses one that falls short ---
-cat > "$T/train_main.c" <<'EOS'
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static int tear;                                            /* 1: the process dies while it writes its state */
-static size_t torn_fwrite(const void *data, size_t size, size_t count, FILE *file)
-{
-    if (!tear)
-        return fwrite(data, size, count, file);
-    fwrite(data, 1, size * count / 2, file);
-    fflush(file);
-    _exit(9);
-}
-#define fwrite torn_fwrite
-#include TRAIN
-static int steps;
-static void count_step(const bzna_batch_info *batch) { (void)batch; steps++; }
-int main(int argc, char **argv)
-{
-    bzna_context *context = NULL;
-    bzna_dataset *dataset = NULL;
-    int result;
-    tear = argc > 2;
-    if (bzna_context_open(NULL, &context, NULL) < 0 || bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL) < 0)
-        return 2;
-    result = train(context, dataset, 0, 1, argv[1], count_step);
-    printf("%d steps\n", steps);
-    bzna_dataset_close(dataset);
-    bzna_context_close(context);
-    return result;
-}
-EOS
-train_state() {
-    sed -E -e 's/% 1000 == 0/% 3 == 0/' -e 's/(epochs *)= 90/\1= 4/' -e 's/((width|height) *)= 224/\1= 8/' "$T/readme3.c" > "$T/train.c" &&
-    gcc -D_POSIX_C_SOURCE=200809L -DTRAIN="\"$T/train.c\"" -I. "$T/train_main.c" "$BUILD/libbenzina.a" $AV_LIBS $LIBS -o "$T/train_main" &&
-    rm -f "$T/state" && [ "$("$T/train_main" "$T/state")" = "4 steps" ] && [ "$(wc -c < "$T/state")" -eq 128 ] && [ "$("$T/train_main" "$T/state")" = "1 steps" ]; }
-train_torn() {                                              # half a state never lies in the place of a whole one
-    mv "$T/state" "$T/before" && { "$T/train_main" "$T/state" torn; [ $? -eq 9 ]; } &&
-    [ ! -e "$T/state" ] && [ "$(wc -c < "$T/state.partial")" -eq 64 ]; }
-train_short() {
-    head -c 127 "$T/before" > "$T/short" && { said=$("$T/train_main" "$T/short" 2>&1); [ $? -eq 1 ]; } &&
-    echo "$said" | grep -q "$T/short: " && echo "$said" | grep -q '^0 steps' && [ "$(wc -c < "$T/short")" -eq 127 ]; }
-check train_goes_on_from_its_state train_state
-check train_replaces_its_state_as_a_whole train_torn
-check train_refuses_a_state_that_falls_short train_short
 
 echo "tests/test_build.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
