@@ -410,7 +410,7 @@ links_lead() {
     grep -oE '\]\([^):]+\)' README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" && [ "$(wc -l < "$T/links")" -gt 8 ] &&
         while read -r page target; do [ -e "$(dirname "$page")/$target" ] || { echo "$page: $target is not there"; return 1; }; done < "$T/links"; }
 commands_exist() { # every command of the tool that README names
-    awk 'sub(/^    build\/bzna /, "") { sub(/  .*/, ""); for (i = 1; i <= NF; i++) if ($i ~ /^[a-z]+$/) print $i }' README.md | sort > "$T/named" && [ -s "$T/named" ] &&
+    awk '/^## / { on = $0 == "## The tool" } on && sub(/^    build\/bzna /, "") { sub(/  .*/, ""); for (i = 1; i <= NF; i++) if ($i ~ /^[a-z]+$/) print $i }' README.md | sort > "$T/named" && [ -s "$T/named" ] &&
         "$BZNA" help | sed -n 's/^  bzna \([a-z]*\) .*/\1/p' | sort | diff "$T/named" -; }
 check readme_has_at_most_9000_bytes [ "$(wc -c < README.md)" -le 9000 ]
 check readmes_picture_has_at_most_250000_bytes [ "$(wc -c < examples/contact.png)" -le 250000 ]
