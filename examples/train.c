@@ -87,7 +87,7 @@ static bzna_status restore(bzna_loader *loader, const char *path, bzna_error *er
     int found = load_state(path, &state);
     if (found > 0) return bzna_loader_restore(loader, &state, err);      /* refuses the state of another data set */
     if (found == 0) return BZNA_OK;
-    snprintf(err->message, sizeof err->message, "%s: holds no whole state; remove it to start afresh", path);
+    snprintf(err->message, sizeof err->message, "%s: no whole state can be read; remove it to start afresh", path);
     return err->status = BZNA_E_TRUNCATED;
 }
 
