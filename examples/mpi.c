@@ -5,7 +5,8 @@
  *     mpirun -n 4 ./mpi train.bzna --save state          stops in the middle of it
  *     mpirun -n 3 ./mpi train.bzna --resume state        the other half, on three ranks
  *
- * Prints a line for each sample delivered, whose mean is the same on whatever rank it was decoded, and checks that each came exactly once. */
+ * Prints a line for each sample delivered, whose mean is the same on whatever rank it was decoded, and checks that each
+ * came exactly once. */
 #define _POSIX_C_SOURCE 200809L
 #include "../benzina.h"
 
@@ -116,7 +117,8 @@ static void save(const run *r)
 {
     if (rank != 0) return;
     FILE *file = fopen(r->save, "wb");
-    if (!file || fwrite(&r->end, sizeof r->end, 1, file) != 1 || fclose(file)) give_up("the file of --save cannot be written");
+    if (!file || fwrite(&r->end, sizeof r->end, 1, file) != 1 || fclose(file))
+        give_up("the file of --save cannot be written");
 }
 
 /* The "training": notes which samples came, and returns the sum of their means. */
@@ -135,8 +137,8 @@ static double learn(run *r, const bzna_batch_info *info)
     return total;
 }
 
-/* One batch on every rank, and what all ranks agree on. Returns 0 after the epoch's last one. A rank that gets no sample in the last step
- * still gets an (empty) batch, so no rank is ever alone in MPI_Allreduce. */
+/* One batch on every rank, and what all ranks agree on. Returns 0 after the epoch's last one. A rank that gets no
+ * sample in the last step still gets an (empty) batch, so no rank is ever alone in MPI_Allreduce. */
 static int step(run *r)
 {
     bzna_error err;
@@ -169,8 +171,8 @@ static int verify(const run *r)
         repeated += r->seen[i] > 1;
     }
     int good = !repeated && delivered == last - r->start.position;
-    printf("%d ranks, positions %" PRIu64 " to %" PRIu64 " of %" PRIu64 ": %" PRIu64 " samples, %s\n", world, r->start.position, last, r->count, delivered,
-           good ? "each once" : "NOT each once");
+    printf("%d ranks, positions %" PRIu64 " to %" PRIu64 " of %" PRIu64 ": %" PRIu64 " samples, %s\n", world,
+           r->start.position, last, r->count, delivered, good ? "each once" : "NOT each once");
     return good;
 }
 
@@ -190,8 +192,10 @@ static int run_all(run *r)
     check(bzna_loader_save(r->loader, &r->end, sizeof r->end, &err), &err);
     if (r->save) save(r);
 
-    MPI_Reduce(rank ? r->seen : MPI_IN_PLACE, rank ? NULL : r->seen, (int)r->count, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
-    MPI_Reduce(rank ? r->mean : MPI_IN_PLACE, rank ? NULL : r->mean, (int)r->count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(rank ? r->seen : MPI_IN_PLACE, rank ? NULL : r->seen, (int)r->count, MPI_UINT32_T, MPI_SUM, 0,
+               MPI_COMM_WORLD);
+    MPI_Reduce(rank ? r->mean : MPI_IN_PLACE, rank ? NULL : r->mean, (int)r->count, MPI_DOUBLE, MPI_SUM, 0,
+               MPI_COMM_WORLD);
     if (rank == 0) good = verify(r);
     MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
     bzna_loader_close(r->loader);

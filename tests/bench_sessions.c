@@ -1,6 +1,6 @@
-/* bench_sessions.c - what the GPU path costs the host without the driver: reading, parsing, queues, locks and batches, on tests/null_driver.c. An
- * upper bound for images/s on this machine's processors, and the library's own part of the CPU time of each image.
- * Usage: bench_sessions ARCHIVE [SECONDS]; LD_LIBRARY_PATH names the null driver's folder. */
+/* bench_sessions.c - what the GPU path costs the host without the driver: reading, parsing, queues, locks and batches,
+ * on tests/null_driver.c. An upper bound for images/s on this machine's processors, and the library's own part of the
+ * CPU time of each image. Usage: bench_sessions ARCHIVE [SECONDS]; LD_LIBRARY_PATH names the null driver's folder. */
 #define _POSIX_C_SOURCE 200809L
 #include "../benzina.h"
 #include <stdio.h>
@@ -43,7 +43,8 @@ static int walk(const char *path, uint32_t sessions, double seconds, bzna_error 
     config.order.epochs = BZNA_EPOCHS_ENDLESS;
     config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     config.decode.decoder = BZNA_DECODER_NVDEC;
-    if ((status = bzna_context_open(&where, &context, err)) == BZNA_OK && (status = bzna_dataset_open(context, path, NULL, &dataset, err)) == BZNA_OK) {
+    if ((status = bzna_context_open(&where, &context, err)) == BZNA_OK &&
+        (status = bzna_dataset_open(context, path, NULL, &dataset, err)) == BZNA_OK) {
         for (uint32_t i = 0; i < 1 << 16; i++)
             indices[i] = i % bzna_dataset_count(dataset);
         status = bzna_loader_open(context, dataset, &config, &loader, err);
@@ -62,7 +63,8 @@ static int walk(const char *path, uint32_t sessions, double seconds, bzna_error 
             }
         }
         if (status == BZNA_OK)
-            printf("sessions %2u: %7.0f images/s, %5.2f us of CPU time an image\n", sessions, images / (now() - begun), (cpu() - spent) / images * 1e6);
+            printf("sessions %2u: %7.0f images/s, %5.2f us of CPU time an image\n", sessions, images / (now() - begun),
+                   (cpu() - spent) / images * 1e6);
     }
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);

@@ -1,20 +1,24 @@
 /* gpu_check.c - what must hold on a real GPU, from the driver up to loaders: `make gpu-check`, where there is one
  *
- *     gpu_check [--data DIR] [--device N]      all checks. DIR: what `make gpu-data` wrote (default build/gpu/data); without it some are skipped
+ * gpu_check [--data DIR] [--device N]      all checks. DIR: what `make gpu-data` wrote (default build/gpu/data);
+ * without it some are skipped
  *     gpu_check --only WORDS                   those with WORDS in their names
  *     gpu_check --probe                        what there is; exit status 3, and the reason, when that is nothing
  *     gpu_check --short [--kernel]             a short run, for compute-sanitizer; or the kernel alone
- *     gpu_check --record [--data DIR]          in a build with libavcodec: writes DIR/expected.txt, what the processor makes of the same archives
+ * gpu_check --record [--data DIR]          in a build with libavcodec: writes DIR/expected.txt, what the processor
+ * makes of the same archives
  *
- * It is meant to be built on one machine and run on another: without libavcodec, so that nothing but NVDEC can have decoded what is compared, and without
- * NVIDIA's headers. Frames are compared with MD5s of libavcodec's frames. Batches are compared with MD5s of the CPU path's. Where one is not equal,
- * the CPU path's loops warp the same planes here, which tells whose fault it is, and by how much. */
+ * It is meant to be built on one machine and run on another: without libavcodec, so that nothing but NVDEC can have
+ * decoded what is compared, and without NVIDIA's headers. Frames are compared with MD5s of libavcodec's frames. Batches
+ * are compared with MD5s of the CPU path's. Where one is not equal, the CPU path's loops warp the same planes here,
+ * which tells whose fault it is, and by how much. */
 #include "../benzina.c"
 
 #ifdef BENZINA_NO_CUDA
 int main(void)
 {
-    printf("SKIP gpu-check: this build has no GPU path (BENZINA_NO_CUDA)\ntests/gpu_check.c: 0 passed, 0 failed, 1 skipped\n");
+    printf("SKIP gpu-check: this build has no GPU path (BENZINA_NO_CUDA)\ntests/gpu_check.c: 0 passed, 0 failed, 1 "
+           "skipped\n");
     return 0;
 }
 #else
@@ -25,9 +29,11 @@ int main(void)
 #  include <malloc.h>
 #endif
 
-enum { SKIPPED = 3, TEST_SECONDS = 180, ALL_SECONDS = 290 };       /* ALL_SECONDS: what the slowest tests must leave room for */
+/* ALL_SECONDS: what the slowest tests must leave room for */
+enum { SKIPPED = 3, TEST_SECONDS = 180, ALL_SECONDS = 290 };
 enum { TOOL_FAULT = 9 };              /* exit code that compute-sanitizer is told to end with when it found something */
-#define GROWTH (2.0 * (1 << 20))      /* bytes of memory that the second half of many rounds may add: the driver's pools grow in such steps, and early */
+/* bytes of memory that the second half of many rounds may add: the driver's pools grow in such steps, and early */
+#define GROWTH (2.0 * (1 << 20))
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #  define HOST_GROWTH 1e12            /* their own memory grows */
 #else
@@ -60,7 +66,8 @@ __attribute__((format(printf, 1, 2))) static const char *reason(const char *form
 static bzna_status stream_make(bzi_device *on, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate", err);
+    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate",
+                                          err);
     *out = stream;
     return status;
 }
@@ -86,10 +93,17 @@ static void md5_block(md5 *m, const uint8_t *p)
     static const uint8_t turns[4][4] = { { 7, 12, 17, 22 }, { 5, 9, 14, 20 }, { 4, 11, 16, 23 }, { 6, 10, 15, 21 } };
     uint32_t a = m->state[0], b = m->state[1], c = m->state[2], d = m->state[3], x[16];
     for (int i = 0; i < 16; i++)
-        x[i] = (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 | (uint32_t)p[4 * i + 2] << 16 | (uint32_t)p[4 * i + 3] << 24;
+        x[i] = (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 | (uint32_t)p[4 * i + 2] << 16 |
+               (uint32_t)p[4 * i + 3] << 24;
     for (int i = 0; i < 64; i++) {
-        int round = i / 16, k = round == 0 ? i : round == 1 ? (5 * i + 1) % 16 : round == 2 ? (3 * i + 5) % 16 : 7 * i % 16;
-        uint32_t f = round == 0 ? (b & c) | (~b & d) : round == 1 ? (d & b) | (~d & c) : round == 2 ? b ^ c ^ d : c ^ (b | ~d);
+        int round = i / 16, k = round == 0 ? i :
+                                round == 1 ? (5 * i + 1) % 16 :
+                                round == 2 ? (3 * i + 5) % 16 :
+                                             7 * i % 16;
+        uint32_t f = round == 0 ? (b & c) | (~b & d) :
+                     round == 1 ? (d & b) | (~d & c) :
+                     round == 2 ? b ^ c ^ d :
+                                  c ^ (b | ~d);
         uint32_t sum = a + f + md5_sines[i] + x[k], turn = turns[round][i % 4];
         a = d;
         d = c;
@@ -163,9 +177,10 @@ static void md5_of_frame(const bzna_picture *p, char text[33])
 
 /* Kinds of coded pictures, as make gpu-data made them. */
 static const char *const kinds[] = {
-    "main10.mp4", "main12.mp4", "full8.mp4", "full10.mp4", "full12.mp4", "odd265.mp4", "odd264.mp4", "slices265.mp4", "slices264.mp4", "cavlc264.mp4",
-    "intra265.mp4", "wpp265.mp4", "lossless265.mp4", "wide265.mp4", "tall264.mp4", "small265.mp4", "small264.mp4", "gray265.mp4", "high10.mp4",
-    "half265.mp4", "full264.mp4", "mbaff264.mp4", "av1.mp4",
+    "main10.mp4",      "main12.mp4",    "full8.mp4",     "full10.mp4",   "full12.mp4",   "odd265.mp4",
+    "odd264.mp4",      "slices265.mp4", "slices264.mp4", "cavlc264.mp4", "intra265.mp4", "wpp265.mp4",
+    "lossless265.mp4", "wide265.mp4",   "tall264.mp4",   "small265.mp4", "small264.mp4", "gray265.mp4",
+    "high10.mp4",      "half265.mp4",   "full264.mp4",   "mbaff264.mp4", "av1.mp4",
 };
 
 /* One way of loading one archive: what the recording and the checks share. */
@@ -211,12 +226,19 @@ static void fill_turn(bzna_loader_config *config, uint32_t number)
 }
 
 /* Nothing but + - * /, so that every C library makes the same. */
-static bzna_status perspective(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status perspective(void *user, const bzna_sample_info *sample, bzna_random *random,
+                               bzna_transform *transform)
 {
     double sx = (double)sample->width / sample->out_width, sy = (double)sample->height / sample->out_height;
-    double h[9] = { sx * bzna_random_uniform(random, 0.6, 1.2), bzna_random_uniform(random, -0.3, 0.3), bzna_random_uniform(random, -20, 20),
-                    bzna_random_uniform(random, -0.3, 0.3), sy * bzna_random_uniform(random, 0.6, 1.2), bzna_random_uniform(random, -20, 20),
-                    bzna_random_uniform(random, -2e-3, 2e-3), bzna_random_uniform(random, -2e-3, 2e-3), 1 };
+    double h[9] = { sx * bzna_random_uniform(random, 0.6, 1.2),
+                    bzna_random_uniform(random, -0.3, 0.3),
+                    bzna_random_uniform(random, -20, 20),
+                    bzna_random_uniform(random, -0.3, 0.3),
+                    sy * bzna_random_uniform(random, 0.6, 1.2),
+                    bzna_random_uniform(random, -20, 20),
+                    bzna_random_uniform(random, -2e-3, 2e-3),
+                    bzna_random_uniform(random, -2e-3, 2e-3),
+                    1 };
     (void)user;
     memcpy(transform->homography, h, sizeof h);
     for (int i = 0; i < 12; i++)
@@ -301,10 +323,16 @@ static void config_of(const check *c, bzna_loader_config *config)
 /* ---- Expectations: lines of DIR/expected.txt ----
  *
  *     frame FILE INDEX MD5                         of libavcodec's frame
- *     slot CHECK ORDINAL SLOT INDEX HMD5 MD5       of the CPU path's pixels; HMD5: of the matrix as floats. ORDINAL: of the batch in the run
+ * slot CHECK ORDINAL SLOT INDEX HMD5 MD5       of the CPU path's pixels; HMD5: of the matrix as floats. ORDINAL: of the
+ * batch in the run
  *     state CHECK ORDINAL HEX                      as saved behind that batch */
 
-typedef struct expectation { char kind, name[24]; uint32_t ordinal, slot; uint64_t index; char matrix[33], md5[257]; } expectation;
+typedef struct expectation {
+    char kind, name[24];
+    uint32_t ordinal, slot;
+    uint64_t index;
+    char matrix[33], md5[257];
+} expectation;
 
 static expectation *expected;
 static size_t expected_count;
@@ -322,7 +350,8 @@ static void expectations_load(void)
         memset(&e, 0, sizeof e);
         if (sscanf(line, "frame %23s %llu %256s", e.name, &index, e.md5) == 3)
             e.kind = 'f';
-        else if (sscanf(line, "slot %23s %u %u %llu %32s %256s", e.name, &e.ordinal, &e.slot, &index, e.matrix, e.md5) == 6)
+        else if (sscanf(line, "slot %23s %u %u %llu %32s %256s", e.name, &e.ordinal, &e.slot, &index, e.matrix,
+                        e.md5) == 6)
             e.kind = 's';
         else if (sscanf(line, "state %23s %u %256s", e.name, &e.ordinal, e.md5) == 3)
             e.kind = 't';
@@ -340,7 +369,8 @@ static void expectations_load(void)
 static const expectation *expect_slot(const char *name, uint32_t ordinal, uint32_t slot)
 {
     for (size_t i = 0; i < expected_count; i++)
-        if (expected[i].kind == 's' && expected[i].ordinal == ordinal && expected[i].slot == slot && !strcmp(expected[i].name, name))
+        if (expected[i].kind == 's' && expected[i].ordinal == ordinal && expected[i].slot == slot &&
+            !strcmp(expected[i].name, name))
             return &expected[i];
     return NULL;
 }
@@ -348,12 +378,14 @@ static const expectation *expect_slot(const char *name, uint32_t ordinal, uint32
 static const expectation *expect_other(char kind, const char *name, uint64_t number)
 {
     for (size_t i = 0; i < expected_count; i++)
-        if (expected[i].kind == kind && !strcmp(expected[i].name, name) && (kind == 'f' ? expected[i].index : expected[i].ordinal) == number)
+        if (expected[i].kind == kind && !strcmp(expected[i].name, name) &&
+            (kind == 'f' ? expected[i].index : expected[i].ordinal) == number)
             return &expected[i];
     return NULL;
 }
 
-#define NEED_DATA() do { if (!expected_count) SKIP(reason("%s/expected.txt is not there: run make gpu-data where there is an encoder", data_dir)); } while (0)
+#define NEED_DATA() do { if (!expected_count) \
+    SKIP(reason("%s/expected.txt is not there: run make gpu-data where there is an encoder", data_dir)); } while (0)
 
 /* ---- Running a loader ---- */
 
@@ -384,7 +416,8 @@ typedef struct variation {
     bzna_loader_info  *info;
 } variation;
 
-/* Copies a batch on its stream, gives it back at once, and only then waits: the release must come behind the copy. pinned: of the batch's size. */
+/* Copies a batch on its stream, gives it back at once, and only then waits: the release must come behind the copy.
+ * pinned: of the batch's size. */
 static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pinned, copied *to, bzna_error *err)
 {
     bzna_batch_info info = { .struct_size = sizeof info };
@@ -404,7 +437,8 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
             bzna_batch_error(batch, i, &to->errors[i]);
         }
     }
-    if (v->move && info.image.device.kind == BZNA_DEVICE_CUDA && (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
+    if (v->move && info.image.device.kind == BZNA_DEVICE_CUDA &&
+        (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
         info.stream = v->move;
     for (uint32_t k = 0; k <= v->dawdle && status == BZNA_OK; k++)
         for (uint32_t s = 0; s < info.slices && status == BZNA_OK; s++) {
@@ -414,7 +448,8 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
             if (info.image.device.kind == BZNA_DEVICE_CPU)
                 memcpy(pinned + s * each * to->slot_bytes, data, each * to->slot_bytes);
             else
-                status = bzi_device_download(device, pinned + s * each * to->slot_bytes, (uint64_t)(uintptr_t)data, each * to->slot_bytes, info.stream, err);
+                status = bzi_device_download(device, pinned + s * each * to->slot_bytes, (uint64_t)(uintptr_t)data,
+                                             each * to->slot_bytes, info.stream, err);
         }
     bzna_batch_release(batch);
     if (info.image.device.kind == BZNA_DEVICE_CUDA && status == BZNA_OK)
@@ -469,8 +504,8 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
 }
 
 /* The transform that a loader gives a sample of a batch. */
-static bzna_status transform_of(const bzna_loader *loader, const copied *batch, uint32_t slot, const bzna_picture *picture, bzna_transform *transform,
-                                bzna_error *err)
+static bzna_status transform_of(const bzna_loader *loader, const copied *batch, uint32_t slot,
+                                const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
 {
     int64_t targets[64];
     bzna_batch in;
@@ -497,7 +532,8 @@ static void matrix_md5(const bzna_transform *transform, char text[33])
 /* A coded picture in memory, and what the stream says of it. */
 typedef struct coded { uint8_t *bytes; bzna_image image; bzna_picture picture; bzi_format sps; } coded;
 
-static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t index, const char *track, coded *out, bzna_error *err)
+static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t index, const char *track, coded *out,
+                              bzna_error *err)
 {
     bzna_sample sample = { .struct_size = sizeof sample };
     bzna_status status = bzna_dataset_get_sample(dataset, index, &sample, sizeof sample, err);
@@ -508,7 +544,8 @@ static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t 
         status = bzna_dataset_read_image(dataset, index, track, out->bytes, sample.size, &out->image, err);
     }
     const bzi_image alone = bzi_image_alone(&out->image);
-    return status == BZNA_OK ? bzi_picture_describe(&alone, in->host->max_edge_px, &out->sps, &out->picture, err) : status;
+    return status == BZNA_OK ? bzi_picture_describe(&alone, in->host->max_edge_px, &out->sps, &out->picture, err) :
+                               status;
 }
 
 /* ---- Recording, where libavcodec is ---- */
@@ -525,15 +562,18 @@ static void record_batch(void *user, bzna_loader *loader, const check *c, const 
         coded unit;
         bzna_transform transform;
         char matrix[33] = "", sum[33];
-        if (batch->status[i] != BZNA_OK || coded_load(loader->context, r->dataset, batch->indices[i], c->track, &unit, &err) != BZNA_OK ||
+        if (batch->status[i] != BZNA_OK ||
+            coded_load(loader->context, r->dataset, batch->indices[i], c->track, &unit, &err) != BZNA_OK ||
             transform_of(loader, batch, i, &unit.picture, &transform, &err) != BZNA_OK) {
-            printf("%s: sample %llu: %s\n", c->name, (unsigned long long)batch->indices[i], batch->status[i] != BZNA_OK ? batch->errors[i].message : err.message);
+            printf("%s: sample %llu: %s\n", c->name, (unsigned long long)batch->indices[i],
+                   batch->status[i] != BZNA_OK ? batch->errors[i].message : err.message);
             r->failed = 1;
             continue;
         }
         matrix_md5(&transform, matrix);
         md5_of(batch->pixels + i * batch->slot_bytes, (size_t)batch->slot_bytes, sum);
-        fprintf(r->file, "slot %s %u %u %llu %s %s\n", c->name, batch->ordinal, i, (unsigned long long)batch->indices[i], matrix, sum);
+        fprintf(r->file, "slot %s %u %u %llu %s %s\n", c->name, batch->ordinal, i,
+                (unsigned long long)batch->indices[i], matrix, sum);
         r->slots++;
         free(unit.bytes);
     }
@@ -554,7 +594,8 @@ static void record_frames(FILE *file, const char *name)
     bzna_dataset *dataset = NULL;
     bzna_decoder *decoder = NULL;
     uint64_t count = 0;
-    if (bzna_dataset_open(context, path_of(name), NULL, &dataset, &err) != BZNA_OK || bzna_decoder_open(context, &decoder, &err) != BZNA_OK)
+    if (bzna_dataset_open(context, path_of(name), NULL, &dataset, &err) != BZNA_OK ||
+        bzna_decoder_open(context, &decoder, &err) != BZNA_OK)
         printf("left out: %s\n", err.message);
     else
         count = bzna_dataset_count(dataset);
@@ -562,7 +603,8 @@ static void record_frames(FILE *file, const char *name)
         bzna_picture picture = { .struct_size = sizeof picture };
         coded unit;
         char sum[33];
-        if (coded_load(context, dataset, i, NULL, &unit, &err) != BZNA_OK || bzna_decoder_decode(decoder, &unit.image, &picture, &err) != BZNA_OK) {
+        if (coded_load(context, dataset, i, NULL, &unit, &err) != BZNA_OK ||
+            bzna_decoder_decode(decoder, &unit.image, &picture, &err) != BZNA_OK) {
             printf("left out: %s, sample %llu: %s\n", name, (unsigned long long)i, err.message);
         } else {
             md5_of_frame(&picture, sum);
@@ -624,11 +666,13 @@ static bzna_status plain_take(bzi_session *session, const bzi_flight *flight, pl
     uint8_t *surface = malloc((size_t)size);
     bzna_status status = bzi_device_download(session->device, surface, flight->address, size, session->stream, err);
     if (status == BZNA_OK)
-        status = bzi_device_check(session->device, session->device->cu.stream_sync(session->stream), "cuStreamSynchronize", err);
+        status = bzi_device_check(session->device, session->device->cu.stream_sync(session->stream),
+                                  "cuStreamSynchronize", err);
     out->picture = *p;
     out->bytes = malloc((size_t)(3 * unit * p->frame_width * p->frame_height));
     for (int i = 0; i < 3 && status == BZNA_OK; i++) {
-        uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0, width = (p->frame_width + sx) >> sx, height = (p->frame_height + sy) >> sy;
+        uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0, width = (p->frame_width + sx) >> sx,
+                 height = (p->frame_height + sy) >> sy;
         uint64_t step = i && flight->semi_planar ? 2 * unit : unit;
         out->picture.plane[i] = NULL;
         if (!p->plane[i])
@@ -690,7 +734,8 @@ static void decoding_submit(decoding *d, bzna_dataset *dataset, const char *trac
     if (coded_load(context, dataset, index, track, &unit, &err) == BZNA_OK)
         result = bzi_session_accepts(&d->session, unit.image.codec, &unit.sps, &err);
     if (result == BZI_NVDEC_OK)
-        while ((result = bzi_session_submit(&d->session, &unit.image, &unit.picture, &unit.sps, tag, &err)) == BZI_NVDEC_BUSY)
+        while ((result = bzi_session_submit(&d->session, &unit.image, &unit.picture, &unit.sps, tag, &err)) ==
+               BZI_NVDEC_BUSY)
             decoding_advance(d);
     free(unit.bytes);
     if (result != BZI_NVDEC_OK)
@@ -711,7 +756,13 @@ static void decoding_run(decoding *d, bzna_dataset *dataset, const char *track, 
     decoding_drain(d);
 }
 
-typedef struct tally { const char *name; const facts *known; const char *track; int frames, equal, refused, failed; char message[232]; } tally;
+typedef struct tally {
+    const char *name;
+    const facts *known;
+    const char *track;
+    int frames, equal, refused, failed;
+    char message[232];
+} tally;
 
 static void tally_frame(void *user, uint64_t index, bzna_status status, const plain *frame, const bzna_error *err)
 {
@@ -736,9 +787,10 @@ static void tally_frame(void *user, uint64_t index, bzna_status status, const pl
     md5_of_frame(&frame->picture, sum);
     t->equal += should && !strcmp(sum, should);
     if (should && strcmp(sum, should))
-        snprintf(t->message, sizeof t->message, "sample %llu: MD5 %.64s, not %.64s", (unsigned long long)index, sum, should);
+        snprintf(t->message, sizeof t->message, "sample %llu: MD5 %.64s, not %.64s", (unsigned long long)index, sum,
+                 should);
     if (!should) {
-        t->frames--;                                        /* libavcodec did not decode it: there is nothing to compare with */
+        t->frames--; /* libavcodec did not decode it: there is nothing to compare with */
         snprintf(t->message, sizeof t->message, "NVDEC decodes it; there is no MD5 of libavcodec's to compare with");
     }
 }
@@ -764,7 +816,8 @@ TEST(frames_of_the_original_archives_equal_their_md5)
             d.fn = tally_frame;
             d.user = &t;
             decoding_run(&d, dataset, tracks[k], 0, bzna_dataset_count(dataset));
-            printf("  %-26s %s: %d of %d frames equal, %d refused, %d failed %s\n", archives[a], tracks[k], t.equal, t.frames, t.refused, t.failed, t.message);
+            printf("  %-26s %s: %d of %d frames equal, %d refused, %d failed %s\n", archives[a], tracks[k], t.equal,
+                   t.frames, t.refused, t.failed, t.message);
             CHECK_EQ(t.equal, 8);
         }
         bzi_session_close(&d.session);
@@ -789,14 +842,16 @@ TEST(frames_of_every_kind_equal_libavcodec)
         d.fn = tally_frame;
         d.user = &t;
         decoding_run(&d, dataset, NULL, 0, bzna_dataset_count(dataset));
-        printf("  %-16s %d of %d equal, %d refused, %d failed  %s\n", kinds[i], t.equal, t.frames, t.refused, t.failed, t.message);
+        printf("  %-16s %d of %d equal, %d refused, %d failed  %s\n", kinds[i], t.equal, t.frames, t.refused, t.failed,
+               t.message);
         if (t.equal + t.refused != t.frames) {
             test_failures++;
             printf("  %s: NVDEC and libavcodec differ, or NVDEC failed\n", kinds[i]);
         }
         bzna_dataset_close(dataset);
     }
-    printf("  by this session: %llu decoders made, %llu reconfigured\n", (unsigned long long)atomic_load(&device->decoders_made),
+    printf("  by this session: %llu decoders made, %llu reconfigured\n",
+           (unsigned long long)atomic_load(&device->decoders_made),
            (unsigned long long)atomic_load(&device->decoders_reconfigured));
     bzi_session_close(&d.session);
 }
@@ -811,11 +866,13 @@ static uint32_t parsers_of(const bzi_session *session, CUvideoparser all[BZI_SES
     return count;
 }
 
-/* Frames of three sizes in turn, and room for two decoders. Parsers are kept for all three, and a kept one does not call its sequence callback again:
- * from the second round on, decoders get their other size in the callback that hands over a picture, which NVIDIA's header does not foresee. */
+/* Frames of three sizes in turn, and room for two decoders. Parsers are kept for all three, and a kept one does not
+ * call its sequence callback again: from the second round on, decoders get their other size in the callback that hands
+ * over a picture, which NVIDIA's header does not foresee. */
 TEST(a_decoder_given_another_size_decodes_the_same)
 {
-    static const uint64_t small[] = { 0, 1, 4, 5, 6, 7 };   /* the original archives' frames of 512x512; 2 has 1024x512, 3 has 1536x1024 */
+    /* the original archives' frames of 512x512; 2 has 1024x512, 3 has 1536x1024 */
+    static const uint64_t small[] = { 0, 1, 4, 5, 6, 7 };
     bzna_error err = fresh_error();
     facts_load();
     for (int a = 0; a < 2; a++) {
@@ -843,8 +900,10 @@ TEST(a_decoder_given_another_size_decodes_the_same)
         }
         decoding_drain(&d);
         reconfigured = atomic_load(&device->decoders_reconfigured) - reconfigured;
-        printf("  %-26s %d of %d frames equal, by %u parsers; after the first round %llu decoders made, %llu reconfigured %s\n", archives[a], t.equal, t.frames, count,
-               (unsigned long long)(atomic_load(&device->decoders_made) - made), (unsigned long long)reconfigured, t.message);
+        printf("  %-26s %d of %d frames equal, by %u parsers; after the first round %llu decoders made, %llu "
+               "reconfigured %s\n",
+               archives[a], t.equal, t.frames, count, (unsigned long long)(atomic_load(&device->decoders_made) - made),
+               (unsigned long long)reconfigured, t.message);
         CHECK_EQ(t.equal, 3 * rounds);
         CHECK(reconfigured > 0);
         CHECK_EQ(parsers_of(&d.session, later), count);     /* and they are the same ones */
@@ -877,7 +936,8 @@ static void dice_slot(bzi_kernel_slot *slot, uint64_t base, uint8_t *arena, uint
     float sx = (float)width / (float)out_width, sy = (float)height / (float)out_height;
     memset(slot, 0, sizeof *slot);
     slot->depth = (int32_t)(dice(2) ? 8 : depths[dice(4)]);
-    int32_t unit = slot->depth > 8 ? 2 : 1, cw = (width + 1) / 2, pitch = ((nv12 ? 2 * cw : width) * unit + (int32_t)dice(40) + 1) & ~1;
+    int32_t unit = slot->depth > 8 ? 2 : 1, cw = (width + 1) / 2,
+            pitch = ((nv12 ? 2 * cw : width) * unit + (int32_t)dice(40) + 1) & ~1;
     slot->low_zeros = slot->depth > 8 && dice(2) ? 16 - slot->depth : 0;
     slot->shift_x = chroma == 1 || chroma == 2;
     slot->shift_y = chroma == 1;
@@ -935,11 +995,13 @@ static void dice_slot(bzi_kernel_slot *slot, uint64_t base, uint8_t *arena, uint
 static bzi_kernel_output dice_output(void)
 {
     uint32_t width = 1 + dice(180), height = 1 + dice(180);
-    return bzi_output_make(width, height, dice(2) ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32, dice(3) ? BZNA_LAYOUT_NCHW : BZNA_LAYOUT_NHWC);
+    return bzi_output_make(width, height, dice(2) ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32,
+                           dice(3) ? BZNA_LAYOUT_NCHW : BZNA_LAYOUT_NHWC);
 }
 
 /* One launch of several slots, each with its planes and its output in arenas. Returns how many elements differ. */
-static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, uint8_t *wanted, uint8_t *got, void *stream, double *largest)
+static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, uint8_t *wanted, uint8_t *got,
+                              void *stream, double *largest)
 {
     bzi_kernel_output out = dice_output();
     bzi_kernel_slots slots;
@@ -969,7 +1031,8 @@ static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, 
         printf("  %s\n", err.message);
     for (uint32_t i = 0; i < count; i++) {
         size_t begin = i * (size_t)ARENA + 256, end = begin + 3 * (size_t)out.width * (size_t)out.height * size;
-        if (memcmp(got + i * (size_t)ARENA, wanted + i * (size_t)ARENA, 256) || memcmp(got + end, wanted + end, (i + 1) * (size_t)ARENA - end)) {
+        if (memcmp(got + i * (size_t)ARENA, wanted + i * (size_t)ARENA, 256) ||
+            memcmp(got + end, wanted + end, (i + 1) * (size_t)ARENA - end)) {
             test_failures++;
             printf("  something was written beside the output\n");
         }
@@ -991,7 +1054,8 @@ static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, 
 
 TEST(the_kernel_equals_its_c_side_to_the_bit)
 {
-    uint8_t *host = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA), *wanted = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA), *got = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA);
+    uint8_t *host = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA), *wanted = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA),
+            *got = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA);
     uint64_t planes = 0, outputs = 0;
     bzna_error err = fresh_error();
     long long different = 0;
@@ -1004,7 +1068,8 @@ TEST(the_kernel_equals_its_c_side_to_the_bit)
     REQUIRE(stream_make(device, &stream, &err) == BZNA_OK);
     for (int i = 0; i < rounds && test_failures < 5; i++)
         different += kernel_round(planes, outputs, host, wanted, got, stream, &largest);
-    printf("  %d launches of 1 to %d random slots: %lld elements differ, the largest difference is %g\n", rounds, BZI_KERNEL_SLOTS, different, largest);
+    printf("  %d launches of 1 to %d random slots: %lld elements differ, the largest difference is %g\n", rounds,
+           BZI_KERNEL_SLOTS, different, largest);
     CHECK_EQ(different, 0);
     bzi_device_stream_free(device, stream);
     bzi_device_free(device, planes, BZI_KERNEL_SLOTS * (uint64_t)ARENA, NULL);
@@ -1048,7 +1113,14 @@ static double largest_difference(const uint8_t *a, const uint8_t *b, size_t byte
     return largest;
 }
 
-typedef struct here { const copied *batch; bzna_loader *loader; uint32_t slot; verdict *verdict; uint8_t *pixels; char matrix[33]; } here;
+typedef struct here {
+    const copied *batch;
+    bzna_loader *loader;
+    uint32_t slot;
+    verdict *verdict;
+    uint8_t *pixels;
+    char matrix[33];
+} here;
 
 static void render_here(void *user, uint64_t index, bzna_status status, const plain *frame, const bzna_error *err)
 {
@@ -1089,7 +1161,8 @@ static void compare_here(here *h, const check *c)
     if (!memcmp(h->pixels, theirs, (size_t)h->batch->slot_bytes)) {
         h->verdict->here_equal++;
     } else {
-        double largest = largest_difference(h->pixels, theirs, (size_t)h->batch->slot_bytes, h->loader->config.output.dtype == BZNA_DTYPE_FLOAT16);
+        double largest = largest_difference(h->pixels, theirs, (size_t)h->batch->slot_bytes,
+                                            h->loader->config.output.dtype == BZNA_DTYPE_FLOAT16);
         h->verdict->here_different++;
         h->verdict->largest = largest > h->verdict->largest ? largest : h->verdict->largest;
     }
@@ -1121,7 +1194,7 @@ static void judge(void *user, bzna_loader *loader, const check *c, const copied 
         if (equal)
             v->equal++;
         else if (h.matrix[0] && strcmp(h.matrix, e->matrix))
-            v->other_matrix++;                              /* the C library's exp, log, sin or cos; what counts then is the comparison made here */
+            v->other_matrix++; /* the C library's exp, log, sin or cos; what counts then is the comparison made here */
         else
             v->different++;
     }
@@ -1134,9 +1207,11 @@ static int verdict_is_good(const verdict *v)
 
 static void verdict_print(const verdict *v)
 {
-    printf("  %-14s %4lld slots: %lld equal, %lld of another matrix, %lld different, %lld failed, %lld unknown; warped here: %lld equal, %lld different, "
-           "largest difference %g %s\n", v->name, v->slots, v->equal, v->other_matrix, v->different, v->failed, v->unknown, v->here_equal, v->here_different,
-           v->largest, v->message);
+    printf("  %-14s %4lld slots: %lld equal, %lld of another matrix, %lld different, %lld failed, %lld unknown; warped "
+           "here: %lld equal, %lld different, "
+           "largest difference %g %s\n",
+           v->name, v->slots, v->equal, v->other_matrix, v->different, v->failed, v->unknown, v->here_equal,
+           v->here_different, v->largest, v->message);
 }
 
 static void judged(const check *c, const variation *v, int explain)
@@ -1187,7 +1262,11 @@ TEST(batches_equal_those_of_the_processor)
             judged(&checks[i], &v, 2);
 }
 
-static void to_host(bzna_loader_config *config, void *user) { (void)user; config->output.device.kind = BZNA_DEVICE_CPU; }
+static void to_host(bzna_loader_config *config, void *user)
+{
+    (void)user;
+    config->output.device.kind = BZNA_DEVICE_CPU;
+}
 
 TEST(batches_come_to_the_host_as_they_are)
 {
@@ -1279,9 +1358,10 @@ static bzna_status burden_make(burden *b, double seconds, void *stream, bzna_err
     memset(b, 0, sizeof *b);
     b->bytes = UINT64_C(1) << (is_fake ? 25 : 28);
     if ((status = bzi_device_alloc(device, b->bytes, NULL, &b->from, err)) == BZNA_OK)
-        status = cu_copy ? bzi_device_alloc(device, b->bytes, NULL, &b->to, err) : bzi_device_pin(device, b->bytes, &b->host, err);
+        status = cu_copy ? bzi_device_alloc(device, b->bytes, NULL, &b->to, err) :
+                           bzi_device_pin(device, b->bytes, &b->host, err);
     b->copies = is_fake ? 4 : 32;
-    for (int round = 0; round < 5 && status == BZNA_OK; round++) {          /* the best: a device that slept is slow to wake */
+    for (int round = 0; round < 5 && status == BZNA_OK; round++) { /* the best: a device that slept is slow to wake */
         uint64_t start = bzi_os_now_ns();
         if ((status = burden_put(b, stream, err)) == BZNA_OK)
             status = bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err);
@@ -1312,10 +1392,11 @@ typedef struct backlog {
     uint64_t *order;                  /* sample of each slot */
     uint8_t  *pixels;
     long long failed, equal, anothers, different;
-    double    seconds, behind;        /* behind: seconds of work left on the stream when the last batch was handed out */
+    double    seconds, behind; /* behind: seconds of work left on the stream when the last batch was handed out */
 } backlog;
 
-/* In no order that a number of surfaces could fall in step with: what overwrites a picture must not be the same picture. */
+/* In no order that a number of surfaces could fall in step with: what overwrites a picture must not be the same
+ * picture. */
 static void backlog_order(backlog *b)
 {
     uint32_t state = 12345;
@@ -1336,7 +1417,8 @@ static bzna_status backlog_take(backlog *b, bzna_loader *loader, uint32_t number
     bzna_batch_get_info(batch, &info, sizeof info, NULL);
     b->failed += info.failed;
     if ((status = burden_put(&b->burden, b->stream, err)) == BZNA_OK)
-        status = bzi_device_download(device, b->pixels + number * bytes, (uint64_t)(uintptr_t)info.image.data, bytes, b->stream, err);
+        status = bzi_device_download(device, b->pixels + number * bytes, (uint64_t)(uintptr_t)info.image.data, bytes,
+                                     b->stream, err);
     bzna_batch_release(batch);
     return status;
 }
@@ -1392,7 +1474,8 @@ static bzna_status backlog_run(backlog *b, const check *c, bzna_context *in, bzn
 
 static void backlog_of(uint32_t sessions)
 {
-    const check *c = check_named("matrix_709");             /* pixels that depend on nothing but the sample; all frames have one size */
+    /* pixels that depend on nothing but the sample; all frames have one size */
+    const check *c = check_named("matrix_709");
     bzna_context_config config;
     bzna_context *in = NULL;
     bzna_dataset *dataset = NULL;
@@ -1410,11 +1493,15 @@ static void backlog_of(uint32_t sessions)
     CHECK_EQ(burden_make(&b.burden, BURDEN_SECONDS, b.stream, &err), BZNA_OK);
     if (!test_failures)
         CHECK_EQ(backlog_run(&b, c, in, dataset, &err), BZNA_OK);
-    printf("  %u sessions: %lld pictures, %lld equal, %lld hold another sample's picture, %lld are something else, %lld failed; %.0f ms, of which the consumer "
-           "took %.0f behind the last batch %s\n", sessions, pictures, b.equal, b.anothers, b.different, b.failed, b.seconds * 1e3, b.behind * 1e3, err.message);
+    printf("  %u sessions: %lld pictures, %lld equal, %lld hold another sample's picture, %lld are something else, "
+           "%lld failed; %.0f ms, of which the consumer "
+           "took %.0f behind the last batch %s\n",
+           sessions, pictures, b.equal, b.anothers, b.different, b.failed, b.seconds * 1e3, b.behind * 1e3,
+           err.message);
     CHECK_EQ(b.equal, pictures);
     CHECK_EQ(b.failed, 0);
-    CHECK(is_fake || (b.seconds > 0.8 * BURDEN_SECONDS * b.batches && b.behind > 0.8 * BURDEN_SECONDS));    /* else it was not slow, and nothing was tried */
+    /* else it was not slow, and nothing was tried */
+    CHECK(is_fake || (b.seconds > 0.8 * BURDEN_SECONDS * b.batches && b.behind > 0.8 * BURDEN_SECONDS));
     burden_free(&b.burden);
     bzna_dataset_close(dataset);
     bzna_context_close(in);
@@ -1422,8 +1509,9 @@ static void backlog_of(uint32_t sessions)
     free(b.order);
 }
 
-/* A batch that was given back may still be read by a slow consumer. If the loader made its streams wait for that, conversions of decoded surfaces would
- * queue up there, while NVDEC goes on, with a few surfaces a session: one that was not converted yet would be overwritten, and no status would tell. */
+/* A batch that was given back may still be read by a slow consumer. If the loader made its streams wait for that,
+ * conversions of decoded surfaces would queue up there, while NVDEC goes on, with a few surfaces a session: one that
+ * was not converted yet would be overwritten, and no status would tell. */
 TEST(nvdec_overwrites_no_surface_that_a_slow_consumer_holds_up)
 {
     NEED_DATA();
@@ -1547,7 +1635,13 @@ TEST(after_resets_and_restores_in_mid_run_everything_is_as_at_the_start)
     judged(check_named("mixed_sizes"), &v, 0);
 }
 
-typedef struct parallel { const char *name; variation variation; verdict verdict; bzna_status status; bzna_error err; } parallel;
+typedef struct parallel {
+    const char *name;
+    variation variation;
+    verdict verdict;
+    bzna_status status;
+    bzna_error err;
+} parallel;
 
 static void *parallel_run(void *user)
 {
@@ -1563,7 +1657,9 @@ static void *parallel_run(void *user)
 
 TEST(loaders_share_the_sessions_of_a_context)
 {
-    static parallel p[4] = { { .name = "crop_flip" }, { .name = "mixed_half" }, { .name = "identity_264" }, { .name = "turn" } };
+    static parallel p[4] = {
+        { .name = "crop_flip" }, { .name = "mixed_half" }, { .name = "identity_264" }, { .name = "turn" }
+    };
     pthread_t threads[4];
     NEED_DATA();
     for (int i = 0; i < 4; i++) {
@@ -1596,7 +1692,8 @@ static void judge_limits(void *user, bzna_loader *loader, const check *c, const 
     for (uint32_t i = 0; i < batch->count; i++) {
         char sum[33];
         if (batch->indices[i] < 8) {                        /* of the archive that is fine */
-            const expectation *e = expect_slot(c->name, (uint32_t)batch->indices[i] / c->batch, (uint32_t)batch->indices[i] % c->batch);
+            const expectation *e = expect_slot(c->name, (uint32_t)batch->indices[i] / c->batch,
+                                               (uint32_t)batch->indices[i] % c->batch);
             md5_of(batch->pixels + i * batch->slot_bytes, (size_t)batch->slot_bytes, sum);
             l->fine += batch->status[i] == BZNA_OK && e && !strcmp(sum, e->md5);
         } else if (batch->status[i] == BZNA_E_CODEC) {
@@ -1620,7 +1717,7 @@ static void mingle(bzna_loader_config *config, void *user)
 TEST(frames_too_small_are_refused_with_the_limits)
 {
     static const uint64_t order[11] = { 0, 8, 1, 2, 9, 3, 4, 5, 10, 6, 7 };
-    const check *c = check_named("identity_thumb");         /* of the default track: the other archive has no bzna_thumb */
+    const check *c = check_named("identity_thumb"); /* of the default track: the other archive has no bzna_thumb */
     bzna_codec_info codec = { .struct_size = sizeof codec };
     bzna_error err = fresh_error();
     bzna_dataset *parts[2] = { NULL, NULL };
@@ -1692,7 +1789,9 @@ static void one_reader(bzna_loader_config *config, void *user) { (void)user; con
 TEST(damaged_samples_cost_their_own_slots)
 {
     static const char *const names[2] = { "identity", "identity_264" };
-    static const char *const ways[6] = { "random bytes", "zeros", "20 bits", "all ones", "its header", "7 bytes missing" };
+    static const char *const ways[6] = {
+        "random bytes", "zeros", "20 bits", "all ones", "its header", "7 bytes missing"
+    };
     bzna_error err = fresh_error();
     NEED_DATA();
     facts_load();
@@ -1719,8 +1818,8 @@ TEST(damaged_samples_cost_their_own_slots)
                 total.unnoticed += d.unnoticed;
                 total.unfilled += d.unfilled;
             }
-            printf("  %s, %-15s: %lld of %lld damaged pictures noticed, %lld of %lld neighbors equal\n", names[a], ways[way], total.noticed,
-                   total.noticed + total.unnoticed, total.equal, total.neighbors);
+            printf("  %s, %-15s: %lld of %lld damaged pictures noticed, %lld of %lld neighbors equal\n", names[a],
+                   ways[way], total.noticed, total.noticed + total.unnoticed, total.equal, total.neighbors);
             CHECK_EQ(total.equal, total.neighbors);
             CHECK_EQ(total.unfilled, 0);
         }
@@ -1751,7 +1850,8 @@ static int device_is_shared(void) { return taken_before > (double)(1 << 30); }
 
 static const char *why_not_judged(void)
 {
-    return reason("%.1f GiB of the device's memory are somebody else's: what it lost was not judged, all else was", taken_before / (1 << 30));
+    return reason("%.1f GiB of the device's memory are somebody else's: what it lost was not judged, all else was",
+                  taken_before / (1 << 30));
 }
 
 static double device_bytes(void)
@@ -1775,8 +1875,9 @@ static void growth_note(growth *g, int when, bzna_loader *loader)
 /* The first half may warm up, the second must not grow. */
 static void growth_judge(const growth *g, const char *name)
 {
-    printf("  %s: device memory %+.0f bytes in the first half and %+.0f in the second%s, host %+.0f and %+.0f\n", name, g->device[1] - g->device[0],
-           g->device[2] - g->device[1], cu_mem_info ? "" : " (this driver cannot tell)", g->resident[1] - g->resident[0], g->resident[2] - g->resident[1]);
+    printf("  %s: device memory %+.0f bytes in the first half and %+.0f in the second%s, host %+.0f and %+.0f\n", name,
+           g->device[1] - g->device[0], g->device[2] - g->device[1], cu_mem_info ? "" : " (this driver cannot tell)",
+           g->resident[1] - g->resident[0], g->resident[2] - g->resident[1]);
     CHECK(g->resident[2] - g->resident[1] <= HOST_GROWTH);
     if (device_is_shared())
         test_skip_reason = why_not_judged();
@@ -1796,7 +1897,8 @@ static void watch_growth(void *user, bzna_loader *loader, const check *c, const 
 
 static void many_epochs(bzna_loader_config *config, void *user) { (void)user; config->order.epochs = 14; }
 
-/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a session keeps eight decoders. */
+/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a
+ * session keeps eight decoders. */
 TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
 {
     static const struct { const char *check; uint64_t formats; } runs[2] = { { "crop_flip", 1 }, { "mixed_half", 3 } };
@@ -1812,8 +1914,10 @@ TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
         config.sessions = 2;
         REQUIRE(bzna_context_open(&config, &v.context, &err) == BZNA_OK);
         CHECK_EQ(run(check_named(runs[i].check), &v, watch_growth, &g, &err), BZNA_OK);
-        printf("  %s: %lld decoders more, %lld reconfigured, over %llu samples\n", runs[i].check, (long long)(g.stats[2].decoders_made - g.stats[0].decoders_made),
-               (long long)(g.stats[2].decoders_reconfigured - g.stats[0].decoders_reconfigured), (unsigned long long)(g.stats[2].samples - g.stats[0].samples));
+        printf("  %s: %lld decoders more, %lld reconfigured, over %llu samples\n", runs[i].check,
+               (long long)(g.stats[2].decoders_made - g.stats[0].decoders_made),
+               (long long)(g.stats[2].decoders_reconfigured - g.stats[0].decoders_reconfigured),
+               (unsigned long long)(g.stats[2].samples - g.stats[0].samples));
         if (g.stats[2].decoders_made == g.stats[1].decoders_made)           /* else a session met a rare size late */
             growth_judge(&g, runs[i].check);
         CHECK_EQ(g.stats[2].samples_failed, 0);
@@ -1908,7 +2012,8 @@ TEST(a_forked_child_is_refused_and_the_parent_goes_on)
         bzna_loader *other = NULL;
         bzna_device_info info = { .struct_size = sizeof info };
         alarm(20);
-        int good = bzna_loader_next(loader, 0, &batch, NULL) == BZNA_E_STATE && bzna_loader_open(context, dataset, &config, &other, NULL) == BZNA_E_STATE &&
+        int good = bzna_loader_next(loader, 0, &batch, NULL) == BZNA_E_STATE &&
+                   bzna_loader_open(context, dataset, &config, &other, NULL) == BZNA_E_STATE &&
                    bzna_context_get_device_info(context, &info, sizeof info, NULL) == BZNA_E_STATE;
         _exit(good ? 7 : 1);
     }
@@ -1924,19 +2029,24 @@ TEST(a_forked_child_is_refused_and_the_parent_goes_on)
 
 static void probe_codecs(void)
 {
-    static const char *const codecs[] = { "H.264", "H.265", "AV1" }, *const chroma[] = { "gray", "4:2:0", "4:2:2", "4:4:4" };
+    static const char *const codecs[] = { "H.264", "H.265", "AV1" }, *const chroma[] = { "gray", "4:2:0", "4:2:2",
+                                                                                         "4:4:4" };
     for (uint32_t i = 0; i < 36; i++) {
         bzna_codec_info c = { .struct_size = sizeof c };
-        if (bzna_context_get_codec_info(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) == BZNA_OK && c.supported)
-            printf("  %-5s %s %2u bits: %u engines, %ux%u to %ux%u, %u macroblocks\n", codecs[c.codec - 1], chroma[c.chroma_format], c.depth, c.engines, c.min_width,
-                   c.min_height, c.max_width, c.max_height, c.max_macroblocks);
+        if (bzna_context_get_codec_info(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) ==
+                BZNA_OK &&
+            c.supported)
+            printf("  %-5s %s %2u bits: %u engines, %ux%u to %ux%u, %u macroblocks\n", codecs[c.codec - 1],
+                   chroma[c.chroma_format], c.depth, c.engines, c.min_width, c.min_height, c.max_width, c.max_height,
+                   c.max_macroblocks);
     }
 }
 
 TEST(there_is_a_device_with_video_engines_and_it_takes_the_kernel)
 {
-    printf("  %s, compute capability %u.%u, %.1f GiB, driver for CUDA %u.%u, %u NVDEC engines\n", about.name, about.compute_major, about.compute_minor,
-           (double)about.memory_bytes / (1 << 30), about.driver / 1000, about.driver % 1000 / 10, about.engines);
+    printf("  %s, compute capability %u.%u, %.1f GiB, driver for CUDA %u.%u, %u NVDEC engines\n", about.name,
+           about.compute_major, about.compute_minor, (double)about.memory_bytes / (1 << 30), about.driver / 1000,
+           about.driver % 1000 / 10, about.engines);
     probe_codecs();
     CHECK(device->warp != NULL);                            /* the PTX was loaded, and has the entry */
     CHECK_EQ(about.video, BZNA_OK);
@@ -1948,14 +2058,16 @@ TEST(there_is_a_device_with_video_engines_and_it_takes_the_kernel)
 /* Where compute-sanitizer is installed. */
 static const char *sanitizer(void)
 {
-    static const char *const places[] = { "/usr/local/cuda/bin/compute-sanitizer", "/usr/bin/compute-sanitizer", "/opt/cuda/bin/compute-sanitizer" };
+    static const char *const places[] = { "/usr/local/cuda/bin/compute-sanitizer", "/usr/bin/compute-sanitizer",
+                                          "/opt/cuda/bin/compute-sanitizer" };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         if (access(places[i], X_OK) == 0)
             return places[i];
     return system("command -v compute-sanitizer >/dev/null 2>&1") == 0 ? "compute-sanitizer" : NULL;
 }
 
-/* What the tool is to look at: our kernel. NVIDIA's own libraries try calls that fail, and have kernels that are not ours to judge. */
+/* What the tool is to look at: our kernel. NVIDIA's own libraries try calls that fail, and have kernels that are not
+ * ours to judge. */
 static const char *sanitizer_filter(void)
 {
     char command[200];
@@ -1963,8 +2075,9 @@ static const char *sanitizer_filter(void)
     return system(command) == 0 ? "--kernel-name kns=bzi_" : "--kernel-regex kns=bzi_";     /* as older ones call it */
 }
 
-/* Runs a part of this program under the tool. Where a kernel faults, the program fails as well, and then its exit code wins over the tool's: so a report
- * that names our kernel is a failure whatever the code. All other codes are the tool's trouble, or of tests that are run without it, too. */
+/* Runs a part of this program under the tool. Where a kernel faults, the program fails as well, and then its exit code
+ * wins over the tool's: so a report that names our kernel is a failure whatever the code. All other codes are the
+ * tool's trouble, or of tests that are run without it, too. */
 static void sanitized(const char *arguments)
 {
     char command[1400], line[400], last[200] = "";
@@ -1972,8 +2085,11 @@ static void sanitized(const char *arguments)
     FILE *pipe;
     if (left < 20)
         SKIP("the tests before took too long");
-    snprintf(command, sizeof command, "timeout %d '%s' --tool memcheck --error-exitcode %d --report-api-errors no %s '%s' --device %u --data '%s' %s 2>&1",
-             left < 150 ? left : 150, sanitizer(), TOOL_FAULT, sanitizer_filter(), self, device_number, data_dir, arguments);
+    snprintf(command, sizeof command,
+             "timeout %d '%s' --tool memcheck --error-exitcode %d --report-api-errors no %s '%s' --device %u --data "
+             "'%s' %s 2>&1",
+             left < 150 ? left : 150, sanitizer(), TOOL_FAULT, sanitizer_filter(), self, device_number, data_dir,
+             arguments);
     fflush(stdout);
     if (!(pipe = popen(command, "r")))
         SKIP("compute-sanitizer cannot be started");
@@ -1989,7 +2105,8 @@ static void sanitized(const char *arguments)
     CHECK(!named);
     CHECK(code != TOOL_FAULT);
     if (code != 0 && code != TOOL_FAULT)
-        SKIP(code == 124 ? reason("compute-sanitizer did not end in time") : reason("compute-sanitizer ended with status %d: %s", code, last));
+        SKIP(code == 124 ? reason("compute-sanitizer did not end in time") :
+                           reason("compute-sanitizer ended with status %d: %s", code, last));
 }
 
 TEST(compute_sanitizer_finds_nothing_in_the_kernel)
@@ -2040,7 +2157,10 @@ enum { TESTS = sizeof tests / sizeof tests[0] };
 
 static const char *running = "";
 
-static void conclude(void) { printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped); }
+static void conclude(void)
+{
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+}
 
 /* A hang is a failure, too, and must not cost the results before it. */
 static void on_alarm(int number)
@@ -2065,7 +2185,9 @@ static void complain_to_stdout(void *user, int32_t level, bzna_status code, cons
 {
     (void)user;
     (void)level;
-    if (code != BZNA_E_DECODE && code != BZNA_E_CODEC && code != BZNA_E_BOX && code != BZNA_E_MISMATCH && code != BZNA_E_FORMAT)     /* of samples damaged on purpose */
+    /* of samples damaged on purpose */
+    if (code != BZNA_E_DECODE && code != BZNA_E_CODEC && code != BZNA_E_BOX && code != BZNA_E_MISMATCH &&
+        code != BZNA_E_FORMAT)
         printf("  log: %s\n", message);
 }
 
@@ -2084,7 +2206,8 @@ static bzna_status open_device(bzna_error *err)
     config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.log = complain_to_stdout;
     about.struct_size = sizeof about;
-    if ((status = bzna_context_open(&config, &context, err)) != BZNA_OK || (status = bzna_context_get_device_info(context, &about, sizeof about, err)) != BZNA_OK)
+    if ((status = bzna_context_open(&config, &context, err)) != BZNA_OK ||
+        (status = bzna_context_get_device_info(context, &about, sizeof about, err)) != BZNA_OK)
         return status;
     device = context->device;
     is_fake = !strcmp(about.name, "Fake GPU");
@@ -2110,7 +2233,11 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--probe"))                  probe = 1;
         else if (!strcmp(argv[i], "--short"))                  is_short = 1;
         else if (!strcmp(argv[i], "--kernel"))                 kernel_only = 1;
-        else { fprintf(stderr, "usage: gpu_check [--data DIR] [--device N] [--probe | --short [--kernel] | --record] [--only PART_OF_A_NAME]\n"); return 2; }
+        else {
+            fprintf(stderr, "usage: gpu_check [--data DIR] [--device N] [--probe | --short [--kernel] | --record] "
+                            "[--only PART_OF_A_NAME]\n");
+            return 2;
+        }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     begun_ns = bzi_os_now_ns();
@@ -2134,7 +2261,8 @@ int main(int argc, char **argv)
     signal(SIGALRM, on_alarm);
     for (int i = 0; i < TESTS; i++) {
         uint64_t start = bzi_os_now_ns();
-        if ((is_short && !tests[i].in_short) || (kernel_only && !tests[i].is_kernel) || (only && !strstr(tests[i].name, only)))
+        if ((is_short && !tests[i].in_short) || (kernel_only && !tests[i].is_kernel) ||
+            (only && !strstr(tests[i].name, only)))
             continue;
         running = tests[i].name;
         printf("-- %s\n", running);

@@ -1,5 +1,5 @@
-/* known.h - what tests of archives share: the facts about the original tools' archives, a host that counts, a source in memory.
- * Include after benzina.c and test.h. */
+/* known.h - what tests of archives share: the facts about the original tools' archives, a host that counts, a source in
+ * memory. Include after benzina.c and test.h. */
 #ifndef BENZINA_TEST_KNOWN_H
 #define BENZINA_TEST_KNOWN_H
 #ifndef BENZINA_NO_AVCODEC
@@ -12,8 +12,17 @@
 
 /* ---- What the archives hold ---- */
 
-typedef struct fact_image { char name[64], codec[64], md5[64]; long long width, height, frame_width, frame_height, clap[8], at, size; int clap_count; } fact_image;
-typedef struct fact_sample { long long index, offset, size, target; char filename[64]; int image_count; fact_image images[4]; } fact_sample;
+typedef struct fact_image {
+    char name[64], codec[64], md5[64];
+    long long width, height, frame_width, frame_height, clap[8], at, size;
+    int clap_count;
+} fact_image;
+typedef struct fact_sample {
+    long long index, offset, size, target;
+    char filename[64];
+    int image_count;
+    fact_image images[4];
+} fact_sample;
 typedef struct facts { char file[64], tracks[8][64]; int track_count, count; fact_sample samples[16]; } facts;
 
 static uint8_t *slurp(const char *path, size_t *size)
@@ -176,7 +185,8 @@ static bzna_context *context_of(counter *c)
     return context;
 }
 
-#define CHECK_ALL_FREED(c) do { CHECK_EQ((c).blocks, 0); CHECK_EQ((c).bytes, 0); CHECK_EQ((c).wrong_sizes, 0); } while (0)
+#define CHECK_ALL_FREED(c) do { CHECK_EQ((c).blocks, 0); CHECK_EQ((c).bytes, 0); CHECK_EQ((c).wrong_sizes, 0); \
+    } while (0)
 
 typedef struct memory_source {
     const uint8_t *data;

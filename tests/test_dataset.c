@@ -1,4 +1,5 @@
-/* Room 8 and its public face: archives opened and read. The oracle is tests/data/(name).json, written by the original tools. */
+/* Room 8 and its public face: archives opened and read. The oracle is tests/data/(name).json, written by the original
+ * tools. */
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"
@@ -6,8 +7,8 @@
 
 /* ---- Boxes by path, for patches ---- */
 
-/* Offset of the box at a path like "moov/trak.2/mdia" below [begin, end), 0 if there is none (no box that is looked for is first).
- * parents, if given, collects the offsets on the way. */
+/* Offset of the box at a path like "moov/trak.2/mdia" below [begin, end), 0 if there is none (no box that is looked for
+ * is first). parents, if given, collects the offsets on the way. */
 static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path, size_t *parents, int *depth)
 {
     char name[8];
@@ -66,7 +67,8 @@ static void check_image(const facts *f, const fact_sample *s, const fact_image *
     CHECK_EQ(image->data_offset, m->at);
     CHECK_EQ(image->data_size, m->size);
     CHECK_EQ(image->length_size, 4);
-    CHECK(image->config_offset > (uint64_t)s->offset && image->config_offset + image->config_size < (uint64_t)(s->offset + s->size));
+    CHECK(image->config_offset > (uint64_t)s->offset &&
+          image->config_offset + image->config_size < (uint64_t)(s->offset + s->size));
     (void)f;
 }
 
@@ -83,7 +85,8 @@ static void check_same_picture(const bzna_image *image, const bzna_image_info *i
 /* Everything that the .json says but the pixels. */
 static void check_archive(const facts *f, const bzna_dataset *dataset, const uint8_t *file, uint64_t file_size)
 {
-    static const uint32_t brands[3] = { BZI_FOURCC('i', 's', 'o', 'm'), BZI_FOURCC('b', 'z', 'n', 'a'), BZI_FOURCC('i', 's', 'o', 'm') };
+    static const uint32_t brands[3] = { BZI_FOURCC('i', 's', 'o', 'm'), BZI_FOURCC('b', 'z', 'n', 'a'),
+                                        BZI_FOURCC('i', 's', 'o', 'm') };
     bzna_dataset_info info;
     bzna_error err = fresh_error();
     uint8_t *buffer = malloc(200000);
@@ -100,7 +103,8 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
         REQUIRE(bzna_dataset_get_track_info(dataset, t, &track, sizeof track, NULL) == BZNA_OK);
         CHECK_STR(track.name, f->tracks[t]);
         CHECK_EQ(track.handler, t == 3 ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
-        CHECK_EQ(track.format, t == 3 ? be_get((const uint8_t *)f->samples[0].images[0].codec, 4) : BZI_FOURCC('m', 'e', 't', 't'));
+        CHECK_EQ(track.format,
+                 t == 3 ? be_get((const uint8_t *)f->samples[0].images[0].codec, 4) : BZI_FOURCC('m', 'e', 't', 't'));
         CHECK_STR(track.mime, t == 0 ? "video/mp4" : t == 1 ? "application/octet-stream" : t == 2 ? "text/plain" : "");
         CHECK_EQ(track.flags, t == 3 ? 3 : 0);
         CHECK_EQ(track.sample_count, t == 1 ? 6 : 8);
@@ -129,7 +133,8 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
             bzna_image_info told;
             CHECK_STR(sample.image_names[k], m->name);
             bzna_image_init(&image, sizeof image);
-            CHECK(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) == BZNA_OK);
+            CHECK(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) ==
+                  BZNA_OK);
             CHECK(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, &err) == BZNA_OK);
             check_image(f, s, m, &told);
             check_same_picture(&image, &told);
@@ -197,7 +202,7 @@ TEST(opening_reads_no_sample)
     uint8_t *file = slurp(archives[0], &size);
     bzna_source source = source_of(&m, file, size);
     CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), BZNA_OK);
-    CHECK(m.reads <= 7);                                    /* ftyp, mdat and moov: headers; ftyp, moov and targets: contents */
+    CHECK(m.reads <= 7); /* ftyp, mdat and moov: headers; ftyp, moov and targets: contents */
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     free(file);
@@ -261,7 +266,14 @@ TEST(every_frame_decodes_to_the_md5_of_its_planes)
 
 /* ---- Arguments and edges ---- */
 
-typedef struct opened { counter c; bzna_context *context; bzna_dataset *dataset; uint8_t *file; size_t size; memory_source m; } opened;
+typedef struct opened {
+    counter c;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    uint8_t *file;
+    size_t size;
+    memory_source m;
+} opened;
 
 /* A data set over a private copy of an archive, with room for changes. */
 static int open_copy(opened *o, int a)
@@ -292,7 +304,8 @@ static void close_all(opened *o)
     free(o->file);
 }
 
-/* The open must fail: with that status, no data set, the source left alone, nothing kept. Then *err is checked by the caller. */
+/* The open must fail: with that status, no data set, the source left alone, nothing kept. Then *err is checked by the
+ * caller. */
 static bzna_error open_fails(opened *o, bzna_status status)
 {
     bzna_error err = fresh_error();
@@ -326,7 +339,8 @@ TEST(a_track_that_is_not_there_is_named)
     CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_mask", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "bzna_mask");
     CHECK_CONTAINS(err.message, "sample 2");
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_fname", &image, sizeof image, &err), BZNA_E_NOT_FOUND);      /* no picture */
+    /* no picture */
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_fname", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
     close_all(&o);
 }
 
@@ -487,7 +501,8 @@ TEST(a_missing_target_track_means_no_targets)
         int64_t target = 5;
         char name[64];
         CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == BZNA_TARGET_NONE);
-        CHECK(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL) == BZNA_OK && sample.target == BZNA_TARGET_NONE);
+        CHECK(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL) == BZNA_OK &&
+              sample.target == BZNA_TARGET_NONE);
         CHECK(bzna_dataset_field(o.dataset, i, "name", name, sizeof name, NULL, NULL) == BZNA_OK);
         CHECK_STR(name, known[0].samples[i].filename);
     }
@@ -526,7 +541,8 @@ TEST(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
             bzna_sample sample = { .struct_size = sizeof sample };
             uint8_t *buffer = malloc((size_t)m->size);
             CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
-            CHECK(sample.image_count == 1 && sample.offset == (uint64_t)m->at && sample.size == (uint64_t)m->size && sample.target == -1);
+            CHECK(sample.image_count == 1 && sample.offset == (uint64_t)m->at && sample.size == (uint64_t)m->size &&
+                  sample.target == -1);
             CHECK_EQ(bzna_dataset_read_image(o.dataset, i, NULL, buffer, (size_t)m->size, &image, NULL), BZNA_OK);
             CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &info, sizeof info, NULL), BZNA_OK);
             CHECK(info.data_offset == (uint64_t)m->at && image.data_size == (uint64_t)m->size && image.data == buffer);
@@ -565,7 +581,8 @@ TEST(a_video_with_frames_that_need_others_is_refused)
     close_all(&o);
 }
 
-/* ISO/IEC 14496-12 8.6.2: without stss every sample is a sync sample; with one, those that it lists. All listed is the same thing. */
+/* ISO/IEC 14496-12 8.6.2: without stss every sample is a sync sample; with one, those that it lists. All listed is the
+ * same thing. */
 TEST(a_sync_table_that_lists_every_sample_is_no_obstacle)
 {
     uint8_t stss[48] = { 0, 0, 0, 48, 's', 't', 's', 's', 0, 0, 0, 0, 0, 0, 0, 8 };
@@ -614,7 +631,8 @@ static void check_at(const bzna_dataset *view, uint64_t k, int a, int i)
     char name[64] = "";
     int64_t target = 99;
     CHECK_EQ(bzna_dataset_get_sample(view, k, &sample, sizeof sample, NULL), BZNA_OK);
-    CHECK(sample.index == k && sample.offset == (uint64_t)s->offset && sample.size == (uint64_t)s->size && sample.target == s->target);
+    CHECK(sample.index == k && sample.offset == (uint64_t)s->offset && sample.size == (uint64_t)s->size &&
+          sample.target == s->target);
     CHECK(bzna_dataset_target(view, k, &target, NULL) == BZNA_OK && target == s->target);
     CHECK_EQ(bzna_dataset_field(view, k, "name", name, sizeof name, NULL, NULL), BZNA_OK);
     CHECK_STR(name, s->filename);
@@ -637,7 +655,8 @@ TEST(archives_laid_end_to_end_count_on_and_live_as_long_as_the_whole)
     parts[1] = o[1].dataset;
     CHECK_EQ(bzna_dataset_concat(o[0].context, parts, 3, &whole, &err), BZNA_OK);
     REQUIRE(whole);
-    CHECK_EQ(bzna_dataset_range(whole, 6, 12, &middle, &err), BZNA_OK);          /* 2 of the first, all of the second, 2 of the third */
+    /* 2 of the first, all of the second, 2 of the third */
+    CHECK_EQ(bzna_dataset_range(whole, 6, 12, &middle, &err), BZNA_OK);
     REQUIRE(middle);
     parts[0] = middle;
     parts[1] = whole;
@@ -695,7 +714,8 @@ TEST(an_archive_in_memory_is_read_where_it_lies)
             int64_t targets[2];
             CHECK_EQ(bzna_dataset_read_image(file, i, NULL, buffers[0], 1 << 20, &images[0], &e), BZNA_OK);
             CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, buffers[1], 1 << 20, &images[1], &e), BZNA_OK);
-            CHECK(images[0].data_size == images[1].data_size && !memcmp(images[0].data, images[1].data, (size_t)images[0].data_size));
+            CHECK(images[0].data_size == images[1].data_size &&
+                  !memcmp(images[0].data, images[1].data, (size_t)images[0].data_size));
             CHECK_EQ(bzna_dataset_target(file, i, &targets[0], &e), BZNA_OK);
             CHECK_EQ(bzna_dataset_target(dataset, i, &targets[1], &e), BZNA_OK);
             CHECK_EQ(targets[0], targets[1]);
@@ -718,7 +738,8 @@ TEST(a_list_of_files_is_one_data_set_in_its_order)
 {
     counter c;
     bzna_context *context = context_of(&c);
-    const char *paths[3] = { archives[1], archives[0], archives[1] }, *missing[2] = { archives[0], "tests/data/none.bzna" };
+    const char *paths[3] = { archives[1], archives[0], archives[1] },
+               *missing[2] = { archives[0], "tests/data/none.bzna" };
     bzna_dataset *parts[3] = { NULL, NULL, NULL }, *list = NULL, *whole = NULL;
     bzna_dataset_config named;
     bzna_error e = { .struct_size = sizeof e };
@@ -756,7 +777,8 @@ TEST(a_list_of_files_is_one_data_set_in_its_order)
 TEST(ranges_outside_a_data_set_and_empty_ones_are_refused)
 {
     static const struct { uint64_t first, count; bzna_status status; } cases[] = {
-        { 0, 9, BZNA_E_RANGE }, { 8, 1, BZNA_E_RANGE }, { 9, 1, BZNA_E_RANGE }, { 1, UINT64_MAX, BZNA_E_RANGE }, { UINT64_MAX, 2, BZNA_E_RANGE },
+        { 0, 9, BZNA_E_RANGE }, { 8, 1, BZNA_E_RANGE }, { 9, 1, BZNA_E_RANGE }, { 1, UINT64_MAX, BZNA_E_RANGE },
+        { UINT64_MAX, 2, BZNA_E_RANGE },
         { 3, 0, BZNA_E_NO_SAMPLES }, { 0, 8, BZNA_OK }, { 7, 1, BZNA_OK } };
     opened o;
     bzna_dataset *part, *none[1] = { NULL };
@@ -795,8 +817,10 @@ TEST(files_that_cannot_be_opened_say_why)
         { "png", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, BZNA_E_FORMAT, "not an mp4" },
         { "short", "\0\0\0\x18" "ft", 6, BZNA_E_FORMAT, "not an mp4" },
         { "only_ftyp", "\0\0\0\x10" "ftypisom\0\0\0\0", 16, BZNA_E_TRUNCATED, "moov" },
-        { "unfinished", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0abcdefgh", 40, BZNA_E_UNFINISHED, "not finished" },
-        { "unfinished_at_once", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0", 32, BZNA_E_UNFINISHED, "mdat" },
+        { "unfinished", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0abcdefgh", 40, BZNA_E_UNFINISHED,
+            "not finished" },
+        { "unfinished_at_once", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0", 32, BZNA_E_UNFINISHED,
+            "mdat" },
         { "no_tracks", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\x08moov", 24, BZNA_E_NO_SAMPLES, "bzna_input" } };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[256];
@@ -875,7 +899,8 @@ static int walk_all(const bzna_dataset *dataset)
         if (status == BZNA_OK) {
             bzi_format sps;
             size_t needed;
-            CHECK(image.data && (const uint8_t *)image.data >= buffer && (const uint8_t *)image.data + image.data_size <= buffer + sizeof buffer);
+            CHECK(image.data && (const uint8_t *)image.data >= buffer &&
+                  (const uint8_t *)image.data + image.data_size <= buffer + sizeof buffer);
             bzna_image_annexb(&image, NULL, 0, &needed, &err);
             bzi_image_sps(&image, &sps, &err);
             good++;
@@ -897,7 +922,8 @@ TEST(an_archive_cut_off_at_any_byte_is_refused)
         o.dataset = (bzna_dataset *)(void *)&o;
         o.size = size;
         status = open_now(&o, &err);
-        if (status >= 0 || o.dataset || err.status != status || (status != BZNA_E_TRUNCATED && status != (size < 8 ? BZNA_E_FORMAT : BZNA_E_TRUNCATED))) {
+        if (status >= 0 || o.dataset || err.status != status ||
+            (status != BZNA_E_TRUNCATED && status != (size < 8 ? BZNA_E_FORMAT : BZNA_E_TRUNCATED))) {
             printf("  cut at %zu: %s: %s\n", size, bzna_status_name(status), err.message);
             test_failures++;
             break;
@@ -927,7 +953,8 @@ TEST(an_archive_file_cut_off_is_refused_when_mapped_too)
     close_all(&o);
 }
 
-/* The index says fewer bytes than the sample has: every such sample fails, or reads as far as it goes, and never beyond. */
+/* The index says fewer bytes than the sample has: every such sample fails, or reads as far as it goes, and never
+ * beyond. */
 TEST(a_sample_cut_off_at_any_byte_fails_alone)
 {
     const fact_sample *s = &known[1].samples[5];
@@ -947,27 +974,31 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
             bzna_dataset_close(o.dataset);
             o.dataset = NULL;
             REQUIRE(open_now(&o, NULL) == BZNA_OK);
-        } else {                                            /* the copy that the data set holds: as if the file had said so */
-            be_put((uint8_t *)(uintptr_t)((const bzi_mp4 *)o.dataset->parts[0].container->own)->tracks[0].table.sizes + 4 * 5, size, 4);
+        } else { /* the copy that the data set holds: as if the file had said so */
+            be_put((uint8_t *)(uintptr_t)((const bzi_mp4 *)o.dataset->parts[0].container->own)->tracks[0].table.sizes +
+                       4 * 5,
+                   size, 4);
         }
         status = bzna_dataset_read_image(o.dataset, 5, "bzna_input", buffer, size, &image, &err);
         if (status == BZNA_OK)
             readable++;
-        else if (err.status != status || !strstr(err.message, "sample 5") || (status != BZNA_E_BOX && status != BZNA_E_TRUNCATED)) {
+        else if (err.status != status || !strstr(err.message, "sample 5") ||
+                 (status != BZNA_E_BOX && status != BZNA_E_TRUNCATED)) {
             printf("  cut at %llu: %s: %s\n", (unsigned long long)size, bzna_status_name(status), err.message);
             test_failures++;
         }
         CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 4, "bzna_input", &numbers, sizeof numbers, NULL), BZNA_OK);
         free(buffer);
     }
-    CHECK_EQ(readable, 1);                                  /* the whole one: moov comes last, and every box must end in it */
+    CHECK_EQ(readable, 1); /* the whole one: moov comes last, and every box must end in it */
     close_all(&o);
 }
 
 TEST(an_index_entry_outside_the_file_fails_its_own_sample)
 {
     static const struct { const char *box; size_t entry; uint64_t value; } patches[] = {
-        { "stco", 16 + 4 * 3, 0xfffffff0u }, { "stsz", 20 + 4 * 3, 0xffffffffu }, { "stco", 16 + 4 * 3, 210350 - 10 }, { "stco", 16 + 4 * 3, 210351 },
+        { "stco", 16 + 4 * 3, 0xfffffff0u }, { "stsz", 20 + 4 * 3, 0xffffffffu }, { "stco", 16 + 4 * 3, 210350 - 10 },
+        { "stco", 16 + 4 * 3, 210351 },
         { "stco", 16 + 4 * 3, 210350 - 114130 + 1 } };      /* ends one byte behind the file's end */
     for (size_t k = 0; k < 5; k++) {
         opened o;
@@ -983,14 +1014,16 @@ TEST(an_index_entry_outside_the_file_fails_its_own_sample)
             bzna_sample sample = { .struct_size = sizeof sample };
             bzna_error err = fresh_error();
             int64_t target;
-            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &image, sizeof image, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &image, sizeof image, &err),
+                     i == 3 ? BZNA_E_BOX : BZNA_OK);
             if (i == 3) {
                 CHECK_CONTAINS(err.message, "there are only 210350");
                 CHECK_CONTAINS(err.message, "sample 3");
                 CHECK_CONTAINS(err.message, "stco");
                 CHECK_EQ(err.byte_offset, box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stco") + 16 + 4 * 3);
             }
-            CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, &err),
+                     i == 3 ? BZNA_E_BOX : BZNA_OK);
             CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
         }
         close_all(&o);
@@ -1087,7 +1120,8 @@ TEST(a_sample_larger_than_the_limit_is_refused)
     bzna_context_close(context);
 }
 
-/* Hundreds of random changes in and around the indices: whatever comes out, it comes out in order, and everything is given back. */
+/* Hundreds of random changes in and around the indices: whatever comes out, it comes out in order, and everything is
+ * given back. */
 TEST(changed_bytes_never_crash_the_reader)
 {
     uint64_t state = 88172645463325252ull;
@@ -1110,7 +1144,8 @@ TEST(changed_bytes_never_crash_the_reader)
                 state ^= state << 17;
                 at = round % 3 ? moov + state / 256 % (o.size - moov) :
                      (size_t)(s->offset + s->size) - 1 - state / 256 % (a ? 2100 : 6900);
-                be_put(o.file + at, state & 1 ? state >> 56 : (uint64_t)o.file[at] ^ (uint64_t)1 << (state >> 56 & 7), 1);
+                be_put(o.file + at, state & 1 ? state >> 56 : (uint64_t)o.file[at] ^ (uint64_t)1 << (state >> 56 & 7),
+                       1);
             }
             o.dataset = (bzna_dataset *)(void *)&o;
             status = open_now(&o, NULL);
@@ -1165,8 +1200,10 @@ TEST(a_source_larger_than_it_says_or_smaller_is_noticed)
 /* Every single read of open, sample, image, target and name, failing in each way. */
 TEST(every_read_that_fails_is_reported_and_nothing_leaks)
 {
-    static const struct { int64_t result; bzna_status status; } ways[] = { { -5, BZNA_E_IO }, { 0, BZNA_E_TRUNCATED }, { INT64_MAX, BZNA_E_CALLBACK },
-                                                                           { INT64_MIN, BZNA_E_IO } };
+    static const struct {
+        int64_t result;
+        bzna_status status;
+    } ways[] = { { -5, BZNA_E_IO }, { 0, BZNA_E_TRUNCATED }, { INT64_MAX, BZNA_E_CALLBACK }, { INT64_MIN, BZNA_E_IO } };
     for (int way = 0; way < 4; way++) {
         int opens_failed = 0, later_failed = 0, done = 0;
         for (long long n = 1; !done && n < 200; n++) {
@@ -1175,7 +1212,7 @@ TEST(every_read_that_fails_is_reported_and_nothing_leaks)
             bzna_source source;
             bzna_status status;
             open_copy(&o, 1);
-            hide_track(&o, 1);                              /* no target track: fewer reads at open; see below for targets */
+            hide_track(&o, 1); /* no target track: fewer reads at open; see below for targets */
             source = source_of(&o.m, o.file, o.size);
             o.m.bad_at = n;
             o.m.bad_result = ways[way].result;
@@ -1320,7 +1357,8 @@ TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
             }
             if (status == BZNA_OK) status = bzna_dataset_get_sample(dataset, 2, &sample, sizeof sample, &err);
             if (status == BZNA_OK) status = bzna_dataset_field(dataset, 2, "name", name, sizeof name, NULL, &err);
-            if (status == BZNA_OK) status = bzna_dataset_get_image_info(dataset, 2, NULL, &numbers, sizeof numbers, &err);
+            if (status == BZNA_OK)
+                status = bzna_dataset_get_image_info(dataset, 2, NULL, &numbers, sizeof numbers, &err);
             if (status == BZNA_OK) status = bzna_dataset_read_image(dataset, 2, NULL, buffer, 200000, &image, &err);
 #ifndef BENZINA_NO_AVCODEC
             if (status == BZNA_OK) {
@@ -1386,9 +1424,12 @@ TEST(answers_are_never_longer_than_the_callers_struct)
         CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_sample", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL),
+                 BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_image_info", given);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)whole, sizeof(bzna_image_info), NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)whole,
+                                             sizeof(bzna_image_info), NULL),
+                 BZNA_OK);
         CHECK(!memcmp(bytes + 4, whole + 4, (given < sizeof(bzna_image_info) ? given : sizeof(bzna_image_info)) - 4));
         for (size_t i = sizeof(bzna_image_info); i < given; i++)
             CHECK(bytes[i] == 0);
@@ -1396,10 +1437,13 @@ TEST(answers_are_never_longer_than_the_callers_struct)
     for (uint32_t given = 0; given < 4; given++) {
         fill(bytes, sizeof bytes, given);
         CHECK_EQ(bzna_dataset_get_info(o.dataset, (bzna_dataset_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_get_field_info(o.dataset, 0, (bzna_field_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL),
+                 BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_field_info(o.dataset, 0, (bzna_field_info *)(void *)bytes, given, NULL),
+                 BZNA_E_STRUCT_SIZE);
         CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL),
+                 BZNA_E_STRUCT_SIZE);
         check_behind(bytes, 4, sizeof bytes, "struct_size below 4", given);
     }
     close_all(&o);
@@ -1424,7 +1468,7 @@ TEST(configs_of_other_versions_are_taken_or_refused)
     CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_E_STRUCT_SIZE);
     newer.config.struct_size = 0;
     CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_E_STRUCT_SIZE);
-    newer.config.struct_size = 8;                           /* an older one: name is not there yet, whatever lies there */
+    newer.config.struct_size = 8; /* an older one: name is not there yet, whatever lies there */
     newer.config.name = (const char *)(uintptr_t)1;
     CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_OK);
     CHECK_EQ(o.m.closes, 1);
@@ -1673,9 +1717,11 @@ TEST(plain_videos_have_the_colors_that_ffmpeg_gives_them)
         { "libx264 -preset ultrafast -crf 4", 128, 96 }, { "libx264 -preset ultrafast -crf 4", 1280, 720 },
         { "libx264 -preset ultrafast -crf 4 -color_range tv", 128, 96 },
         { "libx264 -preset ultrafast -crf 4 -color_range pc", 128, 96 },
-        { "libx264 -preset ultrafast -crf 4 -color_range pc -color_primaries bt709 -color_trc bt709 -colorspace bt709 -f mov",
+        { "libx264 -preset ultrafast -crf 4 -color_range pc -color_primaries bt709 -color_trc bt709 -colorspace bt709 "
+          "-f mov",
           128, 96 },                                        /* colr of type nclc, which has no range */
-        { "libx264 -preset ultrafast -crf 4 -color_primaries bt709 -color_trc bt709 -colorspace bt709 -f mov", 128, 96 },
+        { "libx264 -preset ultrafast -crf 4 -color_primaries bt709 -color_trc bt709 -colorspace bt709 -f mov", 128,
+            96 },
         { "libx265 -preset ultrafast -crf 4 -x265-params log-level=none", 128, 96 },
         { "libx265 -preset ultrafast -crf 4 -x265-params log-level=none -color_range pc", 128, 96 },
         { "libaom-av1 -cpu-used 8 -crf 4", 128, 96 }, { "libaom-av1 -cpu-used 8 -crf 4 -color_range tv", 128, 96 },

@@ -1,4 +1,5 @@
-/* test_dlpack.c - batches as DLPack tensors: laid out as dlpack.h says, and on loan until whoever has them lets go, in any order, anywhere. */
+/* test_dlpack.c - batches as DLPack tensors: laid out as dlpack.h says, and on loan until whoever has them lets go, in
+ * any order, anywhere. */
 #include "../benzina.c"
 #include "test.h"
 
@@ -60,7 +61,8 @@ TEST(the_structs_are_those_of_dlpack)
     if (sizeof(void *) == 8) {
         CHECK(sizeof(DLManagedTensorVersioned) == 80 && offsetof(DLManagedTensorVersioned, dl_tensor) == 32);
         CHECK(sizeof(DLTensor) == 48 && sizeof(DLManagedTensor) == 64);
-        CHECK(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 && offsetof(DLTensor, shape) == 24);
+        CHECK(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 &&
+              offsetof(DLTensor, shape) == 24);
     }
 }
 
@@ -206,7 +208,10 @@ static uint32_t on_loan(rig *r)
 
 TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
 {
-    static const struct { uint8_t code, bits; int32_t ndim; } expected[] = { { kDLFloat, 32, 4 }, { kDLInt, 64, 1 }, { kDLUInt, 64, 1 }, { kDLInt, 32, 1 } };
+    static const struct {
+        uint8_t code, bits;
+        int32_t ndim;
+    } expected[] = { { kDLFloat, 32, 4 }, { kDLInt, 64, 1 }, { kDLUInt, 64, 1 }, { kDLInt, 32, 1 } };
     bzna_loader_config c = config_of(3);
     bzna_batch *batch;
     uint32_t batches = 0;
@@ -229,16 +234,19 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
             CHECK(tensors[f]->deleter != NULL);
             if (f == 0) {
                 CHECK(t->shape[1] == 3 && t->shape[2] == HEIGHT && t->shape[3] == WIDTH);
-                CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == HEIGHT * WIDTH && t->strides[2] == WIDTH && t->strides[3] == 1);
+                CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == HEIGHT * WIDTH &&
+                      t->strides[2] == WIDTH && t->strides[3] == 1);
             } else {
                 CHECK_EQ(t->strides[0], 1);                 /* in elements */
             }
         }
         for (uint32_t f = 0; f < 4; f++)                    /* all four at once: none has changed another */
-            CHECK(tensors[f]->dl_tensor.data == data[f] && tensors[f]->dl_tensor.ndim == expected[f].ndim && tensors[f]->dl_tensor.shape[0] == info.image.shape[0]);
+            CHECK(tensors[f]->dl_tensor.data == data[f] && tensors[f]->dl_tensor.ndim == expected[f].ndim &&
+                  tensors[f]->dl_tensor.shape[0] == info.image.shape[0]);
         for (int64_t i = 0; i < info.image.shape[0]; i++) {
             int64_t target = 0;
-            CHECK_EQ(bzna_dataset_target(r.dataset, ((uint64_t *)tensors[2]->dl_tensor.data)[i], &target, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_target(r.dataset, ((uint64_t *)tensors[2]->dl_tensor.data)[i], &target, NULL),
+                     BZNA_OK);
             CHECK_EQ(((int64_t *)tensors[1]->dl_tensor.data)[i], target);
             CHECK_EQ(((int32_t *)tensors[3]->dl_tensor.data)[i], 0);
         }
@@ -263,7 +271,9 @@ static double half_value(uint16_t bits)
 /* Batches of halves say so everywhere, and hold the floats of the same batches rounded: no half is nearer. */
 TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
 {
-    static const struct { uint8_t code, bits; } expected[] = { { kDLFloat, 16 }, { kDLInt, 64 }, { kDLUInt, 64 }, { kDLInt, 32 } };
+    static const struct {
+        uint8_t code, bits;
+    } expected[] = { { kDLFloat, 16 }, { kDLInt, 64 }, { kDLUInt, 64 }, { kDLInt, 32 } };
     for (int way = 0; way < 2; way++) {                     /* axis-aligned, and turned: two loops */
         bzna_loader_config c = config_of(3);
         bzna_loader_info about;
@@ -284,8 +294,10 @@ TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
         c.output.dtype = BZNA_DTYPE_FLOAT16;
         rig_open(&r, &c);
         CHECK_EQ(bzna_loader_tensor(r.loader, 0, &field, sizeof field, NULL), BZNA_OK);
-        CHECK(field.dtype == BZNA_DTYPE_FLOAT16 && field.dimensions == 4 && field.shape[0] == 3 && field.shape[2] == HEIGHT && !strcmp(field.name, "image"));
-        CHECK(bzna_loader_get_info(r.loader, &about, sizeof about, NULL) == BZNA_OK && about.image.dtype == BZNA_DTYPE_FLOAT16);
+        CHECK(field.dtype == BZNA_DTYPE_FLOAT16 && field.dimensions == 4 && field.shape[0] == 3 &&
+              field.shape[2] == HEIGHT && !strcmp(field.name, "image"));
+        CHECK(bzna_loader_get_info(r.loader, &about, sizeof about, NULL) == BZNA_OK &&
+              about.image.dtype == BZNA_DTYPE_FLOAT16);
         while ((batch = next_batch(&r)) != NULL) {
             bzna_batch_info info = info_of(batch), other;
             const void *data[] = { info.image.data, info.targets, info.indices, info.status };
@@ -308,7 +320,8 @@ TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
             for (int64_t k = 0; k < info.image.shape[0] * 3 * HEIGHT * WIDTH; k++) {
                 uint16_t half = ((const uint16_t *)tensors[0]->dl_tensor.data)[k];
                 double value = (double)((const float *)other.image.data)[k], off = fabs(half_value(half) - value);
-                wrong += !(off <= fabs(half_value((uint16_t)(half + 1)) - value)) || !(off <= fabs(half_value(half & 0x7fff ? (uint16_t)(half - 1) : half ^ 0x8000) - value));
+                wrong += !(off <= fabs(half_value((uint16_t)(half + 1)) - value)) ||
+                         !(off <= fabs(half_value(half & 0x7fff ? (uint16_t)(half - 1) : half ^ 0x8000) - value));
                 different += half_value(half) < value || half_value(half) > value;
             }
             for (int64_t i = 0; i < info.image.shape[0]; i++)
@@ -347,8 +360,10 @@ TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
         rig_open(&first, &c);
         c.output.layout = BZNA_LAYOUT_NHWC;
         rig_open(&last, &c);
-        CHECK(bzna_loader_tensor(last.loader, 0, &field, sizeof field, NULL) == BZNA_OK && field.shape[0] == 3 && field.shape[1] == HEIGHT && field.shape[2] == WIDTH && field.shape[3] == 3);
-        CHECK(bzna_loader_get_info(last.loader, &about, sizeof about, NULL) == BZNA_OK && about.layout == BZNA_LAYOUT_NHWC && !memcmp(about.image.shape, field.shape, sizeof field.shape));
+        CHECK(bzna_loader_tensor(last.loader, 0, &field, sizeof field, NULL) == BZNA_OK && field.shape[0] == 3 &&
+              field.shape[1] == HEIGHT && field.shape[2] == WIDTH && field.shape[3] == 3);
+        CHECK(bzna_loader_get_info(last.loader, &about, sizeof about, NULL) == BZNA_OK &&
+              about.layout == BZNA_LAYOUT_NHWC && !memcmp(about.image.shape, field.shape, sizeof field.shape));
         while ((batch = next_batch(&last)) != NULL) {
             bzna_batch_info info = info_of(batch), other;
             DLManagedTensor *tensor = tensor_of(batch, 0);
@@ -356,13 +371,17 @@ TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
             REQUIRE(tensor != NULL && (plain = next_batch(&first)) != NULL);
             t = &tensor->dl_tensor;
             other = info_of(plain);
-            CHECK(info.layout == BZNA_LAYOUT_NHWC && info.image.shape[1] == HEIGHT && info.image.shape[2] == WIDTH && info.image.shape[3] == 3 && info.image.bytes == other.image.bytes);
+            CHECK(info.layout == BZNA_LAYOUT_NHWC && info.image.shape[1] == HEIGHT && info.image.shape[2] == WIDTH &&
+                  info.image.shape[3] == 3 && info.image.bytes == other.image.bytes);
             CHECK(t->shape[1] == HEIGHT && t->shape[2] == WIDTH && t->shape[3] == 3);
-            CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == 3 * WIDTH && t->strides[2] == 3 && t->strides[3] == 1);
+            CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == 3 * WIDTH && t->strides[2] == 3 &&
+                  t->strides[3] == 1);
             for (size_t n = 0; n < (size_t)info.image.shape[0]; n++)
                 for (size_t k = 0; k < 3 * HEIGHT * WIDTH; k++)
                     wrong += memcmp((const uint8_t *)info.image.data + (n * 3 * HEIGHT * WIDTH + k) * bytes,
-                                    (const uint8_t *)other.image.data + ((n * 3 + k % 3) * HEIGHT * WIDTH + k / 3) * bytes, bytes) != 0;
+                                    (const uint8_t *)other.image.data +
+                                        ((n * 3 + k % 3) * HEIGHT * WIDTH + k / 3) * bytes,
+                                    bytes) != 0;
             tensor->deleter(tensor);
             bzna_batch_release(batch);
             bzna_batch_release(plain);
@@ -403,7 +422,8 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
             code /= (uint32_t)n;
             left[pick] = left[--n];
             CHECK_EQ(on_loan(&r), 1);
-            CHECK(info.indices[1] == index && ((float *)info.image.data)[7] >= pixel && ((float *)info.image.data)[7] <= pixel);
+            CHECK(info.indices[1] == index && ((float *)info.image.data)[7] >= pixel &&
+                  ((float *)info.image.data)[7] <= pixel);
             if (what < 4) {
                 delete_exported(tensors[what]);
             } else {
@@ -589,7 +609,9 @@ static void *use_and_delete(void *argument)
         for (int32_t k = 0; k < t->ndim; k++)
             n *= t->shape[k];
         for (int64_t k = 0; k < n; k++)
-            o->sum += f == 0 ? (double)((float *)t->data)[k] : t->dtype.bits == 64 ? (double)((int64_t *)t->data)[k] : (double)((int32_t *)t->data)[k];
+            o->sum += f == 0              ? (double)((float *)t->data)[k] :
+                      t->dtype.bits == 64 ? (double)((int64_t *)t->data)[k] :
+                                            (double)((int32_t *)t->data)[k];
         o->tensors[f]->deleter(o->tensors[f]);
     }
     return NULL;
@@ -638,7 +660,8 @@ static void *read_on(void *argument)
     reading *o = argument;
     while (!o->stop || !o->rounds) {
         const DLTensor *t = &o->tensor->dl_tensor;
-        o->wrong += t->ndim != 4 || t->shape[0] != 2 || t->shape[3] != WIDTH || t->strides[0] != 3 * HEIGHT * WIDTH || t->strides[3] != 1 || t->dtype.code != kDLFloat;
+        o->wrong += t->ndim != 4 || t->shape[0] != 2 || t->shape[3] != WIDTH || t->strides[0] != 3 * HEIGHT * WIDTH ||
+                    t->strides[3] != 1 || t->dtype.code != kDLFloat;
         o->rounds++;
     }
     o->tensor->deleter(o->tensor);

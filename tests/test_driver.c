@@ -1,4 +1,5 @@
-/* test_driver.c - the driver as it is found: all there, in part, or not at all; and what can be asked of it. On tests/fake's driver. */
+/* test_driver.c - the driver as it is found: all there, in part, or not at all; and what can be asked of it. On
+ * tests/fake's driver. */
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
 #endif
@@ -42,7 +43,8 @@ TEST_MAIN(RUN(the_driver_is_found_on_the_fake))
 #define COUNT(array) (sizeof (array) / sizeof *(array))
 #define NAME_OF(field, name, type) name,
 
-static const char *const cuda_names[] = { BZI_CUDA_SYMBOLS(NAME_OF) }, *const nvcuvid_names[] = { BZI_NVCUVID_SYMBOLS(NAME_OF) };
+static const char *const cuda_names[] = { BZI_CUDA_SYMBOLS(NAME_OF) }, *const nvcuvid_names[] = { BZI_NVCUVID_SYMBOLS(
+                                                                           NAME_OF) };
 static const fake_interface *fake;
 static fake_control *control;
 static const char *test_now = "";
@@ -68,7 +70,8 @@ static void clear_stack(void)
 {
     CUresult (*current)(CUcontext *context), (*pop)(CUcontext *context);
     CUcontext context = NULL;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
+         *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
     memcpy(&current, &symbols[0], sizeof current);
     memcpy(&pop, &symbols[1], sizeof pop);
     while (current(&context) == CUDA_SUCCESS && context)
@@ -124,7 +127,7 @@ static bzna_error no_error(void)
     return e;
 }
 
-/* ---- Loaders ------------------------------------------------------------------------------------------------------------ */
+/* ---- Loaders ----------------------------------------------------------------------------------------------------- */
 
 enum { WIDTH = 40, HEIGHT = 24, BATCH = 8, FLOATS = BATCH * 3 * WIDTH * HEIGHT };
 
@@ -231,7 +234,7 @@ static const struct { bzna_device device; const char *member; } wrong_devices[] 
     { { BZNA_DEVICE_CUDA, -1 }, ".ordinal: -1" }, { { BZNA_DEVICE_AUTO, -1 }, ".ordinal: -1" },
 };
 
-/* ---- 1. Symbols --------------------------------------------------------------------------------------------------------- */
+/* ---- 1. Symbols -------------------------------------------------------------------------------------------------- */
 
 /* In a child, before the fake is loaded here: a copy of a library that truly has not the symbol. */
 static int child_lacks(const char *library, const char *symbol)
@@ -251,10 +254,15 @@ static int child_lacks(const char *library, const char *symbol)
     remove(to);
     context = context_of(on_auto);
     if (is_cuda) {
-        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_E_DEVICE && strstr(e.message, library) && strstr(e.message, symbol) ? 0 : 4;
+        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_E_DEVICE &&
+                         strstr(e.message, library) && strstr(e.message, symbol) ?
+                     0 :
+                     4;
     } else {
-        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_OK && info.video == BZNA_E_DEVICE && strstr(info.message, library) &&
-                 strstr(info.message, symbol) ? 0 : 8;
+        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_OK &&
+                         info.video == BZNA_E_DEVICE && strstr(info.message, library) && strstr(info.message, symbol) ?
+                     0 :
+                     8;
     }
     bzna_context_close(context);
     return wrong;
@@ -262,7 +270,8 @@ static int child_lacks(const char *library, const char *symbol)
 
 TEST(a_library_that_truly_lacks_a_symbol_is_named_with_it)
 {
-    static const char *const lacks[][2] = { { "libcuda.so.1", "cuLaunchKernel" }, { "libnvcuvid.so.1", "cuvidMapVideoFrame64" } };
+    static const char *const lacks[][2] = { { "libcuda.so.1", "cuLaunchKernel" },
+                                            { "libnvcuvid.so.1", "cuvidMapVideoFrame64" } };
     for (size_t i = 0; i < COUNT(lacks); i++) {
         int result = -1;
         pid_t child;
@@ -343,8 +352,12 @@ TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
 
 TEST(symbols_that_drivers_may_lack_are_not_missed)
 {
-    static const char *const names[] = { "cuCtxGetCurrent", "cuDevicePrimaryCtxGetState", "cuDevicePrimaryCtxSetFlags", "cuStreamCreateWithPriority",
-                                         "cuThreadExchangeStreamCaptureMode", NULL };
+    static const char *const names[] = { "cuCtxGetCurrent",
+                                         "cuDevicePrimaryCtxGetState",
+                                         "cuDevicePrimaryCtxSetFlags",
+                                         "cuStreamCreateWithPriority",
+                                         "cuThreadExchangeStreamCaptureMode",
+                                         NULL };
     BEGIN;
     for (size_t i = 0; i < COUNT(names); i++) {
         bzna_context *context = context_of(on_auto);
@@ -356,7 +369,7 @@ TEST(symbols_that_drivers_may_lack_are_not_missed)
     }
 }
 
-/* ---- 2. Libraries ------------------------------------------------------------------------------------------------------- */
+/* ---- 2. Libraries ------------------------------------------------------------------------------------------------ */
 
 typedef struct messages {
     int  count;
@@ -443,8 +456,17 @@ TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_container
 
 TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
 {
-    static const struct { const char *function; int code; } ways[] = { { "cuInit", 34 }, { "cuInit", 100 }, { "cuInit", 803 }, { "cuInit", 999 }, { "cuDeviceGetCount", 999 },
-                                                                       { "cuDevicePrimaryCtxRetain", 46 }, { "cuDevicePrimaryCtxRetain", 101 }, { "cuModuleLoadData", 222 } };
+    static const struct {
+        const char *function;
+        int code;
+    } ways[] = { { "cuInit", 34 },
+                 { "cuInit", 100 },
+                 { "cuInit", 803 },
+                 { "cuInit", 999 },
+                 { "cuDeviceGetCount", 999 },
+                 { "cuDevicePrimaryCtxRetain", 46 },
+                 { "cuDevicePrimaryCtxRetain", 101 },
+                 { "cuModuleLoadData", 222 } };
     BEGIN;
     for (size_t i = 0; i < COUNT(ways); i++) {
         bzna_context *context = context_of(on_auto), *other = NULL;
@@ -488,7 +510,7 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
     }
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------------ */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 TEST(nothing_of_the_driver_is_touched_before_it_is_needed)
 {
@@ -541,7 +563,8 @@ TEST(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
                 came = control->calls[f] >= k;
                 fake->fail(fake->name(f), 0, 0, 0);
                 CHECK(status == BZNA_OK || e.message[0]);
-                CHECK(status == BZNA_OK || status == BZNA_E_DEVICE || (status == BZNA_E_MEMORY && codes[i] == 2) || (status == BZNA_E_DEVICE_LOST && codes[i] == 719));
+                CHECK(status == BZNA_OK || status == BZNA_E_DEVICE || (status == BZNA_E_MEMORY && codes[i] == 2) ||
+                      (status == BZNA_E_DEVICE_LOST && codes[i] == 719));
                 CHECK(came || status == BZNA_OK);
                 if (status == BZNA_E_MEMORY)
                     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
@@ -549,7 +572,8 @@ TEST(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
                     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), status);
                 bzna_context_close(context);
                 if (!control->lost)
-                    CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2], f == FAKE_cuCtxPushCurrent_v2 && came ? 1 : 0);
+                    CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2],
+                             f == FAKE_cuCtxPushCurrent_v2 && came ? 1 : 0);
                 finish();
                 if (!came)
                     break;
@@ -618,7 +642,8 @@ static void *ask(void *argument)
     for (int i = 0; i < 20; i++) {
         memset(&info, 0, sizeof info);
         a->wrong += bzna_context_get_device_info(a->context, &info, sizeof info, NULL) != BZNA_OK || info.engines != 7;
-        a->wrong += bzna_context_get_codec_info(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4, 8 + 2 * ((uint32_t)i % 3), &codec, sizeof codec, NULL) != BZNA_OK;
+        a->wrong += bzna_context_get_codec_info(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4,
+                                                8 + 2 * ((uint32_t)i % 3), &codec, sizeof codec, NULL) != BZNA_OK;
     }
     return NULL;
 }
@@ -645,7 +670,7 @@ TEST(many_threads_may_ask_a_context_first_and_make_one_device)
     }
 }
 
-/* ---- Devices ------------------------------------------------------------------------------------------------------------ */
+/* ---- Devices ----------------------------------------------------------------------------------------------------- */
 
 TEST(a_device_is_described_as_the_driver_has_it)
 {
@@ -717,7 +742,7 @@ TEST(batches_lie_on_the_contexts_device_and_no_other)
         const uint32_t decodes = decoder == BZNA_DECODER_AUTO ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
         check_works(context, decoder, on_cuda(2), decodes, on_cuda(2), NULL);
         check_refused(context, decoder, on_cuda(1), BZNA_E_ARGUMENT, ".ordinal: 1; the context's device is 2");
-        check_works(context, decoder, on_cuda(0), decodes, on_cuda(2), NULL);       /* 0: the context's, whichever it is */
+        check_works(context, decoder, on_cuda(0), decodes, on_cuda(2), NULL); /* 0: the context's, whichever it is */
         check_refused(context, decoder, on_cuda(3), BZNA_E_ARGUMENT, ".ordinal: 3; the context's device is 2");
         check_works(context, decoder, on_cpu, decodes, on_cpu, NULL);
         for (size_t i = 0; i < COUNT(wrong_devices); i++)
@@ -734,7 +759,8 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     tcuCtxDestroy_v2 *destroy;
     tcuCtxPopCurrent_v2 *pop;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *symbols[4] = { dlsym(library, "cuInit"), dlsym(library, "cuCtxCreate_v2"), dlsym(library, "cuCtxDestroy_v2"), dlsym(library, "cuCtxPopCurrent_v2") };
+    void *symbols[4] = { dlsym(library, "cuInit"), dlsym(library, "cuCtxCreate_v2"), dlsym(library, "cuCtxDestroy_v2"),
+                         dlsym(library, "cuCtxPopCurrent_v2") };
     CUcontext mine = NULL, popped = NULL;
     bzna_context *context = NULL;
     bzna_context_config config;
@@ -783,7 +809,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     finish();
 }
 
-/* ---- Codecs ------------------------------------------------------------------------------------------------------------- */
+/* ---- Codecs ------------------------------------------------------------------------------------------------------ */
 
 TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
 {
@@ -799,8 +825,10 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
                     bzna_codec_info info;
                     uint32_t supported = (caps->chroma_mask >> chroma & 1) && (caps->depth_mask >> depth & 1);
                     memset(&info, 0xee, sizeof info);
-                    CHECK_EQ(bzna_context_get_codec_info(context, codec, chroma, depth, &info, sizeof info, &e), BZNA_OK);
-                    CHECK(info.struct_size == sizeof info && info.codec == codec && info.chroma_format == chroma && info.depth == depth && info.reserved0 == 0);
+                    CHECK_EQ(bzna_context_get_codec_info(context, codec, chroma, depth, &info, sizeof info, &e),
+                             BZNA_OK);
+                    CHECK(info.struct_size == sizeof info && info.codec == codec && info.chroma_format == chroma &&
+                          info.depth == depth && info.reserved0 == 0);
                     CHECK_EQ(info.supported, supported);
                     CHECK_EQ(info.engines, supported ? 7 : 0);
                     CHECK_EQ(info.min_width, supported ? caps->min_width : 0);
@@ -811,11 +839,14 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
                 }
     CHECK_EQ(control->calls[FAKE_cuvidGetDecoderCaps], 3 * 4 * 3);
     for (int i = 0; i < 6; i++) {
-        static const uint32_t wrong[6][3] = { { 0, 1, 8 }, { 4, 1, 8 }, { 2, 4, 8 }, { 2, 1, 9 }, { 2, 1, 0 }, { 2, 1, 14 } };
+        static const uint32_t wrong[6][3] = { { 0, 1, 8 }, { 4, 1, 8 }, { 2, 4, 8 },
+                                              { 2, 1, 9 }, { 2, 1, 0 }, { 2, 1, 14 } };
         bzna_codec_info info;
-        CHECK_EQ(bzna_context_get_codec_info(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_context_get_codec_info(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e),
+                 BZNA_E_ARGUMENT);
     }
-    CHECK_EQ(bzna_context_get_codec_info(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_get_codec_info(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e),
+             BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_context_get_codec_info(context, 2, 1, 8, NULL, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
     bzna_context_close(context);
     finish();
@@ -837,7 +868,8 @@ TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
     fake->fail("cuvidGetDecoderCaps", 1, 719, 0);           /* and this one ends everything */
     CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
     CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
-    CHECK_EQ(bzna_context_get_device_info(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_get_device_info(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e),
+             BZNA_E_DEVICE_LOST);
     check_refused(context, BZNA_DECODER_AUTO, on_auto, BZNA_E_DEVICE_LOST, "lost");
     bzna_context_close(context);
     finish();

@@ -121,7 +121,8 @@ TEST(an_error_is_written_on_failure_only)
     CHECK_EQ(bzna_dataset_open(context, "tests/data/mini_h264.bzna", NULL, &dataset, &err), BZNA_OK);
     CHECK(!memcmp(&err, &before, sizeof err));
     bzna_dataset_close(dataset);
-    CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere", NULL, &dataset, NULL), BZNA_E_NOT_FOUND);      /* err may be NULL */
+    /* err may be NULL */
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere", NULL, &dataset, NULL), BZNA_E_NOT_FOUND);
     CHECK(dataset == NULL);
     bzna_context_close(context);
 }
@@ -159,9 +160,14 @@ TEST(a_shortened_message_is_still_utf_8)
         BZI_FAIL(&err, BZNA_E_BOX, "the reason");
         bzi_error_prefix(&err, name);
         for (const unsigned char *p = (const unsigned char *)err.message; *p;) {
-            int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
+            int more = *p < 0x80               ? 0 :
+                       *p >= 0xc2 && *p < 0xe0 ? 1 :
+                       *p >= 0xe0 && *p < 0xf0 ? 2 :
+                       *p >= 0xf0 && *p < 0xf5 ? 3 :
+                                                 -1;
             if (more < 0) {
-                printf("  %zu bytes of padding: no UTF-8 at byte %d\n", pad, (int)(p - (const unsigned char *)err.message));
+                printf("  %zu bytes of padding: no UTF-8 at byte %d\n", pad,
+                       (int)(p - (const unsigned char *)err.message));
                 test_failures++;
                 return;
             }
@@ -269,7 +275,7 @@ TEST(a_bad_context_config_is_refused_by_field)
         { "device.kind", offsetof(bzna_context_config, device.kind), -1, BZNA_E_ARGUMENT },
         { "device.kind", offsetof(bzna_context_config, device.kind), 3, BZNA_E_ARGUMENT },
         { "device.ordinal", offsetof(bzna_context_config, device.ordinal), -1, BZNA_E_ARGUMENT },
-        { "device.ordinal", offsetof(bzna_context_config, device.ordinal), 1, BZNA_E_ARGUMENT },       /* of no CUDA device */
+        { "device.ordinal", offsetof(bzna_context_config, device.ordinal), 1, BZNA_E_ARGUMENT }, /* of no CUDA device */
         { "log_level", offsetof(bzna_context_config, log_level), -1, BZNA_E_ARGUMENT },
         { "log_level", offsetof(bzna_context_config, log_level), 5, BZNA_E_ARGUMENT },
         { "max_edge_px", offsetof(bzna_context_config, max_edge_px), 65536, BZNA_E_ARGUMENT },
@@ -592,7 +598,8 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
     CHECK_EQ(bzna_writer_open_sink(in.context, &sink, NULL, &writer, NULL), BZNA_OK);
     CHECK_EQ(bzna_writer_close(writer), BZNA_OK);
     bzi_log(in.context->host, BZNA_LOG_ERROR, BZNA_OK, "hello");
-    CHECK_EQ(bzna_dataset_open(in.context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), BZNA_OK);     /* delivers the log */
+    /* delivers the log */
+    CHECK_EQ(bzna_dataset_open(in.context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), BZNA_OK);
     bzna_dataset_close(dataset);
     in.armed = 0;
     for (int at = 0; at < 7; at++)

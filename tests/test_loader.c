@@ -1,7 +1,9 @@
-/* test_loader.c - loaders: the right samples with the right pixels in the right order, whatever the threads, sources, stops and restarts.
+/* test_loader.c - loaders: the right samples with the right pixels in the right order, whatever the threads, sources,
+ * stops and restarts.
  *
- * The oracle is the library's own pure half (decoder, permutation, warp, plain kernel; tested in 11 to 14), called one sample at a time: a
- * slot must hold, to the bit, what bzna_picture_render makes of its sample. `run` is a model of a loader that says which sample belongs where. */
+ * The oracle is the library's own pure half (decoder, permutation, warp, plain kernel; tested by their own suites), called one
+ * sample at a time: a slot must hold, to the bit, what bzna_picture_render makes of its sample. `run` is a model of a
+ * loader that says which sample belongs where. */
 #include "../benzina.c"
 #include "test.h"
 #ifdef TEST_NVDEC
@@ -20,7 +22,7 @@ TEST(loaders_yield_batches) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(loaders_yield_batches))
 #else
 
-/* ---- Archives in memory ------------------------------------------------------------------------------------------------- */
+/* ---- Archives in memory ------------------------------------------------------------------------------------------ */
 
 typedef struct archive {
     uint8_t   *bytes;
@@ -39,7 +41,10 @@ static archive mixed, quick, single, h264, twin;
 static bzna_context *context;         /* of what belongs to no test alone */
 static bzna_picture pictures[2][8];   /* decoded: by codec - 1 and number in the mini archive */
 
-static int64_t target_of(const archive *a, uint64_t index) { return index < a->targets ? (int64_t)(index * 1000003 + 17) : BZNA_TARGET_NONE; }
+static int64_t target_of(const archive *a, uint64_t index)
+{
+    return index < a->targets ? (int64_t)(index * 1000003 + 17) : BZNA_TARGET_NONE;
+}
 
 static bzna_status archive_write(void *user, uint64_t offset, const void *src, uint64_t size)
 {
@@ -63,7 +68,8 @@ static void require(bzna_status status, const char *what)
     }
 }
 
-static archive archive_make(uint32_t codec, uint64_t count, const int *pattern, uint64_t pattern_count, uint64_t targets)
+static archive archive_make(uint32_t codec, uint64_t count, const int *pattern, uint64_t pattern_count,
+                            uint64_t targets)
 {
     static uint8_t buffers[8][1 << 18];
     archive a = { NULL, 0, 0, count, codec, pattern, pattern_count, targets };
@@ -111,7 +117,8 @@ static void pictures_make(void)
                 if (!copy)
                     abort();
                 for (size_t y = 0; y < rows; y++)
-                    memcpy(copy + y * (size_t)p->pitch[k], (const uint8_t *)p->plane[k] + y * (size_t)p->pitch[k], k ? p->frame_width / 2 : p->frame_width);
+                    memcpy(copy + y * (size_t)p->pitch[k], (const uint8_t *)p->plane[k] + y * (size_t)p->pitch[k],
+                           k ? p->frame_width / 2 : p->frame_width);
                 p->plane[k] = copy;
             }
         }
@@ -120,9 +127,12 @@ static void pictures_make(void)
     bzna_decoder_close(decoder);
 }
 
-static const bzna_picture *picture_of(const archive *a, uint64_t index) { return &pictures[a->codec - 1][a->pattern[index % a->pattern_count]]; }
+static const bzna_picture *picture_of(const archive *a, uint64_t index)
+{
+    return &pictures[a->codec - 1][a->pattern[index % a->pattern_count]];
+}
 
-/* ---- Sources ------------------------------------------------------------------------------------------------------------ */
+/* ---- Sources ----------------------------------------------------------------------------------------------------- */
 
 /* A source that can be slow, stingy, blocked or broken. */
 typedef struct memory {
@@ -189,7 +199,7 @@ static bzna_dataset *open_archive(memory *m, const archive *a)
     return open_memory(context, m);
 }
 
-/* ---- Allocators --------------------------------------------------------------------------------------------------------- */
+/* ---- Allocators -------------------------------------------------------------------------------------------------- */
 
 /* Counts everything; releases must give the right size back; can fail. */
 typedef struct ledger {
@@ -203,7 +213,8 @@ static void *ledger_alloc(void *user, size_t size, size_t align)
 {
     ledger *l = user;
     uint64_t *p = NULL;
-    if (size > (size_t)1 << 30 || l->fail_all || (l->fail_at && pthread_equal(l->only, pthread_self()) && --l->fail_at == 0) ||
+    if (size > (size_t)1 << 30 || l->fail_all ||
+        (l->fail_at && pthread_equal(l->only, pthread_self()) && --l->fail_at == 0) ||
         posix_memalign((void **)&p, 64, size + 64))
         return NULL;
     l->calls++;
@@ -252,7 +263,7 @@ static void check_settled(ledger *l)
     CHECK_EQ(l->mistakes, 0);
 }
 
-/* ---- The model ---------------------------------------------------------------------------------------------------------- */
+/* ---- The model --------------------------------------------------------------------------------------------------- */
 
 static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
 {
@@ -287,7 +298,8 @@ static run run_of(const archive *a, const bzna_loader_config *c)
     r.c = *c;
     r.c.shard.world_size = c->shard.world_size ? c->shard.world_size : 1;
     r.epoch = c->order.first_epoch;
-    r.end_epoch = c->order.epochs == BZNA_EPOCHS_ENDLESS ? UINT64_MAX : r.epoch + (c->order.epochs ? c->order.epochs : 1);
+    r.end_epoch = c->order.epochs == BZNA_EPOCHS_ENDLESS ? UINT64_MAX :
+                                                           r.epoch + (c->order.epochs ? c->order.epochs : 1);
     r.bad_index = UINT64_MAX;
     return r;
 }
@@ -314,8 +326,10 @@ static void expected_slot(const run *r, uint64_t epoch, uint64_t index, float *o
     bzna_random random;
     transform_of(&r->c, &t);
     bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
-    if (bzna_warp_draw(&random, &r->c.warp, picture->width, picture->height, r->c.output.width, r->c.output.height, t.homography, NULL) != BZNA_OK ||
-        bzna_picture_render(picture, &t, &output, out, 3 * sizeof(float) * r->c.output.width * r->c.output.height, NULL) != BZNA_OK)
+    if (bzna_warp_draw(&random, &r->c.warp, picture->width, picture->height, r->c.output.width, r->c.output.height,
+                       t.homography, NULL) != BZNA_OK ||
+        bzna_picture_render(picture, &t, &output, out, 3 * sizeof(float) * r->c.output.width * r->c.output.height,
+                            NULL) != BZNA_OK)
         abort();
 }
 
@@ -357,7 +371,8 @@ static int slot_is_right(const run *r, const bzna_batch_info *info, uint32_t slo
 /* Checks one batch against the model, and moves the model on. */
 static void run_check(run *r, const bzna_batch *batch)
 {
-    uint64_t count = r->a->count, step = (uint64_t)r->c.output.batch_size * r->c.shard.world_size, left = count - r->position;
+    uint64_t count = r->a->count, step = (uint64_t)r->c.output.batch_size * r->c.shard.world_size,
+             left = count - r->position;
     bzna_batch_info info;
     uint32_t real = 0, failed = 0, last;
     memset(&info, 0, sizeof info);
@@ -368,7 +383,8 @@ static void run_check(run *r, const bzna_batch *batch)
         left = count;
     }
     last = r->c.order.last_batch == BZNA_LAST_DROP ? left < 2 * step : left <= step;
-    while (real < r->c.output.batch_size && r->position + r->c.shard.rank + (uint64_t)real * r->c.shard.world_size < count)
+    while (real < r->c.output.batch_size &&
+           r->position + r->c.shard.rank + (uint64_t)real * r->c.shard.world_size < count)
         real++;
     CHECK(r->epoch < r->end_epoch);
     CHECK_EQ(info.epoch, r->epoch);
@@ -377,18 +393,26 @@ static void run_check(run *r, const bzna_batch *batch)
     CHECK_EQ(info.count, real);
     CHECK_EQ(info.last_of_epoch, last);
     CHECK_EQ(info.image.shape[0], r->c.order.last_batch == BZNA_LAST_PAD ? r->c.output.batch_size : real);
-    CHECK(info.image.shape[1] == 3 && info.image.shape[2] == r->c.output.height && info.image.shape[3] == r->c.output.width);
-    CHECK_EQ(info.image.bytes, (uint64_t)info.image.shape[0] * 3 * r->c.output.height * r->c.output.width * sizeof(float));
-    CHECK(info.image.device.kind == (TEST_NVDEC == 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU) && info.image.device.ordinal == 0);
-    CHECK((info.stream != NULL) == (TEST_NVDEC == 2) && info.image.dtype == BZNA_DTYPE_FLOAT32 && info.layout == BZNA_LAYOUT_NCHW);
+    CHECK(info.image.shape[1] == 3 && info.image.shape[2] == r->c.output.height &&
+          info.image.shape[3] == r->c.output.width);
+    CHECK_EQ(info.image.bytes,
+             (uint64_t)info.image.shape[0] * 3 * r->c.output.height * r->c.output.width * sizeof(float));
+    CHECK(info.image.device.kind == (TEST_NVDEC == 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU) &&
+          info.image.device.ordinal == 0);
+    CHECK((info.stream != NULL) == (TEST_NVDEC == 2) && info.image.dtype == BZNA_DTYPE_FLOAT32 &&
+          info.layout == BZNA_LAYOUT_NCHW);
     CHECK_EQ((uintptr_t)info.image.data % 64, 0);
     for (uint32_t slot = 0; slot < info.image.shape[0]; slot++) {
-        uint64_t position = (r->position + r->c.shard.rank + (uint64_t)slot * r->c.shard.world_size) % count;    /* padding begins the order anew */
-        uint64_t index = r->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, r->epoch, count, position) : position;
+        /* padding begins the order anew */
+        uint64_t position = (r->position + r->c.shard.rank + (uint64_t)slot * r->c.shard.world_size) % count;
+        uint64_t index = r->c.order.kind == BZNA_ORDER_SHUFFLE ?
+                             bzna_permute(r->c.order.seed, r->epoch, count, position) :
+                             position;
         if (!slot_is_right(r, &info, slot, r->epoch, index)) {
             test_failures++;
-            printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels\n", (int)info.epoch, (int)info.batch, (int)slot,
-                   (int)info.indices[slot], (int)index, (long long)info.targets[slot], (int)info.status[slot]);
+            printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels\n",
+                   (int)info.epoch, (int)info.batch, (int)slot, (int)info.indices[slot], (int)index,
+                   (long long)info.targets[slot], (int)info.status[slot]);
         }
         failed += slot < real && info.status[slot] < 0;
         if (slot < real && r->seen)
@@ -464,7 +488,7 @@ static bzna_batch_info info_of(const bzna_batch *batch)
     return info;
 }
 
-/* ---- The same bytes ----------------------------------------------------------------------------------------------------- */
+/* ---- The same bytes ---------------------------------------------------------------------------------------------- */
 
 /* Everything a run delivers, one behind the other. */
 static uint64_t dump(bzna_dataset *dataset, const bzna_loader_config *c, uint8_t *out, uint64_t capacity)
@@ -494,7 +518,8 @@ TEST(the_same_seed_gives_the_same_bytes_for_any_threads_readers_and_sources)
     enum { ROOM = 1 << 20 };
     static uint8_t first[ROOM], other[ROOM];
     static const struct { uint32_t threads, readers, in_flight, ahead; int delay, at_most, mapped; } ways[] = {
-        { 1, 1, 1, 1, 0, 0, 1 }, { 2, 1, 3, 0, 0, 0, 1 }, { 8, 4, 3, 0, 0, 0, 1 }, { 1, 4, 2, 40, 0, 0, 0 }, { 8, 1, 8, 3, 0, 777, 0 }, { 2, 2, 3, 0, 3000, 0, 0 },
+        { 1, 1, 1, 1, 0, 0, 1 }, { 2, 1, 3, 0, 0, 0, 1 }, { 8, 4, 3, 0, 0, 0, 1 }, { 1, 4, 2, 40, 0, 0, 0 },
+        { 8, 1, 8, 3, 0, 777, 0 }, { 2, 2, 3, 0, 3000, 0, 0 },
         { 8, 4, 3, 0, 3000, 0, 0 }, { 1, 3, 64, 0, 2000, 0, 0 },
     };
     FILE *file;
@@ -558,7 +583,7 @@ TEST(every_slot_is_what_the_pure_functions_say)
             c.color.fill[i] = 10 * (float)i;
         }
         CHECK_EQ(walk_all(dataset, archives[k], &c), 2 * ((archives[k]->count + 3) / 4));
-        c.warp.kind = BZNA_WARP_SIMILARITY;                 /* turned pictures take the plain loop and show the fill color */
+        c.warp.kind = BZNA_WARP_SIMILARITY; /* turned pictures take the plain loop and show the fill color */
         c.warp.scale[0] = 0;
         c.warp.degrees[0] = -180;
         c.warp.degrees[1] = 180;
@@ -569,7 +594,7 @@ TEST(every_slot_is_what_the_pure_functions_say)
     }
 }
 
-/* ---- Order, epochs, last batches ---------------------------------------------------------------------------------------- */
+/* ---- Order, epochs, last batches --------------------------------------------------------------------------------- */
 
 TEST(sequential_order_is_the_files)
 {
@@ -677,7 +702,8 @@ TEST(padding_repeats_the_start_of_the_epochs_order)
         CHECK_EQ(info.indices[i], info.indices[i - 40]);
         CHECK_EQ(info.targets[i], info.targets[i - 40]);
         CHECK_EQ(info.status[i], BZNA_OK);
-        CHECK(!memcmp((float *)info.image.data + i * SLOT, (float *)info.image.data + (i - 40) * SLOT, SLOT * sizeof(float)));
+        CHECK(!memcmp((float *)info.image.data + i * SLOT, (float *)info.image.data + (i - 40) * SLOT,
+                      SLOT * sizeof(float)));
     }
     bzna_batch_release(batch);
     bzna_loader_close(loader);
@@ -743,7 +769,7 @@ TEST(endless_epochs_go_on)
     bzna_dataset_close(dataset);
 }
 
-/* ---- Loans, waiting, stopping ------------------------------------------------------------------------------------------- */
+/* ---- Loans, waiting, stopping ------------------------------------------------------------------------------------ */
 
 TEST(several_batches_on_loan_stay_as_they_are_and_come_back_in_any_order)
 {
@@ -766,7 +792,12 @@ TEST(several_batches_on_loan_stay_as_they_are_and_come_back_in_any_order)
             run_check(&r, loans[i]);
         }
         for (int wait = 0; wait < 3; wait++) {
-            CHECK_EQ(bzna_loader_next(loader, wait == 0 ? 0 : wait == 1 ? 1000000 : BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_STATE);
+            CHECK_EQ(bzna_loader_next(loader,
+                                      wait == 0 ? 0 :
+                                      wait == 1 ? 1000000 :
+                                                  BZNA_WAIT_FOREVER,
+                                      &batch, &e),
+                     BZNA_E_STATE);
             CHECK(batch == NULL);
             CHECK_CONTAINS(e.message, "all 3 batches are on loan");
         }
@@ -902,7 +933,7 @@ TEST(stop_ends_a_waiting_next_at_once_and_until_reset)
     bzna_dataset_close(dataset);
 }
 
-/* ---- Reset, save, restore ----------------------------------------------------------------------------------------------- */
+/* ---- Reset, save, restore ---------------------------------------------------------------------------------------- */
 
 TEST(reset_goes_to_the_start_of_any_epoch)
 {
@@ -914,7 +945,7 @@ TEST(reset_goes_to_the_start_of_any_epoch)
     c.order.epochs = 2;
     loader = open_loader(dataset, &c);
     for (size_t k = 0; k < COUNT(epochs); k++)
-        for (uint64_t before = 0; before < 20; before += 7) {        /* from any place, the end included; with a batch kept */
+        for (uint64_t before = 0; before < 20; before += 7) { /* from any place, the end included; with a batch kept */
             run r = run_of(&mixed, &c);
             bzna_batch *kept;
             CHECK_EQ(bzna_loader_reset(loader, epochs[k], NULL), BZNA_OK);
@@ -1072,9 +1103,11 @@ TEST(a_state_restored_in_a_world_of_another_size_leaves_nothing_out)
 TEST(states_of_other_datasets_or_orders_and_damaged_ones_are_refused)
 {
     memory m, n, o;
-    bzna_dataset *dataset = open_archive(&m, &mixed), *another = open_archive(&n, &quick), *as_many = open_archive(&o, &twin);
+    bzna_dataset *dataset = open_archive(&m, &mixed), *another = open_archive(&n, &quick),
+                 *as_many = open_archive(&o, &twin);
     bzna_loader_config c = config_of(6, BZNA_ORDER_SHUFFLE), sequential = config_of(6, BZNA_ORDER_SEQUENTIAL);
-    bzna_loader *loader = open_loader(dataset, &c), *other_data = open_loader(another, &c), *other_order = open_loader(dataset, &sequential);
+    bzna_loader *loader = open_loader(dataset, &c), *other_data = open_loader(another, &c),
+                *other_order = open_loader(dataset, &sequential);
     bzna_loader *same_count = open_loader(as_many, &c);
     bzna_loader_state state, bad;
     bzna_error e = { .struct_size = sizeof e };
@@ -1113,7 +1146,7 @@ TEST(states_of_other_datasets_or_orders_and_damaged_ones_are_refused)
     bzna_dataset_close(as_many);
 }
 
-/* ---- Shards ------------------------------------------------------------------------------------------------------------- */
+/* ---- Shards ------------------------------------------------------------------------------------------------------ */
 
 TEST(all_ranks_together_see_each_sample_once)
 {
@@ -1154,7 +1187,7 @@ TEST(all_ranks_together_see_each_sample_once)
     bzna_dataset_close(dataset);
 }
 
-/* ---- Samples that fail -------------------------------------------------------------------------------------------------- */
+/* ---- Samples that fail ------------------------------------------------------------------------------------------- */
 
 /* Where the access unit of a sample lies. */
 static bzna_image_info image_at(bzna_dataset *dataset, uint64_t index)
@@ -1204,10 +1237,12 @@ TEST(a_corrupt_sample_costs_its_own_slot_and_no_other)
                 if (kind == 0) {
                     bytes[image.data_offset] = 0xff;
                 } else if (kind == 1) {                     /* every unit becomes an access unit delimiter */
-                    for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size; at += 4 + bzi_be32(bytes + at))
+                    for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size;
+                         at += 4 + bzi_be32(bytes + at))
                         bytes[at + 4] = 0x46;
                 } else {
-                    for (uint64_t at = image.data_offset; at + 4 < image.data_offset + 40000 && at + 4 < mixed.size; at++)
+                    for (uint64_t at = image.data_offset; at + 4 < image.data_offset + 40000 && at + 4 < mixed.size;
+                         at++)
                         if (!memcmp(bytes + at, "moov", 4)) {
                             memcpy(bytes + at, "free", 4);
                             break;
@@ -1229,7 +1264,8 @@ TEST(a_corrupt_sample_costs_its_own_slot_and_no_other)
                 r = run_of(&mixed, &c);
                 r.bad_index = BAD;
                 r.bad_status = statuses[kind];
-                CHECK_EQ(walk(loader, &r, UINT64_MAX), 5);  /* every other slot is what it is in a clean run, to the bit */
+                /* every other slot is what it is in a clean run, to the bit */
+                CHECK_EQ(walk(loader, &r, UINT64_MAX), 5);
                 CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
                 find_error(loader, BAD, &e);
                 CHECK_EQ(e.status, statuses[kind]);
@@ -1318,7 +1354,8 @@ TEST(a_read_that_fails_costs_its_own_sample)
 {
     enum { BAD = 11 };
     static const struct { int64_t result; bzna_status status; int32_t native; const char *part; } ways[] = {
-        { -5, BZNA_E_IO, -5, "failed with -5" }, { 0, BZNA_E_TRUNCATED, 0, "too early" }, { INT64_MAX, BZNA_E_CALLBACK, 0, "read_at returned" },
+        { -5, BZNA_E_IO, -5, "failed with -5" }, { 0, BZNA_E_TRUNCATED, 0, "too early" },
+        { INT64_MAX, BZNA_E_CALLBACK, 0, "read_at returned" },
         { INT64_MIN, BZNA_E_IO, -1, "failed with" },
     };
     for (size_t k = 0; k < COUNT(ways); k++) {
@@ -1378,7 +1415,7 @@ TEST(a_track_that_is_not_there_is_refused_and_one_that_is_serves)
     bzna_dataset_close(dataset);
 }
 
-/* ---- The transform callback --------------------------------------------------------------------------------------------- */
+/* ---- The transform callback -------------------------------------------------------------------------------------- */
 
 /* What the callback was told, by index, and what it makes of samples: index % 8 chooses. */
 typedef struct told {
@@ -1474,11 +1511,15 @@ TEST(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
             CHECK_EQ(info.indices[i], index);
             CHECK_EQ(all.calls[index], 1);
             CHECK_EQ(all.words[index], bzna_random_u32(&random));
-            CHECK(told_of->slot == i && told_of->index == index && told_of->epoch == 3 && told_of->target == target_of(&mixed, index));
-            CHECK(told_of->width == picture->width && told_of->height == picture->height && told_of->out_width == WIDTH && told_of->out_height == HEIGHT);
+            CHECK(told_of->slot == i && told_of->index == index && told_of->epoch == 3 &&
+                  told_of->target == target_of(&mixed, index));
+            CHECK(told_of->width == picture->width && told_of->height == picture->height &&
+                  told_of->out_width == WIDTH && told_of->out_height == HEIGHT);
             transform_of(&c, &t);
             bzna_random_init(&random, c.order.seed, 3, index, BZNA_OPERATION_WARP);
-            CHECK_EQ(bzna_warp_draw(&random, &c.warp, picture->width, picture->height, WIDTH, HEIGHT, t.homography, NULL), BZNA_OK);
+            CHECK_EQ(
+                bzna_warp_draw(&random, &c.warp, picture->width, picture->height, WIDTH, HEIGHT, t.homography, NULL),
+                BZNA_OK);
             change(index, all.words[index], &t);
             if (index % 8 == FAIL || index % 8 == NOT_A_NUMBER) {
                 bzna_status status = index % 8 == FAIL ? BZNA_E_CALLBACK : BZNA_E_ARGUMENT;
@@ -1492,7 +1533,8 @@ TEST(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
             CHECK_EQ(info.status[i], BZNA_OK);
             CHECK_EQ(bzna_picture_render(picture, &t, &output, expected, sizeof expected, NULL), BZNA_OK);
             CHECK(!memcmp(expected, data, sizeof expected));
-            CHECK(index % 8 != SHIFT_OUT || (data[0] == 1 && data[WIDTH * HEIGHT] == 2 && data[2 * WIDTH * HEIGHT] == 3));
+            CHECK(index % 8 != SHIFT_OUT ||
+                  (data[0] == 1 && data[WIDTH * HEIGHT] == 2 && data[2 * WIDTH * HEIGHT] == 3));
         }
         bzna_batch_release(batch);
     }
@@ -1525,8 +1567,10 @@ TEST(what_a_callback_returns_is_checked_before_it_is_used)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
     bzna_loader_config c = config_of(40, BZNA_ORDER_SEQUENTIAL);
-    static const char *const fields[] = { "transform.matrix", "transform.matrix", "transform.filter", "transform.antialias", "transform.fill_space",
-                                          "transform.bias, scale or fill", "transform.color", "transform.bias, scale or fill" };
+    static const char *const fields[] = { "transform.matrix",     "transform.matrix",
+                                          "transform.filter",     "transform.antialias",
+                                          "transform.fill_space", "transform.bias, scale or fill",
+                                          "transform.color",      "transform.bias, scale or fill" };
     bzna_loader *loader;
     bzna_batch *batch;
     c.pipeline.transform = wild_callback;
@@ -1543,7 +1587,7 @@ TEST(what_a_callback_returns_is_checked_before_it_is_used)
     bzna_dataset_close(dataset);
 }
 
-/* ---- Callbacks that try to close what they run in ----------------------------------------------------------------------- */
+/* ---- Callbacks that try to close what they run in ---------------------------------------------------------------- */
 
 static bzna_loader *_Atomic meddled_loader;
 static bzna_dataset *_Atomic meddled_dataset;
@@ -1626,7 +1670,7 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
     }
 }
 
-/* ---- Messages ----------------------------------------------------------------------------------------------------------- */
+/* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
 typedef struct listener {
     pthread_t  caller;
@@ -1641,7 +1685,8 @@ static void listen_log(void *user, int32_t level, bzna_status code, const char *
     else
         l->elsewhere++;
     l->errors += level == BZNA_LOG_ERROR && strstr(message, "all 10 samples of batch ") != NULL;
-    l->with_names += level == BZNA_LOG_WARNING && code == BZNA_E_LIMIT && strstr(message, "memory.bzna: sample ") != NULL;
+    l->with_names += level == BZNA_LOG_WARNING && code == BZNA_E_LIMIT &&
+                     strstr(message, "memory.bzna: sample ") != NULL;
 }
 
 TEST(warnings_come_on_the_callers_thread_unless_asked_otherwise)
@@ -1668,17 +1713,18 @@ TEST(warnings_come_on_the_callers_thread_unless_asked_otherwise)
         bzna_loader_close(loader);
         bzna_dataset_close(dataset);
         bzna_context_close(own);
-        CHECK_EQ(heard.errors, 4);                          /* one a batch of which nothing is left: by the thread that takes it */
+        CHECK_EQ(heard.errors, 4); /* one a batch of which nothing is left: by the thread that takes it */
         CHECK_EQ(any ? heard.here : heard.elsewhere, any ? 4 : 0);
-        CHECK(any ? heard.elsewhere == 40 && heard.with_names == 40 : heard.here >= 30 && heard.with_names >= 30);    /* the queue holds 32 at a time */
+        /* the queue holds 32 at a time */
+        CHECK(any ? heard.elsewhere == 40 && heard.with_names == 40 : heard.here >= 30 && heard.with_names >= 30);
     }
 }
 
-/* ---- Lifetimes ---------------------------------------------------------------------------------------------------------- */
+/* ---- Lifetimes --------------------------------------------------------------------------------------------------- */
 
 TEST(batches_outlive_loader_dataset_and_context_and_then_all_memory_is_back)
 {
-    static const int orders[3][3] = { { 0, 1, 2 }, { 2, 0, 1 }, { 1, 2, 0 } };     /* of closing loader, dataset, context */
+    static const int orders[3][3] = { { 0, 1, 2 }, { 2, 0, 1 }, { 1, 2, 0 } }; /* of closing loader, dataset, context */
     for (int k = 0; k < 6; k++) {
         memory m;
         ledger l;
@@ -1699,7 +1745,10 @@ TEST(batches_outlive_loader_dataset_and_context_and_then_all_memory_is_back)
             run_check(&r, loans[i]);
         }
         for (int i = 0; i < 3; i++)
-            CHECK_EQ(orders[k % 3][i] == 0 ? bzna_loader_close(loader) : orders[k % 3][i] == 1 ? bzna_dataset_close(dataset) : bzna_context_close(own), BZNA_OK);
+            CHECK_EQ(orders[k % 3][i] == 0 ? bzna_loader_close(loader) :
+                     orders[k % 3][i] == 1 ? bzna_dataset_close(dataset) :
+                                             bzna_context_close(own),
+                     BZNA_OK);
         CHECK_EQ(m.closes, 1);                              /* batches need no dataset */
         CHECK(l.blocks > 0);
         for (int i = 0; i < 3; i++)
@@ -1814,7 +1863,7 @@ TEST(closing_null_does_nothing)
     CHECK_EQ(bzna_batch_error(NULL, 0, NULL), BZNA_E_ARGUMENT);
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 TEST(every_allocation_of_open_may_fail)
 {
@@ -1910,7 +1959,8 @@ TEST(without_memory_samples_fail_and_later_ones_do_not)
     check_settled(&l);
 }
 
-/* Workers wait in the callback until every item of the loader has been read into: then each has met the largest sample. */
+/* Workers wait in the callback until every item of the loader has been read into: then each has met the largest
+ * sample. */
 static memory *gate_memory;
 static atomic_int gate_reads, gate_open;
 
@@ -1981,7 +2031,8 @@ TEST(with_samples_of_all_sizes_buffers_grow_a_bounded_number_of_times)
     require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
     before = l.calls;
     CHECK_EQ(walk(loader, &r, UINT64_MAX), 60);
-    /* Nine items and two workers, a few doublings each; with NVDEC, sessions of 8 items and 4 buffers. Not one a sample, of 480. */
+    /* Nine items and two workers, a few doublings each; with NVDEC, sessions of 8 items and 4 buffers. Not one a
+     * sample, of 480. */
     CHECK(l.calls - before <= (6 + 2 + 1) * 4 + 2 * 8 + (TEST_NVDEC ? NVDEC_SESSIONS * (8 + 4) * 4 : 0));
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
@@ -1989,7 +2040,7 @@ TEST(with_samples_of_all_sizes_buffers_grow_a_bounded_number_of_times)
     check_settled(&l);
 }
 
-/* ---- Processes and signals ---------------------------------------------------------------------------------------------- */
+/* ---- Processes and signals --------------------------------------------------------------------------------------- */
 
 TEST(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
 {
@@ -2012,9 +2063,12 @@ TEST(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
             bzna_loader_stats stats;
             memset(&state, 0, sizeof state);
             alarm(20);
-            _exit((bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_E_STATE ? 0 : 1) | (bzna_loader_close(loader) == BZNA_E_STATE ? 0 : 2) |
-                  (bzna_loader_stop(loader, NULL) == BZNA_E_STATE ? 0 : 4) | (bzna_loader_reset(loader, 0, NULL) == BZNA_E_STATE ? 0 : 8) |
-                  (bzna_loader_save(loader, &state, sizeof state, NULL) == BZNA_E_STATE ? 0 : 16) | (bzna_loader_restore(loader, &state, NULL) == BZNA_E_STATE ? 0 : 32) |
+            _exit((bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_E_STATE ? 0 : 1) |
+                  (bzna_loader_close(loader) == BZNA_E_STATE ? 0 : 2) |
+                  (bzna_loader_stop(loader, NULL) == BZNA_E_STATE ? 0 : 4) |
+                  (bzna_loader_reset(loader, 0, NULL) == BZNA_E_STATE ? 0 : 8) |
+                  (bzna_loader_save(loader, &state, sizeof state, NULL) == BZNA_E_STATE ? 0 : 16) |
+                  (bzna_loader_restore(loader, &state, NULL) == BZNA_E_STATE ? 0 : 32) |
                   (bzna_loader_get_stats(loader, &stats, sizeof stats, NULL) == BZNA_E_STATE ? 0 : 64));
         }
         REQUIRE(child > 0);
@@ -2081,7 +2135,7 @@ TEST(the_librarys_threads_block_all_signals)
     bzna_dataset_close(dataset);
 }
 
-/* ---- Configs ------------------------------------------------------------------------------------------------------------ */
+/* ---- Configs ----------------------------------------------------------------------------------------------------- */
 
 TEST(configs_without_meaning_are_refused_by_field)
 {
@@ -2089,26 +2143,56 @@ TEST(configs_without_meaning_are_refused_by_field)
     bzna_dataset *dataset = open_archive(&m, &mixed);
     bzna_loader_config c;
     enum { RRC = BZNA_WARP_RANDOM_RESIZED_CROP, CENTER = BZNA_WARP_CENTER_RESIZED_CROP, SIM = BZNA_WARP_SIMILARITY };
-    const struct { void *field; double value; int floating; uint32_t warp; bzna_status status; const char *name; } bad[] = {
-        { &c.output.batch_size, 0, 0, 0, BZNA_E_ARGUMENT, "output.batch_size" }, { &c.output.batch_size, 65537, 0, 0, BZNA_E_ARGUMENT, "output.batch_size" },
-        { &c.output.width, 0, 0, 0, BZNA_E_ARGUMENT, "output.width" }, { &c.output.height, 20000, 0, 0, BZNA_E_ARGUMENT, "output.height" }, { &c.output.height, 0, 0, 0, BZNA_E_ARGUMENT, "output.height" },
-        { &c.output.dtype, 9, 0, 0, BZNA_E_UNSUPPORTED, "output.dtype" }, { &c.output.layout, 2, 0, 0, BZNA_E_UNSUPPORTED, "output.layout" },
-        { &c.order.kind, 2, 0, 0, BZNA_E_ARGUMENT, "order.kind" }, { &c.order.last_batch, 3, 0, 0, BZNA_E_ARGUMENT, "order.last_batch" },
-        { &c.shard.rank, 1, 0, 0, BZNA_E_ARGUMENT, "shard.rank" }, { &c.decode.threads, 1025, 0, 0, BZNA_E_ARGUMENT, "decode.threads" },
-        { &c.read.threads, 257, 0, 0, BZNA_E_ARGUMENT, "read.threads" }, { &c.pipeline.batches_in_flight, 65, 0, 0, BZNA_E_ARGUMENT, "pipeline.batches_in_flight" },
-        { &c.read.ahead_samples, 65537, 0, 0, BZNA_E_ARGUMENT, "read.ahead_samples" }, { &c.output.device.kind, 3, 0, 0, BZNA_E_ARGUMENT, "output.device.kind" },
-        { &c.decode.decoder, 3, 0, 0, BZNA_E_ARGUMENT, "decode.decoder" }, { &c.warp.kind, 4, 0, 4, BZNA_E_ARGUMENT, "warp.kind" }, { &c.warp.law, 2, 0, 0, BZNA_E_ARGUMENT, "warp.law" },
-        { &c.color.fill_space, 2, 0, 0, BZNA_E_ARGUMENT, "fill_space" }, { &c.color.matrix, 7, 0, 0, BZNA_E_ARGUMENT, "matrix" }, { &c.filter.kind, 1, 0, 0, BZNA_E_UNSUPPORTED, "filter" },
+    const struct {
+        void *field;
+        double value;
+        int floating;
+        uint32_t warp;
+        bzna_status status;
+        const char *name;
+    } bad[] = {
+        { &c.output.batch_size, 0, 0, 0, BZNA_E_ARGUMENT, "output.batch_size" },
+        { &c.output.batch_size, 65537, 0, 0, BZNA_E_ARGUMENT, "output.batch_size" },
+        { &c.output.width, 0, 0, 0, BZNA_E_ARGUMENT, "output.width" },
+        { &c.output.height, 20000, 0, 0, BZNA_E_ARGUMENT, "output.height" },
+        { &c.output.height, 0, 0, 0, BZNA_E_ARGUMENT, "output.height" },
+        { &c.output.dtype, 9, 0, 0, BZNA_E_UNSUPPORTED, "output.dtype" },
+        { &c.output.layout, 2, 0, 0, BZNA_E_UNSUPPORTED, "output.layout" },
+        { &c.order.kind, 2, 0, 0, BZNA_E_ARGUMENT, "order.kind" },
+        { &c.order.last_batch, 3, 0, 0, BZNA_E_ARGUMENT, "order.last_batch" },
+        { &c.shard.rank, 1, 0, 0, BZNA_E_ARGUMENT, "shard.rank" },
+        { &c.decode.threads, 1025, 0, 0, BZNA_E_ARGUMENT, "decode.threads" },
+        { &c.read.threads, 257, 0, 0, BZNA_E_ARGUMENT, "read.threads" },
+        { &c.pipeline.batches_in_flight, 65, 0, 0, BZNA_E_ARGUMENT, "pipeline.batches_in_flight" },
+        { &c.read.ahead_samples, 65537, 0, 0, BZNA_E_ARGUMENT, "read.ahead_samples" },
+        { &c.output.device.kind, 3, 0, 0, BZNA_E_ARGUMENT, "output.device.kind" },
+        { &c.decode.decoder, 3, 0, 0, BZNA_E_ARGUMENT, "decode.decoder" },
+        { &c.warp.kind, 4, 0, 4, BZNA_E_ARGUMENT, "warp.kind" },
+        { &c.warp.law, 2, 0, 0, BZNA_E_ARGUMENT, "warp.law" },
+        { &c.color.fill_space, 2, 0, 0, BZNA_E_ARGUMENT, "fill_space" },
+        { &c.color.matrix, 7, 0, 0, BZNA_E_ARGUMENT, "matrix" },
+        { &c.filter.kind, 1, 0, 0, BZNA_E_UNSUPPORTED, "filter" },
         { &c.filter.antialias, 1, 0, 0, BZNA_E_UNSUPPORTED, "antialias" },
-        { &c.warp.scale[0], NAN, 2, RRC, BZNA_E_ARGUMENT, "warp.scale" }, { &c.warp.scale[1], NAN, 2, RRC, BZNA_E_ARGUMENT, "warp.scale" },
-        { &c.warp.scale[0], -1, 2, SIM, BZNA_E_ARGUMENT, "warp.scale" }, { &c.warp.scale[0], NAN, 2, CENTER, BZNA_E_ARGUMENT, "warp.scale" },
+        { &c.warp.scale[0], NAN, 2, RRC, BZNA_E_ARGUMENT, "warp.scale" },
+        { &c.warp.scale[1], NAN, 2, RRC, BZNA_E_ARGUMENT, "warp.scale" },
+        { &c.warp.scale[0], -1, 2, SIM, BZNA_E_ARGUMENT, "warp.scale" },
+        { &c.warp.scale[0], NAN, 2, CENTER, BZNA_E_ARGUMENT, "warp.scale" },
         { &c.warp.scale[0], -0.875, 2, CENTER, BZNA_E_ARGUMENT, "warp.scale" },
-        { &c.warp.ratio[0], NAN, 2, RRC, BZNA_E_ARGUMENT, "warp.ratio" }, { &c.warp.ratio[1], 1, 2, SIM, BZNA_E_ARGUMENT, "warp.ratio" },
-        { &c.warp.degrees[0], NAN, 2, SIM, BZNA_E_ARGUMENT, "warp.degrees" }, { &c.warp.degrees[0], 1, 2, SIM, BZNA_E_ARGUMENT, "warp.degrees" },
-        { &c.warp.translate[1], NAN, 2, SIM, BZNA_E_ARGUMENT, "warp.translate" }, { &c.warp.translate[0], -1, 2, SIM, BZNA_E_ARGUMENT, "warp.translate" },
-        { &c.warp.flip_h, NAN, 2, 0, BZNA_E_ARGUMENT, "warp.flip_h" }, { &c.warp.flip_v, 1.5, 2, 0, BZNA_E_ARGUMENT, "warp.flip_v" }, { &c.warp.flip_h, -0.5, 2, 0, BZNA_E_ARGUMENT, "warp.flip_h" },
-        { &c.color.mean[1], NAN, 1, 0, BZNA_E_ARGUMENT, "mean" }, { &c.color.mean[0], INFINITY, 1, 0, BZNA_E_ARGUMENT, "mean" }, { &c.color.std[2], NAN, 1, 0, BZNA_E_ARGUMENT, "std" },
-        { &c.color.bias[1], NAN, 1, 0, BZNA_E_ARGUMENT, "bias" }, { &c.color.scale[2], NAN, 1, 0, BZNA_E_ARGUMENT, "scale" }, { &c.color.scale[2], INFINITY, 1, 0, BZNA_E_ARGUMENT, "scale" },
+        { &c.warp.ratio[0], NAN, 2, RRC, BZNA_E_ARGUMENT, "warp.ratio" },
+        { &c.warp.ratio[1], 1, 2, SIM, BZNA_E_ARGUMENT, "warp.ratio" },
+        { &c.warp.degrees[0], NAN, 2, SIM, BZNA_E_ARGUMENT, "warp.degrees" },
+        { &c.warp.degrees[0], 1, 2, SIM, BZNA_E_ARGUMENT, "warp.degrees" },
+        { &c.warp.translate[1], NAN, 2, SIM, BZNA_E_ARGUMENT, "warp.translate" },
+        { &c.warp.translate[0], -1, 2, SIM, BZNA_E_ARGUMENT, "warp.translate" },
+        { &c.warp.flip_h, NAN, 2, 0, BZNA_E_ARGUMENT, "warp.flip_h" },
+        { &c.warp.flip_v, 1.5, 2, 0, BZNA_E_ARGUMENT, "warp.flip_v" },
+        { &c.warp.flip_h, -0.5, 2, 0, BZNA_E_ARGUMENT, "warp.flip_h" },
+        { &c.color.mean[1], NAN, 1, 0, BZNA_E_ARGUMENT, "mean" },
+        { &c.color.mean[0], INFINITY, 1, 0, BZNA_E_ARGUMENT, "mean" },
+        { &c.color.std[2], NAN, 1, 0, BZNA_E_ARGUMENT, "std" },
+        { &c.color.bias[1], NAN, 1, 0, BZNA_E_ARGUMENT, "bias" },
+        { &c.color.scale[2], NAN, 1, 0, BZNA_E_ARGUMENT, "scale" },
+        { &c.color.scale[2], INFINITY, 1, 0, BZNA_E_ARGUMENT, "scale" },
         { &c.color.fill[0], NAN, 1, 0, BZNA_E_ARGUMENT, "fill" },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -2124,7 +2208,8 @@ TEST(configs_without_meaning_are_refused_by_field)
         else
             *(uint32_t *)bad[i].field = (uint32_t)bad[i].value;
         status = bzna_loader_open(context, dataset, &c, &loader, &e);
-        if (status != bad[i].status || loader || !strstr(e.message, bad[i].name) || !strstr(e.message, "loader_config")) {
+        if (status != bad[i].status || loader || !strstr(e.message, bad[i].name) ||
+            !strstr(e.message, "loader_config")) {
             test_failures++;
             printf("  %s = %g: %s \"%s\"\n", bad[i].name, bad[i].value, bzna_status_name(status), e.message);
         }
@@ -2145,19 +2230,24 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
     const struct { uint32_t *field; uint32_t limit; int unsupported; const char *name; } limits[] = {
         { &c.output.batch_size, 65536, 0, "output.batch_size" }, { &c.output.width, 16384, 0, "output.width" },
         { &c.output.height, 16384, 0, "output.height" }, { &c.output.dtype, BZNA_DTYPE_FLOAT16, 1, "output.dtype" },
-        { &c.output.layout, BZNA_LAYOUT_NHWC, 1, "output.layout" }, { &c.order.kind, BZNA_ORDER_SHUFFLE, 0, "order.kind" },
+        { &c.output.layout, BZNA_LAYOUT_NHWC, 1, "output.layout" },
+        { &c.order.kind, BZNA_ORDER_SHUFFLE, 0, "order.kind" },
         { &c.order.last_batch, BZNA_LAST_PAD, 0, "order.last_batch" }, { &c.shard.rank, 3, 0, "shard.rank" },
         { &c.decode.threads, 1024, 0, "decode.threads" }, { &c.read.threads, 256, 0, "read.threads" },
-        { &c.pipeline.batches_in_flight, 64, 0, "pipeline.batches_in_flight" }, { &c.read.ahead_samples, 65536, 0, "read.ahead_samples" },
-        { &c.decode.decoder, BZNA_DECODER_NVDEC, 0, "decode.decoder" }, { (uint32_t *)&c.output.device.kind, BZNA_DEVICE_CUDA, 0, "output.device.kind" },
+        { &c.pipeline.batches_in_flight, 64, 0, "pipeline.batches_in_flight" },
+        { &c.read.ahead_samples, 65536, 0, "read.ahead_samples" },
+        { &c.decode.decoder, BZNA_DECODER_NVDEC, 0, "decode.decoder" },
+        { (uint32_t *)&c.output.device.kind, BZNA_DEVICE_CUDA, 0, "output.device.kind" },
         { &c.errors.policy, BZNA_ON_ERROR_STOP, 0, "errors.policy" }, { &c.read.retries, 1000, 0, "read.retries" },
         { &c.output.slices, 4, 0, "output.slices" }, { &c.warp.kind, BZNA_WARP_SIMILARITY, 0, "warp.kind" },
-        { &c.warp.law, BZNA_LAW_TORCHVISION, 0, "warp.law" }, { &c.color.fill_space, BZNA_FILL_OUTPUT, 0, "fill_space" },
+        { &c.warp.law, BZNA_LAW_TORCHVISION, 0, "warp.law" },
+        { &c.color.fill_space, BZNA_FILL_OUTPUT, 0, "fill_space" },
         { &c.color.matrix, BZNA_MATRIX_BT2020_FULL, 0, "matrix" }, { &c.filter.kind, BZNA_FILTER_LINEAR, 1, "filter" },
         { &c.filter.antialias, 0, 1, "antialias" },
     };
     const struct { double *field, limit, past; const char *name; } ranges[] = {
-        { &c.warp.flip_h, 0, -1, "warp.flip_h" }, { &c.warp.flip_h, 1, 2, "warp.flip_h" }, { &c.warp.flip_v, 0, -1, "warp.flip_v" },
+        { &c.warp.flip_h, 0, -1, "warp.flip_h" }, { &c.warp.flip_h, 1, 2, "warp.flip_h" },
+        { &c.warp.flip_v, 0, -1, "warp.flip_v" },
         { &c.warp.flip_v, 1, 2, "warp.flip_v" }, { &c.warp.scale[1], 1e6, 2e6, "warp.scale" },
         { &c.warp.ratio[1], 1e6, 2e6, "warp.ratio" }, { &c.warp.translate[0], 0, -1, "warp.translate" },
         { &c.warp.translate[1], 0, -1, "warp.translate" },
@@ -2267,11 +2357,11 @@ TEST(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
 TEST(what_is_kept_for_later_is_refused_by_name)
 {
     static const char *const later[] = {
-        "loader_config.outputs: ", "loader_config.outputs: ", "loader_config.outputs: ", "loader_config.output.views: 2",
-        "loader_config.output.channels: 1", "loader_config.output.channels: 4", "loader_config.output.dtype: 2",
-        "loader_config.output.dtype: 3", "loader_config.output.dtype: 16", "loader_config.output.dtype: 17",
-        "loader_config.output.dtype: 18", "loader_config.fields.tensors: ", "loader_config.fields.bytes: ",
-        "loader_config.filter.kind: 1", "loader_config.filter.antialias: ",
+        "loader_config.outputs: ",        "loader_config.outputs: ",          "loader_config.outputs: ",
+        "loader_config.output.views: 2",  "loader_config.output.channels: 1", "loader_config.output.channels: 4",
+        "loader_config.output.dtype: 2",  "loader_config.output.dtype: 3",    "loader_config.output.dtype: 16",
+        "loader_config.output.dtype: 17", "loader_config.output.dtype: 18",   "loader_config.fields.tensors: ",
+        "loader_config.fields.bytes: ",   "loader_config.filter.kind: 1",     "loader_config.filter.antialias: ",
     };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
@@ -2438,10 +2528,14 @@ TEST(defaults_are_filled_in_and_can_be_asked)
     c.output.height = 12;
     loader = open_loader(dataset, &c);
     CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
-    CHECK(info.threads == bzi_os_processors() && info.reader_threads == (TEST_NVDEC ? 2 : 1) && info.batches_in_flight == 3);
-    CHECK(info.read_ahead == 2 * info.threads + 2 + 4 * info.sessions && info.sessions == (TEST_NVDEC ? NVDEC_SESSIONS : 0));
-    CHECK(info.image.shape[0] == 16 && info.image.shape[1] == 3 && info.image.shape[2] == 12 && info.image.shape[3] == 10);
-    CHECK(info.decoder == (TEST_NVDEC ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE) && info.image.device.kind == (TEST_NVDEC == 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU));
+    CHECK(info.threads == bzi_os_processors() && info.reader_threads == (TEST_NVDEC ? 2 : 1) &&
+          info.batches_in_flight == 3);
+    CHECK(info.read_ahead == 2 * info.threads + 2 + 4 * info.sessions &&
+          info.sessions == (TEST_NVDEC ? NVDEC_SESSIONS : 0));
+    CHECK(info.image.shape[0] == 16 && info.image.shape[1] == 3 && info.image.shape[2] == 12 &&
+          info.image.shape[3] == 10);
+    CHECK(info.decoder == (TEST_NVDEC ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE) &&
+          info.image.device.kind == (TEST_NVDEC == 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU));
     CHECK(info.samples_per_epoch == 40 && info.batches_per_epoch == 3);
     CHECK_CONTAINS(info.decoder_name, TEST_NVDEC ? "NVDEC of Fake GPU" : "libavcodec ");
     CHECK_CONTAINS(info.decoder_reason, TEST_NVDEC ? "device" : "NVDEC");
@@ -2449,7 +2543,8 @@ TEST(defaults_are_filled_in_and_can_be_asked)
     CHECK_EQ(walk(loader, &r, UINT64_MAX), 3);
     CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
     CHECK(stats.stage[BZNA_STAGE_DELIVER].count == 3 && stats.samples == 40 && stats.samples_failed == 0);
-    CHECK(stats.stage[BZNA_STAGE_READ].count == 40 && stats.stage[BZNA_STAGE_DECODE].count == 40 && stats.stage[BZNA_STAGE_WARP].count == 40);
+    CHECK(stats.stage[BZNA_STAGE_READ].count == 40 && stats.stage[BZNA_STAGE_DECODE].count == 40 &&
+          stats.stage[BZNA_STAGE_WARP].count == 40);
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < 40; i++) {
         bzna_sample sample = { .struct_size = sizeof sample };
@@ -2457,7 +2552,8 @@ TEST(defaults_are_filled_in_and_can_be_asked)
         bytes += sample.size;
     }
     CHECK_EQ(stats.stage[BZNA_STAGE_READ].bytes, bytes);
-    CHECK(stats.stage[BZNA_STAGE_DECODE].busy_ns > 40 * 50000 && stats.stage[BZNA_STAGE_DECODE].busy_ns < 600000000000u && stats.stage[BZNA_STAGE_WARP].busy_ns > 0);
+    CHECK(stats.stage[BZNA_STAGE_DECODE].busy_ns > 40 * 50000 &&
+          stats.stage[BZNA_STAGE_DECODE].busy_ns < 600000000000u && stats.stage[BZNA_STAGE_WARP].busy_ns > 0);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
 }
@@ -2475,7 +2571,8 @@ static void *ask(void *argument)
         bzna_loader_info info;
         bzna_loader_stats stats;
         bzna_loader_state state;
-        a->wrong += bzna_loader_get_info(a->loader, &info, sizeof info, NULL) != BZNA_OK || info.batches_per_epoch != 2 || info.samples_per_epoch != 40;
+        a->wrong += bzna_loader_get_info(a->loader, &info, sizeof info, NULL) != BZNA_OK ||
+                    info.batches_per_epoch != 2 || info.samples_per_epoch != 40;
         a->wrong += bzna_loader_get_stats(a->loader, &stats, sizeof stats, NULL) != BZNA_OK;
         a->wrong += bzna_loader_save(a->loader, &state, sizeof state, NULL) != BZNA_OK || state.position % 20;
         sleep_us(50);
@@ -2504,7 +2601,7 @@ TEST(other_threads_may_ask_while_epochs_change)
     bzna_dataset_close(dataset);
 }
 
-/* ---- Pictures ----------------------------------------------------------------------------------------------------------- */
+/* ---- Pictures ---------------------------------------------------------------------------------------------------- */
 
 TEST(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
 {
@@ -2535,7 +2632,8 @@ TEST(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
 static double reference_plane(const bzna_picture *p, int k, double x, double y, int shift)
 {
     const uint8_t *plane = p->plane[k];
-    double x0 = p->crop_x >> shift, x1 = (p->crop_x + p->width - 1) >> shift, y0 = p->crop_y >> shift, y1 = (p->crop_y + p->height - 1) >> shift, v[4];
+    double x0 = p->crop_x >> shift, x1 = (p->crop_x + p->width - 1) >> shift, y0 = p->crop_y >> shift,
+           y1 = (p->crop_y + p->height - 1) >> shift, v[4];
     x = fmin(fmax(x, x0), x1);
     y = fmin(fmax(y, y0), y1);
     for (int i = 0; i < 4; i++) {
@@ -2569,8 +2667,10 @@ TEST(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
         double shrink = fmin(p->width, p->height) * 0.875 / 64, worst = 0, lowest = 255, highest = 0;
         for (int y = 0; y < 64; y++)
             for (int x = 0; x < 64; x++) {
-                double u = p->crop_x + (p->width - 1) / 2.0 + (x - 31.5) * shrink, v = p->crop_y + (p->height - 1) / 2.0 + (y - 31.5) * shrink;
-                double luma = reference_plane(p, 0, u, v, 0), cb = reference_plane(p, 1, (u + 0.5) / 2 - 0.5, (v + 0.5) / 2 - 0.5, 1) - 128;
+                double u = p->crop_x + (p->width - 1) / 2.0 + (x - 31.5) * shrink,
+                       v = p->crop_y + (p->height - 1) / 2.0 + (y - 31.5) * shrink;
+                double luma = reference_plane(p, 0, u, v, 0),
+                       cb = reference_plane(p, 1, (u + 0.5) / 2 - 0.5, (v + 0.5) / 2 - 0.5, 1) - 128;
                 double cr = reference_plane(p, 2, (u + 0.5) / 2 - 0.5, (v + 0.5) / 2 - 0.5, 1) - 128;
                 double rgb[3] = { luma + 1.402 * cr, luma - 0.344136286 * cb - 0.714136286 * cr, luma + 1.772 * cb };
                 for (int k = 0; k < 3; k++) {
@@ -2580,7 +2680,7 @@ TEST(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
                     highest = fmax(highest, value);
                 }
             }
-        CHECK(worst < 0.02);                                /* floats, at coordinates up to 512, times slopes up to 255 */
+        CHECK(worst < 0.02); /* floats, at coordinates up to 512, times slopes up to 255 */
         CHECK(highest - lowest > 50);                       /* and it is a picture */
     }
     bzna_batch_release(batch);
@@ -2588,10 +2688,11 @@ TEST(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
     bzna_dataset_close(dataset);
 }
 
-/* ---- Everything at once ------------------------------------------------------------------------------------------------- */
+/* ---- Everything at once ------------------------------------------------------------------------------------------ */
 
-/* A consumer takes batches, a releaser gives them back out of order, a controller stops, resets, saves and restores; then all is closed, with
- * batches still on loan. Whatever comes out is right for the epoch and the position that it says. */
+/* A consumer takes batches, a releaser gives them back out of order, a controller stops, resets, saves and restores;
+ * then all is closed, with batches still on loan. Whatever comes out is right for the epoch and the position that it
+ * says. */
 typedef struct storm {
     bzna_loader   *loader;
     run            model;             /* for the oracle; epoch and position come from the batches */
@@ -2614,7 +2715,9 @@ static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
     uint64_t count = s->model.a->count;
     for (int64_t i = 0; i < info.image.shape[0]; i++) {
         uint64_t position = (info.position + (uint64_t)i * s->world) % count;
-        uint64_t index = s->model.c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(s->model.c.order.seed, info.epoch, count, position) : position;
+        uint64_t index = s->model.c.order.kind == BZNA_ORDER_SHUFFLE ?
+                             bzna_permute(s->model.c.order.seed, info.epoch, count, position) :
+                             position;
         s->wrong += info.indices[i] != index || info.status[i] != BZNA_OK;
         if (storm_random(random) % 4 == 0)
             s->wrong += !slot_is_right(&s->model, &info, (uint32_t)i, info.epoch, index);
@@ -2706,7 +2809,8 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
     uint64_t random = 20240607, end = bzi_os_now_ns() + (uint64_t)((seconds ? atof(seconds) : 3) * 1e9);
     int64_t delivered = 0, resets = 0, restores = 0;
     int rounds = 0;
-    while (bzi_os_now_ns() < end || ((rounds < 4 || delivered < 20 || resets < 5 || restores < 5) && bzi_os_now_ns() < end + 60000000000u)) {
+    while (bzi_os_now_ns() < end ||
+           ((rounds < 4 || delivered < 20 || resets < 5 || restores < 5) && bzi_os_now_ns() < end + 60000000000u)) {
         memory m;
         ledger l;
         storm s;
@@ -2763,8 +2867,10 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         restores += s.restores;
         rounds++;
     }
-    printf("stress: %d loaders, %d batches, %d resets, %d restores\n", rounds, (int)delivered, (int)resets, (int)restores);
-    CHECK(rounds >= 4 && resets >= 5 && restores >= 5 && (delivered >= 20 || TEST_NVDEC));       /* the fake driver shares the processors */
+    printf("stress: %d loaders, %d batches, %d resets, %d restores\n", rounds, (int)delivered, (int)resets,
+           (int)restores);
+    /* the fake driver shares the processors */
+    CHECK(rounds >= 4 && resets >= 5 && restores >= 5 && (delivered >= 20 || TEST_NVDEC));
 }
 
 static void everything(void)

@@ -1,8 +1,9 @@
-/* test_sessions.c - decoding on the device: every slot its own picture, whatever the driver does, and nothing left behind.
+/* test_sessions.c - decoding on the device: every slot its own picture, whatever the driver does, and nothing left
+ * behind.
  *
- * The driver is tests/fake's, which delays, fails and watches as a test tells it. The oracle is the library's pure half: a slot must hold, to the
- * bit, what bzna_picture_render makes of the picture that bzna_decoder decodes. Each test ends without a violation of the driver's rules, and
- * with nothing alive in it. */
+ * The driver is tests/fake's, which delays, fails and watches as a test tells it. The oracle is the library's pure
+ * half: a slot must hold, to the bit, what bzna_picture_render makes of the picture that bzna_decoder decodes. Each
+ * test ends without a violation of the driver's rules, and with nothing alive in it. */
 #include "../benzina.c"
 #include "test.h"
 
@@ -32,7 +33,7 @@ TEST_MAIN(RUN(sessions_decode_on_the_fake_driver))
 static const fake_interface *fake;
 static fake_control *control;
 
-/* ---- Small things ------------------------------------------------------------------------------------------------------- */
+/* ---- Small things ------------------------------------------------------------------------------------------------ */
 
 static void require(bzna_status status, const char *what)
 {
@@ -94,7 +95,8 @@ static void clear_stack(void)
 {
     CUresult (*current)(CUcontext *context), (*pop)(CUcontext *context);
     CUcontext context = NULL;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
+         *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
     memcpy(&current, &symbols[0], sizeof current);
     memcpy(&pop, &symbols[1], sizeof pop);
     control->lost_push = 0;
@@ -119,7 +121,7 @@ static void finish(void)
     alarm(0);
 }
 
-/* ---- Coded pictures ----------------------------------------------------------------------------------------------------- */
+/* ---- Coded pictures ---------------------------------------------------------------------------------------------- */
 
 /* One coded picture, and what libavcodec makes of it. */
 typedef struct coded {
@@ -131,8 +133,8 @@ typedef struct coded {
 enum { CODED = 64 };
 static coded catalogue[CODED];
 static int catalogued;
-/* Numbers in the catalogue. plain: one frame size and format, different crops. fragile: H.264. sizes: other frame sizes. formats: whatever NVDEC decodes.
- * software: what it does not. */
+/* Numbers in the catalogue. plain: one frame size and format, different crops. fragile: H.264. sizes: other frame
+ * sizes. formats: whatever NVDEC decodes. software: what it does not. */
 static int plain[8], fragile[4], sizes[16], formats[24], software[12];
 static int window_left, window_top;   /* of what is coded next, in its parameter sets */
 static int more[2], more_count, plain_count, fragile_count, size_count, format_count, software_count, has_encoders;
@@ -143,14 +145,17 @@ static void draw(AVFrame *frame, int number)
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     uint32_t noise = 12345u + (uint32_t)number * 77u;
     for (int p = 0; p < format->nb_components; p++) {
-        int w = p ? -(-frame->width >> format->log2_chroma_w) : frame->width, h = p ? -(-frame->height >> format->log2_chroma_h) : frame->height;
+        int w = p ? -(-frame->width >> format->log2_chroma_w) : frame->width,
+            h = p ? -(-frame->height >> format->log2_chroma_h) : frame->height;
         int depth = format->comp[p].depth, top = (1 << depth) - 1;
         for (int y = 0; y < h; y++)
             for (int x = 0; x < w; x++) {
-                double v = 0.5 + 0.3 * sin(0.05 * (number + 2) * x + p) + 0.2 * cos(0.07 * (number % 5 + 1) * y + number);
+                double v = 0.5 + 0.3 * sin(0.05 * (number + 2) * x + p) +
+                           0.2 * cos(0.07 * (number % 5 + 1) * y + number);
                 int value;
                 noise = noise * 1664525u + 1013904223u;
-                value = (int)(v * top) + ((x / 16 + y / 16 + number) % 3 - 1) * (top >> 4) + (int)(noise >> 24) * top / 32768;
+                value = (int)(v * top) + ((x / 16 + y / 16 + number) % 3 - 1) * (top >> 4) +
+                        (int)(noise >> 24) * top / 32768;
                 value = value < 0 ? 0 : value > top ? top : value;
                 if (depth > 8)
                     ((uint16_t *)(void *)(frame->data[p] + (ptrdiff_t)y * frame->linesize[p]))[x] = (uint16_t)value;
@@ -178,13 +183,15 @@ static AVPacket *encode(const char *name, enum AVPixelFormat format, int width, 
         encoder->log_level_offset = 64;
         av_opt_set(encoder->priv_data, "preset", "ultrafast", 0);
         av_opt_set_double(encoder->priv_data, "crf", 36, 0);
-        av_opt_set(encoder->priv_data, "x265-params", "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0", 0);
+        av_opt_set(encoder->priv_data, "x265-params",
+                   "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0",
+                   0);
         av_opt_set(encoder->priv_data, "x264-params", "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1", 0);
         if (av_frame_get_buffer(frame, 0) >= 0) {
             draw(frame, number);
             frame->pict_type = AV_PICTURE_TYPE_I;
-            good = avcodec_open2(encoder, codec, NULL) >= 0 && avcodec_send_frame(encoder, frame) >= 0 && avcodec_send_frame(encoder, NULL) >= 0 &&
-                   avcodec_receive_packet(encoder, packet) >= 0;
+            good = avcodec_open2(encoder, codec, NULL) >= 0 && avcodec_send_frame(encoder, frame) >= 0 &&
+                   avcodec_send_frame(encoder, NULL) >= 0 && avcodec_receive_packet(encoder, packet) >= 0;
         }
     }
     avcodec_free_context(&encoder);
@@ -204,7 +211,8 @@ static void set_window(AVPacket *packet, int h265, int left, int top)
     context->par_in->codec_id = h265 ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264;
     av_opt_set_int(context->priv_data, "crop_left", left, 0);
     av_opt_set_int(context->priv_data, "crop_top", top, 0);
-    if (av_bsf_init(context) < 0 || av_bsf_send_packet(context, packet) < 0 || av_bsf_receive_packet(context, packet) < 0)
+    if (av_bsf_init(context) < 0 || av_bsf_send_packet(context, packet) < 0 ||
+        av_bsf_receive_packet(context, packet) < 0)
         abort();
     av_bsf_free(&context);
 }
@@ -248,7 +256,10 @@ static int catalogue_load(uint32_t codec, uint64_t index, const char *track)
     bzna_dataset *dataset = NULL;
     memset(c, 0, sizeof *c);
     c->image.struct_size = sizeof c->image;
-    require(bzna_context_open(&(bzna_context_config){ .struct_size = sizeof(bzna_context_config), .device.kind = BZNA_DEVICE_CPU }, &context, NULL), "context");
+    require(bzna_context_open(
+                &(bzna_context_config){ .struct_size = sizeof(bzna_context_config), .device.kind = BZNA_DEVICE_CPU },
+                &context, NULL),
+            "context");
     require(bzna_dataset_open(context, files[codec - 1], NULL, &dataset, NULL), files[codec - 1]);
     require(bzna_dataset_read_image(dataset, index, track, buffer, ROOM, &c->image, NULL), "image");
     bzna_dataset_close(dataset);
@@ -266,7 +277,8 @@ static void listed(int *list, int *count, int number, int in_software)
 
 static void catalogue_make(void)
 {
-    static const uint32_t crops[][4] = { { 0, 0, 160, 144 }, { 0, 0, 101, 77 }, { 13, 7, 120, 90 }, { 59, 43, 101, 101 }, { 1, 1, 159, 143 }, { 80, 40, 33, 97 } };
+    static const uint32_t crops[][4] = { { 0, 0, 160, 144 },   { 0, 0, 101, 77 },  { 13, 7, 120, 90 },
+                                         { 59, 43, 101, 101 }, { 1, 1, 159, 143 }, { 80, 40, 33, 97 } };
     has_encoders = avcodec_find_encoder_by_name("libx265") && avcodec_find_encoder_by_name("libx264");
     for (size_t i = 0; i < COUNT(crops) && has_encoders; i++)
         listed(plain, &plain_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 160, 144, crops[i]), 0);
@@ -279,7 +291,8 @@ static void catalogue_make(void)
     else
         listed(fragile, &fragile_count, catalogue_load(BZNA_CODEC_H264, 4, NULL), 0);
     if (has_encoders) {
-        static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 }, { 152, 248 }, { 320, 200 }, { 264, 264 } };
+        static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 },
+                                        { 152, 248 }, { 320, 200 }, { 264, 264 } };
         for (size_t i = 0; i < COUNT(other); i++)
             listed(sizes, &size_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, other[i][0], other[i][1], NULL), 0);
         listed(more, &more_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 192, 144, NULL), 0);
@@ -287,28 +300,36 @@ static void catalogue_make(void)
         listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 64, 48, NULL), 0);
         listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 208, 112, NULL), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 146, 150, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 170, 146, (const uint32_t[]){ 3, 5, 101, 99 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P, 170, 146, (const uint32_t[]){ 3, 5, 101, 99 }), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 160, 144, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 7, 9, 131, 77 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 7, 9, 131, 77 }), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 151, 147, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 176, 144, (const uint32_t[]){ 11, 1, 99, 143 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV444P, 176, 144, (const uint32_t[]){ 11, 1, 99, 143 }), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P10, 145, 155, NULL), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P12, 160, 152, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P12, 160, 144, (const uint32_t[]){ 0, 1, 97, 95 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV444P12, 160, 144, (const uint32_t[]){ 0, 1, 97, 95 }), 0);
         listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 66, 50, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 130, 98, (const uint32_t[]){ 9, 3, 51, 61 }), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 136, NULL), 0);     /* as coded, 144 rows: the least there may be */
+        listed(formats, &format_count,
+               catalogue_add("libx264", AV_PIX_FMT_YUV420P, 130, 98, (const uint32_t[]){ 9, 3, 51, 61 }), 0);
+        /* as coded, 144 rows: the least there may be */
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 136, NULL), 0);
         window_left = 8;
         window_top = 6;
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 152, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 5, 3, 101, 77 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 5, 3, 101, 77 }), 0);
         listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 98, 82, NULL), 0);
         window_left = 3;
         window_top = 5;
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 160, 152, NULL), 0);
         window_left = window_top = 0;
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P, 160, 144, NULL), 1);
-        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P10, 176, 144, (const uint32_t[]){ 5, 3, 91, 99 }), 1);
+        listed(software, &software_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV422P10, 176, 144, (const uint32_t[]){ 5, 3, 91, 99 }), 1);
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_GRAY8, 160, 144, NULL), 1);
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 128, 96, NULL), 1);
         listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV444P, 160, 144, NULL), 1);
@@ -317,7 +338,7 @@ static void catalogue_make(void)
     }
 }
 
-/* ---- Archives in memory ------------------------------------------------------------------------------------------------- */
+/* ---- Archives in memory ------------------------------------------------------------------------------------------ */
 
 enum { SAMPLES = 512 };
 
@@ -438,7 +459,8 @@ static void catalogue_decode(int first)
         bzna_picture *p = &catalogue[first + i].picture;
         require(archive_decode(dataset, decoder, (uint64_t)i, p), "a picture");
         for (int k = 0; k < 3 && p->plane[k]; k++) {
-            size_t w = (k ? (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x : p->frame_width) * (p->depth > 8 ? 2u : 1u);
+            size_t w = (k ? (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x : p->frame_width) *
+                       (p->depth > 8 ? 2u : 1u);
             size_t h = k ? (p->frame_height + (1u << p->chroma_shift_y) - 1) >> p->chroma_shift_y : p->frame_height;
             uint8_t *copy = take_memory(w * h);
             for (size_t y = 0; y < h; y++)
@@ -453,7 +475,8 @@ static void catalogue_decode(int first)
     archive_free(a);
 }
 
-/* Damages a sample so that libavcodec, too, finds no picture. kind 0: the slice's data; 1: it ends early; 2: not a slice; 3: a length of its units. */
+/* Damages a sample so that libavcodec, too, finds no picture. kind 0: the slice's data; 1: it ends early; 2: not a
+ * slice; 3: a length of its units. */
 static void archive_damage(archive *a, uint64_t index, int kind)
 {
     bzna_context *context = cpu_context();
@@ -481,7 +504,7 @@ static void archive_damage(archive *a, uint64_t index, int kind)
     bzna_context_close(context);
 }
 
-/* ---- The model ---------------------------------------------------------------------------------------------------------- */
+/* ---- The model --------------------------------------------------------------------------------------------------- */
 
 enum { WIDTH = 24, HEIGHT = 16, SLOT = 3 * WIDTH * HEIGHT, SLOT_MAX = SLOT * (int)sizeof(float), BATCH_MAX = 64 };
 
@@ -526,11 +549,17 @@ static run run_of(const archive *a, const bzna_loader_config *c)
     return r;
 }
 
-static size_t slot_bytes(const run *r) { return (size_t)3 * r->c.output.width * r->c.output.height * (r->c.output.dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4); }
+static size_t slot_bytes(const run *r)
+{
+    return (size_t)3 * r->c.output.width * r->c.output.height * (r->c.output.dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4);
+}
 
 static void render(const run *r, const bzna_picture *picture, const bzna_transform *t, void *out)
 {
-    bzna_output output = { .struct_size = sizeof output, .width = r->c.output.width, .height = r->c.output.height, .dtype = r->c.output.dtype,
+    bzna_output output = { .struct_size = sizeof output,
+                           .width = r->c.output.width,
+                           .height = r->c.output.height,
+                           .dtype = r->c.output.dtype,
                            .layout = r->c.output.layout };
     if (bzna_picture_render(picture, t, &output, out, slot_bytes(r), NULL) != BZNA_OK)
         abort();
@@ -555,11 +584,19 @@ static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t
     bzna_random random;
     transform_of(r, &t);
     bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
-    if (bzna_warp_draw(&random, &r->c.warp, picture->width, picture->height, r->c.output.width, r->c.output.height, t.homography, NULL) != BZNA_OK)
+    if (bzna_warp_draw(&random, &r->c.warp, picture->width, picture->height, r->c.output.width, r->c.output.height,
+                       t.homography, NULL) != BZNA_OK)
         abort();
     if (r->c.pipeline.transform) {
-        bzna_sample_info info = { .struct_size = sizeof info, .slot = slot, .index = index, .epoch = epoch, .target = target_of(index), .width = picture->width,
-                                  .height = picture->height, .out_width = r->c.output.width, .out_height = r->c.output.height };
+        bzna_sample_info info = { .struct_size = sizeof info,
+                                  .slot = slot,
+                                  .index = index,
+                                  .epoch = epoch,
+                                  .target = target_of(index),
+                                  .width = picture->width,
+                                  .height = picture->height,
+                                  .out_width = r->c.output.width,
+                                  .out_height = r->c.output.height };
         bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_USER);
         r->c.pipeline.transform(r->c.pipeline.transform_user, &info, &random, &t);
     }
@@ -577,7 +614,8 @@ static void expected_fill(const run *r, void *out)
 
 static uint64_t index_at(const run *r, uint64_t epoch, uint64_t position)
 {
-    return r->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, epoch, r->a->count, position) : position;
+    return r->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, epoch, r->a->count, position) :
+                                                   position;
 }
 
 /* A batch as it was when it came: its arrays are written again once it is released. */
@@ -591,14 +629,17 @@ typedef struct seen {
 
 static void check_slot(run *r, const seen *s, uint32_t slot, const uint8_t *data)
 {
-    uint8_t expected[SLOT_MAX], *larger = slot_bytes(r) > sizeof expected ? take_memory(slot_bytes(r)) : NULL, *want = larger ? larger : expected;
+    uint8_t expected[SLOT_MAX], *larger = slot_bytes(r) > sizeof expected ? take_memory(slot_bytes(r)) : NULL,
+                                *want = larger ? larger : expected;
     uint64_t position = s->position + slot, index = index_at(r, s->epoch, position), tries = 0;
     int right = 1;
-    while (r->c.errors.policy == BZNA_ON_ERROR_REPLACE && (r->a->bad[index] || (r->may_fail && index != s->indices[slot])) && tries++ < 64) {
+    while (r->c.errors.policy == BZNA_ON_ERROR_REPLACE &&
+           (r->a->bad[index] || (r->may_fail && index != s->indices[slot])) && tries++ < 64) {
         position = (position + 1) % r->a->count;
         index = index_at(r, s->epoch, position);
     }
-    right = s->indices[slot] == index && s->targets[slot] == target_of(index) && (s->status[slot] == BZNA_OK || r->a->bad[index] || r->may_fail) &&
+    right = s->indices[slot] == index && s->targets[slot] == target_of(index) &&
+            (s->status[slot] == BZNA_OK || r->a->bad[index] || r->may_fail) &&
             !(s->status[slot] == BZNA_OK && r->a->bad[index]);
     r->failed += s->status[slot] != BZNA_OK;
     if (s->status[slot] != BZNA_OK)
@@ -607,8 +648,9 @@ static void check_slot(run *r, const seen *s, uint32_t slot, const uint8_t *data
         expected_slot(r, s->epoch, index, slot, want);
     if (!right || memcmp(want, data, slot_bytes(r))) {
         test_failures++;
-        printf("  %s: epoch %d, position %d, slot %d: index %d (%d), status %s, %s pixels\n", test_now, (int)s->epoch, (int)s->position, (int)slot,
-               (int)s->indices[slot], (int)index, bzna_status_name(s->status[slot]), memcmp(want, data, slot_bytes(r)) ? "other" : "right");
+        printf("  %s: epoch %d, position %d, slot %d: index %d (%d), status %s, %s pixels\n", test_now, (int)s->epoch,
+               (int)s->position, (int)slot, (int)s->indices[slot], (int)index, bzna_status_name(s->status[slot]),
+               memcmp(want, data, slot_bytes(r)) ? "other" : "right");
     }
     free(larger);
 }
@@ -651,7 +693,7 @@ static void see(run *r, const bzna_batch *batch, bzna_batch_info *info, seen *s)
     r->batches++;
 }
 
-/* ---- The driver, as a user of the library has it ------------------------------------------------------------------------- */
+/* ---- The driver, as a user of the library has it ----------------------------------------------------------------- */
 
 typedef CUresult host_alloc_fn(void **host, size_t bytes, unsigned flags);
 typedef CUresult host_free_fn(void *host);
@@ -681,12 +723,17 @@ static struct {
 static void driver_load(void)
 {
     const struct { const char *name; void *field; } symbols[] = {
-        { "cuInit", &driver.init }, { "cuDevicePrimaryCtxRetain", &driver.retain }, { "cuDevicePrimaryCtxRelease", &driver.release },
-        { "cuCtxCreate_v2", &driver.create }, { "cuCtxDestroy_v2", &driver.destroy }, { "cuCtxPushCurrent_v2", &driver.push },
+        { "cuInit", &driver.init }, { "cuDevicePrimaryCtxRetain", &driver.retain },
+        { "cuDevicePrimaryCtxRelease", &driver.release },
+        { "cuCtxCreate_v2", &driver.create }, { "cuCtxDestroy_v2", &driver.destroy },
+        { "cuCtxPushCurrent_v2", &driver.push },
         { "cuCtxPopCurrent_v2", &driver.pop }, { "cuMemAlloc_v2", &driver.alloc }, { "cuMemFree_v2", &driver.free },
-        { "cuMemHostAlloc", &driver.host_alloc }, { "cuMemFreeHost", &driver.host_free }, { "cuMemcpyDtoHAsync_v2", &driver.download },
-        { "cuStreamCreate", &driver.stream }, { "cuStreamDestroy_v2", &driver.stream_free }, { "cuStreamSynchronize", &driver.stream_sync },
-        { "cuEventCreate", &driver.event }, { "cuEventDestroy_v2", &driver.event_free }, { "cuEventRecord", &driver.record },
+        { "cuMemHostAlloc", &driver.host_alloc }, { "cuMemFreeHost", &driver.host_free },
+        { "cuMemcpyDtoHAsync_v2", &driver.download },
+        { "cuStreamCreate", &driver.stream }, { "cuStreamDestroy_v2", &driver.stream_free },
+        { "cuStreamSynchronize", &driver.stream_sync },
+        { "cuEventCreate", &driver.event }, { "cuEventDestroy_v2", &driver.event_free },
+        { "cuEventRecord", &driver.record },
         { "cuEventSynchronize", &driver.event_sync } };
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; i < COUNT(symbols); i++) {
@@ -730,10 +777,11 @@ static CUresult wait_for(int device, void *stream)
     return result;
 }
 
-/* ---- Consumers ---------------------------------------------------------------------------------------------------------- */
+/* ---- Consumers --------------------------------------------------------------------------------------------------- */
 
-/* How batches are read. HOST: where they lie. SYNCED: on the device, once its stream is done. QUEUED: copied to the host on their own stream
- * and released at once; read much later. GIVEN: the same on a stream of ours. MOVED: the same, but moved to a stream of ours. */
+/* How batches are read. HOST: where they lie. SYNCED: on the device, once its stream is done. QUEUED: copied to the
+ * host on their own stream and released at once; read much later. GIVEN: the same on a stream of ours. MOVED: the same,
+ * but moved to a stream of ours. */
 enum { HOST, SYNCED, QUEUED, GIVEN, MOVED, CONSUMERS };
 enum { KEPT = 5 };
 
@@ -843,7 +891,7 @@ static void consumer_close(consumer *u, run *r)
         driver.release(0);
 }
 
-/* ---- Contexts and walks ------------------------------------------------------------------------------------------------- */
+/* ---- Contexts and walks ------------------------------------------------------------------------------------------ */
 
 static bzna_context *gpu_context(uint32_t sessions)
 {
@@ -898,7 +946,8 @@ static run walk(bzna_context *context, archive *a, const bzna_loader_config *con
     loader = loader_open(context, dataset, &c);
     r = run_of(a, &c);
     walk_some(loader, &u, &r, UINT64_MAX);
-    CHECK_EQ(r.batches, (c.order.epochs ? c.order.epochs : 1) * ((a->count + c.output.batch_size - 1) / c.output.batch_size));
+    CHECK_EQ(r.batches,
+             (c.order.epochs ? c.order.epochs : 1) * ((a->count + c.output.batch_size - 1) / c.output.batch_size));
     if (stats) {
         memset(stats, 0, sizeof *stats);
         CHECK_EQ(bzna_loader_get_stats(loader, stats, sizeof *stats, NULL), BZNA_OK);
@@ -937,7 +986,7 @@ static archive *mixed_archive(uint64_t count)
     return archive_make(count, all, n);
 }
 
-/* ---- 6. Every slot its own picture -------------------------------------------------------------------------------------- */
+/* ---- 6. Every slot its own picture ------------------------------------------------------------------------------- */
 
 TEST(under_random_delays_every_slot_holds_its_own_picture)
 {
@@ -945,7 +994,8 @@ TEST(under_random_delays_every_slot_holds_its_own_picture)
     BEGIN;
     a = plain_archive(61);
     for (int round = 0; round < 8; round++) {
-        bzna_loader_config c = config_of(round % 2 ? 7 : 16, 0, round / 2 % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of(round % 2 ? 7 : 16, 0,
+                                         round / 2 % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
         bzna_context *context = gpu_context(14);
         bzna_loader_stats stats;
         control->seed = round + 1;
@@ -966,7 +1016,7 @@ TEST(under_random_delays_every_slot_holds_its_own_picture)
     archive_free(a);
 }
 
-/* ---- 7, 8. Order in streams, and threads -------------------------------------------------------------------------------- */
+/* ---- 7, 8. Order in streams, and threads ------------------------------------------------------------------------- */
 
 TEST(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
 {
@@ -1003,7 +1053,8 @@ static watched *watch(watched *all, int *count, long long decoder)
     return &all[(*count)++];
 }
 
-/* A surface is mapped on the session's stream, read by a kernel on that stream, and only then unmapped; all of it by one thread. */
+/* A surface is mapped on the session's stream, read by a kernel on that stream, and only then unmapped; all of it by
+ * one thread. */
 static void check_log_of_decoders(void)
 {
     static watched all[256];
@@ -1011,8 +1062,10 @@ static void check_log_of_decoders(void)
     CHECK(control->log_count < FAKE_LOG_SIZE);
     for (long long i = 0; i < control->log_count && i < FAKE_LOG_SIZE; i++) {
         const fake_entry *entry = &control->log[i];
-        int of_session = entry->function == FAKE_cuvidMapVideoFrame64 || entry->function == FAKE_cuvidUnmapVideoFrame64 || entry->function == FAKE_cuvidDecodePicture ||
-                         entry->function == FAKE_cuvidGetDecodeStatus || entry->function == FAKE_cuvidReconfigureDecoder;
+        int of_session = entry->function == FAKE_cuvidMapVideoFrame64 ||
+                         entry->function == FAKE_cuvidUnmapVideoFrame64 || entry->function == FAKE_cuvidDecodePicture ||
+                         entry->function == FAKE_cuvidGetDecodeStatus ||
+                         entry->function == FAKE_cuvidReconfigureDecoder;
         if (of_session) {
             watched *w = watch(all, &count, entry->decoder);
             CHECK(!w->thread || w->thread == entry->thread);
@@ -1063,8 +1116,8 @@ TEST(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_
     archive_free(a);
 }
 
-/* On the device the consumer's stream waits for events that lanes recorded behind their launches. Of the lanes, it is the threads that see to it that the
- * consumer's release has been reached: their streams wait for nobody. */
+/* On the device the consumer's stream waits for events that lanes recorded behind their launches. Of the lanes, it is
+ * the threads that see to it that the consumer's release has been reached: their streams wait for nobody. */
 TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
 {
     archive *a;
@@ -1114,7 +1167,7 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     archive_free(a);
 }
 
-/* ---- 13. Damaged samples ------------------------------------------------------------------------------------------------ */
+/* ---- 13. Damaged samples ----------------------------------------------------------------------------------------- */
 
 /* H.265 and H.264, by turns: libavcodec notices more damage in the latter. */
 static archive *damaged_archive(uint64_t count)
@@ -1138,7 +1191,8 @@ TEST(damaged_samples_among_good_ones_cost_their_own_slots)
     BEGIN;
     a = damaged_archive(48);
     for (int round = 0; round < 6; round++) {
-        bzna_loader_config c = config_of(round % 2 ? 48 : 5, 0, round / 2 == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of(round % 2 ? 48 : 5, 0,
+                                         round / 2 == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
         bzna_context *context = gpu_context(round < 4 ? 4 : 1);
         bzna_loader_stats stats;
         run r;
@@ -1263,7 +1317,7 @@ TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
     archive_free(a);
 }
 
-/* ---- 14. The driver fails ----------------------------------------------------------------------------------------------- */
+/* ---- 14. The driver fails ---------------------------------------------------------------------------------------- */
 
 /* What a run of two loaders on one context met. */
 typedef struct ordeal {
@@ -1274,7 +1328,8 @@ typedef struct ordeal {
 } ordeal;
 
 /* Runs a loader to its end, or to its error. Every call must return in time; what is delivered must be right. */
-static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *dataset, archive *a, const bzna_loader_config *c, bzna_status *opened)
+static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *dataset, archive *a,
+                              const bzna_loader_config *c, bzna_status *opened)
 {
     bzna_loader *loader = NULL;
     bzna_batch *batch;
@@ -1317,7 +1372,8 @@ static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *da
     return status;
 }
 
-static ordeal ordeal_make(archive *a, const char *function, long long k, int code, int later, int kind, uint32_t sessions)
+static ordeal ordeal_make(archive *a, const char *function, long long k, int code, int later, int kind,
+                          uint32_t sessions)
 {
     ordeal o = { 0, 0, 0, 0, 0, 0, 0 };
     bzna_loader_config c = config_of(3, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
@@ -1346,8 +1402,10 @@ static ordeal ordeal_make(archive *a, const char *function, long long k, int cod
     CHECK_EQ(control->violations, 0);
     CHECK(!fake->leaks());
     if (test_failures != failures)
-        printf("  above: %s, call %lld returns %d (%d): opened %d, ended %d after %d batches, a later loader %d, slowest call %.3f s\n", function ? function : "-", k,
-               code, kind, (int)o.opened, (int)o.ended, (int)o.batches, (int)o.later, o.slowest);
+        printf("  above: %s, call %lld returns %d (%d): opened %d, ended %d after %d batches, a later loader %d, "
+               "slowest call %.3f s\n",
+               function ? function : "-", k, code, kind, (int)o.opened, (int)o.ended, (int)o.batches, (int)o.later,
+               o.slowest);
     return o;
 }
 
@@ -1372,10 +1430,12 @@ static void calls_of(archive *a, int kind, long long calls[FAKE_FUNCTION_COUNT])
     finish();
 }
 
-/* Calls to fail: the first, the second, others for each kind of output, and one in the middle of the second loader's life. */
+/* Calls to fail: the first, the second, others for each kind of output, and one in the middle of the second loader's
+ * life. */
 static int interesting(long long calls, int kind, long long ks[4])
 {
-    long long all[4] = { 1, kind == HOST ? 2 : 3, calls / (kind == HOST ? 4 : 3), kind == HOST ? calls / 2 : calls * 3 / 4 };
+    long long all[4] = { 1, kind == HOST ? 2 : 3, calls / (kind == HOST ? 4 : 3),
+                         kind == HOST ? calls / 2 : calls * 3 / 4 };
     int n = 0;
     for (int i = 0; i < 4; i++)
         if (all[i] > (n ? ks[n - 1] : 0) && all[i] <= calls)
@@ -1385,8 +1445,10 @@ static int interesting(long long calls, int kind, long long ks[4])
 
 static int releases_something(const char *name)
 {
-    static const char *const all[] = { "cuDevicePrimaryCtxRelease", "cuMemFree_v2", "cuMemFreeHost", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuModuleUnload",
-                                       "cuvidDestroyDecoder", "cuvidUnmapVideoFrame64", "cuvidDestroyVideoParser", "cuCtxPopCurrent_v2", "cuGetErrorName" };
+    static const char *const all[] = { "cuDevicePrimaryCtxRelease", "cuMemFree_v2",           "cuMemFreeHost",
+                                       "cuStreamDestroy_v2",        "cuEventDestroy_v2",      "cuModuleUnload",
+                                       "cuvidDestroyDecoder",       "cuvidUnmapVideoFrame64", "cuvidDestroyVideoParser",
+                                       "cuCtxPopCurrent_v2",        "cuGetErrorName" };
     for (size_t i = 0; i < COUNT(all); i++)
         if (!strcmp(name, all[i]))
             return 1;
@@ -1415,8 +1477,10 @@ TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
                     continue;
                 }
                 if (!releases_something(name)) {            /* these may come last */
-                    CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
-                    CHECK(o.later == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.ended == BZNA_END && o.opened == BZNA_OK));
+                    CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE ||
+                          (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
+                    CHECK(o.later == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE ||
+                          (o.ended == BZNA_END && o.opened == BZNA_OK));
                 }
                 finish();
             }
@@ -1435,7 +1499,8 @@ TEST(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and
         long long calls[FAKE_FUNCTION_COUNT], ks[4];
         calls_of(a, kind, calls);
         for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
-            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], kind, ks);      /* in a stream, every error is sticky */
+            /* in a stream, every error is sticky */
+            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], kind, ks);
             for (int i = 2 * kind * SANITIZED; i < n; i += ROUNDS(1, 4)) {
                 const char *name = fake->name(f);
                 int code = codes[(f + i) % 3];
@@ -1443,9 +1508,11 @@ TEST(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and
                 control->seed = f + i;
                 delays(100, 200, 0);
                 o = ordeal_make(a, name, ks[i], code, 0, kind, 3);
-                if (f == FAKE_cuCtxPushCurrent_v2 ? o.later >= 0 && o.later != BZNA_END : o.opened == BZNA_OK && o.later != BZNA_END) {
+                if (f == FAKE_cuCtxPushCurrent_v2 ? o.later >= 0 && o.later != BZNA_END :
+                                                    o.opened == BZNA_OK && o.later != BZNA_END) {
                     test_failures++;
-                    printf("  %s, call %lld returns %d (%d): a later loader gets %d\n", name, ks[i], code, kind, (int)o.later);
+                    printf("  %s, call %lld returns %d (%d): a later loader gets %d\n", name, ks[i], code, kind,
+                           (int)o.later);
                 }
                 finish();
             }
@@ -1476,7 +1543,8 @@ TEST(a_call_that_fails_from_some_time_on_never_hangs_anything)
                 }
                 CHECK(o.opened != BZNA_OK || o.later == BZNA_END);
                 if (o.opened == BZNA_OK && o.later != BZNA_END)
-                    printf("  %s from call %lld on (%d): a later loader gets %d\n", fake->name(f), ks[i], kind, (int)o.later);
+                    printf("  %s from call %lld on (%d): a later loader gets %d\n", fake->name(f), ks[i], kind,
+                           (int)o.later);
                 finish();
             }
         }
@@ -1519,10 +1587,12 @@ TEST(a_batch_that_cannot_be_had_fails_as_every_later_one_does)
     archive_free(a);
 }
 
-/* A picture that a call of the driver's refuses is libavcodec's; a session whose calls all fail ends, and when all have, libavcodec goes on alone. */
+/* A picture that a call of the driver's refuses is libavcodec's; a session whose calls all fail ends, and when all
+ * have, libavcodec goes on alone. */
 TEST(what_a_failing_call_costs_nvdec_libavcodec_decodes)
 {
-    static const char *const names[] = { "cuvidDecodePicture", "cuvidMapVideoFrame64", "cuvidParseVideoData", "cuvidCreateVideoParser", "cuvidCreateDecoder" };
+    static const char *const names[] = { "cuvidDecodePicture", "cuvidMapVideoFrame64", "cuvidParseVideoData",
+                                         "cuvidCreateVideoParser", "cuvidCreateDecoder" };
     archive *a;
     BEGIN;
     a = plain_archive(120);
@@ -1547,7 +1617,7 @@ TEST(what_a_failing_call_costs_nvdec_libavcodec_decodes)
     archive_free(a);
 }
 
-/* ---- 15. Out of memory -------------------------------------------------------------------------------------------------- */
+/* ---- 15. Out of memory ------------------------------------------------------------------------------------------- */
 
 TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_on)
 {
@@ -1570,9 +1640,10 @@ TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_o
         control->engine_us = 500;                           /* so that every session gets work */
         c.order.epochs = 2;
         if (way == 0)
-            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 0);     /* once: trying again helps */
+            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 0); /* once: trying again helps */
         if (way == 1)
-            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 1);     /* for good: kind sessions live */
+            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2,
+                       1); /* for good: kind sessions live */
         if (way == 2)
             control->memory_budget = (long long)(3 << 20) + (long long)kind * (long long)one;
         r = walk(context, a, &c, kind, &stats);
@@ -1583,7 +1654,7 @@ TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_o
         if (way > 0 && kind == 0) {
             CHECK_EQ(stats.sessions_lost, 4);
             CHECK_EQ(stats.samples_nvdec, 0);
-        } else if (way > 0) {                               /* kind sessions have a decoder; the others give up after a few tries */
+        } else if (way > 0) { /* kind sessions have a decoder; the others give up after a few tries */
             CHECK(stats.sessions_lost <= (uint64_t)(4 - kind));
             CHECK(stats.samples_software <= 4 * (uint64_t)(4 - kind));
             CHECK(stats.decoders_made <= (uint64_t)kind && stats.decoders_made > 0);
@@ -1684,10 +1755,12 @@ TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_b
     archive_free(a);
 }
 
-/* Every other picture needs a decoder that never fits. The session gives up the idle one for the first of them, but not again. */
+/* Every other picture needs a decoder that never fits. The session gives up the idle one for the first of them, but not
+ * again. */
 TEST(a_decoder_that_could_not_be_made_costs_the_idle_ones_only_once)
 {
-    const int two[2] = { plain[0], format_count ? formats[4] : plain[0] };       /* 4:2:0 and 4:4:4, which is twice as large */
+    /* 4:2:0 and 4:4:4, which is twice as large */
+    const int two[2] = { plain[0], format_count ? formats[4] : plain[0] };
     archive *a;
     BEGIN;
     if (!has_encoders)
@@ -1791,7 +1864,7 @@ TEST(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
         }
 }
 
-/* ---- 17. Closing -------------------------------------------------------------------------------------------------------- */
+/* ---- 17. Closing ------------------------------------------------------------------------------------------------- */
 
 TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
 {
@@ -1820,7 +1893,8 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
         if (n && roll(2))
             bzna_batch_release(held[--n]);
         for (int i = 0; i < 3; i++) {                       /* contexts, data sets and loaders in any order */
-            static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+            static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+                                              { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
             if (orders[order][i] == 0)
                 CHECK_EQ(bzna_context_close(context), BZNA_OK);
             if (orders[order][i] == 1)
@@ -2028,7 +2102,7 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
     archive_free(a);
 }
 
-/* ---- 16. Fork ----------------------------------------------------------------------------------------------------------- */
+/* ---- 16. Fork ---------------------------------------------------------------------------------------------------- */
 
 static int in_child(int (*run_there)(void *argument), void *argument)
 {
@@ -2066,11 +2140,18 @@ static int child_uses_all(void *argument)
     int wrong = 0;
     wrong |= bzna_loader_next(f->loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_E_STATE ? 0 : 1;
     wrong |= bzna_loader_open(f->context, f->dataset, &f->c, &other, NULL) == BZNA_E_STATE ? 0 : 2;
-    wrong |= bzna_context_get_device_info(f->context, &info, sizeof info, NULL) == BZNA_E_STATE && bzna_context_get_codec_info(f->context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, NULL) ==
-             BZNA_E_STATE ? 0 : 4;
-    wrong |= bzna_batch_release(f->batch) == BZNA_E_STATE && bzna_batch_move(f->batch, NULL, NULL) == BZNA_E_STATE ? 0 : 8;
-    wrong |= bzna_loader_reset(f->loader, 0, NULL) == BZNA_E_STATE && bzna_loader_stop(f->loader, NULL) == BZNA_E_STATE &&
-             bzna_loader_get_stats(f->loader, &stats, sizeof stats, NULL) == BZNA_E_STATE ? 0 : 16;
+    wrong |= bzna_context_get_device_info(f->context, &info, sizeof info, NULL) == BZNA_E_STATE &&
+                     bzna_context_get_codec_info(f->context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, NULL) ==
+                         BZNA_E_STATE ?
+                 0 :
+                 4;
+    wrong |= bzna_batch_release(f->batch) == BZNA_E_STATE && bzna_batch_move(f->batch, NULL, NULL) == BZNA_E_STATE ? 0 :
+                                                                                                                     8;
+    wrong |= bzna_loader_reset(f->loader, 0, NULL) == BZNA_E_STATE &&
+                     bzna_loader_stop(f->loader, NULL) == BZNA_E_STATE &&
+                     bzna_loader_get_stats(f->loader, &stats, sizeof stats, NULL) == BZNA_E_STATE ?
+                 0 :
+                 16;
     wrong |= bzna_loader_close(f->loader) == BZNA_E_STATE ? 0 : 32;
     wrong |= bzna_device_count(&count, NULL) == BZNA_E_STATE ? 0 : 64;
     bzna_dataset_close(f->dataset);
@@ -2114,7 +2195,8 @@ static int child_forks_itself_software(void *argument)
     int wrong;
     c.decode.decoder = BZNA_DECODER_SOFTWARE;
     c.output.device.kind = BZNA_DEVICE_CPU;
-    wrong = bzna_loader_open(context, dataset, &c, &loader, NULL) != BZNA_OK || bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) != BZNA_OK;
+    wrong = bzna_loader_open(context, dataset, &c, &loader, NULL) != BZNA_OK ||
+            bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) != BZNA_OK;
     return wrong;
 }
 
@@ -2125,7 +2207,12 @@ TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
     a = plain_archive(40);
     for (int kind = HOST; kind <= SYNCED; kind++) {
         bzna_context *context = gpu_context(5);
-        family f = { context, archive_open(context, a), NULL, NULL, config_of(4, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0), a };
+        family f = { context,
+                     archive_open(context, a),
+                     NULL,
+                     NULL,
+                     config_of(4, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0),
+                     a };
         consumer u;
         run r = run_of(a, &f.c);
         int wrong;
@@ -2163,7 +2250,7 @@ TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
     archive_free(a);
 }
 
-/* ---- 18. Steady state --------------------------------------------------------------------------------------------------- */
+/* ---- 18. Steady state -------------------------------------------------------------------------------------------- */
 
 /* Counts everything; releases must give the right size back. */
 typedef struct ledger {
@@ -2199,10 +2286,25 @@ typedef struct tally { long long values[20]; } tally;
 /* What must stand still. */
 static tally tally_of(ledger *l)
 {
-    tally t = { { l->calls, control->mem_allocs, control->mem_frees, control->host_allocs, control->host_frees, control->creates, control->destroys,
-                  control->reconfigures, control->parser_creates, control->streams_created, control->streams_destroyed, control->events_created,
-                  control->events_destroyed, control->event_syncs, control->stream_syncs, control->pageable_copies, control->calls[FAKE_cuvidGetDecoderCaps],
-                  control->calls[FAKE_cuModuleLoadData], control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2],
+    tally t = { { l->calls,
+                  control->mem_allocs,
+                  control->mem_frees,
+                  control->host_allocs,
+                  control->host_frees,
+                  control->creates,
+                  control->destroys,
+                  control->reconfigures,
+                  control->parser_creates,
+                  control->streams_created,
+                  control->streams_destroyed,
+                  control->events_created,
+                  control->events_destroyed,
+                  control->event_syncs,
+                  control->stream_syncs,
+                  control->pageable_copies,
+                  control->calls[FAKE_cuvidGetDecoderCaps],
+                  control->calls[FAKE_cuModuleLoadData],
+                  control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2],
                   control->calls[FAKE_cuDevicePrimaryCtxRetain] } };
     return t;
 }
@@ -2218,15 +2320,33 @@ static int consumer_waits(const void *stream)
             me = control->log[i].thread;                    /* a release */
     CHECK(me >= 0);
     for (long long i = 0; i < control->log_count; i++)
-        waits += control->log[i].thread == me && (control->log[i].function == FAKE_cuEventSynchronize || control->log[i].function == FAKE_cuStreamSynchronize);
+        waits += control->log[i].thread == me && (control->log[i].function == FAKE_cuEventSynchronize ||
+                                                  control->log[i].function == FAKE_cuStreamSynchronize);
     return waits;
 }
 
 TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
 {
-    static const char *const names[20] = { "host allocations", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "decoders created", "destroyed",
-                                           "reconfigured", "parsers", "streams", "streams ended", "events", "events ended", "event syncs", "stream syncs",
-                                           "pageable copies", "caps asked", "modules", "contexts pushed and not popped", "contexts retained" };
+    static const char *const names[20] = { "host allocations",
+                                           "cuMemAlloc",
+                                           "cuMemFree",
+                                           "cuMemHostAlloc",
+                                           "cuMemFreeHost",
+                                           "decoders created",
+                                           "destroyed",
+                                           "reconfigured",
+                                           "parsers",
+                                           "streams",
+                                           "streams ended",
+                                           "events",
+                                           "events ended",
+                                           "event syncs",
+                                           "stream syncs",
+                                           "pageable copies",
+                                           "caps asked",
+                                           "modules",
+                                           "contexts pushed and not popped",
+                                           "contexts retained" };
     archive *a;
     BEGIN;
     a = archive_make(64, plain, 1);                         /* one set of parameters */
@@ -2267,14 +2387,15 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         after = tally_of(&l);
         syncs = after.values[13] - before.values[13];
         for (int i = 0; i < 20; i++) {
-            if (i == 18 || i == 13)                         /* threads come and go between push and pop; for events, see below */
+            if (i == 18 || i == 13) /* threads come and go between push and pop; for events, see below */
                 continue;
             if (after.values[i] != before.values[i]) {
                 test_failures++;
                 printf("  %s: %lld\n", names[i], after.values[i] - before.values[i]);
             }
         }
-        CHECK(syncs <= (kind == HOST ? 60 * 5 : 60 + 3));   /* on the device, a reader waits once a batch at most, for the consumer's work on it */
+        /* on the device, a reader waits once a batch at most, for the consumer's work on it */
+        CHECK(syncs <= (kind == HOST ? 60 * 5 : 60 + 3));
         CHECK(kind == HOST || !consumer_waits(stream));
         bzna_loader_close(loader);
         bzna_dataset_close(dataset);
@@ -2391,14 +2512,14 @@ TEST(large_and_small_frames_mix_in_a_batch)
         CHECK_EQ(stats.samples_nvdec, 24);
         c.order.epochs = ROUNDS(6, 3);
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
-        CHECK(stats.decoders_made <= 2 * 4 * 3);            /* two sessions, four places, which grow to serve all three sizes */
+        CHECK(stats.decoders_made <= 2 * 4 * 3); /* two sessions, four places, which grow to serve all three sizes */
         bzna_context_close(context);
         finish();
     }
     archive_free(a);
 }
 
-/* ---- Several loaders and contexts --------------------------------------------------------------------------------------- */
+/* ---- Several loaders and contexts -------------------------------------------------------------------------------- */
 
 typedef struct walker {
     bzna_context *context;
@@ -2484,7 +2605,7 @@ TEST(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
         CHECK_EQ(driver.push(other), 0);
         CHECK_EQ(driver.destroy(other), 0);
         users_context = NULL;
-        CHECK_EQ(driver.destroy(mine), 0);                         /* a violation if anything of the library's is left in it */
+        CHECK_EQ(driver.destroy(mine), 0); /* a violation if anything of the library's is left in it */
         finish();
     }
     archive_free(a);
@@ -2493,7 +2614,7 @@ TEST(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
 /* Device memory as a framework would give it. */
 typedef struct device_ledger {
     _Atomic int64_t blocks, bytes, calls, mistakes;
-    int off, refuse_from;             /* addresses are so many bytes too high; from this call on there is none. 0: never */
+    int off, refuse_from; /* addresses are so many bytes too high; from this call on there is none. 0: never */
     pthread_mutex_t lock;
     struct { uint64_t ptr; size_t size; } block[256];
 } device_ledger;
@@ -2607,7 +2728,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
         l.calls = 0;
         finish();
     }
-    if (software_count)                                     /* what goes up from libavcodec finds none: its samples fail, and tell */
+    if (software_count) /* what goes up from libavcodec finds none: its samples fail, and tell */
         for (int way = 0; way < 2; way++) {
             bzna_loader_config c = config_of(5, BZNA_DEVICE_CUDA, 0);
             bzna_context *context = ledger_context(&l, 2);
@@ -2717,7 +2838,8 @@ TEST(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memo
     archive_free(a);
 }
 
-/* One session for two loaders. What the first one's consumer has enqueued takes long; its batches, given back, wait for that, and nothing else does. */
+/* One session for two loaders. What the first one's consumer has enqueued takes long; its batches, given back, wait for
+ * that, and nothing else does. */
 TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
 {
     const int ms = ROUNDS(1200, 6000);
@@ -2749,7 +2871,7 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
             see(&r, batches[i], &info, &s);
         }
         CHECK_EQ(driver.stream_sync(u.stream), 0);
-        sleep_us(200000);                                   /* all streams are quiet: both batches are there, and on loan */
+        sleep_us(200000); /* all streams are quiet: both batches are there, and on loan */
         control->stream_us = 1000 * ms;
         start = bzi_os_now_ns();
         CHECK_EQ(driver.download(pinned, (CUdeviceptr)(uintptr_t)info.image.data, 4096, u.stream), 0);
@@ -2825,7 +2947,8 @@ TEST(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
     archive_free(a);
 }
 
-/* The release can neither be recorded nor waited for: the loader breaks, and a reset must not plan the memory before it is read. */
+/* The release can neither be recorded nor waited for: the loader breaks, and a reset must not plan the memory before it
+ * is read. */
 TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
 {
     archive *a;
@@ -2854,7 +2977,8 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
         CHECK_EQ(bzna_loader_reset(loader, 3, NULL), BZNA_OK);
         REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
         CHECK(seconds_since(start) > 0.7);
-        check_slots(&r, &u.kept[0].s, u.kept[0].pinned);    /* of the first batch: copied whole before the second was written */
+        /* of the first batch: copied whole before the second was written */
+        check_slots(&r, &u.kept[0].s, u.kept[0].pinned);
         bzna_batch_release(batch);
         bzna_loader_close(loader);
         consumer_close(&u, &r);
@@ -2991,7 +3115,7 @@ TEST(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
     archive_free(a);
 }
 
-/* ---- States, callbacks, tensors, restarts ------------------------------------------------------------------------------- */
+/* ---- States, callbacks, tensors, restarts ------------------------------------------------------------------------ */
 
 static bzna_context *any_context(int on_gpu) { return on_gpu ? gpu_context(4) : cpu_context(); }
 
@@ -3008,7 +3132,8 @@ TEST(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_
             int on_gpu = (way + leg) % 2, kind = !on_gpu ? HOST : way / 2 ? QUEUED : HOST;
             bzna_context *context = any_context(on_gpu);
             bzna_dataset *dataset = archive_open(context, a);
-            bzna_loader_config c = config_of((uint32_t[]){ 5, 8, 6 }[leg], kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
+            bzna_loader_config c = config_of((uint32_t[]){ 5, 8, 6 }[leg],
+                                             kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
             bzna_loader *loader;
             consumer u;
             run r;
@@ -3148,7 +3273,8 @@ TEST(a_tensor_of_the_device_says_so_and_keeps_the_batch)
         v = versioned;
         CHECK_EQ(m->tensor.device_type, on_device ? 2 : 1);
         CHECK_EQ(m->tensor.device_id, on_device ? 1 : 0);
-        CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 && m->tensor.data == info.image.data);
+        CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 &&
+              m->tensor.data == info.image.data);
         CHECK(v->major == 1 && v->minor == 0 && v->flags == 0 && !memcmp(&v->tensor, &m->tensor, sizeof v->tensor));
         for (int i = 0; i < 4; i++)
             CHECK_EQ(m->tensor.shape[i], info.image.shape[i]);
@@ -3190,7 +3316,8 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
     for (int kind = HOST; kind < CONSUMERS; kind++) {
         bzna_context *context = gpu_context(kind == QUEUED ? 14 : 4);
         bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, kind == GIVEN ? BZNA_DTYPE_FLOAT16 : 0);
+        bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA,
+                                         kind == GIVEN ? BZNA_DTYPE_FLOAT16 : 0);
         bzna_loader *loader;
         bzna_loader_state state;
         bzna_batch *batch = NULL;
@@ -3240,7 +3367,7 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
     archive_free(a);
 }
 
-/* ---- 4, 5, 9, 10. Surfaces, queues, engines ----------------------------------------------------------------------------- */
+/* ---- 4, 5, 9, 10. Surfaces, queues, engines ---------------------------------------------------------------------- */
 
 /* A violation otherwise: a surface that is in flight or mapped is submitted again. */
 TEST(surfaces_are_not_used_again_before_they_are_unmapped_whatever_index_the_parser_names)
@@ -3294,7 +3421,10 @@ TEST(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
 
 TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for)
 {
-    static const struct { int engines; uint32_t wanted, sessions; } ways[] = { { 7, 0, 14 }, { 1, 0, 2 }, { 7, 9, 9 }, { 2, 1, 1 }, { 3, 0, 6 } };
+    static const struct {
+        int engines;
+        uint32_t wanted, sessions;
+    } ways[] = { { 7, 0, 14 }, { 1, 0, 2 }, { 7, 9, 9 }, { 2, 1, 1 }, { 3, 0, 6 } };
     archive *a;
     BEGIN;
     a = plain_archive(150);
@@ -3374,7 +3504,7 @@ TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcode
     archive_free(a);
 }
 
-/* ---- 11, 12. Formats ---------------------------------------------------------------------------------------------------- */
+/* ---- 11, 12. Formats --------------------------------------------------------------------------------------------- */
 
 /* Identity warps of whole frames, so that every pixel of the picture is seen, at its edges too. */
 static bzna_status straight(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
@@ -3432,7 +3562,8 @@ TEST(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failu
             fake->fail("cuvidDecodePicture", 6, 1, 0);
         CHECK_EQ(walk(context, a, &c, SYNCED, &stats).failed, 0);
         CHECK_EQ(stats.fallbacks, way == 2);
-        CHECK_EQ(control->parser_creates, ((long long[]){ 2, 1, 2, 20 })[way]);      /* a ninth one in turn is always the one that was let go */
+        /* a ninth one in turn is always the one that was let go */
+        CHECK_EQ(control->parser_creates, ((long long[]){ 2, 1, 2, 20 })[way]);
         bzna_context_close(context);
         CHECK_EQ(control->parser_creates, control->parser_destroys);
         finish();
@@ -3481,7 +3612,8 @@ TEST(a_batch_is_the_same_from_the_cpu_and_from_the_gpu)
     for (uint32_t way = 0; way < 4; way++) {
         bzna_context *contexts[2] = { cpu_context(), gpu_context(3) };
         bzna_dataset *datasets[2] = { archive_open(contexts[0], a), archive_open(contexts[1], a) };
-        bzna_loader_config c = config_of((uint32_t)n, BZNA_DEVICE_CPU, way % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of((uint32_t)n, BZNA_DEVICE_CPU,
+                                         way % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
         bzna_loader *loaders[2];
         bzna_batch *batches[2] = { NULL, NULL };
         bzna_batch_info infos[2];
@@ -3553,9 +3685,13 @@ TEST(a_device_that_lacks_a_codec_decodes_the_other_and_says_once_why)
             CHECK_EQ(stats.fallbacks, lacks == FAKE_HEVC ? 48 : 16);
             CHECK_EQ(stats.samples_nvdec, lacks == FAKE_HEVC ? 16 : 48);
             memset(&info, 0xff, sizeof info);
-            CHECK_EQ(bzna_context_get_codec_info(context, lacks == FAKE_HEVC ? BZNA_CODEC_H265 : BZNA_CODEC_H264, 1, 8, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_context_get_codec_info(context, lacks == FAKE_HEVC ? BZNA_CODEC_H265 : BZNA_CODEC_H264, 1, 8,
+                                                 &info, sizeof info, NULL),
+                     BZNA_OK);
             CHECK(!info.supported && !info.engines && !info.max_width && !info.max_macroblocks);
-            CHECK_EQ(bzna_context_get_codec_info(context, lacks == FAKE_HEVC ? BZNA_CODEC_H264 : BZNA_CODEC_H265, 1, 8, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_context_get_codec_info(context, lacks == FAKE_HEVC ? BZNA_CODEC_H264 : BZNA_CODEC_H265, 1, 8,
+                                                 &info, sizeof info, NULL),
+                     BZNA_OK);
             CHECK(info.supported == 1 && info.engines == 7);
             bzna_context_close(context);
             CHECK_EQ(m.count, 1);

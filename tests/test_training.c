@@ -1,8 +1,9 @@
-/* test_training.c - what a training run asks of loaders beyond the first epoch: any order, any world, resuming elsewhere, bad samples, slow and
- * failing sources, little memory, pinned threads, and every way of ending.
+/* test_training.c - what a training run asks of loaders beyond the first epoch: any order, any world, resuming
+ * elsewhere, bad samples, slow and failing sources, little memory, pinned threads, and every way of ending.
  *
- * Where only the plan matters, loaders run with a track that no sample has: each sample then fails at once, and its index and target are still told.
- * `BINARY alone NAME` runs one test in a process of its own, `BINARY resume ...` goes on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
+ * Where only the plan matters, loaders run with a track that no sample has: each sample then fails at once, and its
+ * index and target are still told. `BINARY alone NAME` runs one test in a process of its own, `BINARY resume ...` goes
+ * on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
 #include "../benzina.c"
 #include "test.h"
 #include "orders.h"
@@ -34,7 +35,7 @@ TEST(training_runs) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(training_runs))
 #else
 
-/* ---- Archives ----------------------------------------------------------------------------------------------------------- */
+/* ---- Archives ---------------------------------------------------------------------------------------------------- */
 
 enum { SIDE = 16, SLOT = 3 * SIDE * SIDE };
 
@@ -125,7 +126,7 @@ static archive build(recipe r)
     return a;
 }
 
-/* ---- Sources ------------------------------------------------------------------------------------------------------------ */
+/* ---- Sources ----------------------------------------------------------------------------------------------------- */
 
 typedef struct fault {
     uint64_t        from, to;         /* reads that touch these bytes return result */
@@ -150,7 +151,8 @@ static void sleep_us(int us)
         continue;
 }
 
-#define WAIT_FOR(condition) do { for (int wait_i = 0; wait_i < 10000 && !(condition); wait_i++) sleep_us(1000); CHECK(condition); } while (0)
+#define WAIT_FOR(condition) do { for (int wait_i = 0; wait_i < 10000 && !(condition); wait_i++) sleep_us(1000); \
+    CHECK(condition); } while (0)
 
 static int64_t memory_read(void *user, uint64_t offset, void *dst, uint64_t size)
 {
@@ -250,7 +252,7 @@ static const char *scratch(const char *name)
     return path;
 }
 
-/* ---- Allocator, threads, files ------------------------------------------------------------------------------------------ */
+/* ---- Allocator, threads, files ----------------------------------------------------------------------------------- */
 
 typedef struct ledger { _Atomic int64_t bytes, peak, blocks, calls, mistakes; } ledger;
 
@@ -325,7 +327,7 @@ static int threads_settle(int expected)
 
 static const char *const tensor_names[4] = { "image", "target", "index", "status" };
 
-/* ---- Loaders ------------------------------------------------------------------------------------------------------------ */
+/* ---- Loaders ----------------------------------------------------------------------------------------------------- */
 
 static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
 {
@@ -359,7 +361,10 @@ static bzna_loader *open_loader_in(bzna_context *c, bzna_dataset *dataset, const
     return loader;
 }
 
-static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c) { return open_loader_in(context, dataset, c); }
+static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c)
+{
+    return open_loader_in(context, dataset, c);
+}
 
 static bzna_batch_info info_of(const bzna_batch *batch)
 {
@@ -437,7 +442,7 @@ static uint64_t dice(uint64_t *state)
 
 static double stress_seconds(void) { const char *s = getenv("BENZINA_STRESS_SECONDS"); return s ? atof(s) : 3; }
 
-/* ---- This program again ------------------------------------------------------------------------------------------------- */
+/* ---- This program again ------------------------------------------------------------------------------------------ */
 
 static FILE *again(const char *arguments)
 {
@@ -464,11 +469,12 @@ static void alone(const char *name)
     status = pclose(f);
     if (status) {
         test_failures++;
-        printf("  %s, alone: %s %d\n", name, WIFSIGNALED(status) ? "killed by signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        printf("  %s, alone: %s %d\n", name, WIFSIGNALED(status) ? "killed by signal" : "exit status",
+               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     }
 }
 
-/* ---- 1. Order ----------------------------------------------------------------------------------------------------------- */
+/* ---- 1. Order ---------------------------------------------------------------------------------------------------- */
 
 TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
 {
@@ -556,7 +562,8 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
 TEST(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
 {
     memory m[2];
-    bzna_dataset *first = open_archive(&m[0], &small), *second = open_archive(&m[1], &other), *parts[3], *all = NULL, *middle = NULL, *both = NULL, *end = NULL, *none = (bzna_dataset *)&m;
+    bzna_dataset *first = open_archive(&m[0], &small), *second = open_archive(&m[1], &other), *parts[3], *all = NULL,
+                 *middle = NULL, *both = NULL, *end = NULL, *none = (bzna_dataset *)&m;
     bzna_dataset_info info = { .struct_size = sizeof info };
     bzna_error e = { .struct_size = sizeof e };
     char name[16];
@@ -678,7 +685,8 @@ TEST(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
         bzna_batch_release(batch);
     }
     stats = stats_of(loader);
-    CHECK(failed == 1 && stats.samples == 65 && stats.samples_failed == 1 && stats.failed_format == 1 && stats.stage[BZNA_STAGE_READ].bytes == bytes);
+    CHECK(failed == 1 && stats.samples == 65 && stats.samples_failed == 1 && stats.failed_format == 1 &&
+          stats.stage[BZNA_STAGE_READ].bytes == bytes);
     bzna_loader_close(loader);
     bzna_dataset_close(all);
     bzna_dataset_close(parts[0]);
@@ -687,11 +695,17 @@ TEST(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
     free(broken.bytes);
 }
 
-static uint32_t split_of(uint64_t i) { return i % 5 == 4 ? BZNA_SPLIT_VALIDATION : i % 11 == 3 ? BZNA_SPLIT_NONE : BZNA_SPLIT_TRAIN; }
+static uint32_t split_of(uint64_t i)
+{
+    return i % 5 == 4 ? BZNA_SPLIT_VALIDATION : i % 11 == 3 ? BZNA_SPLIT_NONE : BZNA_SPLIT_TRAIN;
+}
 
 TEST(splits_are_the_samples_that_were_written_into_them)
 {
-    static const struct { const char *name; uint32_t split; } ways[] = { { NULL, 99 }, { "train", BZNA_SPLIT_TRAIN }, { "validation", BZNA_SPLIT_VALIDATION } };
+    static const struct {
+        const char *name;
+        uint32_t split;
+    } ways[] = { { NULL, 99 }, { "train", BZNA_SPLIT_TRAIN }, { "validation", BZNA_SPLIT_VALIDATION } };
     bzna_source source;
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
@@ -753,7 +767,8 @@ TEST(two_ranges_split_a_data_set_by_position)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small), *parts[2] = { NULL, NULL };
     uint8_t seen[40] = { 0 };
-    CHECK(bzna_dataset_range(dataset, 0, 31, &parts[0], NULL) == BZNA_OK && bzna_dataset_range(dataset, 31, 9, &parts[1], NULL) == BZNA_OK);
+    CHECK(bzna_dataset_range(dataset, 0, 31, &parts[0], NULL) == BZNA_OK &&
+          bzna_dataset_range(dataset, 31, 9, &parts[1], NULL) == BZNA_OK);
     for (int k = 0; k < 2; k++) {
         bzna_loader_config c = plan_of(6, BZNA_ORDER_SHUFFLE);
         bzna_loader *loader = open_loader(parts[k], &c);
@@ -815,7 +830,7 @@ TEST(weighted_draws_with_replacement_follow_the_weights)
     bzna_loader_close(loader);
     for (uint64_t i = 0; i < DRAWS; i++)
         counts[got[i]]++;
-    CHECK(chi_square(counts, weights, 40, DRAWS) < 33 + 6 * 8.2);          /* 34 weights: 33 degrees; 6 standard deviations */
+    CHECK(chi_square(counts, weights, 40, DRAWS) < 33 + 6 * 8.2); /* 34 weights: 33 degrees; 6 standard deviations */
     uint64_t same = 0;                                      /* epochs and positions are independent: 1/34 or so agree */
     for (uint64_t i = 0; i < DRAWS / 2; i++)
         same += got[i] == got[i + DRAWS / 2];
@@ -833,7 +848,7 @@ TEST(weighted_draws_with_replacement_follow_the_weights)
         counts[got[i]]++;
     double spread[105];
     for (int i = 0; i < 105; i++)
-        spread[i] = i < 40 ? 1.0 / 40 : i < 65 ? 0 : 3.0 / 40;             /* a part's weight is shared evenly by its samples */
+        spread[i] = i < 40 ? 1.0 / 40 : i < 65 ? 0 : 3.0 / 40; /* a part's weight is shared evenly by its samples */
     CHECK(chi_square(counts, spread, 105, DRAWS) < 79 + 6 * 12.6);
     bzna_dataset_close(all);
     bzna_dataset_close(second);
@@ -1086,11 +1101,16 @@ TEST(weights_that_mean_nothing_are_refused_and_named)
     bzna_loader *loader = NULL;
     uint64_t index = 0;
     for (int k = 0; k < 9; k++) {
-        static const char *const parts[] = { "weights[3]", "weights[3]", "weights[3]", "sum", "weight_count", "only with weighting", "weighting: 3", "weights_by_part", "sum" };
+        static const char *const parts[] = { "weights[3]",   "weights[3]",      "weights[3]",
+                                             "sum",          "weight_count",    "only with weighting",
+                                             "weighting: 3", "weights_by_part", "sum" };
         bzna_loader_config c = plan_of(4, BZNA_ORDER_SEQUENTIAL);
         for (int i = 0; i < 40; i++)
             weights[i] = k == 3 ? 0 : k == 8 ? 1e308 : 1;
-        c.order.weighting = k == 5 ? BZNA_WEIGHTING_NONE : k == 6 ? 3 : k % 2 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
+        c.order.weighting = k == 5 ? BZNA_WEIGHTING_NONE :
+                            k == 6 ? 3 :
+                            k % 2  ? BZNA_WEIGHTING_ONCE :
+                                     BZNA_WEIGHTING_REPLACE;
         c.order.weights = weights;
         c.order.weight_count = k == 4 ? 39 : 40;
         weights[3] = k == 0 ? -1 : k == 1 ? (double)NAN : k == 2 ? (double)INFINITY : weights[3];
@@ -1245,9 +1265,10 @@ TEST(reset_gives_the_order_of_a_loader_opened_at_that_epoch)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 2. Shards ---------------------------------------------------------------------------------------------------------- */
+/* ---- 2. Shards --------------------------------------------------------------------------------------------------- */
 
-/* torch's DistributedSampler, from the start of an epoch: rank r takes r, r + world, r + 2 world, ...; here from any position on. */
+/* torch's DistributedSampler, from the start of an epoch: rank r takes r, r + world, r + 2 world, ...; here from any
+ * position on. */
 TEST(every_world_up_to_64_deals_each_position_once_in_equally_many_batches)
 {
     static uint8_t seen[2000];
@@ -1255,7 +1276,8 @@ TEST(every_world_up_to_64_deals_each_position_once_in_equally_many_batches)
     for (uint32_t world = 1; world <= 64; world++)
         for (int k = 0; k < 12; k++) {
             uint64_t count = 1 + dice(&dices) % 1999, start = k % 3 ? dice(&dices) % (count + 1) : 0, batches = 0;
-            uint32_t batch = 1 + (uint32_t)(dice(&dices) % 40), policy = (uint32_t)(k % 4 == 3);      /* BZNA_LAST_PARTIAL, _DROP */
+            /* BZNA_LAST_PARTIAL, _DROP */
+            uint32_t batch = 1 + (uint32_t)(dice(&dices) % 40), policy = (uint32_t)(k % 4 == 3);
             memset(seen, 0, sizeof seen);
             for (uint32_t rank = 0; rank < world; rank++) {
                 bzi_shard s = { count, start, batch, world, rank, policy };
@@ -1326,7 +1348,7 @@ TEST(loaders_of_any_world_take_the_positions_that_the_sampler_of_torch_would)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 3. Resuming -------------------------------------------------------------------------------------------------------- */
+/* ---- 3. Resuming ------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_floats(const float *data, size_t n)
 {
@@ -1358,8 +1380,9 @@ static void print_run(FILE *f, bzna_loader *loader, uint32_t world)
     while ((batch = next_batch(loader)) != NULL) {
         bzna_batch_info info = info_of(batch);
         for (uint32_t k = 0; k < info.count; k++)
-            fprintf(f, "%llu %llu %llu %llx\n", (unsigned long long)info.epoch, (unsigned long long)(info.position + (uint64_t)k * world),
-                    (unsigned long long)info.indices[k], (unsigned long long)hash_floats((const float *)info.image.data + k * SLOT, SLOT));
+            fprintf(f, "%llu %llu %llu %llx\n", (unsigned long long)info.epoch,
+                    (unsigned long long)(info.position + (uint64_t)k * world), (unsigned long long)info.indices[k],
+                    (unsigned long long)hash_floats((const float *)info.image.data + k * SLOT, SLOT));
         bzna_batch_release(batch);
     }
 }
@@ -1422,7 +1445,8 @@ TEST(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
             FILE *f;
             for (size_t i = 0; i < sizeof states[s]; i++)
                 snprintf(command + 7 + 2 * i, 3, "%02x", ((uint8_t *)&states[s])[i]);
-            snprintf(command + 7 + 2 * sizeof states[s], 64, " %d %d %d", kind, 1 + (int)(s % 4), 1 + (int)((s + 1) % 3));
+            snprintf(command + 7 + 2 * sizeof states[s], 64, " %d %d %d", kind, 1 + (int)(s % 4),
+                     1 + (int)((s + 1) % 3));
             REQUIRE((f = again(command)) != NULL);
             while (fscanf(f, "%llu %llu %llu %llx", &line[0], &line[1], &line[2], &line[3]) == 4) {
                 REQUIRE(line[0] < 2 && line[1] < count);
@@ -1497,14 +1521,16 @@ TEST(any_chain_of_worlds_takes_each_position_of_an_epoch_exactly_once)
 TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
 {
     memory m, n;
-    bzna_dataset *dataset = open_archive(&m, &small), *range = NULL, *twin = NULL, *train = open_split(context, &n, &splits, "train");
+    bzna_dataset *dataset = open_archive(&m, &small), *range = NULL, *twin = NULL,
+                 *train = open_split(context, &n, &splits, "train");
     double weights[40], others[40];
     uint64_t list[40], swapped[40];
     bzna_loader_config ways[10];
     bzna_dataset *sets[10];
     bzna_loader *loaders[10];
     bzna_error e = { .struct_size = sizeof e };
-    REQUIRE(bzna_dataset_range(dataset, 0, 39, &range, NULL) == BZNA_OK && bzna_dataset_range(dataset, 1, 39, &twin, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_range(dataset, 0, 39, &range, NULL) == BZNA_OK &&
+            bzna_dataset_range(dataset, 1, 39, &twin, NULL) == BZNA_OK);
     for (uint64_t i = 0; i < 40; i++) {
         weights[i] = others[i] = 1;
         list[i] = swapped[i] = i;
@@ -1543,7 +1569,8 @@ TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
     }
     for (int i = 0; i < 10; i++) {
         uint64_t got[64];
-        CHECK_EQ(collect(loaders[i], UINT64_MAX, got, 64), loaders[i]->shard.count - 8);        /* a refused state changes nothing */
+        /* a refused state changes nothing */
+        CHECK_EQ(collect(loaders[i], UINT64_MAX, got, 64), loaders[i]->shard.count - 8);
         bzna_loader_close(loaders[i]);
     }
     bzna_dataset_close(range);
@@ -1681,7 +1708,8 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
         CHECK_EQ(info.targets[i], info.indices[i] % SAMPLES);
     }
     bzna_batch_release(batch);
-    printf("restoring at position 10^9 of 1.3 10^10: best of 20 %.4f ms, worst %.4f ms; opening that loader: %.1f ms\n", best, worst, opening);
+    printf("restoring at position 10^9 of 1.3 10^10: best of 20 %.4f ms, worst %.4f ms; opening that loader: %.1f ms\n",
+           best, worst, opening);
     CHECK(best < 1);
     bzna_loader_close(loader);
     bzna_dataset_close(all);
@@ -1689,11 +1717,12 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     remove(path);
 }
 
-/* ---- 4. Random numbers -------------------------------------------------------------------------------------------------- */
+/* ---- 4. Random numbers ------------------------------------------------------------------------------------------- */
 
 TEST(the_published_test_vectors_hold)
 {
-    static const uint32_t words[2][4] = { { 0xd4abea56, 0xdd653103, 0x04e23b27, 0x74656f08 }, { 0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105 } };
+    static const uint32_t words[2][4] = { { 0xd4abea56, 0xdd653103, 0x04e23b27, 0x74656f08 },
+                                          { 0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105 } };
     static const uint64_t positions[4] = { 298837, 609860, 1210012, 1168792 };
     for (int k = 0; k < 2; k++) {
         bzna_random r;
@@ -1707,14 +1736,16 @@ TEST(the_published_test_vectors_hold)
 
 typedef struct watched { uint64_t seed; int64_t base; _Atomic int64_t calls, wrong; uint8_t seen[3][40]; } watched;
 
-static bzna_status watch_transform(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status watch_transform(void *user, const bzna_sample_info *sample, bzna_random *random,
+                                   bzna_transform *transform)
 {
     watched *w = user;
     bzna_random expected;
     bzna_random_init(&expected, w->seed, sample->epoch, sample->index, BZNA_OPERATION_USER);
     w->calls++;
-    w->wrong += memcmp(random, &expected, sizeof expected) != 0 || sample->target != w->base + (int64_t)sample->index || sample->slot >= 6 ||
-                sample->out_width != SIDE || sample->out_height != SIDE || sample->struct_size != sizeof *sample || transform->struct_size != sizeof *transform;
+    w->wrong += memcmp(random, &expected, sizeof expected) != 0 || sample->target != w->base + (int64_t)sample->index ||
+                sample->slot >= 6 || sample->out_width != SIDE || sample->out_height != SIDE ||
+                sample->struct_size != sizeof *sample || transform->struct_size != sizeof *transform;
     bzna_random_u32(random);                                /* drawing is nobody else's business */
     __atomic_fetch_add(&w->seen[sample->epoch - 5][sample->index], 1, __ATOMIC_RELAXED);
     return BZNA_OK;
@@ -1763,7 +1794,8 @@ typedef struct drawn_warps {
     uint32_t width[8], height[8];
 } drawn_warps;
 
-static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_random *random,
+                              bzna_transform *transform)
 {
     drawn_warps *d = user;
     (void)random;
@@ -1795,7 +1827,9 @@ static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t la
         bzna_random_init(&random, c.order.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
         bzna_random_fork(&random, 0, occurrence[i]);
         warp.law = law;
-        CHECK_EQ(bzna_warp_draw(&random, &warp, d.width[i], d.height[i], c.output.width, c.output.height, expected, NULL), BZNA_OK);
+        CHECK_EQ(
+            bzna_warp_draw(&random, &warp, d.width[i], d.height[i], c.output.width, c.output.height, expected, NULL),
+            BZNA_OK);
         CHECK(!memcmp(d.homography[i], expected, sizeof expected));
         CHECK_EQ(d.occurrence[i], occurrence[i]);
     }
@@ -1854,8 +1888,9 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
     CHECK(state.struct_size == 128 && state.version == 2);
     bzna_loader_close(loader);
     for (int i = 0; i < 12; i++) {
-        static const bzna_status expected[12] = { BZNA_OK, BZNA_OK, BZNA_OK, BZNA_OK, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT,
-                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_OK, BZNA_OK };
+        static const bzna_status expected[12] = { BZNA_OK,         BZNA_OK,         BZNA_OK,         BZNA_OK,
+                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT,
+                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_OK,         BZNA_OK };
         bzna_loader_config c = base;
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader_state given = state;
@@ -1925,11 +1960,13 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
 TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
 {
     static const struct { const char *says; bzna_status status; } expected[] = {
-        { "loader_config.fields.image: ", BZNA_E_NOT_FOUND }, { "warp.scale", BZNA_E_ARGUMENT }, { "warp.law", BZNA_E_ARGUMENT },
+        { "loader_config.fields.image: ", BZNA_E_NOT_FOUND }, { "warp.scale", BZNA_E_ARGUMENT },
+        { "warp.law", BZNA_E_ARGUMENT },
         { "warp.degrees", BZNA_E_ARGUMENT }, { "warp.translate", BZNA_E_ARGUMENT },
         { "warp.resize", BZNA_E_ARGUMENT }, { "warp.keep_ratio", BZNA_E_ARGUMENT },
         { "warp.random_crop", BZNA_E_ARGUMENT }, { "warp.ratio", BZNA_E_ARGUMENT },
-        { "warp.scale[1]", BZNA_E_ARGUMENT }, { "loader_config.color.std", BZNA_E_ARGUMENT }, { "warp.kind: ", BZNA_E_ARGUMENT } };
+        { "warp.scale[1]", BZNA_E_ARGUMENT }, { "loader_config.color.std", BZNA_E_ARGUMENT },
+        { "warp.kind: ", BZNA_E_ARGUMENT } };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
@@ -1957,13 +1994,14 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 5. Errors ---------------------------------------------------------------------------------------------------------- */
+/* ---- 5. Errors --------------------------------------------------------------------------------------------------- */
 
 TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_threads)
 {
     static const uint64_t bad[] = { 2, 3, 9, 17, 18, 30, 31, 32, 39 };
     static const struct { uint32_t threads, readers, ahead, world, rank; int kind; } ways[] = {
-        { 1, 1, 1, 1, 0, 1 }, { 2, 1, 0, 1, 0, 1 }, { 8, 4, 0, 1, 0, 1 }, { 1, 1, 0, 1, 0, 0 }, { 8, 2, 40, 1, 0, 0 }, { 2, 1, 0, 3, 2, 1 }, { 8, 3, 0, 3, 1, 1 },
+        { 1, 1, 1, 1, 0, 1 }, { 2, 1, 0, 1, 0, 1 }, { 8, 4, 0, 1, 0, 1 }, { 1, 1, 0, 1, 0, 0 }, { 8, 2, 40, 1, 0, 0 },
+        { 2, 1, 0, 3, 2, 1 }, { 8, 3, 0, 3, 1, 1 },
         { 2, 2, 0, 1, 0, 2 }, { 8, 1, 1, 1, 0, 3 }, { 2, 1, 0, 2, 1, 4 },
     };
     archive broken = damage(&small, bad, COUNT(bad));
@@ -2100,7 +2138,8 @@ TEST(replacing_gives_up_after_64_samples_and_says_why)
                 snprintf(name, sizeof name, "sample %d: ", (int)k + 64);
                 CHECK_CONTAINS(e.message, name);
                 for (int i = 0; i < SLOT; i++)
-                    CHECK(((float *)info.image.data)[k * SLOT + (uint64_t)i] >= 0 && ((float *)info.image.data)[k * SLOT + (uint64_t)i] <= 0);
+                    CHECK(((float *)info.image.data)[k * SLOT + (uint64_t)i] >= 0 &&
+                          ((float *)info.image.data)[k * SLOT + (uint64_t)i] <= 0);
             }
         }
         bzna_batch_release(batch);
@@ -2200,10 +2239,12 @@ TEST(failures_are_counted_by_kind)
     bzna_loader *loader;
     bzna_batch *batch;
     static const struct { uint64_t index; bzna_status status; } expected[] = {
-        { 3, BZNA_E_IO }, { 5, BZNA_E_TRUNCATED }, { 11, BZNA_E_CALLBACK }, { 9, BZNA_E_DECODE }, { 13, BZNA_E_CALLBACK },
+        { 3, BZNA_E_IO }, { 5, BZNA_E_TRUNCATED }, { 11, BZNA_E_CALLBACK }, { 9, BZNA_E_DECODE },
+        { 13, BZNA_E_CALLBACK },
     };
     require(bzna_dataset_get_image_info(dataset, 9, NULL, &image, sizeof image, NULL), "image");
-    for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size; at += 4 + bzi_be32(broken.bytes + at))
+    for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size;
+         at += 4 + bzi_be32(broken.bytes + at))
         broken.bytes[at + 4] = 0x46;                        /* every unit becomes an access unit delimiter */
     break_sample(&m, dataset, 3, -5, -1);
     break_sample(&m, dataset, 5, 0, -1);
@@ -2307,7 +2348,7 @@ TEST(the_longest_pause_is_a_pause)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 6. Ending promptly ------------------------------------------------------------------------------------------------- */
+/* ---- 6. Ending promptly ------------------------------------------------------------------------------------------ */
 
 typedef struct waiter {
     bzna_loader *loader;
@@ -2516,7 +2557,10 @@ static void alone_close_while_next_delivers_messages(void)
         free(quarantine[i]);
     free(broken.bytes);
 }
-TEST(closing_waits_for_a_next_that_still_delivers_messages_or_leaves_it_what_it_needs) { alone("close_while_next_delivers_messages"); }
+TEST(closing_waits_for_a_next_that_still_delivers_messages_or_leaves_it_what_it_needs)
+{
+    alone("close_while_next_delivers_messages");
+}
 
 typedef struct seeker { bzna_loader *loader; bzna_loader_state state; pthread_t thread; bzna_status status; } seeker;
 
@@ -2559,7 +2603,8 @@ TEST(a_next_that_begins_during_a_restore_learns_of_the_end)
     bzna_dataset_close(dataset);
 }
 
-static bzna_status slowly_refuse_1(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status slowly_refuse_1(void *user, const bzna_sample_info *sample, bzna_random *random,
+                                   bzna_transform *transform)
 {
     (void)user;
     (void)random;
@@ -2586,7 +2631,7 @@ TEST(a_replacement_is_read_by_an_idle_reader_while_another_pauses)
         c.read.threads = 2;
         c.pipeline.batches_in_flight = 1;
         loader = open_loader(dataset, &c);
-        for (int i = 0; i < 1000 && stats_of(loader).samples < 2; i++)         /* the refused one, and its replacement */
+        for (int i = 0; i < 1000 && stats_of(loader).samples < 2; i++) /* the refused one, and its replacement */
             sleep_us(1000);
         CHECK_EQ(stats_of(loader).samples, 2);
         CHECK_EQ(stats_of(loader).replaced, 1);
@@ -2595,7 +2640,7 @@ TEST(a_replacement_is_read_by_an_idle_reader_while_another_pauses)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 7. Reading --------------------------------------------------------------------------------------------------------- */
+/* ---- 7. Reading -------------------------------------------------------------------------------------------------- */
 
 static uint64_t uneven(uint64_t i) { return i % 4 == 3 ? 3000000 : i % 3 ? 100000 * (i % 7) : 0; }
 static uint64_t even(uint64_t i) { (void)i; return 32000; }
@@ -2620,8 +2665,8 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
             lc.read.ahead_samples = 16;
             lc.order.epochs = 4;
             lc.pipeline.batches_in_flight = 4;
-            c->host->max_edge_px = decoding ? BZI_LIMIT_EDGE : 1;       /* nothing is decoded: all frames are too large */
-            lc.read.memory_bytes = 1;                       /* every sample is larger: no bytes are held, which shows what the rest takes */
+            c->host->max_edge_px = decoding ? BZI_LIMIT_EDGE : 1; /* nothing is decoded: all frames are too large */
+            lc.read.memory_bytes = 1; /* every sample is larger: no bytes are held, which shows what the rest takes */
             loader = open_loader_in(c, dataset, &lc);
             WAIT_FOR(stats_of(loader).stage[BZNA_STAGE_DELIVER].depth == 4);
             without = l.bytes;
@@ -2636,7 +2681,8 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
                 most = held > most ? held : most;
                 for (uint32_t k = 0; decoding && k < info.count; k++) {
                     CHECK_EQ(info.status[k], BZNA_OK);
-                    good += !memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]);
+                    good += !memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3],
+                                    sizeof reference[0]);
                 }
                 bzna_batch_release(batch);
             }
@@ -2680,7 +2726,8 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
                     CHECK_CONTAINS(e.message, name);
                     CHECK_EQ(info.targets[k], a.base + (int64_t)info.indices[k]);
                 } else {
-                    CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]));
+                    CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3],
+                                  sizeof reference[0]));
                 }
             }
             bzna_batch_release(batch);
@@ -2694,7 +2741,8 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
     free(a.bytes);
 }
 
-static bzna_status slowly_refuse_some(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status slowly_refuse_some(void *user, const bzna_sample_info *sample, bzna_random *random,
+                                      bzna_transform *transform)
 {
     (void)user;
     (void)random;
@@ -2789,7 +2837,9 @@ TEST(many_readers_make_up_for_a_slow_source)
             locally = l;
         }
     }
-    printf("20 ms a read, 32 readers: %.0f samples a second, a local file: %.0f; decoders waited %.1f %% of their time\n", slowly, locally, 100 * waited);
+    printf(
+        "20 ms a read, 32 readers: %.0f samples a second, a local file: %.0f; decoders waited %.1f %% of their time\n",
+        slowly, locally, 100 * waited);
     CHECK(ratio >= 0.9 || SANITIZED);
     CHECK(waited <= 0.1 || TEST_NVDEC);                     /* 14 sessions on two processors wait for those */
     bzna_dataset_close(local);
@@ -2797,7 +2847,7 @@ TEST(many_readers_make_up_for_a_slow_source)
     remove(path);
 }
 
-/* ---- 8. Statistics ------------------------------------------------------------------------------------------------------ */
+/* ---- 8. Statistics ----------------------------------------------------------------------------------------------- */
 
 TEST(stage_counts_add_up)
 {
@@ -2824,19 +2874,23 @@ TEST(stage_counts_add_up)
         stats = stats_of(loader);
         batches++;
         CHECK_EQ(stats.stage[BZNA_STAGE_DELIVER].count, batches);
-        CHECK(stats.stage[BZNA_STAGE_READ].count >= stats.samples && stats.samples >= stats.stage[BZNA_STAGE_WARP].count);
+        CHECK(stats.stage[BZNA_STAGE_READ].count >= stats.samples &&
+              stats.samples >= stats.stage[BZNA_STAGE_WARP].count);
         for (int k = 0; k < 4; k++)
             CHECK(stats.stage[k].depth <= stats.stage[k].capacity || k == BZNA_STAGE_WARP);
     }
     stats = stats_of(loader);
     CHECK_EQ(batches, 18);
-    CHECK(stats.samples == 120 && stats.samples_failed == 9 && stats.failed_read == 3 && stats.failed_format == 6 && stats.failed_decode == 0 && stats.failed_other == 0);
+    CHECK(stats.samples == 120 && stats.samples_failed == 9 && stats.failed_read == 3 && stats.failed_format == 6 &&
+          stats.failed_decode == 0 && stats.failed_other == 0);
     CHECK(stats.stage[BZNA_STAGE_READ].count == 120 && stats.stage[BZNA_STAGE_READ].bytes == 3 * bytes);
     CHECK(stats.stage[BZNA_STAGE_DECODE].count == 111 && stats.stage[BZNA_STAGE_DECODE].bytes == 3 * decoded);
     CHECK(stats.stage[BZNA_STAGE_WARP].count == 111 && stats.stage[BZNA_STAGE_WARP].bytes == 111 * SLOT * 4);
     CHECK(stats.stage[BZNA_STAGE_DELIVER].count == 18 && stats.stage[BZNA_STAGE_DELIVER].bytes == 120 * SLOT * 4);
-    CHECK(stats.stage[BZNA_STAGE_READ].depth == 0 && stats.stage[BZNA_STAGE_DECODE].depth == 0 && stats.stage[BZNA_STAGE_DELIVER].depth == 0);
-    CHECK(stats.stage[BZNA_STAGE_DELIVER].capacity == 3 && stats.stage[BZNA_STAGE_DECODE].busy_ns > 0 && stats.stage[BZNA_STAGE_WARP].busy_ns > 0);
+    CHECK(stats.stage[BZNA_STAGE_READ].depth == 0 && stats.stage[BZNA_STAGE_DECODE].depth == 0 &&
+          stats.stage[BZNA_STAGE_DELIVER].depth == 0);
+    CHECK(stats.stage[BZNA_STAGE_DELIVER].capacity == 3 && stats.stage[BZNA_STAGE_DECODE].busy_ns > 0 &&
+          stats.stage[BZNA_STAGE_WARP].busy_ns > 0);
     CHECK(stats.replaced == 0 && stats.retries == 0);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
@@ -2866,12 +2920,13 @@ TEST(what_limits_is_the_source_the_decoder_or_the_consumer)
     }
 }
 
-/* ---- 9. Fields, slices, the caller's memory ----------------------------------------------------------------------------- */
+/* ---- 9. Fields, slices, the caller's memory ---------------------------------------------------------------------- */
 
 TEST(fields_say_what_a_batch_holds)
 {
     static const struct { const char *name; uint32_t dtype, dimensions; } expected[] = {
-        { "image", BZNA_DTYPE_FLOAT32, 4 }, { "target", BZNA_DTYPE_INT64, 1 }, { "index", BZNA_DTYPE_UINT64, 1 }, { "status", BZNA_DTYPE_INT32, 1 },
+        { "image", BZNA_DTYPE_FLOAT32, 4 }, { "target", BZNA_DTYPE_INT64, 1 }, { "index", BZNA_DTYPE_UINT64, 1 },
+        { "status", BZNA_DTYPE_INT32, 1 },
     };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
@@ -2889,16 +2944,18 @@ TEST(fields_say_what_a_batch_holds)
         CHECK_EQ(bzna_loader_tensor(loader, i, &field, sizeof field, NULL), BZNA_OK);
         CHECK_STR(field.name, expected[i].name);
         CHECK(field.dtype == expected[i].dtype && field.dimensions == expected[i].dimensions && field.shape[0] == 7);
-        CHECK(field.device.kind == (TEST_NVDEC == 2 && !i ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU) && field.device.ordinal == 0);
+        CHECK(field.device.kind == (TEST_NVDEC == 2 && !i ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU) &&
+              field.device.ordinal == 0);
         CHECK(field.shape[1] == (i ? 0 : 3) && field.shape[2] == (i ? 0 : SIDE) && field.shape[3] == (i ? 0 : 24));
     }
     CHECK_EQ(bzna_loader_tensor(loader, 4, &field, sizeof field, NULL), BZNA_E_RANGE);
     CHECK_EQ(bzna_loader_tensor(loader, UINT32_MAX, &field, sizeof field, NULL), BZNA_E_RANGE);
     CHECK_EQ(bzna_loader_tensor(loader, 0, NULL, sizeof field, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_loader_tensor(NULL, 0, &field, sizeof field, NULL), BZNA_E_ARGUMENT);
-    while ((batch = next_batch(loader)) != NULL) {          /* padded: always that shape; count says how many are real */
+    while ((batch = next_batch(loader)) != NULL) { /* padded: always that shape; count says how many are real */
         bzna_batch_info info = info_of(batch);
-        CHECK(info.image.shape[0] == 7 && info.image.shape[1] == 3 && info.image.shape[2] == SIDE && info.image.shape[3] == 24);
+        CHECK(info.image.shape[0] == 7 && info.image.shape[1] == 3 && info.image.shape[2] == SIDE &&
+              info.image.shape[3] == 24);
         CHECK_EQ(info.count, info.last_of_epoch ? 5 : 7);
         real += info.count;
         bzna_batch_release(batch);
@@ -2953,7 +3010,7 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 c.pipeline.batches_in_flight = FLIGHT;
                 c.output.slices = slices;
                 for (uint32_t i = 0; i < FLIGHT * slices; i++)
-                    buffers[i] = (bzna_buffer){ memory_of + 4 + i * room + GUARD, bytes };  /* aligned to 4 bytes only */
+                    buffers[i] = (bzna_buffer){ memory_of + 4 + i * room + GUARD, bytes }; /* aligned to 4 bytes only */
                 if (own) {
                     c.output.buffers = buffers;
                     c.output.buffer_count = FLIGHT * slices;
@@ -2971,7 +3028,9 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                     uint32_t count = 0, sum = 0;
                     CHECK_EQ(info.slices, slices);
                     for (uint32_t s = 0; s < slices; s++) {
-                        uint32_t filled = info.image.shape[0] <= s * each ? 0 : (uint32_t)bzi_min(each, (uint64_t)info.image.shape[0] - s * each);
+                        uint32_t filled = info.image.shape[0] <= s * each ?
+                                              0 :
+                                              (uint32_t)bzi_min(each, (uint64_t)info.image.shape[0] - s * each);
                         CHECK_EQ(bzna_batch_slice(batch, s, &data, &count, NULL), BZNA_OK);
                         CHECK(s > 0 || data == info.image.data);
                         CHECK(own || (uintptr_t)info.image.data % 64 == 0);
@@ -3058,7 +3117,7 @@ TEST(buffers_that_do_not_fit_are_refused)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 10. Threads -------------------------------------------------------------------------------------------------------- */
+/* ---- 10. Threads ------------------------------------------------------------------------------------------------- */
 
 /* The threads that came after `before`, in the order in which they were started. */
 static int threads_since(const int *before, int before_count, int *tids, int room)
@@ -3133,7 +3192,8 @@ TEST(threads_run_on_the_processors_given_decoders_first)
 
 TEST(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
 {
-    static const int32_t ways[][3] = { { 1023, 1023, 1023 }, { 0, 1023, 0 }, { 0, 0, 1023 }, { 0, 0, 100000 }, { INT32_MAX, 0, 0 }, { 0, -1, 0 } };
+    static const int32_t ways[][3] = { { 1023, 1023, 1023 }, { 0, 1023, 0 },      { 0, 0, 1023 },
+                                       { 0, 0, 100000 },     { INT32_MAX, 0, 0 }, { 0, -1, 0 } };
     ledger l;
     bzna_context *c = open_context(&l, NULL);
     memory m;
@@ -3152,7 +3212,7 @@ TEST(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
         CHECK_CONTAINS(e.message, "cpus");
         CHECK_CONTAINS(e.message, w == 5 ? "-1" : w == 3 ? "100000" : w == 4 ? "2147483647" : "1023");
         CHECK_EQ(l.bytes, bytes);
-        CHECK(TEST_NVDEC || threads_settle(threads) == threads);            /* the fake driver starts its own when it likes */
+        CHECK(TEST_NVDEC || threads_settle(threads) == threads); /* the fake driver starts its own when it likes */
         CHECK_EQ(entries("/proc/self/fd", NULL, 0), fds);
     }
     bzna_dataset_close(dataset);
@@ -3176,7 +3236,8 @@ static int blocks_what_it_should(int tid)
     unsigned long long blocked = 0, expected = 0;
     FILE *f;
     for (int s = 1; s < 32; s++)                            /* SIGKILL and SIGSTOP cannot be blocked */
-        if (s != SIGKILL && s != SIGSTOP && s != SIGSEGV && s != SIGBUS && s != SIGFPE && s != SIGILL && s != SIGTRAP && s != SIGSYS)
+        if (s != SIGKILL && s != SIGSTOP && s != SIGSEGV && s != SIGBUS && s != SIGFPE && s != SIGILL && s != SIGTRAP &&
+            s != SIGSYS)
             expected |= 1ull << (s - 1);
     snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
     if ((f = fopen(path, "r")) == NULL)
@@ -3287,7 +3348,7 @@ TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
     free(broken.bytes);
 }
 
-/* ---- Stress ------------------------------------------------------------------------------------------------------------- */
+/* ---- Stress ------------------------------------------------------------------------------------------------------ */
 
 typedef struct stress {
     bzna_loader     *loader;          /* under lock: users share it, whoever closes has it alone */
@@ -3315,7 +3376,8 @@ static void stress_check(stress *s, bzna_batch *batch)
     for (uint32_t k = 0; k < info.image.shape[0]; k++) {
         int is_bad = info.indices[k] == 3 || info.indices[k] == 8;
         if (info.targets[k] != small.base + (int64_t)info.indices[k] || (info.status[k] != BZNA_OK) != is_bad ||
-            (!is_bad && memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0])))
+            (!is_bad &&
+             memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0])))
             s->wrong++;
     }
 }
@@ -3345,7 +3407,8 @@ static void *stress_consume(void *argument)
         if (batch) {
             stress_check(s, batch);
             if (!tensor && dice(&t->dices) % 3 == 0)
-                s->wrong += bzna_batch_to_dlpack(batch, tensor_names[dice(&t->dices) % 4], BZNA_DLPACK_0, &tensor, NULL) != BZNA_OK;
+                s->wrong += bzna_batch_to_dlpack(batch, tensor_names[dice(&t->dices) % 4], BZNA_DLPACK_0, &tensor,
+                                                 NULL) != BZNA_OK;
             if (!held && dice(&t->dices) % 2)
                 held = batch;                               /* perhaps beyond the loader's end */
             else
@@ -3460,7 +3523,8 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     for (int i = 0; i < 5; i++)
         pthread_join(threads[i].thread, NULL);
     pthread_rwlock_destroy(&s.lock);
-    printf("stress: %.0f s, %d loaders, %d batches, %d calls, %d ends\n", ms_since(start) / 1000, (int)lives, (int)s.batches, (int)s.ops, (int)s.ended);
+    printf("stress: %.0f s, %d loaders, %d batches, %d calls, %d ends\n", ms_since(start) / 1000, (int)lives,
+           (int)s.batches, (int)s.ops, (int)s.ended);
     CHECK_EQ(s.wrong, 0);
     CHECK(s.batches > 5 && lives > 5);
     bzna_dataset_close(dataset);
@@ -3470,7 +3534,7 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     free(broken.bytes);
 }
 
-/* ---- Main --------------------------------------------------------------------------------------------------------------- */
+/* ---- Main -------------------------------------------------------------------------------------------------------- */
 
 static void everything(void)
 {
@@ -3561,8 +3625,11 @@ static void reference_make(void)
 
 static void prepare(void)
 {
-    static const recipe recipes[5] = { { 40, 1000, 's', 0, NULL, NULL }, { 25, 50000, 'o', 0, NULL, NULL }, { 96, 0, 'h', 1, NULL, NULL },
-                                       { 40, 7000, 'p', 0, split_of, NULL }, { 80, -400, 'e', 0, NULL, NULL } };
+    static const recipe recipes[5] = { { 40, 1000, 's', 0, NULL, NULL },
+                                       { 25, 50000, 'o', 0, NULL, NULL },
+                                       { 96, 0, 'h', 1, NULL, NULL },
+                                       { 40, 7000, 'p', 0, split_of, NULL },
+                                       { 80, -400, 'e', 0, NULL, NULL } };
     archive *archives[5] = { &small, &other, &heavy, &splits, &eighty };
     require(bzna_context_open(NULL, &context, NULL), "context");
     for (int i = 0; i < 5; i++)
@@ -3581,7 +3648,8 @@ static void finish(void)
 int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*function)(void); } tests[] = {
-        { "restore_at_once", alone_restore_at_once }, { "close_while_next_delivers_messages", alone_close_while_next_delivers_messages },
+        { "restore_at_once", alone_restore_at_once },
+        { "close_while_next_delivers_messages", alone_close_while_next_delivers_messages },
         { "parts_drawn_once", alone_parts_drawn_once },
     };
     int result = 0;

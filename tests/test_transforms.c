@@ -1,11 +1,12 @@
-/* test_transforms.c - parameters and random numbers to homographies; color descriptions to colors. The oracle multiplies the published
- * matrices out one by one and draws in the documented order; the laws are then tested on their distributions, which no code here repeats. */
+/* test_transforms.c - parameters and random numbers to homographies; color descriptions to colors. The oracle
+ * multiplies the published matrices out one by one and draws in the documented order; the laws are then tested on their
+ * distributions, which no code here repeats. */
 #include "../benzina.c"
 #include "test.h"
 
 #define COUNT(array) (sizeof (array) / sizeof *(array))
 
-/* ---- Oracles ------------------------------------------------------------------------------------------------------------ */
+/* ---- Oracles ----------------------------------------------------------------------------------------------------- */
 
 static void multiply(const double a[9], const double b[9], double out[9])
 {
@@ -19,12 +20,17 @@ static void multiply(const double a[9], const double b[9], double out[9])
 /* T_in * T_crop * R * S * T_out, factor by factor. */
 static void oracle_affine(const bzna_affine *a, double h[9])
 {
-    double r = a->degrees * acos(-1) / 180, cw = a->has_crop ? a->crop_width : a->in_width, ch = a->has_crop ? a->crop_height : a->in_height;
-    double t_in[9] = { a->flip_h ? -1 : 1, 0, (a->in_width - 1.0) / 2, 0, a->flip_v ? -1 : 1, (a->in_height - 1.0) / 2, 0, 0, 1 };
+    double r = a->degrees * acos(-1) / 180, cw = a->has_crop ? a->crop_width : a->in_width,
+           ch = a->has_crop ? a->crop_height : a->in_height;
+    double t_in[9] = {
+        a->flip_h ? -1 : 1, 0, (a->in_width - 1.0) / 2, 0, a->flip_v ? -1 : 1, (a->in_height - 1.0) / 2, 0, 0, 1
+    };
     double t_crop[9] = { 1, 0, a->has_crop ? a->crop_x : 0, 0, 1, a->has_crop ? a->crop_y : 0, 0, 0, 1 };
     double rotation[9] = { cos(r), -sin(r), 0, sin(r), cos(r), 0, 0, 0, 1 };
     double s[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
-    double t_out[9] = { 1, 0, a->translate_x - (a->out_width - 1.0) / 2, 0, 1, a->translate_y - (a->out_height - 1.0) / 2, 0, 0, 1 };
+    double t_out[9] = { 1, 0, a->translate_x - (a->out_width - 1.0) / 2,
+                        0, 1, a->translate_y - (a->out_height - 1.0) / 2,
+                        0, 0, 1 };
     if (a->resize) {
         double x0 = rotation[0] * -cw / 2 + rotation[1] * -ch / 2, y0 = rotation[3] * -cw / 2 + rotation[4] * -ch / 2;
         double x1 = rotation[0] * cw / 2 + rotation[1] * ch / 2, y1 = rotation[3] * cw / 2 + rotation[4] * ch / 2;
@@ -39,17 +45,31 @@ static void oracle_affine(const bzna_affine *a, double h[9])
     multiply(h, t_out, h);
 }
 
-static double draw(bzna_random *random, double lo, double hi) { return lo < hi ? bzna_random_uniform(random, lo, hi) : lo; }
-
-static double draw_log(bzna_random *random, double lo, double hi) { return lo < hi ? exp(bzna_random_uniform(random, log(lo), log(hi))) : lo; }
-
-static uint32_t draw_flip(bzna_random *random, double p) { return p <= 0 ? 0 : p >= 1 ? 1 : bzna_random_uniform(random, 0, 1) < p; }
-
-/* TRANSFORMS.md's Similarity, with the documented order of draws: s, (ar) up to 10 times, cx, cy, degrees, tx, ty, flip_h, flip_v. */
-static void oracle_similarity(bzna_random *random, const bzna_warp *p, uint32_t iw, uint32_t ih, uint32_t ow, uint32_t oh, double h[9])
+static double draw(bzna_random *random, double lo, double hi)
 {
-    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, random_crop = p->random_crop != 0;
-    bzna_affine a = { .struct_size = sizeof a, .in_width = iw, .in_height = ih, .out_width = ow, .out_height = oh, .has_crop = 1 };
+    return lo < hi ? bzna_random_uniform(random, lo, hi) : lo;
+}
+
+static double draw_log(bzna_random *random, double lo, double hi)
+{
+    return lo < hi ? exp(bzna_random_uniform(random, log(lo), log(hi))) : lo;
+}
+
+static uint32_t draw_flip(bzna_random *random, double p)
+{
+    return p <= 0 ? 0 : p >= 1 ? 1 : bzna_random_uniform(random, 0, 1) < p;
+}
+
+/* TRANSFORMS.md's Similarity, with the documented order of draws: s, (ar) up to 10 times, cx, cy, degrees, tx, ty,
+ * flip_h, flip_v. */
+static void oracle_similarity(bzna_random *random, const bzna_warp *p, uint32_t iw, uint32_t ih, uint32_t ow,
+                              uint32_t oh, double h[9])
+{
+    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1,
+        random_crop = p->random_crop != 0;
+    bzna_affine a = {
+        .struct_size = sizeof a, .in_width = iw, .in_height = ih, .out_width = ow, .out_height = oh, .has_crop = 1
+    };
     double s = draw_log(random, p->scale[0], p->scale[1]), cw = ow, ch = oh;
     if (p->ratio[0] > 0) {
         int tries = 0, found = 0;
@@ -128,7 +148,8 @@ typedef struct crop {
 
 static crop crop_of(const double h[9], uint32_t ow, uint32_t oh)
 {
-    double x0 = h[0] * -0.5 + h[2] + 0.5, x1 = h[0] * (ow - 0.5) + h[2] + 0.5, y0 = h[4] * -0.5 + h[5] + 0.5, y1 = h[4] * (oh - 0.5) + h[5] + 0.5;
+    double x0 = h[0] * -0.5 + h[2] + 0.5, x1 = h[0] * (ow - 0.5) + h[2] + 0.5, y0 = h[4] * -0.5 + h[5] + 0.5,
+           y1 = h[4] * (oh - 0.5) + h[5] + 0.5;
     crop c = { fmin(x0, x1), fmax(x0, x1), fmin(y0, y1), fmax(y0, y1), fabs(x1 - x0), fabs(y1 - y0), x1 < x0, y1 < y0 };
     return c;
 }
@@ -152,7 +173,7 @@ static void check_uniform(const char *what, double *values, int n)
     }
 }
 
-/* ---- compute_affine_matrix ---------------------------------------------------------------------------------------------- */
+/* ---- compute_affine_matrix --------------------------------------------------------------------------------------- */
 
 TEST(the_affine_matrix_is_the_originals)
 {
@@ -177,10 +198,23 @@ TEST(the_affine_matrix_is_the_originals)
         if (n == 0)
             continue;
         CHECK_EQ(n, 25);
-        bzna_affine a = { .struct_size = sizeof a, .in_width = (uint32_t)v[0], .in_height = (uint32_t)v[1], .out_width = (uint32_t)v[2],
-                          .out_height = (uint32_t)v[3], .has_crop = (uint32_t)v[4], .crop_x = v[5], .crop_y = v[6], .crop_width = v[7], .crop_height = v[8],
-                          .degrees = v[9], .translate_x = v[10], .translate_y = v[11], .flip_h = (uint32_t)v[12], .flip_v = (uint32_t)v[13],
-                          .resize = (uint32_t)v[14], .keep_ratio = (uint32_t)v[15] };
+        bzna_affine a = { .struct_size = sizeof a,
+                          .in_width = (uint32_t)v[0],
+                          .in_height = (uint32_t)v[1],
+                          .out_width = (uint32_t)v[2],
+                          .out_height = (uint32_t)v[3],
+                          .has_crop = (uint32_t)v[4],
+                          .crop_x = v[5],
+                          .crop_y = v[6],
+                          .crop_width = v[7],
+                          .crop_height = v[8],
+                          .degrees = v[9],
+                          .translate_x = v[10],
+                          .translate_y = v[11],
+                          .flip_h = (uint32_t)v[12],
+                          .flip_v = (uint32_t)v[13],
+                          .resize = (uint32_t)v[14],
+                          .keep_ratio = (uint32_t)v[15] };
         CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_OK);
         for (int i = 0; i < 9; i++)
             worst = fmax(worst, relative(h[i], v[16 + i]));
@@ -195,8 +229,10 @@ TEST(the_affine_matrix_is_the_originals)
 
 TEST(the_affine_matrix_refuses_nan_and_zero_sizes)
 {
-    bzna_affine good = { .struct_size = sizeof good, .in_width = 10, .in_height = 20, .out_width = 5, .out_height = 6 }, a;
-    double *numbers[] = { &a.crop_x, &a.crop_y, &a.crop_width, &a.crop_height, &a.degrees, &a.translate_x, &a.translate_y };
+    bzna_affine good = { .struct_size = sizeof good, .in_width = 10, .in_height = 20, .out_width = 5, .out_height = 6 },
+                a;
+    double *numbers[] = { &a.crop_x,  &a.crop_y,      &a.crop_width, &a.crop_height,
+                          &a.degrees, &a.translate_x, &a.translate_y };
     uint32_t *sizes[] = { &a.in_width, &a.in_height, &a.out_width, &a.out_height };
     double h[9];
     CHECK_EQ(bzna_affine_matrix(&good, h, NULL), BZNA_OK);
@@ -231,11 +267,12 @@ TEST(a_larger_struct_is_taken_when_its_tail_is_zero)
     CHECK_EQ(bzna_affine_matrix(&future.known, h, NULL), BZNA_E_STRUCT_SIZE);
 }
 
-/* ---- Similarity against the oracle -------------------------------------------------------------------------------------- */
+/* ---- Similarity against the oracle ------------------------------------------------------------------------------- */
 
 TEST(a_similarity_is_drawn_as_documented)
 {
-    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 1, 1 }, { 2000, 30 }, { 17, 900 }, { 224, 224 }, { 16384, 1 } };
+    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 1, 1 },    { 2000, 30 },
+                                         { 17, 900 },  { 224, 224 }, { 16384, 1 } };
     int differ = 0, runs = 0;
     for (uint64_t i = 0; i < 20000; i++) {
         bzna_random choice, a, b;
@@ -319,12 +356,13 @@ TEST(each_range_takes_one_number_of_two_words)
     }
 }
 
-/* ---- The laws ----------------------------------------------------------------------------------------------------------- */
+/* ---- The laws ---------------------------------------------------------------------------------------------------- */
 
 enum { DRAWS = 20000 };
 static double first[DRAWS], second[DRAWS], third[DRAWS], fourth[DRAWS];
 
-/* Crops of less than half the area are never refused, whatever the ratio: there the laws show themselves undisturbed. */
+/* Crops of less than half the area are never refused, whatever the ratio: there the laws show themselves
+ * undisturbed. */
 static void check_crop_law(uint32_t law)
 {
     bzna_warp p;
@@ -340,7 +378,8 @@ static void check_crop_law(uint32_t law)
         area = c.width * c.height / 16e6;
         ratio = c.width / c.height;
         all_inside &= c.left >= -1e-6 && c.right <= 4000 + 1e-6 && c.top >= -1e-6 && c.bottom <= 4000 + 1e-6;
-        whole_pixels &= fabs(c.left - round(c.left)) < 1e-6 && fabs(c.right - round(c.right)) < 1e-6 && fabs(c.top - round(c.top)) < 1e-6;
+        whole_pixels &= fabs(c.left - round(c.left)) < 1e-6 && fabs(c.right - round(c.right)) < 1e-6 &&
+                        fabs(c.top - round(c.top)) < 1e-6;
         ratio_holds &= ratio > 0.749 && ratio < 1.335 && area > 0.0799 && area < 1.0001;
         if (area < 0.5) {
             first[small] = law == BZNA_LAW_BENZINA ? log(area / 0.08) / log(0.5 / 0.08) : (area - 0.08) / (0.5 - 0.08);
@@ -360,7 +399,7 @@ static void check_crop_law(uint32_t law)
     if (law == BZNA_LAW_BENZINA) {          /* s is drawn once, so that half the area splits the law where it says */
         double share = log(0.5 / 0.08) / log(1 / 0.08);
         CHECK_NEAR((double)small / DRAWS, share, 5 * sqrt(share * (1 - share) / DRAWS));
-    } else {                                /* s is drawn anew after each refusal: P(accept | s) = min(1, -ln s / ln 4/3), integrated over s */
+    } else { /* s is drawn anew after each refusal: P(accept | s) = min(1, -ln s / ln 4/3), integrated over s */
         double accepted = 0, share;
         for (int i = 0; i < 100000; i++)
             accepted += fmin(1, -log(0.08 + 0.92 * (i + 0.5) / 100000) / log(4.0 / 3)) / 100000;
@@ -374,7 +413,8 @@ TEST(the_law_of_torchvision_is_uniform_in_area_and_rounds)   { check_crop_law(BZ
 
 TEST(crops_stay_inside_pictures_of_any_size)
 {
-    static const uint32_t sizes[][2] = { { 1, 1 }, { 2, 1 }, { 1, 3 }, { 500, 375 }, { 127, 95 }, { 3000, 11 }, { 11, 3000 }, { 65535, 1 }, { 16384, 16384 } };
+    static const uint32_t sizes[][2] = { { 1, 1 },     { 2, 1 },     { 1, 3 },     { 500, 375 },    { 127, 95 },
+                                         { 3000, 11 }, { 11, 3000 }, { 65535, 1 }, { 16384, 16384 } };
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
         for (size_t s = 0; s < COUNT(sizes); s++)
             for (uint64_t i = 0; i < 2000; i++) {
@@ -387,7 +427,8 @@ TEST(crops_stay_inside_pictures_of_any_size)
                 p.flip_h = p.flip_v = 0.5;
                 CHECK_EQ(bzna_warp_draw(&random, &p, sizes[s][0], sizes[s][1], 33, 57, h, NULL), BZNA_OK);
                 c = crop_of(h, 33, 57);
-                CHECK(c.left >= -slack && c.right <= sizes[s][0] + slack && c.top >= -slack && c.bottom <= sizes[s][1] + slack);
+                CHECK(c.left >= -slack && c.right <= sizes[s][0] + slack && c.top >= -slack &&
+                      c.bottom <= sizes[s][1] + slack);
                 CHECK(c.width > 0 && c.height > 0);
             }
 }
@@ -434,7 +475,8 @@ TEST(extreme_pictures_get_the_largest_central_crop)
             crop c;
             p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
             p.law = law;
-            CHECK_EQ(bzna_warp_draw(&random, &p, 1001, 10, 224, 224, h, NULL), BZNA_OK);      /* no crop within 3/4..4/3 has 8% of that area */
+            /* no crop within 3/4..4/3 has 8% of that area */
+            CHECK_EQ(bzna_warp_draw(&random, &p, 1001, 10, 224, 224, h, NULL), BZNA_OK);
             c = crop_of(h, 224, 224);
             CHECK_NEAR(c.width, 13, 1e-9);                                                   /* round(10 * 4/3) */
             CHECK_NEAR(c.height, 10, 1e-9);
@@ -460,7 +502,8 @@ TEST(a_fallback_leaves_the_next_sample_alone)
     CHECK(!memcmp(h, expected, sizeof h));
 }
 
-/* Without a ratio there is nothing that a central crop could be cut to: an area above 1 is then the whole picture, not a sliver of it. */
+/* Without a ratio there is nothing that a central crop could be cut to: an area above 1 is then the whole picture, not
+ * a sliver of it. */
 TEST(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
 {
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++) {
@@ -527,7 +570,7 @@ TEST(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
         CHECK_EQ(bzna_warp_draw(&random, &p, 101, 81, 50, 40, h, NULL), BZNA_OK);
         angle = atan2(h[3], h[0]) * 180 / acos(-1);
         CHECK_NEAR(h[0] * h[4] - h[1] * h[3], 1, 1e-9);         /* nothing but a rotation */
-        x = h[0] * 24.5 + h[1] * 19.5 + h[2] - 50;              /* where the output's middle lands, from the input's middle */
+        x = h[0] * 24.5 + h[1] * 19.5 + h[2] - 50; /* where the output's middle lands, from the input's middle */
         y = h[3] * 24.5 + h[4] * 19.5 + h[5] - 40;
         first[i] = (angle + 30) / 100;
         second[i] = ((h[0] * x + h[3] * y) / 50 + 0.1) / 0.2;   /* turned back: the shift in output pixels */
@@ -540,12 +583,14 @@ TEST(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
 
 TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
 {
-    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 256, 256 }, { 1300, 900 }, { 127, 95 }, { 100, 3000 }, { 3000, 100 } };
+    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 },  { 256, 256 }, { 1300, 900 },
+                                         { 127, 95 },  { 100, 3000 }, { 3000, 100 } };
     bzna_warp p;
     p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
     p.scale[0] = 224.0 / 256;
     for (size_t s = 0; s < COUNT(sizes); s++) {
-        double iw = sizes[s][0], ih = sizes[s][1], shrink = fmin(iw, ih) / 256, rw = iw / shrink, rh = ih / shrink, h[9];
+        double iw = sizes[s][0], ih = sizes[s][1], shrink = fmin(iw, ih) / 256, rw = iw / shrink, rh = ih / shrink,
+               h[9];
         bzna_random random = stream(s);
         CHECK_EQ(bzna_warp_draw(&random, &p, sizes[s][0], sizes[s][1], 224, 224, h, NULL), BZNA_OK);
         for (int corner = 0; corner < 4; corner++) {
@@ -579,9 +624,11 @@ TEST(a_similarity_without_meaning_is_refused)
     bzna_error err = { .struct_size = sizeof err };
     double h[9];
     struct { double *field, value; } bad[] = {
-        { &p.scale[0], 0 }, { &p.scale[0], -1 }, { &p.scale[0], NAN }, { &p.scale[1], NAN }, { &p.scale[1], 0.5 }, { &p.scale[1], INFINITY },
+        { &p.scale[0], 0 }, { &p.scale[0], -1 }, { &p.scale[0], NAN }, { &p.scale[1], NAN }, { &p.scale[1], 0.5 },
+        { &p.scale[1], INFINITY },
         { &p.ratio[0], 1 }, { &p.ratio[1], 1 }, { &p.ratio[0], NAN }, { &p.ratio[1], INFINITY }, { &p.ratio[0], -1 },
-        { &p.degrees[0], 1 }, { &p.degrees[0], NAN }, { &p.degrees[1], INFINITY }, { &p.translate[0], -0.1 }, { &p.translate[1], NAN },
+        { &p.degrees[0], 1 }, { &p.degrees[0], NAN }, { &p.degrees[1], INFINITY }, { &p.translate[0], -0.1 },
+        { &p.translate[1], NAN },
         { &p.flip_h, 1.1 }, { &p.flip_h, -0.1 }, { &p.flip_h, NAN }, { &p.flip_v, 2 }, { &p.flip_v, NAN },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
@@ -615,7 +662,7 @@ TEST(a_similarity_without_meaning_is_refused)
     CHECK_CONTAINS(err.message, "warp.degrees: has no effect");
 }
 
-/* ---- What a loader's config becomes ------------------------------------------------------------------------------------- */
+/* ---- What a loader's config becomes ------------------------------------------------------------------------------ */
 
 static int same_warp(const bzna_loader_config *c, const bzi_similarity *expected)
 {
@@ -625,9 +672,11 @@ static int same_warp(const bzna_loader_config *c, const bzi_similarity *expected
         printf("  %s\n", e.message);
         return 0;
     }
-    return p.law == expected->law && !memcmp(p.scale, expected->scale, sizeof p.scale) && !memcmp(p.ratio, expected->ratio, sizeof p.ratio) &&
-           !memcmp(p.degrees, expected->degrees, sizeof p.degrees) && !memcmp(p.translate, expected->translate, sizeof p.translate) &&
-           p.flip_h == expected->flip_h && p.flip_v == expected->flip_v && p.resize == expected->resize && p.keep_ratio == expected->keep_ratio &&
+    return p.law == expected->law && !memcmp(p.scale, expected->scale, sizeof p.scale) &&
+           !memcmp(p.ratio, expected->ratio, sizeof p.ratio) &&
+           !memcmp(p.degrees, expected->degrees, sizeof p.degrees) &&
+           !memcmp(p.translate, expected->translate, sizeof p.translate) && p.flip_h == expected->flip_h &&
+           p.flip_v == expected->flip_v && p.resize == expected->resize && p.keep_ratio == expected->keep_ratio &&
            p.random_crop == expected->random_crop;
 }
 
@@ -644,7 +693,8 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     CHECK(same_warp(&c, &p));                               /* flips go with every warp */
 
     p = bzi_similarity_of_kind(BZNA_WARP_RANDOM_RESIZED_CROP);
-    CHECK(p.scale[0] == 0.08 && p.scale[1] == 1 && p.ratio[0] == 3.0 / 4 && p.ratio[1] == 4.0 / 3 && p.resize && p.random_crop);
+    CHECK(p.scale[0] == 0.08 && p.scale[1] == 1 && p.ratio[0] == 3.0 / 4 && p.ratio[1] == 4.0 / 3 && p.resize &&
+          p.random_crop);
     p.flip_h = 0.5;
     p.flip_v = 0.25;
     c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
@@ -713,12 +763,13 @@ TEST(inits_fill_no_more_than_the_caller_has)
     bzna_transform_init(NULL, sizeof room.t);
 }
 
-/* ---- Color ------------------------------------------------------------------------------------------------------------- */
+/* ---- Color ------------------------------------------------------------------------------------------------------- */
 
 TEST(matrix_code_points_have_their_weights)
 {
     static const struct { uint32_t matrix; double kr, kb; } known[] = {
-        { 1, 0.2126, 0.0722 }, { 2, 0.299, 0.114 }, { 4, 0.30, 0.11 }, { 5, 0.299, 0.114 }, { 6, 0.299, 0.114 }, { 7, 0.212, 0.087 },
+        { 1, 0.2126, 0.0722 }, { 2, 0.299, 0.114 }, { 4, 0.30, 0.11 }, { 5, 0.299, 0.114 }, { 6, 0.299, 0.114 },
+        { 7, 0.212, 0.087 },
         { 9, 0.2627, 0.0593 }, { 10, 0.2627, 0.0593 },
     };
     for (uint32_t matrix = 0, n = 0; matrix < 300; matrix++) {
@@ -736,7 +787,8 @@ TEST(matrix_code_points_have_their_weights)
 TEST(forced_matrices_replace_the_streams)
 {
     static const struct { uint32_t force; uint16_t matrix; uint8_t full; } known[] = {
-        { BZNA_MATRIX_BT601_FULL, 5, 1 }, { BZNA_MATRIX_BT601, 5, 0 }, { BZNA_MATRIX_BT709, 1, 0 }, { BZNA_MATRIX_BT2020, 9, 0 },
+        { BZNA_MATRIX_BT601_FULL, 5, 1 }, { BZNA_MATRIX_BT601, 5, 0 }, { BZNA_MATRIX_BT709, 1, 0 },
+        { BZNA_MATRIX_BT2020, 9, 0 },
         { BZNA_MATRIX_BT709_FULL, 1, 1 }, { BZNA_MATRIX_BT2020_FULL, 9, 1 },
     };
     bzna_color stream_color = { 1, 13, 7, 1, 1 }, c = bzi_color_forced(BZNA_MATRIX_AUTO, stream_color);
@@ -752,8 +804,10 @@ TEST(forced_matrices_replace_the_streams)
 TEST(colors_coded_by_a_matrix_come_back_through_it)
 {
     static const struct { uint32_t force; uint16_t matrix; uint8_t full; double kr, kb; } known[] = {
-        { BZNA_MATRIX_BT601_FULL, 5, 1, 0.299, 0.114 }, { BZNA_MATRIX_BT601, 6, 0, 0.299, 0.114 }, { BZNA_MATRIX_BT709, 1, 0, 0.2126, 0.0722 },
-        { BZNA_MATRIX_BT2020, 9, 0, 0.2627, 0.0593 }, { BZNA_MATRIX_BT709_FULL, 1, 1, 0.2126, 0.0722 }, { BZNA_MATRIX_BT2020_FULL, 9, 1, 0.2627, 0.0593 },
+        { BZNA_MATRIX_BT601_FULL, 5, 1, 0.299, 0.114 }, { BZNA_MATRIX_BT601, 6, 0, 0.299, 0.114 },
+        { BZNA_MATRIX_BT709, 1, 0, 0.2126, 0.0722 },
+        { BZNA_MATRIX_BT2020, 9, 0, 0.2627, 0.0593 }, { BZNA_MATRIX_BT709_FULL, 1, 1, 0.2126, 0.0722 },
+        { BZNA_MATRIX_BT2020_FULL, 9, 1, 0.2627, 0.0593 },
     };
     for (size_t k = 0; k < COUNT(known); k++)
         for (int n = 0; n < 216; n++) {
@@ -761,7 +815,9 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
             double y = known[k].kr * rgb[0] + (1 - known[k].kr - known[k].kb) * rgb[1] + known[k].kb * rgb[2];
             double cb = (rgb[2] - y) / (2 - 2 * known[k].kb), cr = (rgb[0] - y) / (2 - 2 * known[k].kr);
             uint8_t planes[3];
-            bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1 };
+            bzna_picture picture = {
+                .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1
+            };
             bzna_transform t;
             bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
             float out[3];
@@ -780,7 +836,8 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
                 t.matrix = forced ? known[k].force : BZNA_MATRIX_AUTO;
                 REQUIRE(bzna_picture_render(&picture, &t, &output, out, sizeof out, NULL) == BZNA_OK);
                 for (int i = 0; i < 3; i++)
-                    CHECK_NEAR(out[i], rgb[i], 2.3);        /* half a step of Y', and of Cb or Cr stretched by up to 2 * 1.17 * 0.96 */
+                    CHECK_NEAR(out[i], rgb[i],
+                               2.3); /* half a step of Y', and of Cb or Cr stretched by up to 2 * 1.17 * 0.96 */
             }
         }
 }
@@ -788,8 +845,15 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
 TEST(matrices_that_are_not_known_are_refused)
 {
     uint8_t gray = 100;
-    bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1,
-                             .color = { 1, 1, 8, 1, 1 }, .plane = { &gray, NULL, NULL }, .pitch = { 1, 0, 0 } };
+    bzna_picture picture = { .struct_size = sizeof picture,
+                             .depth = 8,
+                             .width = 1,
+                             .height = 1,
+                             .frame_width = 1,
+                             .frame_height = 1,
+                             .color = { 1, 1, 8, 1, 1 },
+                             .plane = { &gray, NULL, NULL },
+                             .pitch = { 1, 0, 0 } };
     bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
     bzna_error e = { .struct_size = sizeof e };
     bzna_transform t;
