@@ -1240,7 +1240,7 @@ typedef struct bzi_format {
     uint32_t    width, height;        /* coded, before the conformance window */
     uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
     uint32_t    has_chroma_location, chroma_location;
-    bzna_color color;               /* present when the VUI has video_signal_type */
+    bzna_color  color;                /* present when the VUI has video_signal_type */
 } bzi_format;
 
 /* E.2.1 of both standards begin alike: up to the chroma location. */
@@ -3803,11 +3803,11 @@ static void bzi_out_matrix(bzi_out *out)
 
 /* A picture as it will be written: gathered once, from config and data. */
 typedef struct bzi_coded {
-    bzna_image image;
-    bzi_format    sps;
+    bzna_image                  image;
+    bzi_format                  sps;
     const struct bzi_coded_ops *ops;
-    bzi_span   sets[BZI_LIMIT_PARAMETER_SETS];        /* AV1: one, the sequence header's payload */
-    uint32_t   set_count;
+    bzi_span                    sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
+    uint32_t                    set_count;
 } bzi_coded;
 
 /* How pictures of a codec are written. */

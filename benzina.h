@@ -30,7 +30,7 @@
  *     BENZINA_NO_AVCODEC   no libavcodec: archives can be read, listed and written, but pictures
  *                          cannot be decoded in software
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
- *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in one of your files
+ *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *
  *
  * 2. THE FIRST PROGRAM
@@ -844,7 +844,8 @@ enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
 
 /* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
-       BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5, BZNA_MATRIX_BT2020_FULL = 6 };
+       BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
+       BZNA_MATRIX_BT2020_FULL = 6 };
 
 /* RGB: 0..255, before bias and scale; OUTPUT: in units of the output. */
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };

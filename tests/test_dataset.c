@@ -1074,6 +1074,21 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     close_all(&o);
 }
 
+TEST(bytes_past_the_last_box_are_no_archive)
+{
+    for (size_t more = 0; more < 9; more++) {
+        opened o;
+        bzna_error err = fresh_error();
+        open_copy(&o, 0);
+        o.file[o.size] = 1;                                 /* no padding of zeros */
+        o.size += more;
+        CHECK_EQ(open_now(&o, &err), more ? BZNA_E_TRUNCATED : BZNA_OK);
+        if (more)
+            CHECK_EQ(err.byte_offset, o.size - more);
+        close_all(&o);
+    }
+}
+
 TEST(a_sample_without_moov_or_chunk_fails_alone)
 {
     opened o;
@@ -1797,6 +1812,7 @@ TEST_MAIN(
     RUN(an_index_entry_outside_the_file_fails_its_own_sample)
     RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
     RUN(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
+    RUN(bytes_past_the_last_box_are_no_archive)
     RUN(a_sample_without_moov_or_chunk_fails_alone)
     RUN(a_sample_larger_than_the_limit_is_refused)
     RUN(changed_bytes_never_crash_the_reader)

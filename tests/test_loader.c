@@ -1,9 +1,9 @@
 /* test_loader.c - loaders: the right samples with the right pixels in the right order, whatever the threads, sources,
  * stops and restarts.
  *
- * The oracle is the library's own pure half (decoder, permutation, warp, plain kernel; tested by their own suites), called one
- * sample at a time: a slot must hold, to the bit, what bzna_picture_render makes of its sample. `run` is a model of a
- * loader that says which sample belongs where. */
+ * The oracle is the library's own pure half (decoder, permutation, warp, plain kernel; tested by suites of their own),
+ * called one sample at a time: a slot must hold, to the bit, what bzna_picture_render makes of its sample. `run` is a
+ * model of a loader that says which sample belongs where. */
 #include "../benzina.c"
 #include "test.h"
 #ifdef TEST_NVDEC

@@ -1767,8 +1767,33 @@ TEST(a_color_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_vid
     bench_close(&b);
 }
 
+/* AV1 Codec ISO Media File Format Binding 2.3.3: monochrome, chroma_subsampling_x, _y in the third byte. */
+TEST(the_configuration_of_av1_says_how_chroma_is_subsampled)
+{
+    static const struct { uint32_t chroma_format, bits; } cases[] = { { 0, 7 }, { 1, 3 }, { 2, 2 }, { 3, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (uint32_t depth = 8; depth <= 12; depth += 2) {
+            counter c;
+            bzna_context *context = context_of(&c);
+            bzi_coded coded;
+            bzi_out out;
+            memset(&coded, 0, sizeof coded);
+            memset(&out, 0, sizeof out);
+            out.memory = &context->host->memory;
+            coded.sps.chroma_format = cases[i].chroma_format;
+            coded.sps.depth_luma = depth;
+            bzi_out_av1c(&out, &coded);
+            REQUIRE(!out.failed && out.size > 4);
+            CHECK_EQ(out.buffer.data[2], (depth > 8 ? 64 : 0) | (depth > 10 ? 32 : 0) | cases[i].bits << 2);
+            bzi_buffer_free(out.memory, &out.buffer);
+            bzna_context_close(context);
+            CHECK_ALL_FREED(c);
+        }
+}
+
 TEST_MAIN(
     facts_load();
+    RUN(the_configuration_of_av1_says_how_chroma_is_subsampled)
     RUN(archives_packed_again_hold_the_same_by_sink_and_by_path)
     RUN(annex_b_input_gives_the_same_bytes)
     RUN(lengths_of_two_bytes_give_the_same_bytes)
