@@ -48,9 +48,33 @@ for cc in gcc clang; do
     cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 $O $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 $O $WARN $NO_CUDA $NO_AV -I. -c benzina.c -o "$T/$cc.o"
+    with $cc "library_compiles_without_the_writer_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. -c benzina.c -o "$T/no_writer_$cc.o"
+    with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $O $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -I. -c benzina.c -o "$T/$cc.o"
     cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench_open.c tests/bench_sessions.c tests/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
 done
+cat > "$T/no_writer.c" <<'EOS'
+#include "benzina.h"
+#include <stdio.h>
+int main(void)
+{
+    bzna_error err;
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_writer *writer = (bzna_writer *)(void *)&err;
+    bzna_error_init(&err, sizeof err);
+    if (bzna_context_open(NULL, &context, &err) < 0 ||
+        bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, &err) < 0) return 1;
+    if (bzna_writer_open(context, "absent/x.bzna", NULL, &writer, &err) != BZNA_E_UNSUPPORTED || writer) return 2;
+    printf("%s\n", err.message);
+    bzna_dataset_close(dataset);
+    return bzna_context_close(context);
+}
+EOS
+says_no_writer() { gcc -std=c11 -I. "$T/no_writer.c" "$T/no_writer_gcc.o" $AV_LIBS $LIBS -o "$T/no_writer" && "$T/no_writer" | grep BENZINA_NO_WRITER; }
+with gcc without_the_writer_archives_are_read_and_writing_is_refused says_no_writer
+small_enough() { cp "$BUILD/libbenzina.so" "$T/stripped.so" && strip "$T/stripped.so" && [ "$(wc -c < "$T/stripped.so")" -le 450000 ]; }
+if have strip && [ -z "$SANITIZE" ]; then check stripped_library_has_at_most_450_kB small_enough; else skip stripped_library_has_at_most_450_kB "no strip, or a sanitizer inside"; fi
 if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null; then
     check header_goes_with_bzlib gcc -std=c11 $WARN -I. -fsyntax-only "$T/bzlib.c"
 else skip header_goes_with_bzlib "no bzlib.h here"; fi

@@ -1074,6 +1074,28 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     close_all(&o);
 }
 
+/* A path that exists is opened as it stands, whatever is in it. */
+TEST(a_path_with_the_characters_of_patterns_is_opened_literally)
+{
+    static const char *const path = TEST_BUILD "/tests/{0..2} *?[a]::.bzna";
+    size_t size;
+    uint8_t *bytes = slurp(archives[0], &size);
+    FILE *file = fopen(path, "wb");
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    REQUIRE(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+    free(bytes);
+    CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 8);
+    bzna_dataset_close(dataset);
+    remove(path);
+    CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), BZNA_E_NOT_FOUND);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+}
+
 TEST(bytes_past_the_last_box_are_no_archive)
 {
     for (size_t more = 0; more < 9; more++) {
@@ -1812,6 +1834,7 @@ TEST_MAIN(
     RUN(an_index_entry_outside_the_file_fails_its_own_sample)
     RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
     RUN(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
+    RUN(a_path_with_the_characters_of_patterns_is_opened_literally)
     RUN(bytes_past_the_last_box_are_no_archive)
     RUN(a_sample_without_moov_or_chunk_fails_alone)
     RUN(a_sample_larger_than_the_limit_is_refused)
