@@ -594,7 +594,7 @@ device_tests() {
     no_device "$t/nodriver" "libcuda.so.1 was not found" "without a driver"
     refused 1 "libcuda.so.1" "a missing device" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna \
         --device 0
-    refused 1 "loader_config.decoder" "a missing decoder" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench \
+    refused 1 "loader_config.decode.decoder" "a missing decoder" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench \
         $data/mini_h265.bzna --decoder nvdec
     refused 1 "BZNA_DEVICE_CPU" "output on the device without a device" env LD_LIBRARY_PATH="$t/nodriver" \
         "$bzna" bench $data/mini_h265.bzna --device cpu --output device
