@@ -6,12 +6,15 @@ CXX      ?= c++
 BUILD    ?= build
 PREFIX   ?= /usr/local
 OPT      ?= -O3
+CFLAGS   ?= $(OPT) -g
 SANITIZE ?=
-WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
+# Warnings are errors where tests are built, only there.
+WERROR   ?= $(if $(filter test test-all asan tsan $(BUILD)/tests/%,$(MAKECMDGOALS)),-Werror)
+WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow $(WERROR)
+export WERROR
 VERSION  := $(shell awk '/define BZNA_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } END { print v }' benzina.h)
 SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
-SUDO      = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 DEPS      = gcc make pkg-config libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and says so.
@@ -27,7 +30,9 @@ CLANG_ISA     := $(shell echo | $(CLANG_PTX) --cuda-feature=+ptx50 -o /dev/null 
 HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(CLANG_PTX) $(CLANG_ISA) -o /dev/null - 2>/dev/null && echo yes)
 
 # -std=c11 and -ffp-contract=off: no fused multiply-add, so that every machine computes the same bits.
-BASE_CFLAGS = -std=c11 $(OPT) -g -ffp-contract=off -fvisibility=hidden -I. $(WARN) $(SANITIZE)
+BASE_CFLAGS = -fvisibility=hidden -I. $(WARN) $(CPPFLAGS) $(CFLAGS) -std=c11 -ffp-contract=off $(SANITIZE)
+# Tests take less time to run than to optimize, but for those that calculate much.
+TEST_CFLAGS = $(patsubst -O3,$(if $(filter %_ptx %_kernels,$@),-O1,-O0),$(BASE_CFLAGS))
 ifeq ($(HAVE_AVCODEC),yes)
 AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
 AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
@@ -51,7 +56,9 @@ ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC),yesyes)
 PROGRAMS += $(BUILD)/bzna
 endif
 
-.PHONY: all deps demo test asan tsan fuzz bench gpu-check gpu-bench gpu-data dist install uninstall clean what
+TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
+
+.PHONY: all deps demo test test-all asan tsan fuzz bench gpu-check gpu-bench gpu-data dist install uninstall clean what
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -64,33 +71,31 @@ $(BUILD):
 $(BUILD)/benzina_kernels.ptx: benzina_kernels.cu | $(BUILD)
 	$(CLANG_PTX) $(CLANG_ISA) -o $@ benzina_kernels.cu
 
-$(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx
-	awk '/^[ \t]*(\/\/.*)?$$/ { next } { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "\"%s\\n\",\n", $$0 }' $< > $@
+$(BUILD)/benzina_kernels.ptx.h: $(BUILD)/benzina_kernels.ptx tests/make/ptx_header.awk
+	awk -f tests/make/ptx_header.awk $< > $@
 
 $(BUILD)/benzina.o: benzina.c benzina.h benzina_kernels.cu $(PTX) | $(BUILD)
 	$(CC) $(BASE_CFLAGS) -fPIC $(AV_CFLAGS) $(CUDA_CFLAGS) -c -o $@ benzina.c
 
 $(BUILD)/libbenzina.a: $(BUILD)/benzina.o
-	rm -f $@ && ar rcs $@ $<
+	rm -f $@ && $(AR) rcs $@ $<
 
 $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
-	$(CC) $(SANITIZE) -shared -Wl,-soname,libbenzina.so.$(SOVERSION) -o $@.$(VERSION) $< $(LIBS)
+	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina.so.$(SOVERSION) -o $@.$(VERSION) $< $(LIBS)
 	ln -sf libbenzina.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina.so.$(SOVERSION) $@
 
-$(BUILD)/bzna: examples/bzna.c benzina.h $(BUILD)/libbenzina.a
-	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) -o $@ examples/bzna.c $(BUILD)/libbenzina.a $(TOOL_LIBS) $(LIBS)
+$(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) benzina.h $(BUILD)/libbenzina.a
+	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(BUILD)/libbenzina.a $(TOOL_LIBS) $(LIBS)
 
 $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
-	$(CC) $(BASE_CFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
+	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
 
 $(BUILD)/draw_pictures: examples/draw_pictures.c | $(BUILD)
-	$(CC) $(BASE_CFLAGS) -o $@ examples/draw_pictures.c -lm
+	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/draw_pictures.c -lm
 
-# What tests need beyond the product is installed only when test is asked for, too.
+# What tests need beyond the product is installed only when a test is asked for, too.
 deps:
-	@missing=""; for p in $(DEPS) $(if $(filter test asan tsan fuzz,$(MAKECMDGOALS)),$(DEPS_TEST)); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -z "$$missing" ]; then echo "deps: everything is installed"; \
-	else echo "deps: installing$$missing"; $(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+	@sh tests/make/deps.sh $(DEPS) $(if $(filter test test-all asan tsan fuzz,$(MAKECMDGOALS)),$(DEPS_TEST))
 
 # A second make, so that what deps has just installed is seen.
 demo:
@@ -101,17 +106,18 @@ demo-run:
 	$(BUILD)/bzna pack $(BUILD)/demo/pictures -o $(BUILD)/demo/demo.bzna
 	$(BUILD)/bzna batch $(BUILD)/demo/demo.bzna -o $(BUILD)/demo --batch 16 --size 224 --seed 1 --shuffle --warp random --flip 0.5
 	$(BUILD)/bzna bench $(BUILD)/demo/demo.bzna --seconds 2
-	@echo "The batch: $(BUILD)/demo/*.ppm, all of it on one sheet: $(BUILD)/demo/contact.ppm"
+	@echo "The batch: $(BUILD)/demo/*.ppm, all of it on one sheet: $(BUILD)/demo/contact.png"
 
-test:
+# TEST=sampler: suites whose names have that in them. test-all: what takes long, too.
+test test-all:
 	@$(MAKE) --no-print-directory all
-	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" OPT="$(OPT)" SANITIZE="$(SANITIZE)" sh tests/run.sh
+	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
 
 # The same suite under sanitizers.
 asan:
-	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" test
+	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" test-all
 tsan:
-	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" test
+	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" test-all
 
 # NVIDIA's driver as tests need it: decodes with libavcodec, runs the kernel's C side, and watches its callers.
 FAKES = $(BUILD)/tests/fake/libnvcuvid.so.1
@@ -121,52 +127,37 @@ $(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fak
 # One test binary; tests include benzina.c, so that they reach what is static.
 $(BUILD)/tests/%: tests/%.c tests/test.h tests/known.h tests/orders.h benzina.c benzina.h benzina_kernels.cu $(PTX) $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(filter-out -O3,$(BASE_CFLAGS)) $(if $(findstring -O3,$(OPT)),-O1) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
+	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
 
 # Suites of loaders run again, on the fake driver.
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
 
-# Every single-byte corruption of the fixed series, under ASan and UBSan; then a coverage-guided minute where clang has libFuzzer.
+# Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once, with decoding and without,
+# where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten times as many as with photographs.
 FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. $(AV_CFLAGS) $(CUDA_CFLAGS)
 fuzz: $(PTX) | $(BUILD)
-	@mkdir -p $(BUILD)/fuzz/corpus
-	$(CC) $(FUZZ_FLAGS) -o $(BUILD)/fuzz/archive tests/fuzz_archive.c $(LIBS)
-	for f in tests/data/mini_h265.bzna tests/data/mini_h264.bzna; do \
-	    $(BUILD)/fuzz/archive corrupt $$f 0 10000 2 & $(BUILD)/fuzz/archive corrupt $$f 1 10000 2 || exit 1; wait $$! || exit 1; done
-	@if echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' | clang -fsanitize=fuzzer -x c - -o $(BUILD)/fuzz/probe 2>/dev/null; then \
-	    clang $(FUZZ_FLAGS) -fsanitize=fuzzer -DBENZINA_LIBFUZZER -o $(BUILD)/fuzz/guided tests/fuzz_archive.c $(LIBS) && \
-	    cp tests/data/mini_*.bzna $(BUILD)/fuzz/corpus/ && \
-	    $(BUILD)/fuzz/guided -max_total_time=60 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 $(BUILD)/fuzz/corpus 2>&1 | tail -n 12; \
-	else echo "SKIP guided fuzzing: clang has no libFuzzer here"; fi
+	@BUILD="$(BUILD)" CC="$(CC)" FUZZ_FLAGS="$(FUZZ_FLAGS)" LIBS="$(LIBS)" sh tests/fuzz.sh
 
 # Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours instead of drawn ones.
 PHOTOS ?= $(BUILD)/bench/pictures
-bench: all
+bench: all $(BUILD)/bench/open $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
+	@sh tests/make/bench.sh $(BUILD) $(PHOTOS)
+$(BUILD)/bench/open $(BUILD)/bench/sessions: $(BUILD)/bench/%: tests/bench_%.c benzina.c $(BUILD)/libbenzina.a
 	@mkdir -p $(BUILD)/bench
-	@$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) -o $(BUILD)/bench/open tests/bench_open.c $(LIBS)
-	$(BUILD)/bench/open $(BUILD)/bench/large.bzna
-	@rm -f $(BUILD)/bench/large.bzna
-ifeq ($(HAVE_CUDA),yes)
-	@for l in cuda nvcuvid; do $(CC) -std=c11 -O2 -fPIC -shared $(CUDA_CFLAGS) -Wl,-soname,lib$$l.so.1 -o $(BUILD)/bench/lib$$l.so.1 tests/null_driver.c || exit 1; done
-	@$(CC) $(BASE_CFLAGS) -o $(BUILD)/bench/sessions tests/bench_sessions.c $(BUILD)/libbenzina.a $(LIBS)
-	LD_LIBRARY_PATH=$(BUILD)/bench $(BUILD)/bench/sessions tests/data/mini_h265.bzna
-else
-	@echo "SKIP the host's part of the GPU path: clang or libffmpeg-nvenc-dev is missing"
-endif
-	@[ -d $(PHOTOS) ] || $(BUILD)/draw_pictures $(PHOTOS) 96
-	@$(BUILD)/bzna pack $(PHOTOS) -o $(BUILD)/bench/pictures.bzna --overwrite
-	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 1 --seconds 10
-	$(BUILD)/bzna bench $(BUILD)/bench/pictures.bzna --threads 2 --seconds 10
+	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(if $(filter %sessions,$@),$(BUILD)/libbenzina.a) $(LIBS)
+$(BUILD)/bench/lib%.so.1: tests/null_driver.c
+	@mkdir -p $(BUILD)/bench
+	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ $<
 
 # What must hold on a real GPU, and how fast it is. Both run what lies in $(BUILD)/gpu, and need neither a compiler nor libavcodec there: it is built where
 # clang and NVIDIA's headers are, and gpu-data, where an encoder is, makes what they compare and measure with (PHOTOS=DIR: of pictures of yours).
 $(BUILD)/gpu/%: tests/%.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
-	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC $(CUDA_CFLAGS) -o $@ $< -lm -lpthread -ldl
+	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< -lm -lpthread -ldl
 $(BUILD)/gpu/gpu_record: tests/gpu_check.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
-	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) -o $@ $< $(LIBS)
+	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
 gpu-check: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check)
 gpu-bench: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_bench)
@@ -178,15 +169,7 @@ gpu-data: all $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench $
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a tarball of the sources
 # that builds and tests itself.
 dist: $(PTX) | $(BUILD)
-	@[ -n "$(PTX)" ] || { echo "dist needs clang and libffmpeg-nvenc-dev: the pair has the GPU's kernel inside"; exit 1; }
-	@mkdir -p build/dist && cp benzina.h examples/vendoring/CMakeLists.txt build/dist/
-	@awk '/^#include "benzina_kernels.cu"/ { while ((getline line < "benzina_kernels.cu") > 0) print line; next } /^#include "benzina_kernels.ptx.h"/ { while ((getline line < "$(PTX)") > 0) print line; next } { print }' benzina.c > build/dist/benzina.c
-	@awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$$/{ on = 0 } on { sub(/^ \* */, ""); print }' benzina.h > build/dist/SWITCHES
-	@rm -rf build/benzina-$(VERSION) && mkdir -p build/benzina-$(VERSION) && \
-	    cp -R benzina.h benzina.c benzina_kernels.cu Makefile README.md LICENSE CHANGELOG.md tests examples .ci build/benzina-$(VERSION)/ && \
-	    rm -rf build/benzina-$(VERSION)/examples/rust/target && \
-	    tar -C build -czf build/dist/benzina-$(VERSION).tar.gz benzina-$(VERSION) && rm -rf build/benzina-$(VERSION)
-	@echo "build/dist: benzina.h, benzina.c, CMakeLists.txt, SWITCHES, benzina-$(VERSION).tar.gz"
+	@sh tests/make/dist.sh $(BUILD) $(VERSION)
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
@@ -196,12 +179,14 @@ install: all
 	ln -sf libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so.$(SOVERSION)
 	ln -sf libbenzina.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so
 	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/ && install -m 644 examples/bzna.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
-	printf '%s\n' 'prefix=$(PREFIX)' 'Name: benzina' 'Description: Pictures for training neural networks, decoded in hardware or software' 'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lbenzina' 'Libs.private: $(LIBS)' > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
+	sh tests/make/pkgconfig.sh '$(PREFIX)' '$(VERSION)' $(LIBS) > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
+	install -d $(DESTDIR)$(PREFIX)/lib/cmake/benzina
+	for f in benzinaConfig benzinaConfigVersion; do sed 's|@VERSION@|$(VERSION)|; s|@SOVERSION@|$(SOVERSION)|; s|@LIBS@|$(LIBS)|' examples/vendoring/$$f.cmake.in > $(DESTDIR)$(PREFIX)/lib/cmake/benzina/$$f.cmake || exit 1; done
 
 # Files and links that install made; folders stay when something else is in them.
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc bin/bzna share/man/man1/bzna.1)
-	-rmdir -p $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig bin share/man/man1) 2>/dev/null || true
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna share/man/man1/bzna.1)
+	-rmdir -p $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig lib/cmake/benzina bin share/man/man1) 2>/dev/null || true
 
 clean:
-	rm -rf build
+	rm -rf $(BUILD)

@@ -2,34 +2,32 @@
  *
  * Rooms, in order. A room calls only rooms above it; there are no forward declarations, so the compiler enforces that.
  *
- *      1  limits            named constants, each with its reason
- *      2  basics            checked arithmetic, big-endian loads, spans, versioned structs
- *      3  OS                files, clock, threads; the only room that a port touches
- *      4  memory            the only caller of the user's allocator
- *      5  host              errors, log, limits, sources
- *      6  cursor            bounded bytes and bits, sticky overrun
- *      7  codecs            NAL units, parameter sets, AV1 units: what coded pictures say
- *      8  boxes             mp4 boxes by table
- *      9  containers        their types: what holds samples is a row of operations
- *     10  containers: mp4   archives, plain video
- *     15  datasets          parts over containers
- *     16  writer            the same boxes, the other way
- *     17  random, order     Philox, the keyed permutation, shards
- *     18  transforms        parameters -> homography, color -> matrix
- *     19  kernels           benzina_kernels.cu as plain C
- *     20  software decode   libavcodec; nothing else touches it
- *     21  CUDA: driver      NVIDIA's driver, opened at run time: its functions and errors
- *     22  CUDA: device      opening a device; memory, streams and events on it
- *     23  NVDEC decoders    a session's decoders, and what happens when memory for them is out
- *     24  NVDEC sessions    parsers, and surfaces in flight; nothing else touches NVDEC
- *     25  loader            its state, the plan, the life of a batch; the locks live here
- *     26  readers
- *     27  decode stages     workers: software
- *     28  decode stages     engines: NVDEC; the context
- *     29  parts, closing    a loader's batches, queues, order, threads
- *     30  delivering
- *     31  configuration     defaults, checks; opening
- *     32  public API        validate, delegate
+ *       1  limits            named constants, each with its reason
+ *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
+ *       3  OS                files, clock, threads; the only room that a port touches
+ *       4  memory            the only caller of the user's allocator
+ *       5  host              errors, log, limits, sources
+ *       6  cursor            bounded bytes and bits, sticky overrun
+ *     7-9  codecs            NAL units; AV1; the table of codecs, and what coded pictures say
+ *      10  boxes             mp4 boxes by table
+ *      11  sample tables     where a track's samples lie
+ *      12  containers        their types: what holds samples is a row of operations
+ *      13  containers: mp4   archives, plain video
+ *      14  datasets          parts over containers
+ *   15-17  writer            the same boxes, the other way: pictures, tracks, archives
+ *      18  random, order     Philox, the keyed permutation, shards
+ *      19  transforms        parameters -> homography, color -> matrix
+ *      20  kernels           benzina_kernels.cu as plain C
+ *      21  software decode   libavcodec; nothing else touches it
+ *   22-24  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
+ *   25-26  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
+ *   27-28  loader            its state; the life of a batch, and the plan; the locks live here
+ *      29  readers
+ *   30-31  decode stages     workers: software; engines: NVDEC; the context
+ *      32  parts, closing    a loader's batches, queues, order, threads
+ *      33  delivering
+ *      34  configuration     defaults, checks; opening
+ *   35-37  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -80,10 +78,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #if defined(__GNUC__) || defined(__clang__)
 #  define BZI_PRINTF(text, first) __attribute__((format(printf, text, first)))
-#  define BZI_SPARE __attribute__((unused))                /* not every build uses it */
+#  define BZI_MAYBE_UNUSED __attribute__((unused))        /* not every build uses it */
 #else
 #  define BZI_PRINTF(text, first)
-#  define BZI_SPARE
+#  define BZI_MAYBE_UNUSED
 #endif
 
 
@@ -325,7 +323,7 @@ static void bzi_os_file_map(bzi_file *file)
 
 /* Lets go of the pages that a walk over the map has touched; they come back from the page cache when they are
  * needed. */
-static void bzi_os_file_relax(bzi_file *file)
+static void bzi_os_file_drop_pages(bzi_file *file)
 {
 #ifdef MADV_DONTNEED
     if (file->map)                    /* shared and read-only: nothing can be lost */
@@ -383,8 +381,8 @@ static uint32_t bzi_os_processors(void)
 }
 
 /* A shared library that the program need not have; NULL: there is none. */
-BZI_SPARE static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
-BZI_SPARE static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
+BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
+BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
@@ -573,7 +571,7 @@ typedef struct bzi_lru {
 
 /* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the one that was not used
  * for longest. */
-BZI_SPARE static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
+BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
 {
     lru->clock++;
     *index = 0;
@@ -591,10 +589,10 @@ BZI_SPARE static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t siz
 }
 
 /* Makes a slot free. */
-BZI_SPARE static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
+BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
 
 /* Gives a slot to a key. Returns 0 when memory is out, and the slot is free. */
-BZI_SPARE static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
+BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
                                  uint64_t size)
 {
     bzi_lru_slot *slot = &lru->slots[index];
@@ -607,7 +605,7 @@ BZI_SPARE static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_
     return 1;
 }
 
-BZI_SPARE static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
+BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory)
 {
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
         bzi_lru_forget(lru, i);
@@ -1042,9 +1040,9 @@ static int32_t bzi_bits_se(bzi_bits *b)
 }
 
 
-/* ==== 7. Codecs ======================================================================================================
- * Calls: rooms 1-6. What coded pictures say of themselves: NAL units and parameter sets of H.264 and H.265, open
- * bitstream units of AV1. Works on memory, without allocating. */
+/* ==== 7. NAL units ===================================================================================================
+ * Calls: rooms 1-6. What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on
+ * memory, without allocating. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
 #define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
@@ -1242,7 +1240,7 @@ typedef struct bzi_format {
     uint32_t    width, height;        /* coded, before the conformance window */
     uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
     uint32_t    has_chroma_location, chroma_location;
-    bzna_color color;               /* present when the VUI has video_signal_type */
+    bzna_color  color;                /* present when the VUI has video_signal_type */
 } bzi_format;
 
 /* E.2.1 of both standards begin alike: up to the chroma location. */
@@ -1482,7 +1480,10 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
            (uint64_t)sps->window[2] + sps->window[3] < sps->height;
 }
 
-/* --- AV1: open bitstream units, sections of "AV1 Bitstream & Decoding Process Specification" --- */
+
+/* ==== 8. AV1 =========================================================================================================
+ * Calls: rooms 1-7. The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process
+ * Specification". */
 
 enum {
     BZI_OBU_SEQUENCE_HEADER = 1,
@@ -1625,7 +1626,10 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
     return !b.overrun && profile <= 2;
 }
 
-/* --- Coded pictures --- */
+
+/* ==== 9. Coded pictures ==============================================================================================
+ * Calls: rooms 1-8. A codec is a row of a table and its functions, and nothing else in the library names one; a
+ * picture as container and stream describe it together. */
 
 /* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
  * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
@@ -1900,11 +1904,11 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 }
 
 /* Pre: the codec is known, as of every picture that was inspected. */
-BZI_SPARE static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
+BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
 /* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits.
  * Pre: the codec is known. */
-BZI_SPARE static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
+BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     uint64_t size = sizeof image->codec;
     if (size <= capacity)
@@ -1929,10 +1933,43 @@ static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t h
            y <= frame_height - height;
 }
 
+/* A coded picture, where it lies, and what its container says of colors. */
+typedef struct bzi_image {
+    bzna_image  coded;
+    uint32_t    fourcc;               /* of the sample entry */
+    int32_t     clap[8];              /* the clean aperture as it stands in the file; all 0: none */
+    uint64_t    config_offset, data_offset;
+    uint32_t    has_range;            /* 0: the container's color has no range (QuickTime's nclc) */
+    bzna_color  otherwise;            /* where neither container nor stream says any */
+} bzi_image;
+
+/* A picture that came without a container. */
+static bzi_image bzi_image_alone(const bzna_image *coded)
+{
+    bzi_image image;
+    memset(&image, 0, sizeof image);
+    image.coded = *coded;
+    image.has_range = 1;
+    image.otherwise = bzi_color_of_codecs;
+    return image;
+}
+
+/* The container's color, else the stream's; the range of a colr without one is the stream's. */
+static bzna_color bzi_image_color(const bzi_image *image, const bzna_color *stream)
+{
+    bzna_color color = image->coded.color;
+    if (!color.present)
+        return stream->present ? *stream : image->otherwise;
+    if (!image->has_range)
+        color.full_range = stream->present && stream->full_range;
+    return color;
+}
+
 /* What container and stream say together; planes come later. */
-static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_edge_px, bzi_format *sps,
+static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
 {
+    const bzna_image *image = &given->coded;
     const bzi_codec *codec = bzi_codec_find(image->codec);
     uint32_t location;
     bzna_status status;
@@ -1965,34 +2002,54 @@ static bzna_status bzi_picture_describe(const bzna_image *image, uint32_t max_ed
     picture->crop_y = image->crop_y;
     picture->chroma_shift_x = sps->chroma_format == 1 || sps->chroma_format == 2;
     picture->chroma_shift_y = sps->chroma_format == 1;
-    picture->color = image->color.present ? image->color : sps->color.present ? sps->color : bzi_color_of_codecs;
-    /* Unsaid, chroma is centerd as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom)
-     * count as centerd vertically. */
+    picture->color = bzi_image_color(given, &sps->color);
+    /* Unsaid, chroma is centered as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom)
+     * count as centered vertically. */
     location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range ? 1 : 0;
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
     return BZNA_OK;
 }
 
-/* Fills in what the container does not say of a picture's color: the range of a colr without one (QuickTime's nclc) is
- * the stream's; what the stream does not say, either, is the container's default. */
-static void bzi_image_complete_color(bzna_image *image, uint32_t has_range, const bzna_color *otherwise)
+/* What is told of a picture without its bytes. */
+static bzna_image_info bzi_image_info(const bzi_image *image)
 {
+    bzna_image_info info;
+    memset(&info, 0, sizeof info);
+    info.codec = image->coded.codec;
+    info.fourcc = image->fourcc;
+    info.width = image->coded.width;
+    info.height = image->coded.height;
+    info.frame_width = image->coded.frame_width;
+    info.frame_height = image->coded.frame_height;
+    info.crop_x = image->coded.crop_x;
+    info.crop_y = image->coded.crop_y;
+    memcpy(info.clap, image->clap, sizeof info.clap);
+    info.length_size = image->coded.length_size;
+    info.color = image->coded.color;
+    info.config_offset = image->config_offset;
+    info.config_size = image->coded.config_size;
+    info.data_offset = image->data_offset;
+    info.data_size = image->coded.data_size;
+    return info;
+}
+
+/* Puts what the stream says of colors, too, into the picture's own color, for those who get it without the stream's
+ * format. What cannot be read of it is as if it were not said. */
+static void bzi_image_complete_color(bzi_image *image)
+{
+    const bzi_codec *codec = bzi_codec_find(image->coded.codec);
     bzna_error ignored;
     bzi_format format;
-    if (image->color.present && has_range)
+    if (image->coded.color.present && image->has_range)
         return;
-    if (bzi_codec_find(image->codec)->inspect(image, &format, &ignored) != BZNA_OK)
-        return;
-    if (image->color.present)
-        image->color.full_range = format.color.present && format.color.full_range;
-    else if (!format.color.present)
-        image->color = *otherwise;
+    if (codec && codec->inspect(&image->coded, &format, &ignored) == BZNA_OK)
+        image->coded.color = bzi_image_color(image, &format.color);
 }
 
 
-/* ==== 8. Boxes =======================================================================================================
- * Calls: rooms 1-7. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here
+/* ==== 10. Boxes ======================================================================================================
+ * Calls: rooms 1-9. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here
  * works on memory, without allocating: a track's tables stay where they lie in the file. */
 
 /* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
@@ -2441,6 +2498,10 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
     return BZNA_OK;
 }
 
+
+/* ==== 11. Sample tables ==============================================================================================
+ * Calls: rooms 1-10. Where the samples of a track lie, and what its pictures are. */
+
 /* Pre: i < sample_count. */
 static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
 {
@@ -2553,14 +2614,15 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
 }
 
 /* The clean aperture of a track's frames, where it has one. */
-static bzna_status bzi_track_clap(const bzi_track *track, bzna_image *image, bzna_error *err)
+static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     const int32_t *c = track->clap;
+    bzna_image *coded = &image->coded;
     if (!track->has_clap)
         return BZNA_OK;
     memcpy(image->clap, c, sizeof image->clap);
-    if (bzi_clap_side(image->frame_width, c, c + 4, &image->crop_x, &image->width) &&
-        bzi_clap_side(image->frame_height, c + 2, c + 6, &image->crop_y, &image->height))
+    if (bzi_clap_side(coded->frame_width, c, c + 4, &coded->crop_x, &coded->width) &&
+        bzi_clap_side(coded->frame_height, c + 2, c + 6, &coded->crop_y, &coded->height))
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": clap %d/%d x %d/%d at %d/%d, %d/%d does not lie in the %ux%u frame",
                     track->name, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], track->frame_width,
@@ -2568,28 +2630,30 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzna_image *image, bzn
 }
 
 /* What a video track says of its pictures. length_size comes from the configuration record. */
-static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bzna_error *err)
+static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
+    bzna_image *coded = &image->coded;
     const bzi_codec *codec = bzi_codec_of_entry(track->format);
     char type[5];
     memset(image, 0, sizeof *image);
-    image->struct_size = sizeof *image;
+    coded->struct_size = sizeof *coded;
     image->fourcc = track->format;
-    image->frame_width = image->width = track->frame_width;
-    image->frame_height = image->height = track->frame_height;
-    image->color = track->color;
+    coded->frame_width = coded->width = track->frame_width;
+    coded->frame_height = coded->height = track->frame_height;
+    coded->color = track->color;
+    image->has_range = track->has_range;
     image->config_offset = track->config_at;
-    image->config_size = track->config.size;
+    coded->config_size = track->config.size;
     bzi_fourcc_text(codec ? codec->config : track->format, type);
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
-    image->codec = codec->id;
+    coded->codec = codec->id;
     if (!track->config.data || track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": no decoder configuration (%s), or too short", track->name, type);
     if (codec->length_at)
-        image->length_size = (track->config.data[codec->length_at] & 3u) + 1;
-    if (image->length_size == 3)
+        coded->length_size = (track->config.data[codec->length_at] & 3u) + 1;
+    if (coded->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": NAL unit lengths of 3 bytes", track->name);
     if (!track->frame_width || !track->frame_height)
@@ -2599,9 +2663,9 @@ static bzna_status bzi_track_image(const bzi_track *track, bzna_image *image, bz
 }
 
 
-/* ==== 9. Containers ==================================================================================================
- * Calls: rooms 1-8. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
- * video. It is immutable once open, so any thread may use it. Nothing outside rooms 9 to 15 knows which one a sample
+/* ==== 12. Containers =================================================================================================
+ * Calls: rooms 1-11. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
+ * video. It is immutable once open, so any thread may use it. Nothing outside rooms 12 to 14 knows which one a sample
  * came from. */
 
 /* Where a sample's bytes lie. */
@@ -2645,9 +2709,11 @@ typedef struct bzi_container_ops {
     bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out,
                           bzna_error *err);
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                         bzna_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
+                         bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
+    /* BZNA_E_RANGE: past the end */
+    bzna_status (*field)(const bzi_container *c, uint32_t number, bzna_field_info *info);
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
     void        (*close)(bzi_container *c);                 /* frees own, which may be NULL */
 } bzi_container_ops;
@@ -2667,8 +2733,8 @@ struct bzi_container {
 #define BZI_PROBE_BYTES 512u
 
 
-/* ==== 10. Containers: mp4 ============================================================================================
- * Calls: rooms 1-9. Archives, whose samples are small mp4 files of their own, and plain videos whose first video track
+/* ==== 13. Containers: mp4 ============================================================================================
+ * Calls: rooms 1-12. Archives, whose samples are small mp4 files of their own, and plain videos whose first video track
  * has only sync samples: each frame is then a sample. The movie box stays where it lies (mapped, or read in one piece);
  * a sample's own boxes are read when the sample is. Nothing is allocated per sample, but for offsets where several
  * samples share a chunk. */
@@ -2999,13 +3065,20 @@ static bzna_status bzi_mp4_parse(const bzi_sample *sample, bzi_movie *movie, bzn
     return status;
 }
 
+/* The track of a field; a name that is no field is a track's own. */
+static const char *bzi_mp4_track_of_field(const char *name)
+{
+    return strcmp(name, "image") == 0 ? "bzna_input" : strcmp(name, "thumb") == 0 ? "bzna_thumb" : name;
+}
+
 /* The track asked for; without a name, the thumbnail before the picture before any other video track. -1: there is
  * none. */
 static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
-    for (size_t i = pick->whole; i < (pick->name ? pick->whole + 1 : 3); i++) {
-        int32_t track = bzi_track_find(movie->tracks, movie->track_count, pick->name ? pick->name : preferred[i]);
+    const char *const named = pick->name ? bzi_mp4_track_of_field(pick->name) : NULL;
+    for (size_t i = pick->whole; i < (named ? pick->whole + 1 : 3); i++) {
+        int32_t track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
         if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
             return track;
     }
@@ -3020,22 +3093,22 @@ static bzna_status bzi_mp4_fail_image(const char *name, bzna_error *err)
 
 /* One picture: what its track says, and where in the sample its access unit lies. */
 static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit,
-                                   bzna_image *image, bzna_error *err)
+                                   bzi_image *image, bzna_error *err)
 {
     bzna_status status = bzi_track_image(track, image, err);
     if (status != BZNA_OK)
         return status;
     if (unit->size == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
-    image->config = track->config.data;
-    image->data = sample->bytes + unit->offset;
-    image->data_size = unit->size;
+    image->coded.config = track->config.data;
+    image->coded.data = sample->bytes + unit->offset;
+    image->coded.data_size = unit->size;
     image->data_offset = sample->extent.offset + unit->offset;
     return BZNA_OK;
 }
 
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                         bzi_scratch *scratch, bzna_image *image, bzna_error *err)
+                                         bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     bzi_movie *movie = &scratch->movie;
     const bzi_track *track;
@@ -3055,7 +3128,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
         (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
         return status;
-    bzi_image_complete_color(image, track->has_range, &bzi_color_of_archives);
+    image->otherwise = bzi_color_of_archives;
     return BZNA_OK;
 }
 
@@ -3074,17 +3147,16 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
 }
 
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                       bzi_scratch *scratch, bzna_image *image, bzna_error *err)
+                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->input);
     bzi_extent unit = { 0, sample->extent.size };
     bzna_status status;
     (void)scratch;
-    if (pick->name && strcmp(pick->name, track->name))
+    if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
         return bzi_mp4_fail_image(pick->name, err);
     if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
-        bzi_image_complete_color(image, track->has_range, strncmp(track->name, "bzna_", 5) ? &bzi_color_of_codecs
-                                                                                         : &bzi_color_of_archives);
+        image->otherwise = strncmp(track->name, "bzna_", 5) ? bzi_color_of_codecs : bzi_color_of_archives;
     return status;
 }
 
@@ -3124,6 +3196,36 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
+/* Counts the fields that there are. */
+static bzna_status bzi_mp4_describe_field(const bzi_container *c, int thumbs, uint32_t number, bzna_field_info *info)
+{
+    const bzi_mp4 *mp4 = c->own;
+    const struct { const char *name; uint32_t kind; int present; } fields[] = {
+        { "image", BZNA_FIELD_PICTURE, 1 },
+        { "thumb", BZNA_FIELD_PICTURE, thumbs },
+        { "target", BZNA_FIELD_INTEGER, mp4->target >= 0 },
+        { "name", BZNA_FIELD_TEXT, mp4->filename >= 0 },
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (!fields[i].present || number-- > 0)
+            continue;
+        info->kind = fields[i].kind;
+        bzi_string_copy(info->name, sizeof info->name, fields[i].name);
+        return BZNA_OK;
+    }
+    return BZNA_E_RANGE;
+}
+
+static bzna_status bzi_mp4_archive_field(const bzi_container *c, uint32_t number, bzna_field_info *info)
+{
+    return bzi_mp4_describe_field(c, 1, number, info);
+}
+
+static bzna_status bzi_mp4_video_field(const bzi_container *c, uint32_t number, bzna_field_info *info)
+{
+    return bzi_mp4_describe_field(c, 0, number, info);
+}
+
 static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t number, bzna_track_info *info)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -3141,18 +3243,40 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 }
 
 static const bzi_container_ops bzi_mp4_archive = {
-    "archive",           bzi_mp4_probe,    bzi_mp4_open_archive,   bzi_mp4_locate,
-    bzi_mp4_target,      bzi_mp4_filename, bzi_mp4_archive_images, bzi_mp4_archive_image,
-    bzi_mp4_fingerprint, bzi_mp4_describe, bzi_mp4_describe_track, bzi_mp4_close
+    .name = "archive",
+    .probe = bzi_mp4_probe,
+    .open = bzi_mp4_open_archive,
+    .locate = bzi_mp4_locate,
+    .target = bzi_mp4_target,
+    .filename = bzi_mp4_filename,
+    .images = bzi_mp4_archive_images,
+    .image = bzi_mp4_archive_image,
+    .fingerprint = bzi_mp4_fingerprint,
+    .describe = bzi_mp4_describe,
+    .field = bzi_mp4_archive_field,
+    .track = bzi_mp4_describe_track,
+    .close = bzi_mp4_close
 };
 
-static const bzi_container_ops bzi_mp4_video = { "mp4 video",          bzi_mp4_probe,          bzi_mp4_open_video,
-                                                 bzi_mp4_locate,       bzi_mp4_target,         bzi_mp4_filename,
-                                                 bzi_mp4_video_images, bzi_mp4_video_image,    bzi_mp4_fingerprint,
-                                                 bzi_mp4_describe,     bzi_mp4_describe_track, bzi_mp4_close };
+static const bzi_container_ops bzi_mp4_video = {
+    .name = "mp4 video",
+    .probe = bzi_mp4_probe,
+    .open = bzi_mp4_open_video,
+    .locate = bzi_mp4_locate,
+    .target = bzi_mp4_target,
+    .filename = bzi_mp4_filename,
+    .images = bzi_mp4_video_images,
+    .image = bzi_mp4_video_image,
+    .fingerprint = bzi_mp4_fingerprint,
+    .describe = bzi_mp4_describe,
+    .field = bzi_mp4_video_field,
+    .track = bzi_mp4_describe_track,
+    .close = bzi_mp4_close
+};
 
-/* ==== 15. Datasets ===================================================================================================
- * Calls: rooms 1-10. The table of containers, and data sets: parts of containers laid end to end. Ranges,
+
+/* ==== 14. Datasets ===================================================================================================
+ * Calls: rooms 1-13. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
@@ -3220,7 +3344,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
         bzi_container_free(c);
         return status;
     }
-    bzi_os_file_relax(&c->source.file);
+    bzi_os_file_drop_pages(&c->source.file);
     *out = c;
     return BZNA_OK;
 }
@@ -3448,7 +3572,7 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
 
 /* The sample's bytes, in the caller's buffer, and the picture in them. */
 static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
-                                            bzi_span buffer, bzna_image *image, bzna_error *err)
+                                            bzi_span buffer, bzi_image *image, bzna_error *err)
 {
     bzi_scratch scratch;
     bzi_sample sample = { index, { 0, 0 }, buffer.data };
@@ -3462,12 +3586,14 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     if ((status = bzi_source_read(&c->source, sample.extent.offset, (void *)(uintptr_t)buffer.data, sample.extent.size,
                                   err)) != BZNA_OK)
         return status;
-    return c->ops->image(c, &sample, pick, &scratch, image, err);
+    if ((status = c->ops->image(c, &sample, pick, &scratch, image, err)) == BZNA_OK)
+        bzi_image_complete_color(image);
+    return status;
 }
 
 /* What the picture is, without its bytes. */
 static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
-                                                bzna_image *image, bzna_error *err)
+                                                bzi_image *image, bzna_error *err)
 {
     bzi_buffer buffer = { NULL, 0 };
     bzi_scratch scratch;
@@ -3476,10 +3602,69 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
     bzna_status status = bzi_container_view(c, index, &buffer, &sample, &target, err);
     if (status == BZNA_OK)
         status = c->ops->image(c, &sample, pick, &scratch, image, err);
+    if (status == BZNA_OK) {
+        bzi_image_complete_color(image);
+        image->coded.config = image->coded.data = NULL;
+    }
     bzi_buffer_free(&c->host->memory, &buffer);
-    if (status == BZNA_OK)
-        image->config = image->data = NULL;
     return status;
+}
+
+/* A field's kind, by its name; 0: there is no such field. */
+static uint32_t bzi_container_field_kind(const bzi_container *c, const char *name)
+{
+    bzna_field_info info;
+    for (uint32_t i = 0; c->ops->field(c, i, &info) == BZNA_OK; i++)
+        if (strcmp(info.name, name) == 0)
+            return info.kind;
+    return 0;
+}
+
+/* A picture of a sample as a stream of its own. */
+static bzna_status bzi_container_stream(const bzi_container *c, uint64_t index, const bzi_pick *pick, bzi_span buffer,
+                                        uint64_t *needed, bzna_error *err)
+{
+    bzi_buffer bytes = { NULL, 0 };
+    bzi_scratch scratch;
+    bzi_sample sample;
+    bzi_image image;
+    int64_t target;
+    bzna_status status = bzi_container_view(c, index, &bytes, &sample, &target, err);
+    if (status == BZNA_OK && (status = c->ops->image(c, &sample, pick, &scratch, &image, err)) == BZNA_OK)
+        status = bzi_image_stream(&image.coded, (uint8_t *)(uintptr_t)buffer.data, buffer.size, needed, err);
+    if (status == BZNA_OK && *needed > buffer.size)
+        status = BZI_FAIL(err, BZNA_E_BUFFER, "the picture's stream needs %llu bytes, the buffer has %llu",
+                          (unsigned long long)*needed, (unsigned long long)buffer.size);
+    bzi_buffer_free(&c->host->memory, &bytes);
+    return status;
+}
+
+/* One field of a sample, into the caller's buffer; *needed is the size of the whole, 0 where that is not known. */
+static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_span buffer,
+                                       uint64_t *needed, bzna_error *err)
+{
+    const bzi_pick pick = { name, 0 };
+    int64_t target;
+    bzna_status status;
+    switch (bzi_container_field_kind(c, name)) {
+    case BZNA_FIELD_PICTURE:
+        return bzi_container_stream(c, index, &pick, buffer, needed, err);
+    case BZNA_FIELD_TEXT:
+        return c->ops->filename(c, index, (char *)(uintptr_t)buffer.data, buffer.size, needed, err);
+    case BZNA_FIELD_INTEGER:
+        if ((status = c->ops->target(c, index, &target, err)) != BZNA_OK)
+            return status;
+        if (target == BZNA_TARGET_NONE)
+            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no target");
+        *needed = sizeof target;
+        if (buffer.size < sizeof target)
+            return BZI_FAIL(err, BZNA_E_BUFFER, "a target needs 8 bytes, the buffer has %llu",
+                            (unsigned long long)buffer.size);
+        memcpy((void *)(uintptr_t)buffer.data, &target, sizeof target);
+        return BZNA_OK;
+    default:
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%.32s\"", name);
+    }
 }
 
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
@@ -3498,6 +3683,8 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 
 static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info)
 {
+    const bzi_container *first = dataset->parts[0].container;
+    bzna_field_info field;
     memset(info, 0, sizeof *info);
     info->sample_count = dataset->count;
     info->part_count = dataset->part_count;
@@ -3507,17 +3694,18 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         info->size_bytes += part->container->source.size;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
-    dataset->parts[0].container->ops->describe(dataset->parts[0].container, info);
+    first->ops->describe(first, info);
+    bzi_string_copy(info->container, sizeof info->container, first->ops->name);
+    while (first->ops->field(first, info->field_count, &field) == BZNA_OK)
+        info->field_count++;
 }
 
 
-/* ==== 16. Writer =====================================================================================================
- * Calls: rooms 1-8. The same boxes, written to memory and from there to the sink. Nothing depends on time, address or
- * thread: the same inputs give the same bytes. The archive's mdat has length 0 until bzna_writer_finish patches it,
- * which marks it unfinished. */
+/* ==== 15. Writer: pictures ===========================================================================================
+ * Calls: rooms 1-10. The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs
+ * give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries. */
 
-#define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u                  /* where samples begin: ftyp 24, mdat header 16 */
+#ifndef BENZINA_NO_WRITER
 
 /* Bytes that grow; a failed allocation sticks, and is asked for once, at the end. */
 typedef struct bzi_out {
@@ -3615,11 +3803,11 @@ static void bzi_out_matrix(bzi_out *out)
 
 /* A picture as it will be written: gathered once, from config and data. */
 typedef struct bzi_coded {
-    bzna_image image;
-    bzi_format    sps;
+    bzna_image                  image;
+    bzi_format                  sps;
     const struct bzi_coded_ops *ops;
-    bzi_span   sets[BZI_LIMIT_PARAMETER_SETS];        /* AV1: one, the sequence header's payload */
-    uint32_t   set_count;
+    bzi_span                    sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
+    uint32_t                    set_count;
 } bzi_coded;
 
 /* How pictures of a codec are written. */
@@ -3912,6 +4100,16 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_end(out, entry);
 }
 
+#endif
+
+
+/* ==== 16. Writer: tracks =============================================================================================
+ * Calls: rooms 1-10, 15. The boxes of one track, in a sample or in the index. */
+
+#ifndef BENZINA_NO_WRITER
+
+#define BZI_WRITER_TIMESCALE 20u
+
 /* One track to write. Of a video track, what it shows or, once that is gone, its sample entry; of a metadata track, its
  * mime type. */
 typedef struct bzi_track_desc {
@@ -4100,6 +4298,17 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, trak);
 }
 
+#endif
+
+
+/* ==== 17. Writer: archives ===========================================================================================
+ * Calls: rooms 1-10, 15-16. Samples go to the sink one after the other, the index at the end. The archive's mdat has
+ * length 0 until bzna_writer_finish patches it, which marks it unfinished. */
+
+#ifndef BENZINA_NO_WRITER
+
+#define BZI_WRITER_FIRST 40u          /* where samples begin: ftyp 24, mdat header 16 */
+
 struct bzna_writer {
     bzi_host     *host;
     bzna_sink     sink;               /* write_at NULL: file is ours */
@@ -4266,19 +4475,19 @@ static void bzi_writer_inner(bzi_out *out, const bzna_sample_desc *sample, const
         at->thumb_size = out->size - at->thumb;
     }
     at->target = out->size;
-    if (sample->has_target)
+    if (sample->target != BZNA_TARGET_NONE)
         bzi_out_le64(out, (uint64_t)sample->target);
     at->name = out->size;
-    at->name_size = sample->filename ? strlen(sample->filename) + 1 : 0;
-    bzi_out_bytes(out, sample->filename, at->name_size);
+    at->name_size = sample->name ? strlen(sample->name) + 1 : 0;
+    bzi_out_bytes(out, sample->name, at->name_size);
     bzi_out_end(out, box);
     box = bzi_out_begin(out, BZI_MOOV);
     bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE,
-                 2u + (sample->filename != NULL) + (sample->has_target != 0) + (thumb != NULL));
+                 2u + (sample->name != NULL) + (sample->target != BZNA_TARGET_NONE) + (thumb != NULL));
     bzi_writer_inner_track(out, "bzna_input", NULL, input, id++, 0, at->input, at->input_size);
-    if (sample->filename)
+    if (sample->name)
         bzi_writer_inner_track(out, "bzna_fname", "text/plain", NULL, id++, 0, at->name, at->name_size);
-    if (sample->has_target)
+    if (sample->target != BZNA_TARGET_NONE)
         bzi_writer_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, 0, at->target, 8);
     if (thumb)
         bzi_writer_inner_track(out, "bzna_thumb", NULL, thumb, id++, 3, at->thumb, at->thumb_size);
@@ -4312,17 +4521,17 @@ static bzna_status bzi_writer_index(bzna_writer *writer, const bzna_sample_desc 
     bzi_out_u32(&writer->thumb_skips, (uint32_t)at->thumb);
     bzi_out_u32(&writer->thumb_sizes, (uint32_t)at->thumb_size);
     writer->thumbs += thumb != NULL;
-    writer->names += sample->filename != NULL;
-    bzi_out_u32(&writer->name_sizes, sample->filename ? (uint32_t)at->name_size : 1);
-    bzi_out_bytes(&writer->name_bytes, sample->filename ? sample->filename : "", sample->filename ? at->name_size : 1);
-    if (sample->has_target && !writer->no_more_targets) {
+    writer->names += sample->name != NULL;
+    bzi_out_u32(&writer->name_sizes, sample->name ? (uint32_t)at->name_size : 1);
+    bzi_out_bytes(&writer->name_bytes, sample->name ? sample->name : "", sample->name ? at->name_size : 1);
+    if (sample->target != BZNA_TARGET_NONE && !writer->no_more_targets) {
         bzi_out_le64(&writer->targets, (uint64_t)sample->target);
         writer->target_count++;
         writer->split_targets[sample->split]++;
     }
     bzi_out_u8(&writer->splits, sample->split);
     writer->split_counts[sample->split]++;
-    writer->no_more_targets |= !sample->has_target;
+    writer->no_more_targets |= sample->target == BZNA_TARGET_NONE;
     bzi_writer_note_thumb(writer, thumb);
     writer->count++;
     writer->position += size;
@@ -4340,7 +4549,7 @@ static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *s
     bzi_sample_places at;
     uint64_t size;
     bzna_status status;
-    if ((status = bzi_coded_make(&input, sample->input, "input", err)) != BZNA_OK)
+    if ((status = bzi_coded_make(&input, sample->image, "image", err)) != BZNA_OK)
         return status;
     if (sample->thumb) {
         if ((status = bzi_coded_make(&given_thumb, sample->thumb, "thumb", err)) != BZNA_OK)
@@ -4351,7 +4560,7 @@ static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *s
     }
     if (sample->split > BZNA_SPLIT_TEST)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "split: %u is not known", sample->split);
-    if (sample->filename && strlen(sample->filename) > 65535)
+    if (sample->name && strlen(sample->name) > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "filename: longer than 65535 bytes");
     if (writer->count == UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds at most %u samples", UINT32_MAX);
@@ -4478,8 +4687,42 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
     return BZNA_OK;
 }
 
+#else
 
-/* ==== 17. Random numbers, order ======================================================================================
+/* No writer is ever made. */
+struct bzna_writer {
+    bzi_host   *host;
+    bzna_status poison;
+    uint32_t    finished;
+};
+
+static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink, bzna_writer **out,
+                                   bzna_error *err)
+{
+    (void)host;
+    (void)path;
+    (void)sink;
+    (void)out;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)");
+}
+
+static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+{
+    (void)sample;
+    return BZI_FAIL(err, writer->poison, "no writer");
+}
+
+static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
+{
+    return BZI_FAIL(err, writer->poison, "no writer");
+}
+
+static void bzi_writer_close(bzna_writer *writer) { (void)writer; }
+
+#endif
+
+
+/* ==== 18. Random numbers, order ======================================================================================
  * Calls: rooms 1-2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
 
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -4758,8 +5001,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 18. Transforms, color =========================================================================================
- * Calls: rooms 1-2, 17. Parameters and random numbers -> homography; color description -> coefficients. Double
+/* ==== 19. Transforms, color ==========================================================================================
+ * Calls: rooms 1-2, 18. Parameters and random numbers -> homography; color description -> coefficients. Double
  * precision. */
 
 static int bzi_finite(const double *values, int n)
@@ -4815,7 +5058,17 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* The crop of both laws when ten tries found none: the largest centerd one within the ratios. */
+/* A warp with its defaults filled in: the random similarity that every kind is a case of. */
+typedef struct bzi_similarity {
+    uint32_t law;                     /* never AUTO */
+    uint32_t resize, keep_ratio, random_crop;
+    double   scale[2];                /* of the crop's area */
+    double   ratio[2];                /* 0, 0: the input's own */
+    double   degrees[2], translate[2];
+    double   flip_h, flip_v;
+} bzi_similarity;
+
+/* The crop of both laws when ten tries found none: the largest centered one within the ratios. */
 static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
                              double *crop_height)
 {
@@ -4831,7 +5084,7 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
 
 /* torchvision's RandomResizedCrop: area uniform, ratio log-uniform, whole pixels. Returns 0 when it falls back to the
  * central crop. */
-static int bzi_crop_torchvision(bzna_random *random, const bzna_similarity *p, double width, double height,
+static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
                                 bzna_affine *a)
 {
     for (int i = 0; i < 10; i++) {
@@ -4854,7 +5107,7 @@ static int bzi_crop_torchvision(bzna_random *random, const bzna_similarity *p, d
 
 /* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0 when it falls back to the central
  * crop. */
-static int bzi_crop_benzina(bzna_random *random, const bzna_similarity *p, double width, double height, int resize,
+static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double width, double height, int resize,
                             bzna_affine *a)
 {
     double scale = bzi_draw_log(random, p->scale[0], p->scale[1]);
@@ -4874,34 +5127,8 @@ static int bzi_crop_benzina(bzna_random *random, const bzna_similarity *p, doubl
     return 1;
 }
 
-static bzna_status bzi_similarity_check(const bzna_similarity *p, const char **field)
-{
-    *field = "scale";
-    if (!bzi_finite(p->scale, 2) || !(p->scale[0] > 0) || !(p->scale[0] <= p->scale[1]) || p->scale[1] > 1e6)
-        return BZNA_E_ARGUMENT;
-    *field = "ratio";
-    if (!bzi_finite(p->ratio, 2) || (p->ratio[0] != 0 || p->ratio[1] != 0 ?
-                                         !(p->ratio[0] > 0) || !(p->ratio[0] <= p->ratio[1]) || p->ratio[1] > 1e6 :
-                                         0))
-        return BZNA_E_ARGUMENT;
-    *field = "degrees";
-    if (!bzi_finite(p->degrees, 2) || !(p->degrees[0] <= p->degrees[1]))
-        return BZNA_E_ARGUMENT;
-    *field = "translate";
-    if (!bzi_finite(p->translate, 2) || p->translate[0] < 0 || p->translate[1] < 0)
-        return BZNA_E_ARGUMENT;
-    *field = "flip_h";
-    if (!(p->flip_h >= 0 && p->flip_h <= 1))
-        return BZNA_E_ARGUMENT;
-    *field = "flip_v";
-    if (!(p->flip_v >= 0 && p->flip_v <= 1))
-        return BZNA_E_ARGUMENT;
-    *field = "law";
-    return p->law > BZNA_LAW_TORCHVISION ? BZNA_E_ARGUMENT : BZNA_OK;
-}
-
 /* Pre: checked, sizes > 0. */
-static void bzi_warp_similarity(bzna_random *random, const bzna_similarity *p, uint32_t in_width, uint32_t in_height,
+static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, uint32_t in_width, uint32_t in_height,
                                 uint32_t out_width, uint32_t out_height, double h[9])
 {
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
@@ -4933,27 +5160,102 @@ static void bzi_warp_similarity(bzna_random *random, const bzna_similarity *p, u
     bzi_affine_matrix(&a, h);
 }
 
-static void bzi_similarity_init(bzna_similarity *p)
+/* The fields of each kind of warp; what is set beside them would have no effect. */
+static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
-    memset(p, 0, sizeof *p);
-    p->scale[0] = p->scale[1] = 1;
+    const struct { const char *name; int set; uint32_t kinds; } fields[] = {     /* a bit a kind that reads the field */
+        { "scale", w->scale[0] != 0 || w->scale[1] != 0, 2 | 4 | 8 },
+        { "scale[1]", w->scale[1] != 0, 2 | 8 },
+        { "ratio", w->ratio[0] != 0 || w->ratio[1] != 0, 2 | 8 },
+        { "degrees", w->degrees[0] != 0 || w->degrees[1] != 0, 8 },
+        { "translate", w->translate[0] != 0 || w->translate[1] != 0, 8 },
+        { "resize", w->resize != 0, 8 },
+        { "keep_ratio", w->keep_ratio != 0, 8 },
+        { "random_crop", w->random_crop != 0, 8 },
+        { "law", w->law != 0, 2 | 4 | 8 },
+    };
+    if (w->reserved0 || w->reserved[0] || w->reserved[1] || w->reserved[2] || w->reserved[3])
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
+    if (w->kind > BZNA_WARP_SIMILARITY)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
+                            fields[i].name, w->kind);
+    return BZNA_OK;
 }
 
-static void bzi_similarity_random_resized_crop(bzna_similarity *p)
+/* The first field that is out of its range; NULL: none is. */
+static const char *bzi_similarity_fault(const bzi_similarity *p)
 {
-    bzi_similarity_init(p);
-    p->scale[0] = 0.08;
-    p->ratio[0] = 3.0 / 4;
-    p->ratio[1] = 4.0 / 3;
-    p->resize = p->random_crop = 1;
-    p->law = BZNA_LAW_TORCHVISION;
+    if (!bzi_finite(p->scale, 2) || !(p->scale[0] > 0) || !(p->scale[0] <= p->scale[1]) || p->scale[1] > 1e6)
+        return "scale";
+    if (!bzi_finite(p->ratio, 2) || (p->ratio[0] != 0 || p->ratio[1] != 0 ?
+                                         !(p->ratio[0] > 0) || !(p->ratio[0] <= p->ratio[1]) || p->ratio[1] > 1e6 :
+                                         0))
+        return "ratio";
+    if (!bzi_finite(p->degrees, 2) || !(p->degrees[0] <= p->degrees[1]))
+        return "degrees";
+    if (!bzi_finite(p->translate, 2) || p->translate[0] < 0 || p->translate[1] < 0)
+        return "translate";
+    if (!(p->flip_h >= 0 && p->flip_h <= 1))
+        return "flip_h";
+    if (!(p->flip_v >= 0 && p->flip_v <= 1))
+        return "flip_v";
+    return p->law > BZNA_LAW_TORCHVISION ? "law" : NULL;
 }
 
-static void bzi_similarity_center_resized_crop(bzna_similarity *p, double scale)
+/* What a kind of warp is where nothing else is set. */
+static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
 {
-    bzi_similarity_init(p);
-    p->scale[0] = p->scale[1] = scale * scale;
-    p->resize = p->keep_ratio = 1;
+    bzi_similarity p;
+    memset(&p, 0, sizeof p);
+    p.scale[0] = p.scale[1] = 1;
+    p.law = BZNA_LAW_BENZINA;
+    if (kind == BZNA_WARP_RANDOM_RESIZED_CROP) {
+        p.scale[0] = 0.08;
+        p.ratio[0] = 3.0 / 4;
+        p.ratio[1] = 4.0 / 3;
+        p.resize = p.random_crop = 1;
+        p.law = BZNA_LAW_TORCHVISION;
+    } else if (kind == BZNA_WARP_CENTER_RESIZED_CROP) {
+        p.resize = p.keep_ratio = 1;
+    }
+    return p;
+}
+
+/* Checks a warp, and fills in its defaults. where: what messages call it. */
+static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_similarity *p, bzna_error *err)
+{
+    const char *fault;
+    bzna_status status = bzi_warp_check_fields(w, where, err);
+    if (status != BZNA_OK)
+        return status;
+    *p = bzi_similarity_of_kind(w->kind);
+    if (w->kind == BZNA_WARP_SIMILARITY) {
+        p->resize = w->resize;
+        p->keep_ratio = w->keep_ratio;
+        p->random_crop = w->random_crop;
+    }
+    if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
+    for (int i = 0; i < 2; i++) {
+        p->degrees[i] = w->degrees[i];
+        p->translate[i] = w->translate[i];
+        if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && w->scale[0] != 0)
+            p->scale[i] = w->scale[0] * w->scale[0];
+        else if (w->scale[0] != 0 || w->scale[1] != 0)
+            p->scale[i] = w->scale[i];
+        if (w->ratio[0] != 0 || w->ratio[1] != 0)
+            p->ratio[i] = w->ratio[i];
+    }
+    p->law = w->law ? w->law : p->law;
+    p->flip_h = w->flip_h;
+    p->flip_v = w->flip_v;
+    fault = bzi_similarity_fault(p);
+    if (fault)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, or not a number", where, fault);
+    return BZNA_OK;
 }
 
 static void bzi_transform_init(bzna_transform *t)
@@ -4993,13 +5295,34 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 19. Kernels on the CPU =========================================================================================
- * Calls: rooms 1-2, 18. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+/* ==== 20. Kernels on the CPU =========================================================================================
+ * Calls: rooms 1-2, 19. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
 #include "benzina_kernels.cu"
 
+/* What messages call a transform's settings: its own members, or those of a loader's config. */
+typedef struct bzi_transform_names {
+    const char *filter, *antialias, *matrix, *fill_space;
+} bzi_transform_names;
+
+static bzna_status bzi_transform_check_settings(const bzna_transform *t, const bzi_transform_names *names,
+                                                bzna_error *err)
+{
+    if (t->filter != BZNA_FILTER_LINEAR)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: %u; only linear so far", names->filter, t->filter);
+    if (t->antialias)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: must be 0 in this version", names->antialias);
+    if (t->matrix > BZNA_MATRIX_BT2020_FULL)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->matrix, t->matrix);
+    if (t->fill_space > BZNA_FILL_OUTPUT)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->fill_space, t->fill_space);
+    return BZNA_OK;
+}
+
 static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
+    static const bzi_transform_names names = { "transform.filter", "transform.antialias", "transform.matrix",
+                                               "transform.fill_space" };
     if (!bzi_finite(t->homography, 9))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
     for (int i = 0; i < 3; i++)
@@ -5009,15 +5332,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
-    if (t->filter != BZNA_FILTER_LINEAR)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.filter: %u is not known", t->filter);
-    if (t->antialias)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "transform.antialias: must be 0 in this version");
-    if (t->matrix > BZNA_MATRIX_BT2020_FULL)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.matrix: %u is not known", t->matrix);
-    if (t->fill_space > BZNA_FILL_OUTPUT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.fill_space: %u is not known", t->fill_space);
-    return BZNA_OK;
+    return bzi_transform_check_settings(t, &names, err);
 }
 
 /* Colors of a slot: what a failed sample needs as well. */
@@ -5079,8 +5394,8 @@ static bzi_kernel_output bzi_output_make(uint32_t width, uint32_t height, uint32
 static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4; }
 
 
-/* ==== 20. Software decode ============================================================================================
- * Calls: rooms 1-8. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
+/* ==== 21. Software decode ============================================================================================
+ * Calls: rooms 1-9. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
  * samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
  * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
  * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
@@ -5241,14 +5556,15 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     return BZNA_OK;
 }
 
-static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture,
+static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *given, bzna_picture *picture,
                                        bzna_error *err)
 {
+    const bzna_image *image = &given->coded;
     int result;
     uint64_t size;
     AVCodecContext *codec = NULL;
     bzi_format sps;
-    bzna_status status = bzi_picture_describe(image, software->max_edge_px, &sps, picture, err);
+    bzna_status status = bzi_picture_describe(given, software->max_edge_px, &sps, picture, err);
     if (status != BZNA_OK || (status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
         (status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
         return status;
@@ -5284,7 +5600,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
 }
 
-static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, bzna_picture *picture,
+static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *image, bzna_picture *picture,
                                        bzna_error *err)
 {
     bzi_format sps;
@@ -5300,7 +5616,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 21. CUDA: the driver ===========================================================================================
+/* ==== 22. CUDA: the driver ===========================================================================================
  * Calls: rooms 1-5. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
  * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
@@ -5485,8 +5801,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 22. CUDA: the device ===========================================================================================
- * Calls: rooms 1-5, 21, and room 19's structs. A device with its memory, streams and events. The rooms below see
+/* ==== 23. CUDA: the device ===========================================================================================
+ * Calls: rooms 1-5, 22, and room 20's structs. A device with its memory, streams and events. The rooms below see
  * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
  * with the driver's code in native_code.
  *
@@ -5499,7 +5815,7 @@ typedef struct bzi_device bzi_device;
 /* What a device is opened with. */
 typedef struct bzi_device_desc {
     bzi_host             *host;       /* outlives the device */
-    int32_t               wanted;     /* BZNA_DEVICE_..., or 1 + the ordinal */
+    bzna_device           wanted;
     void                 *cuda_context;           /* the user's; NULL: the device's primary one */
     uint64_t              decode_memory_bytes;    /* 0: an eighth of the device's */
     bzna_device_allocator allocator;
@@ -5535,9 +5851,18 @@ struct bzi_device {
     atomic_uint_fast64_t decoders_made, decoders_reconfigured, sessions_lost;
 };
 
-/* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. */
+/* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. Without it,
+ * a checkout compiles as it is, and opens no device. */
+#ifdef __has_include
+#  if !__has_include("benzina_kernels.ptx.h")
+#    define BZI_NO_PTX
+#  endif
+#endif
 static const char *const bzi_kernel_ptx[] = {
+#ifndef BZI_NO_PTX
 #include "benzina_kernels.ptx.h"
+#endif
+    ""
 };
 
 static void bzi_device_lose(bzi_device *device, CUresult result)
@@ -5562,7 +5887,7 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
 {
     int code = atomic_load(&device->lost);
     return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
-                    (int)device->info.device, code);
+                    (int)device->info.device.ordinal, code);
 }
 
 /* A context that cannot be entered is lost, whatever the reason. */
@@ -5635,7 +5960,7 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
 /* The device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
-    const int32_t wanted = device->desc.wanted;
+    const bzna_device wanted = device->desc.wanted;
     CUresult result;
     bzna_status status;
     device->cuda = device->desc.cuda_context;
@@ -5645,10 +5970,10 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
     bzi_device_leave(device);
     if (result != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuCtxGetDevice", err);
-    if (wanted > 0 && device->handle != wanted - 1)         /* a CUdevice is its ordinal */
+    if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for",
-                        device->handle, wanted - 1);
-    device->info.device = device->handle;
+                        device->handle, wanted.ordinal);
+    device->info.device.ordinal = device->handle;
     return BZNA_OK;
 }
 
@@ -5656,16 +5981,18 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
-    int count = 0, ordinal = device->desc.wanted > 0 ? device->desc.wanted - 1 : 0;
+    int count = 0, ordinal = device->desc.wanted.ordinal;
     CUresult result;
-    bzna_status status = bzi_cuda_start(cu, &count, err);
-    if (status != BZNA_OK)
+    bzna_status status;
+    if (!bzi_kernel_ptx[0][0])
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the pair of make dist");
+    if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
         return status;
     if (device->desc.cuda_context)
         return bzi_device_use_context(device, err);
-    if (device->desc.wanted == BZNA_DEVICE_AUTO)
+    if (device->desc.wanted.kind == BZNA_DEVICE_AUTO)
         ordinal = bzi_cuda_current_device(cu);
-    device->info.device = ordinal;
+    device->info.device.ordinal = ordinal;
     if (ordinal >= count)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
     if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
@@ -5780,6 +6107,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     device->desc = *desc;
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
+    device->info.device.kind = BZNA_DEVICE_CUDA;
     atomic_init(&device->lost, 0);
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
     atomic_init(&device->decoder_oom_until_ns, 0);
@@ -5803,7 +6131,9 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     return BZNA_OK;
 }
 
-/* --- Memory --- */
+
+/* ==== 24. CUDA: memory and streams ===================================================================================
+ * Calls: rooms 1-5, 22-23. Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -6041,9 +6371,10 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 23. NVDEC decoders =============================================================================================
- * Calls: rooms 1-5, 7, 21-22. The decoders of a session: made, given another size, and kept in a cache, which also says
- * what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+/* ==== 25. NVDEC decoders =============================================================================================
+ * Calls: rooms 1-5, 7-9, 22-24. The decoders of a session: made, given another size, and kept in a cache, which also
+ * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA
+ * context.
  *
  * A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
  * long as every picture is intra. */
@@ -6404,8 +6735,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 24. NVDEC sessions =============================================================================================
- * Calls: rooms 1-8, 19-23. A session decodes pictures in the order in which they are submitted and keeps several in
+/* ==== 26. NVDEC sessions =============================================================================================
+ * Calls: rooms 1-9, 20-25. A session decodes pictures in the order in which they are submitted and keeps several in
  * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
  * thread opens, uses and closes it, in the CUDA context.
  *
@@ -6817,8 +7148,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 25. Loader: state, plan, the life of a batch ===================================================================
- * Calls: rooms 1-24. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
+/* ==== 27. Loader: state ==============================================================================================
+ * Calls: rooms 1-26. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
  * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
  * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
  * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
@@ -6893,7 +7224,7 @@ typedef struct bzi_pool {
     uint32_t           idle, live, quit;      /* (P) engines that wait, that have not ended; the pool closes */
 } bzi_pool;
 
-/* DLPack's structs, as dlpack.h lays them out (ABI of versions 0.2 to 1.x for unversioned tensors). */
+/* DLPack's structs, as dlpack.h lays them out: unversioned tensors as of 0.2 to 1.x, versioned ones as of 1.0. */
 typedef struct bzi_dl_tensor {
     void    *data;
     int32_t  device_type, device_id;
@@ -6910,8 +7241,16 @@ typedef struct bzi_dl_managed {
     void        (*deleter)(struct bzi_dl_managed *self);
 } bzi_dl_managed;
 
+typedef struct bzi_dl_versioned {
+    uint32_t      major, minor;
+    void         *manager;
+    void        (*deleter)(struct bzi_dl_versioned *self);
+    uint64_t      flags;
+    bzi_dl_tensor tensor;
+} bzi_dl_versioned;
+
 enum { BZI_CONDS = 5 };               /* of a loader */
-enum { BZI_FIELDS = 4 };              /* data, target, index, status: see bzna_loader_field */
+enum { BZI_TENSORS = 4 };             /* of a batch: bzi_loader_describe_tensor */
 
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
 
@@ -6934,7 +7273,8 @@ struct bzna_batch {
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
-    bzi_dl_managed tensors[BZI_FIELDS];
+    bzi_dl_managed tensors[BZI_TENSORS];
+    bzi_dl_versioned versioned[BZI_TENSORS];
     int64_t      shape[4], strides[4];
     uint64_t     device_data;         /* the library's, on the device: the data, or what the host gets a copy of */
     void        *pinned;              /* the library's host memory for data that comes from the device */
@@ -6976,7 +7316,7 @@ struct bzna_loader {
     bzi_pick           pick;          /* its name is a copy, of track_size bytes */
     uint64_t           track_size;
     bzna_transform     transform;     /* what every sample starts with */
-    bzna_similarity    warp;
+    bzi_similarity     warp;
     int64_t            process;
     uint64_t           opened_ns;
     uint64_t           fingerprint;
@@ -7044,24 +7384,71 @@ struct bzna_loader {
 
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
 {
-    uint32_t each = batch->loader->config.batch_size / batch->loader->config.slices;
+    uint32_t each = batch->loader->config.output.batch_size / batch->loader->config.output.slices;
     return batch->slices[slot / each] + (uint64_t)(slot % each) * batch->loader->slot_bytes;
 }
 
 static bzi_kernel_output bzi_loader_output(const bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
-    return bzi_output_make(config->width, config->height, config->dtype, config->layout);
+    return bzi_output_make(config->output.width, config->output.height, config->output.dtype, config->output.layout);
 }
 
 /* Of so many slots, slowest first. */
 static void bzi_loader_shape(const bzna_loader *loader, uint32_t count, int64_t shape[4])
 {
-    const int last = loader->config.layout == BZNA_LAYOUT_NHWC;
+    const int last = loader->config.output.layout == BZNA_LAYOUT_NHWC;
     shape[0] = count;
-    shape[1] = last ? loader->config.height : 3;
-    shape[2] = last ? loader->config.width : loader->config.height;
-    shape[3] = last ? 3 : loader->config.width;
+    shape[1] = last ? loader->config.output.height : 3;
+    shape[2] = last ? loader->config.output.width : loader->config.output.height;
+    shape[3] = last ? 3 : loader->config.output.width;
+}
+
+/* One tensor of a batch of so many slots, without its data. Pre: number < BZI_TENSORS. */
+static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
+{
+    static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
+        { "image", 0, 0 },
+        { "target", BZNA_DTYPE_INT64, 8 },
+        { "index", BZNA_DTYPE_UINT64, 8 },
+        { "status", BZNA_DTYPE_INT32, 4 },
+    };
+    memset(tensor, 0, sizeof *tensor);
+    tensor->struct_size = sizeof *tensor;
+    tensor->device.kind = BZNA_DEVICE_CPU;
+    tensor->dtype = tensors[number].dtype;
+    tensor->dimensions = 1;
+    tensor->shape[0] = (int64_t)slots;
+    tensor->bytes = slots * tensors[number].bytes;
+    bzi_string_copy(tensor->name, sizeof tensor->name, tensors[number].name);
+    if (number)
+        return;
+    tensor->dtype = loader->config.output.dtype;
+    tensor->dimensions = 4;
+    bzi_loader_shape(loader, (uint32_t)slots, tensor->shape);
+    tensor->bytes = slots * loader->slot_bytes;
+    if (loader->on_device)
+        tensor->device = loader->device->info.device;
+}
+
+static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *tensor)
+{
+    void *const data[BZI_TENSORS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
+    bzi_loader_describe_tensor(batch->loader, number, batch->slots, tensor);
+    tensor->data = data[number];
+}
+
+/* A tensor's number, by its name; BZI_TENSORS: there is no such tensor. */
+static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
+{
+    bzna_tensor tensor;
+    uint32_t number = 0;
+    for (; number < BZI_TENSORS; number++) {
+        bzi_loader_describe_tensor(loader, number, 0, &tensor);
+        if (strcmp(tensor.name, name) == 0)
+            break;
+    }
+    return number;
 }
 
 /* Stop, pause or quit was requested: do not wait with an item in hand. With the lock held. */
@@ -7082,7 +7469,7 @@ static void bzi_loader_wake_all(bzna_loader *loader)
 /* More sessions than a loader has slots need not all be busy with it. */
 static uint32_t bzi_loader_sessions(const bzna_loader *loader)
 {
-    uint64_t slots = (uint64_t)loader->config.batch_size * loader->config.batches_in_flight;
+    uint64_t slots = (uint64_t)loader->config.output.batch_size * loader->config.pipeline.batches_in_flight;
     return (uint32_t)bzi_min(loader->pool->count, slots);
 }
 
@@ -7129,7 +7516,10 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
     bzi_os_wake_all(&loader->consumer_wake);
 }
 
-/* --- The life of a batch: each change of state is one function; all with the lock held --- */
+
+/* ==== 28. Loader: the life of a batch, the plan ======================================================================
+ * Calls: rooms 1-27. Each change of a batch's state is one function. The plan says which sample goes into which slot.
+ * All with the loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
  * does so any more; from filling or ready, when a reset forgets what is planned. */
@@ -7147,7 +7537,7 @@ static void bzi_batch_to_free(bzna_batch *batch)
 static void bzi_batch_to_filling(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
-    uint32_t last = (loader->pending_first + loader->pending_count++) % loader->config.batches_in_flight;
+    uint32_t last = (loader->pending_first + loader->pending_count++) % loader->config.pipeline.batches_in_flight;
     batch->state = BZI_BATCH_FILLING;
     loader->free_batches--;
     loader->pending_batches[last] = batch;
@@ -7167,7 +7557,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     bzna_loader *loader = batch->loader;
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
-    loader->pending_first = (loader->pending_first + 1) % loader->config.batches_in_flight;
+    loader->pending_first = (loader->pending_first + 1) % loader->config.pipeline.batches_in_flight;
     loader->pending_count--;
     loader->on_loan++;
     loader->references++;
@@ -7205,7 +7595,7 @@ static int bzi_plan_has_batch(bzna_loader *loader)
 
 static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
         if (loader->batches[i].state == BZI_BATCH_FREE)
             return &loader->batches[i];
     return NULL;
@@ -7215,12 +7605,12 @@ static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
  * then not yet. */
 static int bzi_plan_order(bzna_loader *loader)
 {
-    if (loader->order.valid && loader->order.epoch == loader->epoch && loader->order.seed == loader->config.seed)
+    if (loader->order.valid && loader->order.epoch == loader->epoch && loader->order.seed == loader->config.order.seed)
         return 1;
-    for (uint32_t i = 0; loader->order.ranked && i < loader->config.batches_in_flight; i++)
+    for (uint32_t i = 0; loader->order.ranked && i < loader->config.pipeline.batches_in_flight; i++)
         if (loader->batches[i].state == BZI_BATCH_FILLING)
             return 0;
-    bzi_order_epoch(&loader->order, loader->config.seed, loader->epoch);
+    bzi_order_epoch(&loader->order, loader->config.order.seed, loader->epoch);
     return 1;
 }
 
@@ -7330,8 +7720,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 26. Readers ====================================================================================================
- * Calls: rooms 1-25. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+/* ==== 29. Readers ====================================================================================================
+ * Calls: rooms 1-28. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
@@ -7350,12 +7740,12 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
 static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
-    const int only_reader = config->reader_threads == 1 && config->on_error == BZNA_ON_ERROR_REPLACE;
+    const int only_reader = config->read.threads == 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
     if (loader->reclaiming || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK ||
         bzi_loader_interrupted(loader) || !bzi_plan_has_batch(loader))
         return NULL;
-    for (uint32_t i = 0; i < config->batches_in_flight; i++) {
+    for (uint32_t i = 0; i < config->pipeline.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
         if (batch->state == BZI_BATCH_FILLING && only_reader)
             return NULL;
@@ -7448,7 +7838,7 @@ static int bzi_reader_trim(bzna_loader *loader)
 /* Exchanges `had` bytes for `want` under the common ceiling: waits until others have freed enough. */
 static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uint64_t want, bzna_error *err)
 {
-    const uint64_t ceiling = loader->config.read_memory_bytes;
+    const uint64_t ceiling = loader->config.read.memory_bytes;
     int fits;
     bzi_os_lock(&loader->mutex);
     loader->held_bytes -= had;
@@ -7466,12 +7856,12 @@ static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uin
 /* Memory for the item's sample. */
 static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_error *err)
 {
-    uint64_t ceiling = loader->config.read_memory_bytes, want = 4096, had = item->bytes.capacity;
+    uint64_t ceiling = loader->config.read.memory_bytes, want = 4096, had = item->bytes.capacity;
     bzna_status status;
     if (item->extent.size <= had)
         return BZNA_OK;
     if (item->extent.size > ceiling)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read_memory_bytes, %llu",
+        return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read.memory_bytes, %llu",
                         (unsigned long long)item->extent.size, (unsigned long long)ceiling);
     while (want < item->extent.size)
         want *= 2;
@@ -7511,7 +7901,7 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
 {
     bzna_loader *loader = reader->loader;
     const bzi_container *container = item->container;
-    uint64_t backoff = loader->config.read_backoff_ns;
+    uint64_t backoff = loader->config.read.backoff_ns;
     bzna_status status;
     item->extent.size = 0;
     reader->retries = 0;
@@ -7520,7 +7910,7 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
                                            err)) == BZNA_OK &&
             (status = bzi_reader_reserve(loader, item, err)) == BZNA_OK)
             status = bzi_source_read(&container->source, item->extent.offset, item->bytes.data, item->extent.size, err);
-        if (status != BZNA_E_IO || reader->retries == loader->config.read_retries ||
+        if (status != BZNA_E_IO || reader->retries == loader->config.read.retries ||
             !bzi_reader_back_off(loader, backoff))
             return status;
         reader->retries++;
@@ -7582,12 +7972,12 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 27. Decode stages: workers =====================================================================================
- * Calls: rooms 1-26. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+/* ==== 30. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-29. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
  * device; workers, which decode in software. */
 
 /* The coded picture in an item's bytes. */
-static bzna_status bzi_item_image(const bzi_item *item, bzi_scratch *scratch, bzna_image *image, bzna_error *err)
+static bzna_status bzi_item_image(const bzi_item *item, bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->bytes.data };
     return item->container->ops->image(item->container, &sample, &item->batch->loader->pick, scratch, image, err);
@@ -7598,7 +7988,7 @@ static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_ite
                                         bzna_transform *transform, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const uint64_t seed = config->seed, epoch = item->batch->epoch;
+    const uint64_t seed = config->order.seed, epoch = item->batch->epoch;
     const uint64_t occurrence = item->batch->order.repeats ? item->position : 0;
     bzna_sample_info info;
     bzna_random random;
@@ -7606,9 +7996,9 @@ static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_ite
     *transform = loader->transform;
     bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_WARP);
     bzi_random_fork(&random, 0, occurrence);
-    bzi_warp_similarity(&random, &loader->warp, picture->width, picture->height, config->width, config->height,
-                        transform->homography);
-    if (!config->transform)
+    bzi_warp_similarity(&random, &loader->warp, picture->width, picture->height, config->output.width,
+                        config->output.height, transform->homography);
+    if (!config->pipeline.transform)
         return BZNA_OK;
     info.struct_size = sizeof info;
     info.slot = item->slot;
@@ -7617,13 +8007,13 @@ static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_ite
     info.target = item->batch->targets[item->slot];
     info.width = picture->width;
     info.height = picture->height;
-    info.out_width = config->width;
-    info.out_height = config->height;
+    info.out_width = config->output.width;
+    info.out_height = config->output.height;
     info.occurrence = occurrence;
     bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_USER);
     bzi_random_fork(&random, 0, occurrence);
     bzi_os_in_callback++;
-    status = config->transform(config->transform_user, &info, &random, transform);
+    status = config->pipeline.transform(config->pipeline.transform_user, &info, &random, transform);
     bzi_os_in_callback--;
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
@@ -7675,11 +8065,11 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
 static int bzi_item_replace(bzi_item *item)
 {
     bzna_loader *loader = item->batch->loader;
-    if (loader->config.on_error != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS ||
+    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS ||
         bzi_loader_interrupted(loader))
         return 0;
     item->replacements++;
-    item->position = (item->position + loader->config.world_size) % loader->shard.count;
+    item->position = (item->position + loader->config.shard.world_size) % loader->shard.count;
     bzi_plan_sample(loader, item);
     loader->stats.replaced++;
     loader->redo[loader->redo_count++] = item;
@@ -7955,7 +8345,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     uint64_t begin = bzi_os_now_ns(), decoded;
     bzna_transform transform;
     bzna_picture picture;
-    bzna_image image;
+    bzi_image image;
     bzna_status status;
     if ((status = bzi_item_image(item, &worker->scratch, &image, err)) != BZNA_OK ||
         (status = bzi_software_decode(&worker->software, &image, &picture, err)) != BZNA_OK)
@@ -8026,8 +8416,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 28. Decode stages: engines =====================================================================================
- * Calls: rooms 1-27. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
+/* ==== 31. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-30. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
  * pool. */
 
 /* After so many samples in a row for which it found no memory, an engine ends. */
@@ -8224,16 +8614,16 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     bzi_session *session = &engine->session;
     bzna_loader *loader = item->batch->loader;
     bzna_picture picture;
-    bzna_image image;
+    bzi_image image;
     bzi_format sps;
     bzi_nvdec_result result;
     if (bzi_item_image(item, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
-    result = bzi_session_accepts(session, image.codec, &sps, err);
+    result = bzi_session_accepts(session, image.coded.codec, &sps, err);
     if (result == BZI_NVDEC_OK) {
         item->by_nvdec = 1;
-        while ((result = bzi_session_submit(session, &image, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
+        while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
             bzi_engine_advance(engine);
     }
     if (result == BZI_NVDEC_OK || result == BZI_NVDEC_FAILED)
@@ -8454,7 +8844,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     bzna_error why;
     int known;
     *out = NULL;
-    if (context->device_desc.wanted == BZNA_DEVICE_CPU)
+    if (context->device_desc.wanted.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
     bzi_os_lock(&context->mutex);
     known = context->device || context->device_error.status != BZNA_OK;
@@ -8500,8 +8890,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 29. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-28. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 32. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-31. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
@@ -8526,13 +8916,13 @@ static int bzi_batch_layout(uint32_t slots, uint64_t data_bytes, uint64_t offset
 static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
-    uint64_t bytes = loader->config.batch_size * loader->slot_bytes;
+    uint64_t bytes = loader->config.output.batch_size * loader->slot_bytes;
     bzna_status status = BZNA_OK;
     batch->written = loader->events + (uint64_t)number * loader->lanes;
     batch->touched = loader->touched + (uint64_t)number * loader->lanes;
-    if (!loader->on_device || !loader->config.buffers)
+    if (!loader->on_device || !loader->config.output.buffers)
         status = bzi_device_alloc(loader->device, bytes, loader->stream, &batch->device_data, err);
-    if (status == BZNA_OK && !loader->on_device && !loader->config.buffers)
+    if (status == BZNA_OK && !loader->on_device && !loader->config.output.buffers)
         status = bzi_device_pin(loader->device, bytes, &batch->pinned, err);
     if (status == BZNA_OK)
         status = bzi_device_event(loader->device, &batch->released, err);
@@ -8550,7 +8940,8 @@ static void bzi_batch_free_device(bzna_batch *batch)
     for (uint32_t i = 0; i < loader->lanes; i++)
         bzi_device_event_free(loader->device, batch->written[i]);
     bzi_device_event_free(loader->device, batch->released);
-    bzi_device_free(loader->device, batch->device_data, loader->config.batch_size * loader->slot_bytes, loader->stream);
+    bzi_device_free(loader->device, batch->device_data, loader->config.output.batch_size * loader->slot_bytes,
+                    loader->stream);
     bzi_device_unpin(loader->device, batch->pinned);
 }
 
@@ -8559,12 +8950,12 @@ static void bzi_batch_place(bzna_batch *batch, uint32_t number, uint8_t *host)
 {
     const bzna_loader *loader = batch->loader;
     const bzna_loader_config *config = &loader->config;
-    uint64_t slice_bytes = config->batch_size / config->slices * loader->slot_bytes;
-    uint64_t first = (uint64_t)number * config->slices;
+    uint64_t slice_bytes = config->output.batch_size / config->output.slices * loader->slot_bytes;
+    uint64_t first = (uint64_t)number * config->output.slices;
     uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : host;
     batch->slices = loader->slice_data + first;
-    for (uint32_t k = 0; k < config->slices; k++)
-        batch->slices[k] = config->buffers ? config->buffers[first + k] : data + k * slice_bytes;
+    for (uint32_t k = 0; k < config->output.slices; k++)
+        batch->slices[k] = config->output.buffers ? config->output.buffers[first + k].data : data + k * slice_bytes;
 }
 
 /* All there is of one batch. at: where its arrays lie in its block. In the CUDA context, if there is one. */
@@ -8580,7 +8971,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
     batch->loader = loader;
     batch->stream = loader->stream;
     if (loader->device && (status = bzi_batch_make_device(batch, number, err)) != BZNA_OK)
-        return bzi_error_prefix(err, "loader_config.batch_size, width, height, batches_in_flight");
+        return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
     bzi_batch_place(batch, number, batch->block + at[0]);
     batch->targets = (int64_t *)(void *)(batch->block + at[1]);
     batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
@@ -8596,11 +8987,11 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    uint64_t at[5], data_bytes = config->buffers || loader->device ? 0 : loader->slot_bytes;
+    uint64_t at[5], data_bytes = config->output.buffers || loader->device ? 0 : loader->slot_bytes;
     bzna_status status = BZNA_OK;
-    if (!bzi_batch_layout(config->batch_size, data_bytes, at, &loader->block_bytes))
+    if (!bzi_batch_layout(config->output.batch_size, data_bytes, at, &loader->block_bytes))
         return bzi_fail_memory(err, "batches");
-    for (uint32_t i = 0; i < config->batches_in_flight && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < config->pipeline.batches_in_flight && status == BZNA_OK; i++)
         status = bzi_batch_make(loader, i, at, err);
     return status;
 }
@@ -8611,8 +9002,8 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *config = &loader->config;
-    const uint64_t in_flight = config->batches_in_flight;
-    loader->item_count = config->read_ahead + config->threads + config->reader_threads;
+    const uint64_t in_flight = config->pipeline.batches_in_flight;
+    loader->item_count = config->read.ahead_samples + config->decode.threads + config->read.threads;
     if (loader->pool)
         loader->item_count += loader->pool->count * BZI_SESSION_SURFACES;
     loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
@@ -8620,12 +9011,12 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->redo = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->redo);
     loader->ring = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->ring);
     loader->batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->batches);
-    loader->slice_data = bzi_alloc_zero(memory, in_flight * config->slices, sizeof *loader->slice_data);
+    loader->slice_data = bzi_alloc_zero(memory, in_flight * config->output.slices, sizeof *loader->slice_data);
     loader->events = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->events);
     loader->touched = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->touched);
     loader->pending_batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->pending_batches);
-    loader->workers = bzi_alloc_zero(memory, config->threads, sizeof *loader->workers);
-    loader->readers = bzi_alloc_zero(memory, config->reader_threads, sizeof *loader->readers);
+    loader->workers = bzi_alloc_zero(memory, config->decode.threads, sizeof *loader->workers);
+    loader->readers = bzi_alloc_zero(memory, config->read.threads, sizeof *loader->readers);
     if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches ||
         !loader->slice_data || !loader->events || !loader->touched || !loader->pending_batches || !loader->workers ||
         !loader->readers)
@@ -8641,16 +9032,18 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *c = &loader->config;
     bzi_order *order = &loader->order;
-    if (c->index_count &&
-        !(loader->indices = bzi_alloc_copy(memory, c->indices, c->index_count, sizeof *loader->indices)))
-        return bzi_fail_memory(err, "loader_config.indices");
-    if (c->weight_count &&
-        (!(loader->weights = bzi_alloc_copy(memory, c->weights, c->weight_count, sizeof *loader->weights)) ||
-         !(loader->sums = bzi_alloc_zero(memory, c->weight_count, sizeof *loader->sums))))
-        return bzi_fail_memory(err, "loader_config.weights");
-    if (c->weights_by_part && !(loader->ends = bzi_alloc_zero(memory, c->weight_count, sizeof *loader->ends)))
-        return bzi_fail_memory(err, "loader_config.weights");
-    if (c->weighting == BZNA_WEIGHTING_ONCE &&
+    if (c->order.index_count &&
+        !(loader->indices = bzi_alloc_copy(memory, c->order.indices, c->order.index_count, sizeof *loader->indices)))
+        return bzi_fail_memory(err, "loader_config.order.indices");
+    if (c->order.weight_count &&
+        (!(loader->weights = bzi_alloc_copy(memory, c->order.weights, c->order.weight_count,
+                                            sizeof *loader->weights)) ||
+         !(loader->sums = bzi_alloc_zero(memory, c->order.weight_count, sizeof *loader->sums))))
+        return bzi_fail_memory(err, "loader_config.order.weights");
+    if (c->order.weights_by_part &&
+        !(loader->ends = bzi_alloc_zero(memory, c->order.weight_count, sizeof *loader->ends)))
+        return bzi_fail_memory(err, "loader_config.order.weights");
+    if (c->order.weighting == BZNA_WEIGHTING_ONCE &&
         !(order->ranked = bzi_alloc_zero(memory, order->samples, sizeof *order->ranked)))
         return bzi_fail_memory(err, "the order of weighted draws");
     return BZNA_OK;
@@ -8663,12 +9056,12 @@ static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *
     const bzi_memory *memory = &loader->host->memory;
     const uint64_t count = loader->order.samples, bytes = loader->dataset->count / 8 + 1;
     uint8_t *seen;
-    *repeats = loader->config.weighting == BZNA_WEIGHTING_REPLACE ||
+    *repeats = loader->config.order.weighting == BZNA_WEIGHTING_REPLACE ||
                (loader->indices && loader->dataset->count > BZI_LIMIT_SEEN);
     if (*repeats || !loader->indices)
         return BZNA_OK;
     if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
-        return bzi_fail_memory(err, "loader_config.indices");
+        return bzi_fail_memory(err, "loader_config.order.indices");
     for (uint64_t i = 0; i < count && !*repeats; i++) {
         uint8_t bit = (uint8_t)(1u << loader->indices[i] % 8), *at = &seen[loader->indices[i] / 8];
         *repeats = (*at & bit) != 0;
@@ -8686,14 +9079,14 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     bzi_order *order = &loader->order;
     double sum = 0;
     bzna_status status;
-    order->samples = config->index_count ? config->index_count : dataset->count;
-    order->length = config->epoch_samples;
-    order->shuffle = config->order == BZNA_ORDER_SHUFFLE;
-    order->weighting = config->weighting;
-    order->group_count = (uint32_t)config->weight_count;
+    order->samples = config->order.index_count ? config->order.index_count : dataset->count;
+    order->length = config->order.epoch_samples;
+    order->shuffle = config->order.kind == BZNA_ORDER_SHUFFLE;
+    order->weighting = config->order.weighting;
+    order->group_count = (uint32_t)config->order.weight_count;
     if ((status = bzi_loader_copy_order(loader, err)) != BZNA_OK)
         return status;
-    for (uint64_t i = 0; i < config->weight_count; i++) {
+    for (uint64_t i = 0; i < config->order.weight_count; i++) {
         sum += loader->weights[i];
         loader->sums[i] = sum;
         if (loader->ends)
@@ -8744,7 +9137,7 @@ static void bzi_loader_free_locks(bzna_loader *loader)
 /* The processor of a thread, or -1: any. */
 static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
 {
-    return loader->config.cpus ? loader->config.cpus[thread % loader->config.cpu_count] : -1;
+    return loader->config.pipeline.cpus ? loader->config.pipeline.cpus[thread % loader->config.pipeline.cpu_count] : -1;
 }
 
 static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err)
@@ -8761,9 +9154,10 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
         if (status != BZNA_OK)
             return status;
         if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, cpu)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                            "loader_config.threads, cpus: cannot start decoder thread %u of %u on processor %d: %s", i,
-                            loader->config.threads, cpu, strerror(error));
+            return bzi_fail(
+                err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
+                "loader_config.decode.threads, pipeline.cpus: cannot start decoder thread %u of %u on processor %d: %s",
+                i, loader->config.decode.threads, cpu, strerror(error));
         worker->started = 1;
     }
     return BZNA_OK;
@@ -8772,15 +9166,16 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
 static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    for (uint32_t i = 0; i < config->reader_threads; i++) {
+    for (uint32_t i = 0; i < config->read.threads; i++) {
         bzi_reader *reader = &loader->readers[i];
-        int32_t cpu = bzi_loader_cpu(loader, config->threads + i);
+        int32_t cpu = bzi_loader_cpu(loader, config->decode.threads + i);
         int error;
         reader->loader = loader;
         if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
-            return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
-                            "loader_config.reader_threads, cpus: cannot start reader %u of %u on processor %d: %s", i,
-                            config->reader_threads, cpu, strerror(error));
+            return bzi_fail(
+                err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
+                "loader_config.read.threads, pipeline.cpus: cannot start reader %u of %u on processor %d: %s", i,
+                config->read.threads, cpu, strerror(error));
         reader->started = 1;
     }
     return BZNA_OK;
@@ -8802,7 +9197,7 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
 /* The host waits until nothing on the device writes to batches that were not delivered. In the CUDA context. */
 static void bzi_loader_drain_writes(bzna_loader *loader)
 {
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
         if (loader->batches[i].loader && loader->batches[i].state != BZI_BATCH_ON_LOAN)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
@@ -8811,7 +9206,7 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
 static void bzi_loader_drain_reads(bzna_loader *loader)
 {
     bzna_error ignored;
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
         if (loader->batches[i].state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(&loader->batches[i], &ignored);
 }
@@ -8819,7 +9214,7 @@ static void bzi_loader_drain_reads(bzna_loader *loader)
 static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
-    uint32_t made = loader->batches ? loader->config.batches_in_flight : 0;
+    uint32_t made = loader->batches ? loader->config.pipeline.batches_in_flight : 0;
     /* If the device is lost, that fails, and what is the library's own is freed nevertheless. */
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
     if (made) {
@@ -8840,7 +9235,7 @@ static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
     const bzi_memory *memory = &loader->host->memory;
-    uint32_t in_flight = loader->config.batches_in_flight;
+    uint32_t in_flight = loader->config.pipeline.batches_in_flight;
     if (loader->device)
         bzi_loader_free_device(loader);
     for (uint32_t i = 0; loader->batches && i < in_flight; i++)
@@ -8848,7 +9243,8 @@ static void bzi_loader_free(bzna_loader *loader)
     bzi_release(memory, loader->events, (uint64_t)in_flight * loader->lanes, sizeof *loader->events);
     bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
     bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
-    bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.slices, sizeof *loader->slice_data);
+    bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.output.slices,
+                sizeof *loader->slice_data);
     bzi_loader_free_locks(loader);
     bzi_release(memory, loader, 1, sizeof *loader);
     bzi_context_drop(context);
@@ -8866,10 +9262,10 @@ static void bzi_loader_join(bzna_loader *loader)
             bzi_os_wait(&loader->control_wake, &loader->mutex);
         bzi_os_unlock(&loader->mutex);
     }
-    for (uint32_t i = 0; loader->readers && i < loader->config.reader_threads; i++)
+    for (uint32_t i = 0; loader->readers && i < loader->config.read.threads; i++)
         if (loader->readers[i].started)
             bzi_os_thread_join(loader->readers[i].thread);
-    for (uint32_t i = 0; loader->workers && i < loader->config.threads; i++)
+    for (uint32_t i = 0; loader->workers && i < loader->config.decode.threads; i++)
         if (loader->workers[i].started)
             bzi_os_thread_join(loader->workers[i].thread);
 }
@@ -8884,7 +9280,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_loader_join(loader);
     if (loader->device)
         entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
-    for (uint32_t i = 0; loader->workers && i < config->threads; i++) {
+    for (uint32_t i = 0; loader->workers && i < config->decode.threads; i++) {
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
@@ -8898,9 +9294,9 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_release(memory, loader->free_items, loader->item_count, sizeof *loader->free_items);
     bzi_release(memory, loader->redo, loader->item_count, sizeof *loader->redo);
     bzi_release(memory, loader->ring, loader->item_count, sizeof *loader->ring);
-    bzi_release(memory, loader->pending_batches, config->batches_in_flight, sizeof *loader->pending_batches);
-    bzi_release(memory, loader->workers, config->threads, sizeof *loader->workers);
-    bzi_release(memory, loader->readers, config->reader_threads, sizeof *loader->readers);
+    bzi_release(memory, loader->pending_batches, config->pipeline.batches_in_flight, sizeof *loader->pending_batches);
+    bzi_release(memory, loader->workers, config->decode.threads, sizeof *loader->workers);
+    bzi_release(memory, loader->readers, config->read.threads, sizeof *loader->readers);
     bzi_release(memory, loader->indices, loader->order.samples, sizeof *loader->indices);
     bzi_release(memory, loader->weights, loader->order.group_count, sizeof *loader->weights);
     bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
@@ -8912,7 +9308,7 @@ static void bzi_loader_end(bzna_loader *loader)
 
 static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t first)
 {
-    return config->epochs > UINT64_MAX - first ? UINT64_MAX : first + config->epochs;
+    return config->order.epochs > UINT64_MAX - first ? UINT64_MAX : first + config->order.epochs;
 }
 
 /* Drops one reference; the last one frees. Without the lock. */
@@ -8933,8 +9329,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 30. Delivering =================================================================================================
- * Calls: rooms 1-29. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 33. Delivering =================================================================================================
+ * Calls: rooms 1-32. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -8963,7 +9359,8 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             *err = loader->poison;
             return err->status;
         }
-        if (head && head->state == BZI_BATCH_READY && head->failed && loader->config.on_error == BZNA_ON_ERROR_STOP)
+        if (head && head->state == BZI_BATCH_READY && head->failed &&
+            loader->config.errors.policy == BZNA_ON_ERROR_STOP)
             return bzi_loader_poison(loader, head, err);
         if (head && head->state == BZI_BATCH_READY) {
             *out = head;
@@ -8971,7 +9368,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         }
         if (!head && !bzi_plan_has_batch(loader))
             return BZNA_END;
-        if (!head && loader->on_loan == loader->config.batches_in_flight)
+        if (!head && loader->on_loan == loader->config.pipeline.batches_in_flight)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
                             loader->on_loan);
@@ -9104,39 +9501,50 @@ static bzna_status bzi_batch_release(bzna_batch *batch)
     return BZNA_OK;
 }
 
-static void bzi_batch_tensor_delete(bzi_dl_managed *tensor) { bzi_batch_unref(tensor->manager); }
+static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_unref(tensor->manager); }
+static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_unref(tensor->manager); }
 
-/* The tensors of all fields: set when the first is asked for, then only read until the last is gone. With the lock
- * held. */
+/* A tensor in DLPack's form. Shapes and strides are the batch's. */
+static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
+{
+    enum { KIND_INT, KIND_UINT, KIND_FLOAT };               /* kDLInt, kDLUInt, kDLFloat */
+    bzna_tensor from;
+    bzi_dl_tensor to;
+    bzi_batch_tensor(batch, number, &from);
+    memset(&to, 0, sizeof to);
+    to.data = batch->slots ? from.data : NULL;              /* as DLPack asks of empty tensors */
+    to.device_type = from.device.kind;
+    to.device_id = from.device.ordinal;
+    to.dimensions = (int32_t)from.dimensions;
+    to.code = from.dtype == BZNA_DTYPE_UINT64 ? KIND_UINT : from.dtype >= BZNA_DTYPE_INT32 ? KIND_INT : KIND_FLOAT;
+    to.bits = from.dtype == BZNA_DTYPE_FLOAT16                                      ? 16 :
+              from.dtype == BZNA_DTYPE_INT64 || from.dtype == BZNA_DTYPE_UINT64 ? 64 : 32;
+    to.lanes = 1;
+    to.shape = batch->shape;
+    to.strides = number ? &batch->strides[3] : batch->strides;
+    return to;
+}
+
+/* All tensors: set when the first is asked for, then only read until the last is gone. With the lock held. */
 static void bzi_batch_tensors(bzna_batch *batch)
 {
-    /* kDLInt is 0, kDLUInt 1, kDLFloat 2 */
-    static const struct { uint8_t code, bits; } types[BZI_FIELDS] = { { 2, 32 }, { 0, 64 }, { 1, 64 }, { 0, 32 } };
-    const bzna_loader *loader = batch->loader;
-    void *const data[BZI_FIELDS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
-    bzi_loader_shape(loader, batch->slots, batch->shape);
+    bzi_loader_shape(batch->loader, batch->slots, batch->shape);
     batch->strides[3] = 1;
     for (int i = 2; i >= 0; i--)
         batch->strides[i] = batch->strides[i + 1] * batch->shape[i + 1];
     memset(batch->tensors, 0, sizeof batch->tensors);
-    for (uint32_t field = 0; field < BZI_FIELDS; field++) {
-        bzi_dl_managed *managed = &batch->tensors[field];
-        managed->tensor.data = batch->slots ? data[field] : NULL;     /* as DLPack asks of empty tensors */
-        managed->tensor.device_type = !field && loader->on_device ? 2 : 1;             /* kDLCUDA, kDLCPU */
-        managed->tensor.device_id = !field && loader->on_device ? loader->device->info.device : 0;
-        managed->tensor.dimensions = field ? 1 : 4;
-        managed->tensor.code = types[field].code;
-        managed->tensor.bits = field ? types[field].bits : (uint8_t)(8 * bzi_dtype_bytes(loader->config.dtype));
-        managed->tensor.lanes = 1;
-        managed->tensor.shape = batch->shape;
-        managed->tensor.strides = field ? &batch->strides[3] : batch->strides;
-        managed->manager = batch;
-        managed->deleter = bzi_batch_tensor_delete;
+    memset(batch->versioned, 0, sizeof batch->versioned);
+    for (uint32_t number = 0; number < BZI_TENSORS; number++) {
+        batch->tensors[number].tensor = batch->versioned[number].tensor = bzi_batch_dl_tensor(batch, number);
+        batch->tensors[number].manager = batch->versioned[number].manager = batch;
+        batch->tensors[number].deleter = bzi_batch_delete_managed;
+        batch->versioned[number].deleter = bzi_batch_delete_versioned;
+        batch->versioned[number].major = 1;
     }
 }
 
-/* Every export of a field is the same struct, and a reference to the batch. */
-static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_managed **out, bzna_error *err)
+/* Every export of a tensor is the same struct, and a reference to the batch. */
+static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
     bzi_os_lock(&batch->loader->mutex);
     if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
@@ -9152,7 +9560,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t field, bzi_dl_ma
     if (batch->references++ == batch->owned)                /* no other tensor is out */
         bzi_batch_tensors(batch);
     bzi_os_unlock(&batch->loader->mutex);
-    *out = &batch->tensors[field];
+    *out = version == BZNA_DLPACK_1 ? (void *)&batch->versioned[number] : (void *)&batch->tensors[number];
     return BZNA_OK;
 }
 
@@ -9196,7 +9604,7 @@ static void bzi_loader_clear(bzna_loader *loader)
     }
     while (loader->redo_count)
         loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++) {
+    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++) {
         bzna_batch *batch = &loader->batches[i];
         if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
             bzi_batch_to_free(batch);
@@ -9234,7 +9642,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
     if (loader->device)
         bzi_loader_quiesce_device(loader);
     bzi_loader_clear(loader);
-    loader->config.seed = seed;
+    loader->config.order.seed = seed;
     loader->end_epoch = end_epoch;
     loader->done_epoch = epoch;
     loader->done_position = position;
@@ -9250,7 +9658,7 @@ static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_er
 {
     uint64_t seed;
     bzi_os_lock(&loader->mutex);
-    seed = loader->config.seed;
+    seed = loader->config.order.seed;
     bzi_os_unlock(&loader->mutex);
     return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
@@ -9270,8 +9678,8 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
 {
     const bzna_loader_config *c = &loader->config;
     const bzna_transform *t = &loader->transform;
-    const uint32_t numbers[] = { c->width,  c->height,     t->filter,          t->antialias,
-                                 t->matrix, t->fill_space, loader->pick.whole, c->transform != NULL };
+    const uint32_t numbers[] = { c->output.width,  c->output.height,     t->filter,          t->antialias,
+                                 t->matrix, t->fill_space, loader->pick.whole, c->pipeline.transform != NULL };
     uint64_t hash = bzi_hash(BZI_HASH_START, numbers, sizeof numbers);
     hash = bzi_hash(hash, &loader->warp, sizeof loader->warp);
     hash = bzi_hash(hash, t->bias, sizeof t->bias);
@@ -9287,13 +9695,13 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     bzi_os_lock(&loader->mutex);
     state->struct_size = sizeof *state;
     state->version = 2;
-    state->seed = loader->config.seed;
+    state->seed = loader->config.order.seed;
     state->epoch = loader->done_epoch;
     state->position = loader->done_position;
     state->fingerprint = loader->fingerprint;
     state->sample_count = loader->shard.count;
     state->end_epoch = loader->end_epoch;
-    state->order = loader->config.order;
+    state->order = loader->config.order.kind;
     state->pixels = bzi_loader_pixels(loader);
     bzi_os_unlock(&loader->mutex);
     state->check = bzi_loader_state_check(state);
@@ -9323,9 +9731,9 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has "
                         "%llu", (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count);
-    if (state->order != loader->config.order)
+    if (state->order != loader->config.order.kind)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
-                        loader->config.order);
+                        loader->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu",
                         (unsigned long long)state->position, (unsigned long long)state->sample_count,
@@ -9333,11 +9741,11 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
                 "the state is of version 1, which does not say with what warp and colors its run was made");
-    else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.restore_any_pixels)
-        return BZI_FAIL(
-            err, BZNA_E_ARGUMENT,
-            "state.pixels: the run had another size, warp, picture or colors (loader_config.restore_any_pixels "
-            "restores it all the same)");
+    else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.pipeline.restore_any_pixels)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "state.pixels: the run had another size, warp, picture or colors "
+                        "(loader_config.pipeline.restore_any_pixels "
+                        "restores it all the same)");
     return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
 }
 
@@ -9345,13 +9753,13 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_stats *stats)
 {
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
-    uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.threads;
+    uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.decode.threads;
     if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
         return BZNA_STAGE_DELIVER;
     if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * decoders)
         return BZNA_STAGE_DECODE;
     /* Readers that are blocked wait for what the consumer has enqueued. */
-    return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.reader_threads ?
+    return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.read.threads ?
            BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
 }
 
@@ -9363,9 +9771,9 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
     stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
     stats->stage[BZNA_STAGE_DECODE].depth = loader->ring_count;
     stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
-    for (uint32_t i = 0; i < loader->config.batches_in_flight; i++)
+    for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
         stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
-    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->config.batches_in_flight;
+    stats->stage[BZNA_STAGE_DELIVER].capacity = loader->config.pipeline.batches_in_flight;
     stats->read_memory_bytes = loader->held_bytes;
     if (loader->pool) {
         bzi_loader_count_starved(loader);
@@ -9379,16 +9787,26 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 31. Configuration, opening =====================================================================================
- * Calls: rooms 1-30. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
+/* ==== 34. Configuration, opening =====================================================================================
+ * Calls: rooms 1-33. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
+
+static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
+{
+    if (device.kind < BZNA_DEVICE_AUTO || device.kind > BZNA_DEVICE_CUDA)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
+    if (device.ordinal < 0 || (device.ordinal && device.kind != BZNA_DEVICE_CUDA))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it is 0, or counts CUDA devices from 0", field,
+                        (int)device.ordinal);
+    return BZNA_OK;
+}
 
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
+    bzna_status status;
     if (!c->allocator.alloc != !c->allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
-    if (c->device < BZNA_DEVICE_CPU)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device: %d is neither AUTO, CPU nor a CUDA device",
-                        c->device);
+    if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
+        return status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
     if (c->max_edge_px > 65535)
@@ -9398,8 +9816,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->sessions > BZI_LIMIT_SESSIONS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
                         BZI_LIMIT_SESSIONS);
-    if (c->cuda_context && c->device == BZNA_DEVICE_CPU)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device is BZNA_DEVICE_CPU");
+    if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
     if (!c->allocator.alloc) {
         c->allocator.alloc = bzi_os_alloc;
         c->allocator.release = bzi_os_release;
@@ -9429,77 +9847,71 @@ static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ?
 /* What an epoch consists of: indices, weights, epoch_samples. */
 static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
 {
-    uint64_t samples = c->indices ? c->index_count : dataset->count, positive = 0, groups;
+    uint64_t samples = c->order.indices ? c->order.index_count : dataset->count, positive = 0, groups;
     double sum = 0;
-    if (!c->indices != !c->index_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.indices, index_count: one is given without the other");
-    for (uint64_t i = 0; i < c->index_count; i++)
-        if (c->indices[i] >= dataset->count)
-            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.indices[%llu]: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)c->indices[i],
+    if (!c->order.indices != !c->order.index_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "loader_config.order.indices, index_count: one is given without the other");
+    for (uint64_t i = 0; i < c->order.index_count; i++)
+        if (c->order.indices[i] >= dataset->count)
+            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
+                            (unsigned long long)i, (unsigned long long)c->order.indices[i],
                             (unsigned long long)dataset->count);
-    if (c->weighting > BZNA_WEIGHTING_ONCE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weighting: %u is not known", c->weighting);
-    if (c->weighting == BZNA_WEIGHTING_NONE) {
-        if (c->weights || c->weight_count || c->weights_by_part || c->epoch_samples)
+    if (c->order.weighting > BZNA_WEIGHTING_ONCE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weighting: %u is not known", c->order.weighting);
+    if (c->order.weighting == BZNA_WEIGHTING_NONE) {
+        if (c->order.weights || c->order.weight_count || c->order.weights_by_part || c->order.epoch_samples)
             return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "loader_config.weights, weights_by_part, epoch_samples: only with weighting");
-        c->epoch_samples = samples;
+                            "loader_config.order.weights, weights_by_part, epoch_samples: only with weighting");
+        c->order.epoch_samples = samples;
         return BZNA_OK;
     }
-    groups = c->weights_by_part ? dataset->part_count : samples;
-    if (c->weights_by_part && c->indices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights_by_part: not together with indices");
-    if (!c->weights || c->weight_count != groups || groups > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights, weight_count: %llu weights for %llu %s",
-                        (unsigned long long)c->weight_count, (unsigned long long)groups,
-                        c->weights_by_part ? "archives" : "samples");
+    groups = c->order.weights_by_part ? dataset->part_count : samples;
+    if (c->order.weights_by_part && c->order.indices)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
+    if (!c->order.weights || c->order.weight_count != groups || groups > UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
+                        (unsigned long long)c->order.weight_count, (unsigned long long)groups,
+                        c->order.weights_by_part ? "archives" : "samples");
     for (uint64_t i = 0; i < groups; i++) {
-        if (!isfinite(c->weights[i]) || c->weights[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights[%llu]: %g is negative or not a number",
-                            (unsigned long long)i, c->weights[i]);
-        sum += c->weights[i];
-        if (c->weights[i] > 0)
-            positive += !c->weights_by_part ? 1 : dataset->parts[i].count;
+        if (!isfinite(c->order.weights[i]) || c->order.weights[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights[%llu]: %g is negative or not a number",
+                            (unsigned long long)i, c->order.weights[i]);
+        sum += c->order.weights[i];
+        if (c->order.weights[i] > 0)
+            positive += !c->order.weights_by_part ? 1 : dataset->parts[i].count;
     }
     if (!(sum > 0) || !isfinite(sum))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.weights: their sum is %g", sum);
-    if (c->weighting == BZNA_WEIGHTING_ONCE && c->epoch_samples > positive)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.epoch_samples: %llu draws without replacement of %llu samples with a weight",
-                        (unsigned long long)c->epoch_samples, (unsigned long long)positive);
-    if (!c->epoch_samples)
-        c->epoch_samples = c->weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights: their sum is %g", sum);
+    if (c->order.weighting == BZNA_WEIGHTING_ONCE && c->order.epoch_samples > positive)
+        return BZI_FAIL(
+            err, BZNA_E_ARGUMENT,
+            "loader_config.order.epoch_samples: %llu draws without replacement of %llu samples with a weight",
+            (unsigned long long)c->order.epoch_samples, (unsigned long long)positive);
+    if (!c->order.epoch_samples)
+        c->order.epoch_samples = c->order.weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
 }
 
 static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
 {
-    if (c->on_error > BZNA_ON_ERROR_STOP)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.on_error: %u is not known", c->on_error);
-    if (c->read_retries > BZI_LIMIT_RETRIES)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_retries: %u is more than %u", c->read_retries,
+    if (c->errors.policy > BZNA_ON_ERROR_STOP)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.policy: %u is not known", c->errors.policy);
+    if (c->read.retries > BZI_LIMIT_RETRIES)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.retries: %u is more than %u", c->read.retries,
                         BZI_LIMIT_RETRIES);
-    c->read_backoff_ns = c->read_backoff_ns ? c->read_backoff_ns : 10000000;
-    c->read_memory_bytes = c->read_memory_bytes ? c->read_memory_bytes : BZI_LIMIT_READ_BYTES;
-    if (!c->cpus != !c->cpu_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus, cpu_count: one is given without the other");
-    for (uint32_t i = 0; i < c->cpu_count; i++)
-        if (c->cpus[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.cpus[%u]: %d is no processor", i, (int)c->cpus[i]);
-    c->slices = bzi_default(c->slices, 1);
-    if (c->batch_size % c->slices)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.slices: %u does not divide batch_size, %u", c->slices,
-                        c->batch_size);
-    if (!c->buffers != !c->buffer_count ||
-        (c->buffers && c->buffer_count != (uint64_t)c->batches_in_flight * c->slices))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.buffers, buffer_count: %u buffers for %u batches in flight of %u slices",
-                        c->buffer_count, c->batches_in_flight, c->slices);
-    for (uint32_t i = 0; i < c->buffer_count; i++)
-        if (!c->buffers[i] || (uintptr_t)c->buffers[i] % sizeof(float))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.buffers[%u]: NULL, or not aligned to %u bytes", i,
-                            (unsigned)sizeof(float));
+    c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
+    c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
+    if (!c->pipeline.cpus != !c->pipeline.cpu_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
+    for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
+        if (c->pipeline.cpus[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is no processor", i,
+                            (int)c->pipeline.cpus[i]);
+    c->output.slices = bzi_default(c->output.slices, 1);
+    if (c->output.batch_size % c->output.slices)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: %u does not divide batch_size, %u",
+                        c->output.slices, c->output.batch_size);
     return BZNA_OK;
 }
 
@@ -9507,151 +9919,148 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 {
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
     bzna_status status;
-    if (!c->batch_size || c->batch_size > BZI_LIMIT_BATCH)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batch_size: %u is not in 1..%u", c->batch_size,
-                        BZI_LIMIT_BATCH);
-    if ((status = bzi_output_check("loader_config", c->width, c->height, c->dtype, c->layout, err)) != BZNA_OK)
+    if (!c->output.batch_size || c->output.batch_size > BZI_LIMIT_BATCH)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.batch_size: %u is not in 1..%u",
+                        c->output.batch_size, BZI_LIMIT_BATCH);
+    if ((status = bzi_output_check("loader_config.output", c->output.width, c->output.height, c->output.dtype,
+                                   c->output.layout, err)) != BZNA_OK)
         return status;
-    if (c->order > BZNA_ORDER_SHUFFLE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order: %u is not known", c->order);
-    if (c->last_batch > BZNA_LAST_PAD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.last_batch: %u is not known", c->last_batch);
-    c->epochs = c->epochs ? c->epochs : 1;
-    c->world_size = bzi_default(c->world_size, 1);
-    if (c->rank >= c->world_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.rank: %u is not below world_size, %u", c->rank,
-                        c->world_size);
-    c->threads = bzi_default(c->threads, bzi_os_processors());
-    if (c->threads > BZI_LIMIT_THREADS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.threads: %u is more than %u", c->threads,
+    if (c->order.kind > BZNA_ORDER_SHUFFLE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
+    if (c->order.last_batch > BZNA_LAST_PAD)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
+    c->order.epochs = c->order.epochs ? c->order.epochs : 1;
+    c->shard.world_size = bzi_default(c->shard.world_size, 1);
+    if (c->shard.rank >= c->shard.world_size)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
+                        c->shard.world_size);
+    c->decode.threads = bzi_default(c->decode.threads, bzi_os_processors());
+    if (c->decode.threads > BZI_LIMIT_THREADS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.threads: %u is more than %u", c->decode.threads,
                         BZI_LIMIT_THREADS);
-    if (c->reader_threads > BZI_LIMIT_READERS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.reader_threads: %u is more than %u", c->reader_threads,
+    if (c->read.threads > BZI_LIMIT_READERS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.threads: %u is more than %u", c->read.threads,
                         BZI_LIMIT_READERS);
-    c->batches_in_flight = bzi_default(c->batches_in_flight, 3);
-    if (c->batches_in_flight > BZI_LIMIT_IN_FLIGHT)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.batches_in_flight: %u is more than %u",
-                        c->batches_in_flight, BZI_LIMIT_IN_FLIGHT);
-    if (c->read_ahead > BZI_LIMIT_READ_AHEAD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read_ahead: %u is more than %u", c->read_ahead,
-                        BZI_LIMIT_READ_AHEAD);
-    shard.batch = c->batch_size;
-    shard.world = c->world_size;
-    shard.last_batch = c->last_batch;
+    c->pipeline.batches_in_flight = bzi_default(c->pipeline.batches_in_flight, 3);
+    if (c->pipeline.batches_in_flight > BZI_LIMIT_IN_FLIGHT)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.batches_in_flight: %u is more than %u",
+                        c->pipeline.batches_in_flight, BZI_LIMIT_IN_FLIGHT);
+    if (c->read.ahead_samples > BZI_LIMIT_READ_AHEAD)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.ahead_samples: %u is more than %u",
+                        c->read.ahead_samples, BZI_LIMIT_READ_AHEAD);
+    shard.batch = c->output.batch_size;
+    shard.world = c->shard.world_size;
+    shard.last_batch = c->order.last_batch;
     if (bzi_shard_batches(&shard) == 0)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
-                        (unsigned long long)samples, c->batch_size, c->world_size);
-    if (c->decoder > BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decoder: %u is not known", c->decoder);
-    if (c->output > BZNA_OUTPUT_DEVICE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: %u is not known", c->output);
+                        "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
+                        (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
+    if (c->decode.decoder > BZNA_DECODER_NVDEC)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.decoder: %u is not known", c->decode.decoder);
+    return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
+}
+
+/* Words that have no meaning yet must be zero, so that they can have one later. */
+static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
+{
+    const struct { const char *group; const uint64_t *words; size_t count; uint32_t padding; } groups[] = {
+        { "output", c->output.reserved, 4, c->output.reserved0 },
+        { "order", c->order.reserved, 4, 0 },
+        { "shard", c->shard.reserved, 2, 0 },
+        { "filter", c->filter.reserved, 2, 0 },
+        { "color", c->color.reserved, 4, c->color.reserved0 },
+        { "fields", c->fields.reserved, 3, 0 },
+        { "read", c->read.reserved, 4, c->read.reserved0 },
+        { "decode", c->decode.reserved, 4, 0 },
+        { "errors", c->errors.reserved, 2, c->errors.reserved0 },
+        { "pipeline", c->pipeline.reserved, 4, c->pipeline.reserved0 },
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        int set = groups[i].padding != 0;
+        for (size_t k = 0; k < groups[i].count; k++)
+            set |= groups[i].words[k] != 0;
+        if (set)
+            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
+    }
+    return BZNA_OK;
+}
+
+/* What has its place in the config, and cannot be done yet. */
+static bzna_status bzi_loader_check_later(const bzna_loader_config *c, bzna_error *err)
+{
+    if (c->outputs.count || c->outputs.ptr)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.outputs: only the first output so far");
+    if (c->output.channels && c->output.channels != 3)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.output.channels: %u; only 3 so far",
+                        c->output.channels);
+    if (c->output.views > 1)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.output.views: %u; only 1 so far", c->output.views);
+    if (c->fields.tensors || c->fields.bytes)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.fields.%s: only fields.image so far",
+                        c->fields.tensors ? "tensors" : "bytes");
+    return BZNA_OK;
+}
+
+/* The caller's memory for batches. Pre: slices divide batch_size. */
+static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, bzna_error *err)
+{
+    const bzna_loader_output *o = &c->output;
+    const uint64_t need = (uint64_t)3 * o->width * o->height * bzi_dtype_bytes(o->dtype) * (o->batch_size / o->slices);
+    if (!o->buffers != !o->buffer_count ||
+        (o->buffers && o->buffer_count != (uint64_t)c->pipeline.batches_in_flight * o->slices))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "loader_config.output.buffers, buffer_count: %u buffers for %u batches in flight of %u slices",
+                        o->buffer_count, c->pipeline.batches_in_flight, o->slices);
+    for (uint32_t i = 0; i < o->buffer_count; i++) {
+        if (!o->buffers[i].data || (uintptr_t)o->buffers[i].data % sizeof(float))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: NULL, or not aligned to %u "
+                            "bytes", i, (unsigned)sizeof(float));
+        if (o->buffers[i].bytes < need)
+            return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
+                            "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
+                            o->batch_size / o->slices);
+    }
     return BZNA_OK;
 }
 
 /* mean/std or bias/scale: one spelling. */
 static bzna_status bzi_loader_check_colors(const bzna_loader_config *c, bzna_transform *t, bzna_error *err)
 {
+    static const bzi_transform_names names = { "loader_config.filter.kind", "loader_config.filter.antialias",
+                                               "loader_config.color.matrix", "loader_config.color.fill_space" };
     int divides = 0, multiplies = 0;
     for (int i = 0; i < 3; i++) {
-        divides |= c->mean[i] != 0 || c->std[i] != 0;
-        multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
+        divides |= c->color.mean[i] != 0 || c->color.std[i] != 0;
+        multiplies |= c->color.bias[i] != 0 || c->color.scale[i] != 0;
     }
     if (divides && multiplies)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), "
-                        "which multiplies");
+        return BZI_FAIL(
+            err, BZNA_E_ARGUMENT,
+            "loader_config.color.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), "
+            "which multiplies");
     for (int i = 0; i < 3; i++) {
-        if (c->std[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.std: channel %d is negative", i);
-        t->bias[i] = divides ? c->mean[i] : c->bias[i];
-        t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
-        t->fill[i] = c->fill[i];
+        if (c->color.std[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.color.std: channel %d is negative", i);
+        t->bias[i] = divides ? c->color.mean[i] : c->color.bias[i];
+        t->scale[i] = divides ? (c->color.std[i] != 0 ? 1.0f / c->color.std[i] : 1.0f) :
+                                (c->color.scale[i] != 0 ? c->color.scale[i] : 1.0f);
+        t->fill[i] = c->color.fill[i];
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s, %s, fill: channel %d is not a finite number",
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.color.%s, %s, fill: channel %d is not a finite number",
                             divides ? "mean" : "bias", divides ? "std" : "scale", i);
     }
-    t->fill_space = c->fill_space;
-    t->matrix = c->matrix;
-    t->filter = c->filter;
-    t->antialias = c->antialias;
-    if (bzi_transform_check(t, err) != BZNA_OK)
-        return bzi_error_prefix(err, "loader_config");
-    return BZNA_OK;
-}
-
-/* The fields of each warp, by number; what is set beside them would have no effect. */
-static bzna_status bzi_loader_check_warp_fields(const bzna_loader_config *c, bzna_error *err)
-{
-    const struct { const char *name; int set; uint32_t warps; } fields[] = {     /* a bit a warp that reads the field */
-        { "warp_scale", c->warp_scale[0] != 0 || c->warp_scale[1] != 0, 2 | 4 | 8 },
-        { "warp_scale[1]", c->warp_scale[1] != 0, 2 | 8 },
-        { "warp_ratio", c->warp_ratio[0] != 0 || c->warp_ratio[1] != 0, 2 | 8 },
-        { "warp_degrees", c->warp_degrees[0] != 0 || c->warp_degrees[1] != 0, 8 },
-        { "warp_translate", c->warp_translate[0] != 0 || c->warp_translate[1] != 0, 8 },
-        { "warp_resize", c->warp_resize != 0, 8 },
-        { "warp_keep_ratio", c->warp_keep_ratio != 0, 8 },
-        { "warp_random_crop", c->warp_random_crop != 0, 8 },
-        { "warp_law", c->warp_law != 0, 2 | 4 | 8 },
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (fields[i].set && !(fields[i].warps >> c->warp & 1))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s: has no effect on this warp (%u)", fields[i].name,
-                            c->warp);
-    return BZNA_OK;
-}
-
-static bzna_status bzi_loader_check_warp(const bzna_loader_config *c, bzna_similarity *p, bzna_error *err)
-{
-    const char *field = "";
-    bzna_status status;
-    if (c->warp > BZNA_WARP_SIMILARITY)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp: %u is not known", c->warp);
-    if ((status = bzi_loader_check_warp_fields(c, err)) != BZNA_OK)
-        return status;
-    bzi_similarity_init(p);
-    switch (c->warp) {
-    case BZNA_WARP_NONE:
-        break;
-    case BZNA_WARP_RANDOM_RESIZED_CROP:
-        bzi_similarity_random_resized_crop(p);
-        break;
-    case BZNA_WARP_CENTER_RESIZED_CROP:
-        if (!(c->warp_scale[0] >= 0))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.warp_scale: negative, or not a number");
-        bzi_similarity_center_resized_crop(p, c->warp_scale[0] != 0 ? (double)c->warp_scale[0] : 1);
-        break;
-    case BZNA_WARP_SIMILARITY:
-        for (int i = 0; i < 2; i++) {
-            p->degrees[i] = c->warp_degrees[i];
-            p->translate[i] = c->warp_translate[i];
-        }
-        p->resize = c->warp_resize;
-        p->keep_ratio = c->warp_keep_ratio;
-        p->random_crop = c->warp_random_crop;
-        break;
-    }
-    if (c->warp == BZNA_WARP_SIMILARITY || c->warp == BZNA_WARP_RANDOM_RESIZED_CROP) {
-        for (int i = 0; i < 2 && (c->warp_scale[0] != 0 || c->warp_scale[1] != 0); i++)
-            p->scale[i] = c->warp_scale[i];
-        for (int i = 0; i < 2 && (c->warp_ratio[0] != 0 || c->warp_ratio[1] != 0); i++)
-            p->ratio[i] = c->warp_ratio[i];
-    }
-    if (c->warp_law)
-        p->law = c->warp_law;
-    p->flip_h = c->flip_h;
-    p->flip_v = c->flip_v;
-    if (bzi_similarity_check(p, &field) != BZNA_OK)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.%s%s: out of its range, or not a number",
-                        field[0] == 'f' ? "" : "warp_", field);
-    return BZNA_OK;
+    t->fill_space = c->color.fill_space;
+    t->matrix = c->color.matrix;
+    t->filter = c->filter.kind;
+    t->antialias = c->filter.antialias;
+    return bzi_transform_check_settings(t, &names, err);
 }
 
 /* What a loader is to do. */
 typedef struct bzi_loader_settings {
     bzna_loader_config config;
     bzna_transform     transform;
-    bzna_similarity    warp;
+    bzi_similarity     warp;
 } bzi_loader_settings;
 
 /* Pre: config is what the caller gave, and the rest is unset. */
@@ -9660,12 +10069,15 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
     bzna_loader_config *config = &settings->config;
     bzna_status status;
     bzi_transform_init(&settings->transform);
-    if ((status = bzi_loader_check_order(config, dataset, err)) == BZNA_OK &&
-        (status = bzi_loader_check_counts(config, config->epoch_samples, err)) == BZNA_OK &&
-        (status = bzi_loader_check_services(config, err)) == BZNA_OK &&
-        (status = bzi_loader_check_warp(config, &settings->warp, err)) == BZNA_OK)
-        status = bzi_loader_check_colors(config, &settings->transform, err);
-    return status;
+    if ((status = bzi_loader_check_reserved(config, err)) != BZNA_OK ||
+        (status = bzi_loader_check_later(config, err)) != BZNA_OK ||
+        (status = bzi_loader_check_order(config, dataset, err)) != BZNA_OK ||
+        (status = bzi_loader_check_counts(config, config->order.epoch_samples, err)) != BZNA_OK ||
+        (status = bzi_loader_check_services(config, err)) != BZNA_OK ||
+        (status = bzi_loader_check_buffers(config, err)) != BZNA_OK ||
+        (status = bzi_loader_check_colors(config, &settings->transform, err)) != BZNA_OK)
+        return status;
+    return bzi_warp_resolve(&config->warp, "loader_config.warp", &settings->warp, err);
 }
 
 /* --- Opening --- */
@@ -9692,13 +10104,13 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     const bzna_loader_config *config = &loader->config;
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
-    if (config->output == BZNA_OUTPUT_HOST && config->decoder == BZNA_DECODER_SOFTWARE)
+    if (config->output.device.kind == BZNA_DEVICE_CPU && config->decode.decoder == BZNA_DECODER_SOFTWARE)
         return BZNA_OK;
     if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
         gpu->device = NULL;
         return BZNA_OK;
     }
-    if (config->decoder == BZNA_DECODER_SOFTWARE)
+    if (config->decode.decoder == BZNA_DECODER_SOFTWARE)
         return BZNA_OK;
     gpu->why = gpu->device->video;
     return gpu->why.status == BZNA_OK ? bzi_context_pool(loader->context, &gpu->pool, err) : BZNA_OK;
@@ -9708,17 +10120,17 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
 static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
 {
     const uint32_t sessions = mode->pool ? mode->pool->count : 0;
-    mode->workers = config->threads;
+    mode->workers = config->decode.threads;
 #ifdef BENZINA_NO_AVCODEC
-    mode->workers = mode->pool ? 0 : config->threads;       /* without sessions, opening fails with the reason */
+    mode->workers = mode->pool ? 0 : config->decode.threads;       /* without sessions, opening fails with the reason */
 #endif
     mode->lanes = sessions + (mode->on_device ? mode->workers : 0);
-    mode->reader_threads = config->reader_threads;
+    mode->reader_threads = config->read.threads;
     if (!mode->reader_threads)
         mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
-    mode->read_ahead = config->read_ahead;
+    mode->read_ahead = config->read.ahead_samples;
     if (!mode->read_ahead)
-        mode->read_ahead = 2 * config->threads + 2 + BZI_SESSION_DEPTH * sessions;
+        mode->read_ahead = 2 * config->decode.threads + 2 + BZI_SESSION_DEPTH * sessions;
 }
 
 /* Decides, and changes nothing but *mode. Having no GPU is an error only if the config insists on one; having one that
@@ -9728,23 +10140,27 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
 {
     const bzna_status why = gpu->why.status;
     const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
-    const int nvdec = config->decoder == BZNA_DECODER_NVDEC;
+    const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
     bzna_error missing = gpu->why;
     memset(mode, 0, sizeof *mode);
-    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || config->output == BZNA_OUTPUT_DEVICE)))) {
+    if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || config->output.device.kind == BZNA_DEVICE_CUDA)))) {
         *err = gpu->why;
-        return bzi_error_prefix(err, nvdec ? "loader_config.decoder" : "loader_config.output");
+        return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
-    mode->on_device = gpu->device && config->output != BZNA_OUTPUT_HOST;
-    if (mode->on_device && config->buffers && config->output == BZNA_OUTPUT_AUTO)
+    mode->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
+    if (mode->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.output: with buffers, and a GPU, say whether they lie on the HOST or the "
-                        "DEVICE");
+                        "loader_config.output.device: with buffers, and a GPU, say whether they lie on the CPU or on "
+                        "CUDA");
+    if (mode->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
+        config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
+                        (int)config->output.device.ordinal, (int)gpu->device->info.device.ordinal);
     mode->pool = gpu->pool;
     mode->device = mode->on_device || mode->pool ? gpu->device : NULL;
     bzi_error_prefix(&missing, "no NVDEC");
     bzi_string_copy(mode->reason, sizeof mode->reason,
-                    config->decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
+                    config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
                     mode->pool ? "the device decodes; what it cannot, libavcodec does" : missing.message);
     bzi_loader_scale(config, mode);
     return BZNA_OK;
@@ -9757,8 +10173,8 @@ static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode
     loader->on_device = mode->on_device;
     loader->worker_count = mode->workers;
     loader->lanes = mode->lanes;
-    loader->config.reader_threads = mode->reader_threads;
-    loader->config.read_ahead = mode->read_ahead;
+    loader->config.read.threads = mode->reader_threads;
+    loader->config.read.ahead_samples = mode->read_ahead;
     memcpy(loader->reason, mode->reason, sizeof loader->reason);
 }
 
@@ -9777,7 +10193,7 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
 /* The consumer's stream: the user's, or one of ours. In the CUDA context. */
 static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
-    loader->stream = loader->config.stream;
+    loader->stream = loader->config.output.stream;
     loader->owns_stream = !loader->stream;
     return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
 }
@@ -9803,24 +10219,24 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_check_track(const bzna_loader *loader, bzna_error *err)
 {
     const bzi_part *part = &loader->dataset->parts[0];
-    bzna_image image;
+    bzi_image image;
     bzna_status status = bzi_container_describe_image(part->container, part->first, &loader->pick, &image, err);
     if (status != BZNA_E_NOT_FOUND)
         return status == BZNA_E_MEMORY ? status : BZNA_OK;
     bzi_container_fail(part->container, part->first, err);
-    return bzi_error_prefix(err, "loader_config.track");
+    return bzi_error_prefix(err, "loader_config.fields.image");
 }
 
 /* Which picture of each sample: the one named, else a thumbnail if the output is no larger than those are. */
-static bzna_status bzi_loader_pick(bzna_loader *loader, const char *track, bzna_error *err)
+static bzna_status bzi_loader_pick(bzna_loader *loader, const char *field, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    loader->pick.whole = !track && (config->width > BZI_THUMB_EDGE || config->height > BZI_THUMB_EDGE);
-    if (!track)
+    loader->pick.whole = !field && (config->output.width > BZI_THUMB_EDGE || config->output.height > BZI_THUMB_EDGE);
+    if (!field)
         return BZNA_OK;
-    loader->track_size = strlen(track) + 1;
-    if (!(loader->pick.name = bzi_alloc_copy(&loader->host->memory, track, loader->track_size, 1)))
-        return bzi_fail_memory(err, "loader_config.track");
+    loader->track_size = strlen(field) + 1;
+    if (!(loader->pick.name = bzi_alloc_copy(&loader->host->memory, field, loader->track_size, 1)))
+        return bzi_fail_memory(err, "loader_config.fields.image");
     return bzi_loader_check_track(loader, err);
 }
 
@@ -9830,7 +10246,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     bzna_status status = bzi_loader_make_locks(loader, err);
     if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
-    if ((status = bzi_loader_pick(loader, loader->config.track, err)) != BZNA_OK ||
+    if ((status = bzi_loader_pick(loader, loader->config.fields.image, err)) != BZNA_OK ||
         (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
@@ -9842,14 +10258,14 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
 static void bzi_loader_init_plan(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
-    loader->shard.count = config->epoch_samples;
-    loader->shard.batch = config->batch_size;
-    loader->shard.world = config->world_size;
-    loader->shard.rank = config->rank;
-    loader->shard.last_batch = config->last_batch;
-    loader->end_epoch = bzi_loader_end_epoch(config, config->first_epoch);
-    loader->done_epoch = config->first_epoch;
-    bzi_plan_epoch(loader, config->first_epoch, 0);
+    loader->shard.count = config->order.epoch_samples;
+    loader->shard.batch = config->output.batch_size;
+    loader->shard.world = config->shard.world_size;
+    loader->shard.rank = config->shard.rank;
+    loader->shard.last_batch = config->order.last_batch;
+    loader->end_epoch = bzi_loader_end_epoch(config, config->order.first_epoch);
+    loader->done_epoch = config->order.first_epoch;
+    bzi_plan_epoch(loader, config->order.first_epoch, 0);
 }
 
 /* settings: checked and complete. */
@@ -9872,14 +10288,15 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->references = 1;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
-    loader->slot_bytes = (uint64_t)3 * config->width * config->height * bzi_dtype_bytes(config->dtype);
+    loader->slot_bytes = (uint64_t)3 * config->output.width * config->output.height *
+                         bzi_dtype_bytes(config->output.dtype);
     bzi_loader_init_plan(loader);
     status = bzi_loader_build(loader, err);
-    loader->config.track = NULL;                            /* the caller's; what is needed of them has been copied */
-    loader->config.indices = NULL;
-    loader->config.weights = NULL;
-    loader->config.cpus = NULL;
-    loader->config.buffers = NULL;
+    loader->config.fields.image = NULL; /* the caller's; what is needed of them has been copied */
+    loader->config.order.indices = NULL;
+    loader->config.order.weights = NULL;
+    loader->config.pipeline.cpus = NULL;
+    loader->config.output.buffers = NULL;
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
         bzi_loader_free(loader);
@@ -9890,7 +10307,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 32. Public API =================================================================================================
+/* ==== 35. Public API: contexts, data sets ============================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -9913,10 +10330,47 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 #define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
 
+/* An answer into the caller's struct, as far as that has room. */
+static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
+{
+    if (given < sizeof(uint32_t) || given > UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes have no room for an answer",
+                        (unsigned long long)given);
+    bzi_struct_out(out, given, all, known);
+    return BZNA_OK;
+}
+
+BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
+{
+    bzna_error none;
+    bzi_error_init(&none);
+    if (error && struct_size <= UINT32_MAX)
+        bzi_struct_out(error, struct_size, &none, sizeof none);
+}
+
 BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 
 BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
+
+/* The caller's struct, whole. reserved: where it has a word that must be zero; 0: nowhere. */
+static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t reserved, const char *name,
+                              bzna_error *err)
+{
+    uint32_t size, word = 0;
+    memcpy(&size, given, sizeof size);
+    if (!bzi_struct_in(dst, known, given))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
+                        size);
+    if (reserved)
+        memcpy(&word, (const uint8_t *)dst + reserved, sizeof word);
+    return word ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name) : BZNA_OK;
+}
+
+/* --- Host services --- */
+
+BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size) { bzi_struct_init(source, struct_size); }
+BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size) { bzi_struct_init(sink, struct_size); }
 
 /* --- Context --- */
 
@@ -9935,12 +10389,13 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_open: out is NULL");
     *out = NULL;
     memset(&c, 0, sizeof c);
-    if (config && !bzi_struct_in(&c, sizeof c, config))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "context_config.struct_size: %u, or fields unknown to this version are set",
-                     config->struct_size);
+    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_context_config, reserved0),
+                                       "context_config", &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if ((c.device > 0 || c.cuda_context) && (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
+    if ((c.device.kind == BZNA_DEVICE_CUDA || c.cuda_context) &&
+        (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
         bzi_log_deliver((*out)->host);
         bzi_context_drop(*out);
         *out = NULL;
@@ -9970,15 +10425,15 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
     BZI_API_END(bzi_device_count(count, &e));
 }
 
-BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info *info, size_t struct_size,
-                                         bzna_error *err)
+BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
+                                                  bzna_error *err)
 {
     bzi_device *device = NULL;
     bzna_device_info all;
     bzna_status status;
     BZI_API_BEGIN;
     if (!context || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_device: %s is NULL", context ? "info" : "context");
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_get_device_info: %s is NULL", context ? "info" : "context");
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status != BZNA_OK)
@@ -9987,22 +10442,22 @@ BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info
     bzi_os_lock(&context->mutex);
     all.sessions = context->pool ? context->pool->count : 0;
     bzi_os_unlock(&context->mutex);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, uint32_t chroma_format, uint32_t depth,
-                                        bzna_codec_info *info, size_t struct_size, bzna_error *err)
+BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
+                                                 uint32_t depth, bzna_codec_info *info, size_t struct_size,
+                                                 bzna_error *err)
 {
     bzi_device *device = NULL;
     bzna_codec_info all;
     bzna_status status;
     BZI_API_BEGIN;
     if (!context || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: %s is NULL", context ? "info" : "context");
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_get_codec_info: %s is NULL", context ? "info" : "context");
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec: codec %u, chroma format %u, %u bits", codec, chroma_format,
-                     depth);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_get_codec_info: codec %u, chroma format %u, %u bits", codec,
+                     chroma_format, depth);
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status == BZNA_OK && (status = device->video.status) != BZNA_OK)
@@ -10015,20 +10470,23 @@ BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, u
         status = bzi_device_codec(device, &all, &e);
         bzi_device_leave(device);
     }
-    if (status == BZNA_OK)
-        bzi_struct_out(info, struct_size, &all, sizeof all);
-    BZI_API_END(status);
+    BZI_API_END(status == BZNA_OK ? bzi_api_out(info, struct_size, &all, sizeof all, &e) : status);
 }
 
 /* --- Coded pictures --- */
 
+BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size) { bzi_struct_init(image, struct_size); }
+BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size) { bzi_struct_init(picture, struct_size); }
+
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
-    if (!given || !bzi_struct_in(image, sizeof *image, given))
-        return BZI_FAIL(err, given ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "image%s",
-                        given ? ".struct_size is not known" : " is NULL");
+    bzna_status status;
+    if (!given)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image is NULL");
+    if ((status = bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved0), "image", err)) != BZNA_OK)
+        return status;
     if (!image->data || !image->data_size)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; read it with bzna_dataset_image and a buffer");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.length_size: %u is not 0, 1, 2 or 4", image->length_size);
     if (!image->config)
@@ -10070,11 +10528,8 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
 static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c, bzna_error *err)
 {
     memset(c, 0, sizeof *c);
-    if (config && !bzi_struct_in(c, sizeof *c, config))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
-                        "dataset_config.struct_size: %u, or fields unknown to this version are set",
-                        config->struct_size);
-    return BZNA_OK;
+    return config ? bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err) :
+                    BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
@@ -10151,6 +10606,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
+    bzna_source callbacks;
     bzi_source opened;
     bzna_status status;
     BZI_API_BEGIN;
@@ -10161,12 +10617,15 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
                      !context ? "context" :
                      !source  ? "source" :
                                 "out");
-    if (!source->read_at || !source->size)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", source->read_at ? "size" : "read_at");
+    if ((status = bzi_api_in(&callbacks, sizeof callbacks, source, offsetof(bzna_source, reserved0), "source", &e)) !=
+        BZNA_OK)
+        BZI_API_END(status);
+    if (!callbacks.read_at || !callbacks.size)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
     if ((status = bzi_api_dataset_config(config, &c, &e)) != BZNA_OK)
         BZI_API_END(status);
     memset(&opened, 0, sizeof opened);
-    if ((status = bzi_source_open_user(&opened, source, &e)) == BZNA_OK)
+    if ((status = bzi_source_open_user(&opened, &callbacks, &e)) == BZNA_OK)
         status = bzi_dataset_open(context->host, &opened, c.name ? c.name : "source", c.split, out, &e);
     if (status != BZNA_OK)
         bzi_error_prefix(&e, c.name ? c.name : "source");
@@ -10219,27 +10678,45 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset)
 
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset) { return dataset ? dataset->count : 0; }
 
-BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size)
+BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size,
+                                           bzna_error *err)
 {
     bzna_dataset_info all;
+    BZI_API_BEGIN;
     if (!dataset || !info)
-        return BZNA_E_ARGUMENT;
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_info: %s is NULL", dataset ? "info" : "dataset");
     bzi_dataset_describe(dataset, &all);
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
-                                        size_t struct_size)
+BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
+                                                 size_t struct_size, bzna_error *err)
+{
+    bzna_field_info all;
+    const bzi_container *c;
+    BZI_API_BEGIN;
+    if (!dataset || !info)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_field_info: %s is NULL", dataset ? "info" : "dataset");
+    memset(&all, 0, sizeof all);
+    c = dataset->parts[0].container;
+    if (c->ops->field(c, field, &all) != BZNA_OK)
+        BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", c->name, field);
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+}
+
+BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
+                                                 size_t struct_size, bzna_error *err)
 {
     bzna_track_info all;
-    bzna_status status;
+    const bzi_container *c;
+    BZI_API_BEGIN;
     if (!dataset || !info)
-        return BZNA_E_ARGUMENT;
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_track_info: %s is NULL", dataset ? "info" : "dataset");
     memset(&all, 0, sizeof all);
-    if ((status = dataset->parts[0].container->ops->track(dataset->parts[0].container, track, &all)) == BZNA_OK)
-        bzi_struct_out(info, struct_size, &all, sizeof all);
-    return status;
+    c = dataset->parts[0].container;
+    if (c->ops->track(c, track, &all) != BZNA_OK)
+        BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
@@ -10258,29 +10735,33 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, size_t capacity,
-                                           size_t *needed, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
+                                        size_t capacity, size_t *needed, bzna_error *err)
 {
+    const bzi_span room = { buffer, capacity };
     const bzi_container *c;
     uint64_t size = 0;
     bzna_status status;
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
-    if (!dataset || (!buffer && capacity))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_filename: %s is NULL", dataset ? "buffer" : "dataset");
+    if (!dataset || !field || (!buffer && capacity))
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_field: %s is NULL",
+                     !dataset ? "dataset" :
+                     !field   ? "field" :
+                                "buffer");
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
-    if ((status = c->ops->filename(c, index, buffer, capacity, &size, &e)) != BZNA_OK)
+    if ((status = bzi_container_field(c, index, field, room, &size, &e)) != BZNA_OK)
         bzi_container_fail(c, index, &e);
     if (needed)
         *needed = (size_t)size;
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample,
-                                         bzna_error *err)
+BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample,
+                                             size_t struct_size, bzna_error *err)
 {
     const bzi_container *c;
     uint64_t local = index;
@@ -10288,44 +10769,64 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     bzna_status status;
     BZI_API_BEGIN;
     if (!dataset || !sample)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_sample: %s is NULL", dataset ? "sample" : "dataset");
-    if (sample->struct_size < sizeof(uint32_t))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "sample.struct_size: not set");
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_sample: %s is NULL", dataset ? "sample" : "dataset");
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &local);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
-    bzi_struct_out(sample, sample->struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(sample, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer,
-                                        size_t capacity, bzna_image *image, bzna_error *err)
+BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index, const char *field,
+                                             void *buffer, size_t capacity, bzna_image *image, bzna_error *err)
 {
     const bzi_container *c;
-    bzi_span room = { buffer, capacity };
-    bzi_pick pick = { track, 0 };
-    bzna_image all;
+    const bzi_span room = { buffer, capacity };
+    const bzi_pick pick = { field, 0 };
+    bzi_image all;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!dataset || !image)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_image: %s is NULL", dataset ? "image" : "dataset");
+    if (!dataset || !buffer || !image)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_read_image: %s is NULL",
+                     !dataset ? "dataset" :
+                     !buffer  ? "buffer" :
+                                "image");
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
-    status = buffer ? bzi_container_read_image(c, index, &pick, room, &all, &e) :
-                      bzi_container_describe_image(c, index, &pick, &all, &e);
-    if (status != BZNA_OK)
+    if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
-    bzi_struct_out(image, image->struct_size, &all, sizeof all);
+    bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
     return BZNA_OK;
 }
 
-/* --- Decoding single pictures --- */
+BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
+                                                 bzna_image_info *info, size_t struct_size, bzna_error *err)
+{
+    const bzi_container *c;
+    const bzi_pick pick = { field, 0 };
+    bzi_image image;
+    bzna_image_info all;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!dataset || !info)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_image_info: %s is NULL", dataset ? "info" : "dataset");
+    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    c = bzi_dataset_at(dataset, &index);
+    if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
+        BZI_API_END(bzi_container_fail(c, index, &e));
+    all = bzi_image_info(&image);
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+}
+
+
+/* ==== 36. Public API: pictures, numbers, warps =======================================================================
+ * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
 {
@@ -10368,6 +10869,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
                                          bzna_error *err)
 {
     bzna_image whole;
+    bzi_image alone;
     bzna_picture all;
     bzna_status status;
     BZI_API_BEGIN;
@@ -10375,9 +10877,10 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_decoder_decode: %s is NULL", decoder ? "picture" : "decoder");
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
-    if ((status = bzi_api_image(image, &whole, &e)) == BZNA_OK)
-        status = bzi_software_decode(&decoder->software, &whole, &all, &e);
-    if (status == BZNA_OK)
+    if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    alone = bzi_image_alone(&whole);
+    if ((status = bzi_software_decode(&decoder->software, &alone, &all, &e)) == BZNA_OK)
         bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
     BZI_API_END(status);
 }
@@ -10421,38 +10924,25 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
         bzi_struct_out(transform, struct_size, &all, sizeof all);
 }
 
-BZNA_API void bzna_similarity_init(bzna_similarity *similarity, size_t struct_size)
+BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size) { bzi_struct_init(output, struct_size); }
+BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size) { bzi_struct_init(affine, struct_size); }
+
+BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size)
 {
-    bzna_similarity all;
-    bzi_similarity_init(&all);
-    if (similarity)
-        bzi_struct_out(similarity, struct_size, &all, sizeof all);
+    if (warp)
+        memset(warp, 0, struct_size);
 }
 
-BZNA_API void bzna_similarity_random_resized_crop(bzna_similarity *similarity, size_t struct_size)
-{
-    bzna_similarity all;
-    bzi_similarity_random_resized_crop(&all);
-    if (similarity)
-        bzi_struct_out(similarity, struct_size, &all, sizeof all);
-}
-
-BZNA_API void bzna_similarity_center_resized_crop(bzna_similarity *similarity, size_t struct_size, double scale)
-{
-    bzna_similarity all;
-    bzi_similarity_center_resized_crop(&all, scale);
-    if (similarity)
-        bzi_struct_out(similarity, struct_size, &all, sizeof all);
-}
-
-BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9])
+BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
     double numbers[7];
     bzna_affine a;
+    bzna_status status;
+    BZI_API_BEGIN;
     if (!affine || !homography)
-        return BZNA_E_ARGUMENT;
-    if (!bzi_struct_in(&a, sizeof a, affine))
-        return BZNA_E_STRUCT_SIZE;
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_affine_matrix: %s is NULL", affine ? "homography" : "affine");
+    if ((status = bzi_api_in(&a, sizeof a, affine, 0, "affine", &e)) != BZNA_OK)
+        BZI_API_END(status);
     numbers[0] = a.crop_x;
     numbers[1] = a.crop_y;
     numbers[2] = a.crop_width;
@@ -10461,25 +10951,28 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     numbers[5] = a.translate_x;
     numbers[6] = a.translate_y;
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
-        return BZNA_E_ARGUMENT;
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
     bzi_affine_matrix(&a, homography);
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_warp_similarity(bzna_random *random, const bzna_similarity *similarity, uint32_t in_width,
-                                          uint32_t in_height, uint32_t out_width, uint32_t out_height,
-                                          double homography[9])
+BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width, uint32_t in_height,
+                                    uint32_t out_width, uint32_t out_height, double homography[9], bzna_error *err)
 {
-    bzna_similarity p;
-    const char *field;
-    if (!random || !similarity || !homography || !in_width || !in_height || !out_width || !out_height)
-        return BZNA_E_ARGUMENT;
-    if (!bzi_struct_in(&p, sizeof p, similarity))
-        return BZNA_E_STRUCT_SIZE;
-    if (bzi_similarity_check(&p, &field) != BZNA_OK)
-        return BZNA_E_ARGUMENT;
-    bzi_warp_similarity(random, &p, in_width, in_height, out_width, out_height, homography);
-    return BZNA_OK;
+    bzi_similarity p;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!random || !warp || !homography)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: %s is NULL",
+                     !random ? "random" :
+                     !warp   ? "warp" :
+                               "homography");
+    if (!in_width || !in_height || !out_width || !out_height)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: from %ux%u to %ux%u", in_width, in_height, out_width,
+                     out_height);
+    if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
+        bzi_warp_similarity(random, &p, in_width, in_height, out_width, out_height, homography);
+    BZI_API_END(status);
 }
 
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
@@ -10513,9 +11006,10 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_BEGIN;
     if (!picture || !transform || !output || !dst)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
-    if (!bzi_struct_in(&p, sizeof p, picture) || !bzi_struct_in(&t, sizeof t, transform) ||
-        !bzi_struct_in(&o, sizeof o, output))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_picture_render: a struct_size is not known");
+    if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
+        (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
+        (status = bzi_api_in(&o, sizeof o, output, offsetof(bzna_output, reserved0), "output", &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -10528,11 +11022,18 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     return BZNA_OK;
 }
 
-/* --- Loaders --- */
+
+/* ==== 37. Public API: loaders, batches, writers ======================================================================
+ * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
 {
     bzi_struct_init(config, struct_size);
+}
+
+BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size)
+{
+    bzi_struct_init(output, struct_size);
 }
 
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
@@ -10549,9 +11050,9 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
                      !dataset ? "dataset" :
                      !config  ? "config" :
                                 "out");
-    if (!bzi_struct_in(&settings.config, sizeof settings.config, config))
-        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "loader_config.struct_size: %u, or fields unknown to this version are set",
-                     config->struct_size);
+    if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
+                             offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
+        BZI_API_END(status);
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &settings, out, &e);
     bzi_log_deliver(context->host);
@@ -10560,6 +11061,13 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 
 /* A loader made before fork() has no threads in the child, and its lock may be held by one that is not there. */
 static int bzi_api_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
+
+static bzna_status bzi_api_loader(const char *call, const bzna_loader *loader, bzna_error *err)
+{
+    if (!loader)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: loader is NULL", call);
+    return bzi_api_forked(loader) ? BZI_FAIL(err, BZNA_E_STATE, "%s: not after fork", call) : BZNA_OK;
+}
 
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
@@ -10595,12 +11103,13 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader)
+BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
-    if (!loader || bzi_api_forked(loader))
-        return loader ? BZNA_E_STATE : BZNA_E_ARGUMENT;
-    bzi_loader_stop(loader);
-    return BZNA_OK;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if ((status = bzi_api_loader("bzna_loader_stop", loader, &e)) == BZNA_OK)
+        bzi_loader_stop(loader);
+    BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
@@ -10614,12 +11123,18 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
 }
 
-BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size)
+BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size,
+                                      bzna_error *err)
 {
-    if (!loader || !state || bzi_api_forked(loader))
-        return loader && state ? BZNA_E_STATE : BZNA_E_ARGUMENT;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if ((status = bzi_api_loader("bzna_loader_save", loader, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    if (!state)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_save: state is NULL");
     if (struct_size < sizeof *state)
-        return BZNA_E_STRUCT_SIZE;
+        BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
+                     (unsigned long long)struct_size);
     bzi_loader_save(loader, state);
     return BZNA_OK;
 }
@@ -10635,101 +11150,89 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
     BZI_API_END(bzi_loader_restore(loader, state, &e));
 }
 
-BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info *info, size_t struct_size)
+static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *info)
 {
-    bzna_loader_info all;
-    const bzna_loader_config *c;
-    bzi_shard whole = { 0, 0, 0, 0, 0, 0 };                 /* of an epoch from its start */
-    if (!loader || !info)
-        return BZNA_E_ARGUMENT;
-    c = &loader->config;
-    whole.count = c->epoch_samples;
-    whole.batch = c->batch_size;
-    whole.world = c->world_size;
-    whole.rank = c->rank;
-    whole.last_batch = c->last_batch;
-    memset(&all, 0, sizeof all);
-    all.decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
-    all.sessions = loader->pool ? loader->pool->count : 0;
-    bzi_loader_shape(loader, c->batch_size, all.shape);
-    all.dtype = c->dtype;
-    all.layout = c->layout;
-    all.device = loader->on_device ? loader->device->info.device : -1;
-    all.threads = c->threads;
-    all.reader_threads = c->reader_threads;
-    all.batches_in_flight = c->batches_in_flight;
-    all.read_ahead = c->read_ahead;
-    all.batches_per_epoch = bzi_shard_batches(&whole);
-    all.samples_per_epoch = c->last_batch == BZNA_LAST_DROP ? all.batches_per_epoch * c->batch_size :
-                            whole.count > c->rank ? (whole.count - c->rank + c->world_size - 1) / c->world_size : 0;
+    const bzna_loader_config *c = &loader->config;
+    const bzi_shard whole = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
+                              c->order.last_batch };        /* an epoch from its start */
+    memset(info, 0, sizeof *info);
+    info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+    info->sessions = loader->pool ? loader->pool->count : 0;
+    bzi_loader_describe_tensor(loader, 0, c->output.batch_size, &info->image);
+    info->layout = c->output.layout;
+    info->threads = c->decode.threads;
+    info->reader_threads = c->read.threads;
+    info->batches_in_flight = c->pipeline.batches_in_flight;
+    info->read_ahead = c->read.ahead_samples;
+    info->batches_per_epoch = bzi_shard_batches(&whole);
+    info->samples_per_epoch = c->order.last_batch == BZNA_LAST_DROP ? info->batches_per_epoch * c->output.batch_size :
+                              whole.count > whole.rank ? (whole.count - whole.rank + whole.world - 1) / whole.world : 0;
     if (loader->pool)
-        snprintf(all.decoder_name, sizeof all.decoder_name, "NVDEC of %.50s", loader->device->info.name);
+        snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
     else
-        bzi_software_name(all.decoder_name, sizeof all.decoder_name);
-    bzi_string_copy(all.decoder_reason, sizeof all.decoder_reason, loader->reason);
-    bzi_string_copy(all.picture, sizeof all.picture,
+        bzi_software_name(info->decoder_name, sizeof info->decoder_name);
+    bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
+    bzi_string_copy(info->picture, sizeof info->picture,
                     loader->pick.name  ? loader->pick.name :
-                    loader->pick.whole ? "picture" :
-                                         "thumbnail");
-    bzi_string_copy(all.picture_reason, sizeof all.picture_reason,
-                    loader->pick.name  ? "loader_config.track" :
+                    loader->pick.whole ? "image" :
+                                         "thumb");
+    bzi_string_copy(info->picture_reason, sizeof info->picture_reason,
+                    loader->pick.name  ? "loader_config.fields.image" :
                     loader->pick.whole ? "the output is larger than 512, which thumbnails are at most" :
                                          "the output is at most 512; a sample without a thumbnail gives its picture");
-    bzi_struct_out(info, struct_size, &all, sizeof all);
-    return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size)
+BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
+                                          bzna_error *err)
+{
+    bzna_loader_info all;
+    BZI_API_BEGIN;
+    if (!loader || !info)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_get_info: %s is NULL", loader ? "info" : "loader");
+    bzi_api_loader_info(loader, &all);
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+}
+
+BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size,
+                                           bzna_error *err)
 {
     bzna_loader_stats all;
-    if (!loader || !stats || bzi_api_forked(loader))
-        return loader && stats ? BZNA_E_STATE : BZNA_E_ARGUMENT;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if ((status = bzi_api_loader("bzna_loader_get_stats", loader, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    if (!stats)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_get_stats: stats is NULL");
     bzi_loader_stats(loader, &all);
-    bzi_struct_out(stats, struct_size, &all, sizeof all);
-    return BZNA_OK;
+    BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_loader_field(bzna_loader *loader, uint32_t number, bzna_field *field)
+BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor, size_t struct_size,
+                                        bzna_error *err)
 {
-    static const struct { const char *name; uint32_t dtype; } fields[] = {
-        { "data", BZNA_DTYPE_FLOAT32 },
-        { "target", BZNA_DTYPE_INT64 },
-        { "index", BZNA_DTYPE_UINT64 },
-        { "status", BZNA_DTYPE_INT32 },
-    };
-    bzna_field all;
-    if (!loader || !field || field->struct_size < sizeof(uint32_t))
-        return BZNA_E_ARGUMENT;
-    if (number >= sizeof fields / sizeof fields[0])
-        return BZNA_E_RANGE;
-    memset(&all, 0, sizeof all);
-    bzi_string_copy(all.name, sizeof all.name, fields[number].name);
-    all.dtype = number ? fields[number].dtype : loader->config.dtype;
-    all.dimensions = number ? 1 : 4;
-    all.device = !number && loader->on_device ? loader->device->info.device : -1;
-    if (number)
-        all.shape[0] = loader->config.batch_size;
-    else
-        bzi_loader_shape(loader, loader->config.batch_size, all.shape);
-    bzi_struct_out(field, field->struct_size, &all, sizeof all);
-    return BZNA_OK;
+    bzna_tensor all;
+    BZI_API_BEGIN;
+    if (!loader || !tensor)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_tensor: %s is NULL", loader ? "tensor" : "loader");
+    if (number >= BZI_TENSORS)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, (uint32_t)BZI_TENSORS);
+    bzi_loader_describe_tensor(loader, number, loader->config.output.batch_size, &all);
+    BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
 
 /* --- Batches --- */
 
-BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size)
+BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size,
+                                         bzna_error *err)
 {
     bzna_batch_info all;
+    BZI_API_BEGIN;
     if (!batch || !info)
-        return BZNA_E_ARGUMENT;
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_get_info: %s is NULL", batch ? "info" : "batch");
     memset(&all, 0, sizeof all);
-    all.device = batch->loader->on_device ? batch->loader->device->info.device : -1;
+    bzi_batch_tensor(batch, 0, &all.image);
     all.stream = batch->loader->on_device ? batch->stream : NULL;
-    all.data = batch->slices[0];
-    bzi_loader_shape(batch->loader, batch->slots, all.shape);
-    all.data_bytes = batch->slots * batch->loader->slot_bytes;
-    all.dtype = batch->loader->config.dtype;
-    all.layout = batch->loader->config.layout;
+    all.layout = batch->loader->config.output.layout;
     all.count = batch->real;
     all.failed = batch->failed;
     all.epoch = batch->epoch;
@@ -10740,9 +11243,38 @@ BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_inf
     all.status = batch->status;
     all.last_of_epoch = batch->last_of_epoch;
     all.replaced = batch->replaced;
-    all.slices = batch->loader->config.slices;
-    bzi_struct_out(info, struct_size, &all, sizeof all);
+    all.slices = batch->loader->config.output.slices;
+    BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
+}
+
+/* A tensor's number, where the batch has it in one piece. */
+static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
+{
+    *number = bzi_loader_find_tensor(batch->loader, name);
+    if (*number == BZI_TENSORS)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%.32s\"", name);
+    if (*number == 0 && batch->loader->config.output.slices > 1)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image lies in %u slices, and is no one tensor",
+                        batch->loader->config.output.slices);
     return BZNA_OK;
+}
+
+BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name, bzna_tensor *tensor,
+                                       size_t struct_size, bzna_error *err)
+{
+    bzna_tensor all;
+    uint32_t number;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!batch || !name || !tensor)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_tensor: %s is NULL",
+                     !batch ? "batch" :
+                     !name  ? "name" :
+                              "tensor");
+    if ((status = bzi_api_find_tensor(batch, name, &number, &e)) != BZNA_OK)
+        BZI_API_END(status);
+    bzi_batch_tensor(batch, number, &all);
+    BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
 
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err)
@@ -10756,35 +11288,43 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
     BZI_API_END(batch->status[slot]);
 }
 
-BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count)
+BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count,
+                                      bzna_error *err)
 {
+    const bzna_loader_output *output;
     uint32_t each;
+    BZI_API_BEGIN;
     if (!batch || !data || !count)
-        return BZNA_E_ARGUMENT;
-    if (slice >= batch->loader->config.slices)
-        return BZNA_E_RANGE;
-    each = batch->loader->config.batch_size / batch->loader->config.slices;
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_slice: %s is NULL",
+                     !batch ? "batch" :
+                     !data  ? "data" :
+                              "count");
+    output = &batch->loader->config.output;
+    if (slice >= output->slices)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
+    each = output->batch_size / output->slices;
     *data = batch->slices[slice];
     *count = batch->real <= slice * each ? 0 : (uint32_t)bzi_min(each, batch->real - slice * each);
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, uint32_t field, void **tensor, bzna_error *err)
+BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version, void **tensor,
+                                          bzna_error *err)
 {
-    bzi_dl_managed *managed = NULL;
+    uint32_t number;
     bzna_status status;
     BZI_API_BEGIN;
     if (tensor)
         *tensor = NULL;
-    if (!batch || !tensor)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_to_dlpack: %s is NULL", batch ? "tensor" : "batch");
-    if (field >= BZI_FIELDS)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_to_dlpack: field %u is not below %u", field, (uint32_t)BZI_FIELDS);
-    if (!field && batch->loader->config.slices > 1)
-        BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: the data lies in %u slices",
-                     batch->loader->config.slices);
-    status = bzi_batch_export(batch, field, &managed, &e);
-    *tensor = managed;
+    if (!batch || !name || !tensor)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_to_dlpack: %s is NULL",
+                     !batch ? "batch" :
+                     !name  ? "name" :
+                              "tensor");
+    if (version > BZNA_DLPACK_1)
+        BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
+    if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
+        status = bzi_batch_export(batch, number, version, tensor, &e);
     BZI_API_END(status);
 }
 
@@ -10818,22 +11358,35 @@ BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_
     bzi_struct_init(config, struct_size);
 }
 
+BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size)
+{
+    bzna_sample_desc all;
+    memset(&all, 0, sizeof all);
+    all.target = BZNA_TARGET_NONE;
+    if (sample)
+        bzi_struct_out(sample, struct_size, &all, sizeof all);
+}
+
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
     bzna_writer_config c;
+    bzna_sink callbacks;
+    bzna_status status;
     if (!context || !out || (!path && !sink))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL",
                         !context ? "context" :
                         !out     ? "out" :
                                    "path or sink");
-    if (sink && !sink->write_at)
+    if (sink && (status = bzi_api_in(&callbacks, sizeof callbacks, sink, offsetof(bzna_sink, reserved0), "sink",
+                                     err)) != BZNA_OK)
+        return status;
+    if (sink && !callbacks.write_at)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if (config && !bzi_struct_in(&c, sizeof c, config))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE,
-                        "writer_config.struct_size: %u, or fields unknown to this version are set",
-                        config->struct_size);
-    return bzi_writer_make(context->host, path, sink, out, err);
+    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_writer_config, reserved0), "writer_config",
+                                       err)) != BZNA_OK)
+        return status;
+    return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, out, err);
 }
 
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
@@ -10872,11 +11425,12 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
     BZI_API_BEGIN;
     if ((status = bzi_api_writer_usable(writer, &e)) != BZNA_OK)
         BZI_API_END(status);
-    if (!sample || !bzi_struct_in(&desc, sizeof desc, sample))
-        BZI_API_FAIL(sample ? BZNA_E_STRUCT_SIZE : BZNA_E_ARGUMENT, "sample%s",
-                     sample ? ".struct_size is not known" : " is NULL");
-    if (!desc.input)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample.input: must be given");
+    if (!sample)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample is NULL");
+    if ((status = bzi_api_in(&desc, sizeof desc, sample, 0, "sample", &e)) != BZNA_OK)
+        BZI_API_END(status);
+    if (!desc.image)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample.image: must be given");
     BZI_API_END(bzi_writer_add(writer, &desc, &e));
 }
 

@@ -1,31 +1,36 @@
-/* benzina.h - pictures for training neural networks, decoded as fast as the hardware can            MIT license
+/* benzina.h - pictures for training neural networks, decoded as fast as the hardware can
  *
- * A data set is one mp4 file (.bzna) whose samples are pictures, each coded as a single H.265, H.264 or AV1 frame. The library
- * decodes them, warps and normalizes them in one pass, and hands over whole batches, shuffled, several in flight, in the
- * same order with the same pixels for the same seed, whatever the number of threads.
+ * A data set is one mp4 file (.bzna), or several, whose samples are pictures, each coded as a
+ * single H.265, H.264 or AV1 frame. The library decodes them, warps and normalizes them in one
+ * pass, and hands over whole batches: shuffled, several in flight, in the same order and with the
+ * same pixels for the same seed, whatever the number of threads. MIT license.
  *
  * This comment is the manual. Its chapters:
  *
- *     1  Vendoring and building          5  Memory                        9  Determinism and resuming
- *     2  The first program               6  Errors                       10  Versions and the ABI
- *     3  Objects and lifetimes           7  Color and coordinates       11  The GPU
- *     4  Threads and callbacks           8  Limits and hostile files
+ *     1  Vendoring and building         5  Memory                      9  Determinism and resuming
+ *     2  The first program              6  Errors                     10  Versions and the ABI
+ *     3  Objects, structs, lifetimes    7  Color and coordinates      11  The GPU
+ *     4  Threads and callbacks          8  Limits and hostile files   12  What it does not do
  *
  *
  * 1. VENDORING AND BUILDING
  *
- * `make dist` writes the pair to build/dist: benzina.h, and benzina.c with the kernels inside. Copy both into your tree and compile
- * benzina.c as C11:
+ * `make dist` writes the pair to build/dist: benzina.h, and benzina.c with the kernels inside. Copy
+ * both into your tree and compile benzina.c as C11:
  *
- *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c $(pkg-config --cflags libavcodec libavutil ffnvcodec)
+ *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c \
+ *        $(pkg-config --cflags libavcodec libavutil ffnvcodec)
  *     cc program.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl
  *
- * -ffp-contract=off keeps results equal between machines with and without fused multiply-add. Switches, defined when
- * benzina.c is compiled:
+ * -ffp-contract=off keeps results equal between machines with and without fused multiply-add.
+ * Switches, defined when benzina.c is compiled; structs and functions are the same with each:
  *
- *     BENZINA_NO_CUDA      no GPU path, and nv-codec-headers (ffnvcodec) not needed; without it, NVIDIA's driver is looked for at run time
- *     BENZINA_NO_AVCODEC   no libavcodec: archives can be read, listed and written, pictures cannot be decoded in software
- *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in one file of yours
+ *     BENZINA_NO_CUDA      no GPU path, and nv-codec-headers (ffnvcodec) are not needed; without
+ *                          this switch, NVIDIA's driver is looked for at run time
+ *     BENZINA_NO_AVCODEC   no libavcodec: archives can be read, listed and written, but pictures
+ *                          cannot be decoded in software
+ *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
+ *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *
  *
  * 2. THE FIRST PROGRAM
@@ -35,23 +40,27 @@
  *
  *     int main(int argc, char **argv)
  *     {
- *         bzna_error err = { .struct_size = sizeof err };
- *         bzna_context *context = NULL;  bzna_dataset *dataset = NULL;  bzna_loader *loader = NULL;  bzna_batch *batch = NULL;
+ *         bzna_error err;
+ *         bzna_context *context = NULL;  bzna_dataset *dataset = NULL;
+ *         bzna_loader *loader = NULL;    bzna_batch *batch = NULL;
+ *         bzna_loader_config config;
  *         bzna_status status;
  *
- *         bzna_loader_config config;
+ *         bzna_error_init(&err, sizeof err);
  *         bzna_loader_config_init(&config, sizeof config);
- *         config.batch_size = 16;  config.width = config.height = 224;
- *         config.order = BZNA_ORDER_SHUFFLE;  config.seed = 1234;
- *         config.warp = BZNA_WARP_RANDOM_RESIZED_CROP;  config.flip_h = 0.5f;
+ *         config.output.batch_size = 16;
+ *         config.output.width = config.output.height = 224;
+ *         config.order.kind = BZNA_ORDER_SHUFFLE;  config.order.seed = 1234;
+ *         config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;  config.warp.flip_h = 0.5;
  *
  *         if ((status = bzna_context_open(NULL, &context, &err)) < 0 ||
- *             (status = bzna_dataset_open(context, argc > 1 ? argv[1] : "train.bzna", NULL, &dataset, &err)) < 0 ||
+ *             (status = bzna_dataset_open(context, argc > 1 ? argv[1] : "train.bzna", NULL,
+ *                                         &dataset, &err)) < 0 ||
  *             (status = bzna_loader_open(context, dataset, &config, &loader, &err)) < 0)
  *             goto done;
  *         while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
  *             bzna_batch_info info;
- *             bzna_batch_describe(batch, &info, sizeof info);
+ *             bzna_batch_get_info(batch, &info, sizeof info, &err);
  *             printf("%u pictures, %u of them failed\n", info.count, info.failed);
  *             bzna_batch_release(batch);
  *         }
@@ -62,21 +71,25 @@
  *     }
  *
  *
- * 3. OBJECTS AND LIFETIMES
+ * 3. OBJECTS, STRUCTS, LIFETIMES
  *
  *     bzna_context   allocator, log, limits, device; shared by everything below
- *     bzna_dataset   immutable samples, of one archive or several: where they lie, their targets and file names
- *     bzna_loader    sampler + transforms + threads over one dataset; yields batches
+ *     bzna_dataset   immutable samples with named fields, of one file or several
+ *     bzna_loader    order + warps + threads over one dataset; yields batches
  *     bzna_batch     one batch on loan from a loader; give it back with bzna_batch_release
  *     bzna_decoder   decodes single pictures, without a loader
  *     bzna_writer    writes an archive
  *
- * All are opaque. X_open makes one and sets *out (NULL when it fails); X_close ends it; closing NULL does nothing. An object
- * keeps alive what it was made from: contexts, datasets and loaders may be closed in any order, and a batch on loan stays
- * readable after its loader was closed, until it is released. What is closed must not be used again by its owner.
+ * All are opaque. X_open makes one and sets *out (NULL when it fails); X_close ends it; closing
+ * NULL does nothing. An object keeps alive what it was made from: contexts, datasets and loaders
+ * may be closed in any order, and a batch on loan stays readable after its loader was closed, until
+ * it is released. What is closed must not be used again by its owner.
  *
- * Configuration is by plain structs. Call bzna_X_config_init(&config, sizeof config) and set what you need: zero means the
- * documented default everywhere. Everything is checked at open; the message of an error names the field.
+ * Structs that you fill in are prepared by bzna_X_init(&x, sizeof x); then set what you need: zero
+ * means the documented default everywhere. They are checked when they are used, and the message of
+ * an error names the field. What the library tells about an object comes by
+ * bzna_X_get_info(x, &info, sizeof info, &err). Three structs are values that one call gives and
+ * another takes: bzna_image, bzna_picture, bzna_loader_state. Words called reserved must be zero.
  *
  *
  * 4. THREADS AND CALLBACKS
@@ -84,133 +97,184 @@
  *     object          may be called from
  *     bzna_context    any thread, concurrently
  *     bzna_dataset    any thread, concurrently
- *     bzna_loader     any thread; only one thread at a time waits in bzna_loader_next (a second one gets BZNA_E_STATE)
- *     bzna_batch      any thread; describing is concurrent, releasing happens once
+ *     bzna_loader     any thread; only one thread at a time may wait in bzna_loader_next (a second
+ *                     one gets E_STATE)
+ *     bzna_batch      any thread; get_info is concurrent, releasing happens once
  *     bzna_decoder    one thread at a time
  *     bzna_writer     one thread at a time
  *
  *     callback                     is called on
  *     allocator.alloc, .release    any thread, concurrently
- *     device_allocator             the caller's thread, and a loader's threads that grow their staging memory
- *     source.read_at               the loader's reader threads, concurrently; the caller's thread in bzna_dataset_* calls
+ *     device_allocator             the caller's thread, and a loader's threads that grow their
+ *                                  staging memory
+ *     source.read_at               the loader's reader threads, concurrently; the caller's thread
+ *                                  in bzna_dataset_* calls
  *     source.size                  the caller's thread, in bzna_dataset_open_source
- *     source.close                 the thread that lets go of the dataset last
+ *     source.close                 the thread that releases the dataset last
  *     sink.write_at, .close        the caller's thread
- *     log                          the caller's thread, inside bzna_* calls (or any thread, with log_any_thread)
- *     transform                    decoder threads, concurrently: the loader's, and the context's decode sessions
+ *     log                          the caller's thread, inside bzna_* calls (or any thread, with
+ *                                  log_any_thread)
+ *     transform                    decoder threads, concurrently: the loader's, and the context's
+ *                                  decode sessions
  *
- * No lock is held while a callback runs. Callbacks must return; the library waits for them when it closes. Callbacks must not
- * close any object: X_close returns BZNA_E_STATE there, and does nothing. The library's threads block signals, but for those that a
- * thread causes itself (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS).
- * After fork() a child must not use objects made by its parent: loaders return BZNA_E_STATE there.
+ * No lock is held while a callback runs. Callbacks must return: the library waits for them when it
+ * closes. Callbacks must not close any object (X_close returns E_STATE there, and does nothing),
+ * and no C++ exception and no longjmp may leave one: the frames above it are C and would not be
+ * undone. The library's threads block signals, except those that a thread causes itself (SIGSEGV,
+ * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS). After fork() a child must not use objects made by its
+ * parent: loaders return E_STATE there.
  *
  *
  * 5. MEMORY
  *
- * Everything that the library itself allocates goes through the context's allocator, and everything is given back with its
- * size. (libavcodec allocates its own frames by its own means, and pinned memory comes from NVIDIA's driver.) A loader allocates its
- * batches, queues and threads when it is opened; its read buffers grow to the largest sample met; after that it allocates nothing per
- * batch. Batches are 64-byte aligned.
- * Opening an archive from a path maps its index; nothing is allocated per sample, and the file must not be shortened while it is
- * open. From a byte source, the index (12 bytes a sample and track) is read in one piece.
+ * Everything that the library itself allocates goes through the context's allocator, and everything
+ * is released with its size. The alignment asked for is a power of two: 16 for most blocks, 64 for
+ * batches, which start on a 64-byte boundary, and never more. (libavcodec allocates its own frames
+ * by its own means, and pinned memory comes from NVIDIA's driver.) A loader allocates its batches,
+ * queues and threads when it is opened; its read buffers grow to the largest sample met; after that
+ * it allocates nothing per batch.
+ *
+ * Opening an archive from a path maps its index; nothing is allocated per sample, and the file must
+ * not be shortened while it is open. From a source, the index (12 bytes a sample and track) is read
+ * in one piece.
  *
  *
  * 6. ERRORS
  *
- * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Functions that can fail for more
- * than one reason take a bzna_error of the caller's, or NULL: set its struct_size, and on failure it holds the status, a
- * message that names file, box or field, the byte offset in the file (UINT64_MAX when there is none), and the native code of
- * the system or driver. A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with the
- * out-of-bounds color, its status says why (bzna_batch_error has the message), and its neighbors are as they would have been.
+ * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Every
+ * call that can fail takes a bzna_error of the caller's last, or NULL; X_close and
+ * bzna_batch_release, which fail only with E_STATE, take none. Prepare it with bzna_error_init: on
+ * failure it holds the status, a message that names file, box or field, the byte offset in the file
+ * (BZNA_NO_OFFSET when there is none), and the native code of the system or driver.
  *
- * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; the little that it says in
- * no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", on stderr) goes through its process-wide
- * log, which is the program's to set: av_log_set_level.
+ * A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with
+ * the out-of-bounds color, its status says why (bzna_batch_error has the message), and its
+ * neighbors are as they would have been.
+ *
+ * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; the
+ * little that it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0
+ * invalid", on stderr) goes through its process-wide log, which is the program's to set:
+ * av_log_set_level.
  *
  *
  * 7. COLOR AND COORDINATES
  *
- * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the picture without padding;
- * integers are pixel centers: [X Y W]' = H [x y 1]', sampled at (X/W, Y/W). What lies more than half a pixel outside
- * [0, width-1] x [0, height-1], and NaN, gives the out-of-bounds color; within that half pixel the border pixel is used.
- * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255], unrounded, by the matrix and
- * range of the container (colr; QuickTime's nclc has no range), else of the stream (VUI, AV1's sequence header). Where
- * neither says any, it is BT.601 at any size, full-range in archives and in tracks that are called bzna_...,
- * limited-range elsewhere, as FFmpeg takes it. Then y = (x - bias) * scale for each channel.
- * "mean" and "std" are a second spelling: bias = mean, scale = 1 / std; giving both spellings is refused.
+ * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
+ * picture without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled at
+ * (X/W, Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN, gives
+ * the out-of-bounds color; within that half pixel the border pixel is used.
  *
- * Pictures are delivered as they are coded: a track whose matrix (tkhd, mvhd) turns, flips or scales them is refused
- * with E_UNSUPPORTED.
+ * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255],
+ * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
+ * of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601 at any size,
+ * full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg
+ * takes it. Then y = (x - bias) * scale for each channel. "mean" and "std" are a second spelling:
+ * bias = mean, scale = 1 / std; giving both spellings is refused.
  *
  *
  * 8. LIMITS AND HOSTILE FILES
  *
- * Every length, count and offset of a file is checked before it is used. Boxes nest 16 deep at most, a movie has 64 tracks at
- * most, a sample max_sample_bytes (default 256 MiB) and a picture edge max_edge_px (default 16384) at most; the two last are
- * settings of the context. A damaged index entry fails its own sample, when it is used. A fragmented mp4 (mvex, moof)
- * is refused with E_UNSUPPORTED: its fragments are not read.
+ * Every length, count and offset of a file is checked before it is used. Boxes nest 16 deep at
+ * most, a movie has 64 tracks at most, a sample max_sample_bytes (default 256 MiB) and a picture
+ * edge max_edge_px (default 16384) at most; the two last are settings of the context. A damaged
+ * index entry fails its own sample, when it is used.
  *
  *
  * 9. DETERMINISM AND RESUMING
  *
- * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed by (seed, e), and
- * counted by (sample index, operation): see bzna_random. Where an epoch can hold a sample more than once (weights with
- * replacement, indices that repeat), the position in the epoch's order counts, too, so that each occurrence is
- * augmented in its own way. So a batch depends on (seed, epoch, position) alone. Rank r of w takes the positions
- * p0 + r, p0 + r + w, p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
+ * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed
+ * by (seed, e), and counted by (sample index, operation): see bzna_random. Where an epoch can hold
+ * a sample more than once (weights with replacement, indices that repeat), the position in the
+ * epoch's order counts, too, so that each occurrence is augmented in its own way. So a batch
+ * depends on (seed, epoch, position) alone. Rank r of w takes the positions p0 + r, p0 + r + w, p0
+ * + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
  *
- * A bzna_loader_state taken between two batches of a run can be restored with any thread count and any world size. It
- * says by a hash how the run's pixels were made (sizes, warp, colors, which picture of a sample), and is refused by a
- * loader that makes them otherwise, unless restore_any_pixels is set. Between machines, what may differ is the last bit
- * of the C library's exp, log, sin and cos, which warps are made of, and fused multiply-adds, which -ffp-contract=off
- * forbids.
+ * A bzna_loader_state taken between two batches of a run can be restored with any thread count and
+ * any world size. It says by a hash how the run's pixels were made (sizes, warp, colors, which
+ * picture of a sample), and is refused by a loader that makes them otherwise, unless
+ * pipeline.restore_any_pixels is set. Between machines, what may differ is the last bit of the C
+ * library's exp, log, sin and cos, which warps are made of, and fused multiply-adds, which
+ * -ffp-contract=off forbids.
  *
  *
  * 10. VERSIONS AND THE ABI
  *
- * Structs only ever grow at their end; struct_size says which version the caller was compiled with. A struct larger than the
- * library knows is accepted when its tail is zero. Status codes keep their numbers. Until 1.0 the ABI may change with the minor
- * version, which the soname carries.
+ * Structs only ever grow at their end, nested groups into their reserved words; struct_size says
+ * which version the caller was compiled with. A struct larger than the library knows is accepted
+ * when its tail is zero. Status codes keep their numbers. Until 1.0 the ABI may change with the
+ * minor version, which the soname carries. For bindings: integers have fixed widths (size_t only
+ * for sizes in memory); there are no C enum types, bools, bit-fields, unions, varargs or structs by
+ * value in signatures; `user` comes first in every callback.
  *
  *
  * 11. THE GPU
  *
- * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when they are first needed: by a context that names a device, else
- * by the first loader or query. A context without a usable GPU works on the CPU (BZNA_DEVICE_AUTO) or is refused (a device by number);
- * bzna_context_device says why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
+ * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when they are first needed:
+ * by a context that names a CUDA device, else by the first loader or query. A context without a
+ * usable GPU works on the CPU (BZNA_DEVICE_AUTO) or is refused (BZNA_DEVICE_CUDA);
+ * bzna_context_get_device_info says why. In containers, libnvcuvid is there only with
+ * NVIDIA_DRIVER_CAPABILITIES=compute,video.
  *
- * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA stream, and decoders for the eight frame sizes
- * that it met last; more that alternate in one data set cost time. A picture that NVDEC cannot decode here (codec, depth, chroma format, size),
- * or that a call of the driver's refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats counts them. The
- * pixels are the same either way, bit for bit. What may differ is whether a damaged picture is noticed: each decoder finds errors of its own.
+ * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA
+ * stream, and decoders for the eight frame sizes that it met last; a data set that alternates
+ * between more of them decodes more slowly. A picture that NVDEC cannot decode here (codec, depth,
+ * chroma format, size), or that a call of the driver's refuses, is decoded by libavcodec on the
+ * loader's own threads and uploaded; bzna_loader_stats counts them. The pixels are the same either
+ * way, bit for bit. What may differ is whether a damaged picture is noticed: each decoder finds
+ * errors of its own. A session holds up to 8 samples: with fewer slots in flight (batch_size *
+ * batches_in_flight) than 8 a session, some sessions wait.
  *
- * Batches lie in device memory, unless loader_config.output is BZNA_OUTPUT_HOST. bzna_loader_next does not wait for the GPU: it makes the
- * consumer's stream wait. The consumer's stream is loader_config.stream, or one that the loader makes; bzna_batch_info.stream names it. It does
- * wait for a batch to be filled, and none can be begun while all are on loan or still read by what you enqueued: that work must not wait for the
- * thread that is in bzna_loader_next (by a host function, or a value written later).
+ * Batches lie in device memory, unless output.device is the CPU. The consumer's stream is
+ * output.stream, or one that the loader makes; bzna_batch_info.stream names it. bzna_loader_next
+ * blocks until the batch is filled, and until a batch is free: that is, while all are on loan or
+ * still read by work that you enqueued. So that work must not wait for the thread that is in
+ * bzna_loader_next (by a host function, or a value written later). It does not block on the GPU
+ * otherwise: it makes the consumer's stream wait.
  *
- *     - what is enqueued on that stream after bzna_loader_next reads the finished batch; the host itself must not read it before it has
- *       synchronized with that stream, or has copied the batch on it;
- *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory is written again. Nothing else is
- *       needed: release right after enqueueing the work that reads;
- *     - to use a batch on another stream, call bzna_batch_move first. The default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD,
- *       never NULL; of the latter, release on the thread that used it. A stream must live until the last batch on it was released;
- *     - while a CUDA graph is being captured on that stream, neither open nor close a loader with it, nor take, move or release batches: copy what
- *       the graph reads into memory of its own.
+ *     - What is enqueued on that stream after bzna_loader_next reads the finished batch. The host
+ *       itself must not read it before it has synchronized with that stream, or has copied the
+ *       batch on it.
+ *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory
+ *       is written again. Nothing else is needed: release right after enqueueing the work that
+ *       reads.
+ *     - To use a batch on another stream, call bzna_batch_move first. The default streams are
+ *       BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL; with the latter, release on the
+ *       thread that used it. A stream must live until the last batch on it was released.
+ *     - While a CUDA graph is being captured on that stream, neither open nor close a loader with
+ *       it, nor take, move or release batches: copy what the graph reads into memory of its own.
  *
- * A session holds up to 8 samples: with fewer slots in flight (batch_size * batches_in_flight) than 8 a session, some sessions wait.
+ * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
+ * host memory, and no stream is involved.
  *
- * With BZNA_OUTPUT_HOST, bzna_loader_next returns when the batch has arrived in (pinned) host memory, and no stream is involved.
+ * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
+ * Batches are recycled in the order of their release: one that a slower stream reads delays those
+ * released after it.
  *
- * Work of yours that is slow holds up the writing of the memory that it reads and, once there is no other memory, its loader: no decoder and no
- * other loader. Batches come free in the order of their release: one that a slower stream reads holds up those released after it.
+ * The device's primary context is used, or context_config.cuda_context. Where nobody has used the
+ * primary one before, it is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the
+ * program's own too, since a session's thread waits for most of its life; make the CUDA context
+ * first to have it otherwise. The library pushes it around its own calls on the caller's threads
+ * and pops it again. When the driver reports that the device is lost (ECC error, illegal address,
+ * ...), or the context cannot be pushed, every loader on it ends with E_DEVICE_LOST at once; so
+ * does every loader opened later on that context. In a child after fork(), everything that would
+ * touch CUDA returns E_STATE.
  *
- * The device's primary context is used, or context_config.cuda_context. Where nobody has used the primary one before, it is set to let waiting
- * threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's own too, since a session's thread waits for most of its life; make the CUDA
- * context first to have it otherwise. The library pushes it around its own calls on the caller's threads and pops it again. When the driver
- * reports that the device is lost (ECC error, illegal address, ...), or the context cannot be pushed, every loader on it ends with
- * E_DEVICE_LOST at once; so does every loader opened later on that context. In a child after fork(), everything that would touch CUDA
- * returns E_STATE.
+ *
+ * 12. WHAT IT DOES NOT DO
+ *
+ *     - JPEG, PNG, tar and RecordIO are not read: pack them into an archive first (`bzna pack`).
+ *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
+ *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
+ *     - One picture a sample is delivered, at one size for the whole loader, as float32 or float16
+ *       RGB. Several outputs, views, bfloat16, uint8 and other filters than linear are settings
+ *       that exist and are refused with E_UNSUPPORTED.
+ *     - Video is not decoded as video: every sample is a frame of its own.
+ *     - There are no labels but one int64 a sample; text and bytes of a sample are read one by one
+ *       (bzna_dataset_field), not delivered with batches.
+ *     - Patterns ({000..146}, *, ?, [...]) in paths are not expanded: a path is one existing file.
+ *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
+ *       come through a bzna_source.
+ *     - Windows and macOS have not been tried.
  */
 #ifndef BENZINA_H
 #define BENZINA_H
@@ -221,7 +285,8 @@
 #define BZNA_VERSION_MAJOR 0
 #define BZNA_VERSION_MINOR 2
 #define BZNA_VERSION_PATCH 0
-#define BZNA_VERSION       (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
+#define BZNA_VERSION \
+    (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
 
 #ifndef BZNA_API
 #  if defined(BENZINA_STATIC) && (defined(__GNUC__) || defined(__clang__))
@@ -240,11 +305,12 @@ extern "C" {
 #endif
 
 
-/* ---- Status and errors ------------------------------------------------------------------------------------------------- */
+/* ---- Status and errors -------------------------------------------------------------------- */
 
 typedef int32_t bzna_status;
 
-/* X(name, number, text). Notes are positive, errors negative, in families with gaps; numbers never change. */
+/* X(name, number, text). Notes are positive, errors negative, in families with gaps; numbers never
+ * change. */
 #define BZNA_STATUS_MAP(X)                                                          \
     X(OK,                 0, "ok")                                                  \
     X(END,                1, "no more batches")                                     \
@@ -282,59 +348,85 @@ enum {
 
 #define BZNA_NO_OFFSET UINT64_MAX
 
-/* The caller's own copy of what went wrong. Set struct_size; the rest is written on failure only. */
+/* The caller's own copy of what went wrong; all but struct_size is written on failure only. */
 typedef struct bzna_error {
     uint32_t    struct_size;
     bzna_status status;
-    uint64_t    byte_offset;          /* in the file, of the box or field at fault; BZNA_NO_OFFSET when there is none */
-    int32_t     native_code;          /* errno, AVERROR or CUresult; 0 when there is none */
-    uint32_t    fourcc;               /* type of the box at fault, 0 when there is none */
-    char        message[232];         /* UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+    /* in the file, of the box or field at fault; BZNA_NO_OFFSET when there is none */
+    uint64_t    byte_offset;
+    /* errno, AVERROR or CUresult; 0 when there is none */
+    int32_t     native_code;
+    /* type of the box at fault, 0 when there is none */
+    uint32_t    fourcc;
+    /* UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+    char        message[232];
 } bzna_error;
 
-BZNA_API const char *bzna_status_name(bzna_status status);       /* "BZNA_E_BOX"; "BZNA_?" for a number it does not know */
-BZNA_API const char *bzna_status_text(bzna_status status);       /* "a box contradicts the format" */
-BZNA_API uint32_t    bzna_version(void);                         /* BZNA_VERSION of the library that runs */
+/* Sets struct_size, and the rest to "no error". Any thread. */
+BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
+
+/* "BZNA_E_BOX"; "BZNA_?" for a number that this version does not know. A constant string. */
+BZNA_API const char *bzna_status_name(bzna_status status);
+
+/* "a box contradicts the format". A constant string. */
+BZNA_API const char *bzna_status_text(bzna_status status);
+
+/* BZNA_VERSION of the library that runs. */
+BZNA_API uint32_t bzna_version(void);
 
 
-/* ---- Host services ----------------------------------------------------------------------------------------------------- */
+/* ---- Host services ------------------------------------------------------------------------ */
 
-/* alloc returns size bytes aligned to align (a power of two <= 64) or NULL; release gets the same size back. Both are called
- * from any thread, concurrently. All NULL: the C library's. Forbidden inside: every bzna_* function. */
+/* alloc returns size bytes aligned to align (a power of two, at most 64) or NULL; release gets the
+ * same size back. Both are called from any thread, concurrently. All NULL: the C library's.
+ * Forbidden inside: every bzna_* function. */
 typedef struct bzna_allocator {
     void  *user;
     void *(*alloc)(void *user, size_t size, size_t align);
     void  (*release)(void *user, void *ptr, size_t size);
 } bzna_allocator;
 
-/* ERROR: a batch of which no sample is left. WARNING: a sample that failed, what is decoded in software although there is NVDEC, a decode session that
- * ended. INFO: why there is no GPU. Calls that fail say so in their bzna_error alone. */
+/* ERROR: a batch of which no sample is left. WARNING: a sample that failed, pictures that are
+ * decoded in software although there is NVDEC, a decode session that ended. INFO: why there is no
+ * GPU. Calls that fail say so in their bzna_error alone. */
 enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
 
-/* Called on the caller's thread inside bzna_* calls, unless the context was given log_any_thread. */
+/* Called on the caller's thread inside bzna_* calls, unless the context was given
+ * log_any_thread. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
-/* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many (short counts are asked for
- * again; 0 is the end of the data), or a negative number, which becomes native_code. It is called from several threads at once.
- * size returns the total, or a negative number. close may be NULL. */
+/* Bytes from anywhere. */
 typedef struct bzna_source {
+    uint32_t struct_size;
+    uint32_t reserved0;
     void    *user;
+    /* Copies up to size bytes from offset to dst and returns how many (short counts are asked for
+     * again; 0 is the end of the data), or a negative number, which becomes native_code. It is
+     * called from several threads at once. */
     int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
+    /* Returns the total, bytes, or a negative number. */
     int64_t (*size)(void *user);
+    /* May be NULL. */
     void    (*close)(void *user);
 } bzna_source;
 
-/* Bytes to anywhere. write_at writes all size bytes at offset and returns BZNA_OK, or a negative status. The writer appends,
- * and once goes back to patch a length of 8 bytes. close may be NULL. */
+/* Bytes to anywhere. The writer appends, and once goes back to patch a length of 8 bytes. */
 typedef struct bzna_sink {
-    void        *user;
+    uint32_t    struct_size;
+    uint32_t    reserved0;
+    void       *user;
+    /* Writes all size bytes at offset and returns BZNA_OK, or a negative status. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
+    /* May be NULL. */
     void        (*close)(void *user);
 } bzna_sink;
 
+BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
+BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
 
-/* Device memory from anywhere (a framework's caching allocator): size bytes aligned to 256 at a device address, or 0. The memory is first used on
- * stream, and no longer used on any other when it is released. All NULL: cuMemAlloc. Forbidden inside: every bzna_* function. */
+/* Device memory from anywhere (a framework's caching allocator): size bytes aligned to 256 at a
+ * device address, or 0. The memory is first used on stream, and no longer used on any other when it
+ * is released. All NULL: cuMemAlloc. Forbidden inside: every bzna_* function. */
 typedef struct bzna_device_allocator {
     void    *user;
     uint64_t (*alloc)(void *user, size_t size, void *stream);
@@ -342,121 +434,156 @@ typedef struct bzna_device_allocator {
 } bzna_device_allocator;
 
 
-/* ---- Context ----------------------------------------------------------------------------------------------------------- */
+/* ---- Context ------------------------------------------------------------------------------ */
 
 typedef struct bzna_context bzna_context;
 
-/* CUDA's handles of the default streams, for loader_config.stream and bzna_batch_move. Frameworks may call the legacy one 0. */
+/* CUDA's handles of the default streams, for output.stream and bzna_batch_move. Frameworks may call
+ * the legacy one 0. */
 #define BZNA_STREAM_LEGACY     ((void *)1)
 #define BZNA_STREAM_PER_THREAD ((void *)2)
 
-enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = -1 };          /* n > 0: CUDA device n - 1 */
-                                                              /* AUTO: the device current on the thread that needs it first, else 0 */
+/* Kinds of devices: DLPack's numbers. */
+enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = 1, BZNA_DEVICE_CUDA = 2 };
+
+/* A device, wherever one appears. ordinal counts devices of a kind, from 0; it must be 0 unless
+ * kind is BZNA_DEVICE_CUDA. */
+typedef struct bzna_device {
+    int32_t kind;
+    int32_t ordinal;
+} bzna_device;
 
 typedef struct bzna_context_config {
-    uint32_t       struct_size;
-    int32_t        device;            /* BZNA_DEVICE_AUTO: a GPU if there is one that this build can use, else the CPU */
-    bzna_allocator allocator;
-    bzna_log_fn    log;               /* NULL: silent */
-    void          *log_user;
-    int32_t        log_level;         /* the most talkative level passed on; default BZNA_LOG_WARNING */
-    uint32_t       log_any_thread;    /* 1: log at once from whatever thread; 0: queued until the caller's next bzna_* call */
-    uint64_t       max_sample_bytes;  /* default 268435456 */
-    uint32_t       max_edge_px;       /* longest edge of a coded frame; default 16384 */
-    uint32_t       sessions;          /* NVDEC decode sessions; default 2 for each engine of the device. At most 256 */
-    bzna_device_allocator device_allocator;   /* for batches and uploads */
-    void          *cuda_context;      /* CUcontext to work in, on its device; NULL: the device's primary context */
-    uint64_t       decode_memory_bytes;       /* device memory that decoders may take together, by estimate: where it is little, a session's decoders are
-                                         fewer and change frame sizes; one that can have none ends. Default: an eighth of the device's */
+    uint32_t              struct_size;
+    /* the most verbose level passed on; default BZNA_LOG_WARNING */
+    int32_t               log_level;
+    /* AUTO: a GPU if there is one that this build can use (the device current on the thread that
+     * needs it first, else 0), else the CPU */
+    bzna_device           device;
+    bzna_allocator        allocator;
+    /* NULL: silent */
+    bzna_log_fn           log;
+    void                 *log_user;
+    /* 1: log at once from whatever thread; 0: queued until the caller's next bzna_* call */
+    uint32_t              log_any_thread;
+    /* longest edge of a coded frame; default 16384, at most 65535 */
+    uint32_t              max_edge_px;
+    /* default 268435456 */
+    uint64_t              max_sample_bytes;
+    /* NVDEC decode sessions; default 2 for each engine of the device. At most 256 */
+    uint32_t              sessions;
+    uint32_t              reserved0;
+    /* device memory that decoders may take together, by estimate: where it is little, a session's
+     * decoders are fewer and change frame sizes; a session that can have none ends. Default: an
+     * eighth of the device's */
+    uint64_t              decode_memory_bytes;
+    /* for batches and uploads */
+    bzna_device_allocator device_allocator;
+    /* CUcontext to work in, on its device; NULL: the device's primary context */
+    void                 *cuda_context;
 } bzna_context_config;
 
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
 
-/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_DEVICE (a device was demanded that this
- * machine cannot use), E_UNSUPPORTED (this build has no GPU path). */
-BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err);
+/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_DEVICE (a
+ * device was demanded that this machine cannot use), E_UNSUPPORTED (this build has no GPU path). */
+BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
+    bzna_error *err);
+
+/* Objects made with the context keep what they need of it. E_STATE in callbacks. */
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
 
-/* A CUDA device, as a context uses it. */
+/* A CUDA device, as a context uses it. driver: the CUDA version that it supports, 12040 = 12.4.
+ * engines: NVDEC engines for 8-bit 4:2:0 H.265, else H.264. sessions: decode sessions that loaders
+ * share, 0 before the first one that decodes on the device. video: BZNA_OK if NVDEC can be used,
+ * else why not, with message. */
 typedef struct bzna_device_info {
     uint32_t    struct_size;
-    int32_t     device;               /* CUDA's ordinal */
+    uint32_t    driver;
+    bzna_device device;
     uint64_t    memory_bytes;
     uint32_t    compute_major, compute_minor;
-    uint32_t    driver;               /* CUDA version that the driver supports: 12040 = 12.4 */
-    uint32_t    engines;              /* NVDEC engines for 8-bit 4:2:0 H.265, else H.264 */
-    uint32_t    sessions;             /* decode sessions that loaders share; 0 before the first one that decodes on the device */
-    bzna_status video;                /* BZNA_OK: NVDEC can be used; else why not, with message */
+    uint32_t    engines, sessions;
+    bzna_status video;
+    uint32_t    reserved0;
     char        name[96];
     char        message[232];
 } bzna_device_info;
 
-/* What a device decodes. Sizes are of coded frames, in pixels. */
+/* What a device decodes: BZNA_CODEC_..., chroma format (0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4), depth
+ * (bits a sample: 8, 10, 12). supported 0: all that follows is 0. Sizes are of coded frames, in
+ * pixels; width * height / 256 is at most max_macroblocks. */
 typedef struct bzna_codec_info {
     uint32_t struct_size;
-    uint32_t codec;                   /* BZNA_CODEC_... */
-    uint32_t chroma_format;           /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
-    uint32_t depth;                   /* bits a sample: 8, 10, 12 */
-    uint32_t supported;               /* 0: all that follows is 0 */
+    uint32_t codec, chroma_format, depth;
+    uint32_t supported;
     uint32_t engines;
     uint32_t min_width, min_height, max_width, max_height;
-    uint32_t max_macroblocks;         /* width * height / 256 at most */
+    uint32_t max_macroblocks;
     uint32_t reserved0;
 } bzna_codec_info;
 
-/* CUDA devices of this machine. E_DEVICE: no driver; E_UNSUPPORTED: this build has no GPU path. Starts CUDA in this process. */
+/* CUDA devices of this machine. Starts CUDA in this process. Errors: E_DEVICE (no driver),
+ * E_UNSUPPORTED (this build has no GPU path), E_ARGUMENT. */
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 
-/* The context's device, which is made ready if it was not. Errors as for a device by number, with AUTO too: E_DEVICE says why the CPU works instead;
- * E_STATE after fork. */
-BZNA_API bzna_status bzna_context_device(bzna_context *context, bzna_device_info *info, size_t struct_size, bzna_error *err);
+/* The context's device, which is made ready if it was not. Any thread. Errors: as for a context
+ * that demands a device, with AUTO too: E_DEVICE says why the CPU works instead; E_STATE after
+ * fork. */
+BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
+    size_t struct_size, bzna_error *err);
 
-/* What NVDEC can do there with pictures of a kind. Errors: as bzna_context_device, and why video cannot be used; E_ARGUMENT. */
-BZNA_API bzna_status bzna_context_codec(bzna_context *context, uint32_t codec, uint32_t chroma_format, uint32_t depth, bzna_codec_info *info,
-                                        size_t struct_size, bzna_error *err);
+/* What NVDEC can do there with pictures of a kind. Any thread. Errors: as of
+ * bzna_context_get_device_info, and why video cannot be used; E_ARGUMENT. */
+BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
+    uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
+    bzna_error *err);
 
 
-/* ---- Pictures as they are coded ---------------------------------------------------------------------------------------- */
+/* ---- Pictures as they are coded ----------------------------------------------------------- */
 
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3 };
 
-/* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. */
+/* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. full_range 1: 0..255;
+ * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
 typedef struct bzna_color {
-    uint16_t primaries;
-    uint16_t transfer;
-    uint16_t matrix;
-    uint8_t  full_range;              /* 1: 0..255; 0: 16..235 and 16..240 */
-    uint8_t  present;                 /* 0: nothing is known, the other fields mean nothing */
+    uint16_t primaries, transfer, matrix;
+    uint8_t  full_range;
+    uint8_t  present;
 } bzna_color;
 
-/* One coded picture: what a reader found, and what a writer is given. */
+/* One coded picture: what bzna_dataset_read_image gives, and what decoder and writer take. */
 typedef struct bzna_image {
     uint32_t    struct_size;
-    uint32_t    codec;                /* BZNA_CODEC_... */
-    uint32_t    fourcc;               /* sample entry, "hvc1" = 0x68766331; set by the reader, ignored by the writer */
-    uint32_t    width, height;        /* of the picture without padding, pixels */
-    uint32_t    frame_width, frame_height;  /* of the coded frame. Writer: 0 = as the stream says */
-    uint32_t    crop_x, crop_y;       /* the picture's top left corner in the frame, pixels */
-    int32_t     clap[8];              /* the clean aperture as it stands in the file (n, d) x 4; all 0: there is none. Reader only */
-    bzna_color color;               /* the container's; where neither it nor the stream says any, what chapter 7 says.
-                                         present = 0 is the stream's, else limited-range BT.601 to a decoder, and
-                                         full-range BT.601 to a writer */
-    uint32_t    length_size;          /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or AV1 */
-    uint64_t    config_offset;        /* of the hvcC/avcC/av1C payload in the file, bytes. Reader only */
-    uint64_t    data_offset;          /* of the access unit in the file, bytes. Reader only */
-    const void *config;               /* hvcC/avcC/av1C payload. Writer: NULL if the parameter sets are in the Annex B data */
-    const void *data;                 /* the access unit */
+    uint32_t    codec;
+    /* of the picture without padding, and of the coded frame (writer: 0 = as the stream says); then
+     * the picture's top left corner in the frame. Pixels */
+    uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
+    /* the container's; where neither it nor the stream says any, what chapter 7 says. present = 0
+     * is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a writer */
+    bzna_color  color;
+    /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or AV1 */
+    uint32_t    length_size;
+    uint32_t    reserved0;
+    /* hvcC/avcC/av1C payload (writer: NULL if the parameter sets are in the Annex B data), and the
+     * access unit */
+    const void *config;
     uint64_t    config_size;
+    const void *data;
     uint64_t    data_size;
 } bzna_image;
 
-/* The access unit as an Annex B stream: parameter sets of the config, then the coded picture, each behind 00 00 00 01.
- * Writes at most capacity bytes to dst; *needed (may be NULL) is set to the whole size. AV1 is copied as it is, behind the
- * config's OBUs. Errors: E_ARGUMENT, E_BUFFER (nothing useful was written), E_BOX. Any thread. */
-BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity, size_t *needed, bzna_error *err);
+BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
+
+/* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
+ * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs. dst has capacity
+ * bytes; *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_BUFFER (what
+ * is in dst is of no use), E_BOX. Any thread. */
+BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
+    size_t *needed, bzna_error *err);
 
 
-/* ---- Data sets --------------------------------------------------------------------------------------------------------- */
+/* ---- Data sets ---------------------------------------------------------------------------- */
 
 typedef struct bzna_dataset bzna_dataset;
 
@@ -467,127 +594,204 @@ typedef struct bzna_dataset bzna_dataset;
 typedef struct bzna_dataset_config {
     uint32_t    struct_size;
     uint32_t    reserved0;
-    const char *name;                 /* what error messages call it; default: the path, or "source". Copied */
-    const char *split;                /* "train", "validation", "test": only the samples of that split, where the archive has the tracks of it
-                                         (bzna_input_train, bzna_target_train, ...). Default: all samples */
+    /* what error messages call it; default: the path, "memory" or "source". Copied */
+    const char *name;
+    /* "train", "validation", "test": only the samples of that split, where the archive has the
+     * tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples */
+    const char *split;
 } bzna_dataset_config;
 
+/* size_bytes is of all its files. target_count: samples from the first that have a target; of
+ * several archives, summed. part_count: files that it is made of; container ("archive", "mp4
+ * video"), tracks and brands (major brand first, then the compatible ones; the first 8) are the
+ * first one's. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size;
-    uint32_t track_count;
-    uint64_t size_bytes;              /* of the file */
+    uint32_t field_count;
+    uint64_t size_bytes;
     uint64_t sample_count;
-    uint64_t target_count;            /* samples from the first that have a target; of several archives, summed */
+    uint64_t target_count;
+    uint32_t part_count;
+    uint32_t track_count;
     uint32_t brand_count;
-    uint32_t brands[8];               /* major brand first, then the compatible ones; the first 8 */
-    uint32_t part_count;              /* archives that it is made of; tracks and brands are the first one's */
+    uint32_t brands[8];
+    char     container[20];
 } bzna_dataset_info;
 
+/* An integer is an int64_t, a vector is of float32, text is UTF-8. */
+enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZNA_FIELD_TEXT = 4,
+       BZNA_FIELD_BYTES = 5 };
+
+/* One field of a data set's samples. An archive has "image", "thumb", "target" and "name", a plain
+ * video "image". */
+typedef struct bzna_field_info {
+    uint32_t struct_size;
+    uint32_t kind;
+    char     name[BZNA_NAME_MAX];
+} bzna_field_info;
+
+/* One track: its handler ("meta", "vide"), sample entry ("mett", "hvc1", ...), tkhd's flags, name,
+ * and the MIME type of mett entries. */
 typedef struct bzna_track_info {
     uint32_t struct_size;
-    uint32_t handler;                 /* "meta", "vide" */
-    uint32_t format;                  /* sample entry: "mett", "hvc1", ... */
-    uint32_t flags;                   /* tkhd flags */
+    uint32_t handler, format, flags;
     uint64_t sample_count;
     char     name[BZNA_NAME_MAX];
-    char     mime[64];                /* of mett entries */
+    char     mime[64];
 } bzna_track_info;
 
-/* Where one sample lies, and which pictures it holds. */
+/* Where one sample lies in its file, bytes, its target, and the tracks of the pictures in it. */
 typedef struct bzna_sample {
     uint32_t struct_size;
     uint32_t image_count;
     uint64_t index;
-    uint64_t offset;                  /* in the file, bytes */
-    uint64_t size;
-    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
+    uint64_t offset, size;
+    int64_t  target;
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
 } bzna_sample;
 
+/* What the container says of one picture of a sample (the fields of bzna_image; fourcc: the sample
+ * entry, "hvc1" = 0x68766331; clap: the clean aperture as it stands in the file, (n, d) x 4, all 0:
+ * there is none), and where the hvcC/avcC/av1C payload and the access unit lie in the file,
+ * bytes. */
+typedef struct bzna_image_info {
+    uint32_t   struct_size;
+    uint32_t   codec, fourcc;
+    uint32_t   width, height, frame_width, frame_height, crop_x, crop_y;
+    int32_t    clap[8];
+    uint32_t   length_size;
+    bzna_color color;
+    uint64_t   config_offset, config_size;
+    uint64_t   data_offset, data_size;
+} bzna_image_info;
+
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 
-/* Opens an archive by its path, which is mapped into memory: the cost does not grow with the number of samples. config may be NULL.
- * Errors: E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED, E_MEMORY. */
-BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+/* Opens a file by its path, and finds out by its content what it is. An archive's index is mapped
+ * into memory: the cost does not grow with the number of samples. config may be NULL. Errors:
+ * E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED,
+ * E_UNSUPPORTED, E_MEMORY. */
+BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
+    const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Several files laid end to end, in the order of paths, each called by its path in messages (config->name must be
- * NULL). Errors: those of opening each; E_NO_SAMPLES (count is 0), E_LIMIT (more than 65536). */
-BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
-                                            const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+/* Several files laid end to end, in the order of paths, each called by its path in messages
+ * (config->name must be NULL). Errors: those of opening each; E_NO_SAMPLES (count is 0), E_LIMIT
+ * (more than 65536). */
+BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
+    uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data set, and every loader
- * and data set made of it, is closed. Errors: as of opening a path, without E_NOT_FOUND and E_IO. */
+/* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data
+ * set, and every loader and data set made of it, is closed. Errors: as of opening a path, without
+ * E_NOT_FOUND and E_IO. */
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
-                                              const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+    const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* The same from a user's source. On success the dataset owns it and closes it exactly once; on failure the caller still does. */
-BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source, const bzna_dataset_config *config,
-                                              bzna_dataset **out, bzna_error *err);
+/* The same from a user's source. On success the data set owns it and closes it exactly once; on
+ * failure it is still the caller's, and close has not been called. */
+BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
+    const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Loaders and data sets made of it keep what they need. E_STATE in callbacks. */
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
 
-/* Several data sets laid end to end: index i of the whole is index i - (counts before) of its part. The parts are kept alive by the whole,
- * and may be closed by their owner. Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or 65536 archives), E_MEMORY. */
-BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count, bzna_dataset **out, bzna_error *err);
+/* Several data sets laid end to end: index i of the whole is index i - (counts before) of its part.
+ * The parts may be closed by their owner. Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or
+ * 65536 files), E_MEMORY. */
+BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts,
+    uint32_t part_count, bzna_dataset **out, bzna_error *err);
 
-/* The samples first .. first + count - 1 of a data set, as a data set: splits by position. Errors: E_RANGE, E_NO_SAMPLES, E_MEMORY. */
-BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count, bzna_dataset **out, bzna_error *err);
+/* The samples first .. first + count - 1 of a data set, as a data set: splits by position. Errors:
+ * E_RANGE, E_NO_SAMPLES, E_MEMORY. */
+BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count,
+    bzna_dataset **out, bzna_error *err);
 
-BZNA_API uint64_t    bzna_dataset_count(const bzna_dataset *dataset);                             /* samples; 0 for NULL */
+/* How many samples there are; 0 for NULL. Any thread. */
+BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
 
-/* What the data set is as a whole; one of its tracks (E_RANGE behind the last); a sample's target (BZNA_TARGET_NONE; E_RANGE). Any thread. */
-BZNA_API bzna_status bzna_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info, size_t struct_size);
-BZNA_API bzna_status bzna_dataset_track(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info, size_t struct_size);
-BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err);
+/* What the data set is as a whole. Any thread. */
+BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info,
+    size_t struct_size, bzna_error *err);
 
-/* The file name of a sample, NUL-terminated, into buffer; *needed (may be NULL) gets its size with the NUL. E_NOT_FOUND: the archive has no
- * names; a sample without one among others with names has "". E_BUFFER: buffer is too small and was left alone. */
-BZNA_API bzna_status bzna_dataset_filename(const bzna_dataset *dataset, uint64_t index, char *buffer, size_t capacity, size_t *needed, bzna_error *err);
+/* One of the fields of its samples, counted from 0; E_RANGE past the end. Any thread. */
+BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field,
+    bzna_field_info *info, size_t struct_size, bzna_error *err);
 
-/* Where a sample lies and what it holds, without reading its pictures. Set sample->struct_size. */
-BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample, bzna_error *err);
+/* One of the tracks of the first file, counted from 0; E_RANGE past the end. Any thread. */
+BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track,
+    bzna_track_info *info, size_t struct_size, bzna_error *err);
 
-/* One picture of a sample. track: "bzna_input", "bzna_thumb", ...; NULL: the thumbnail when there is one, else the picture.
- * buffer, of at least the sample's size, receives the whole sample, and image->config and image->data point into it (of a plain mp4, whose
- * samples share it, config points into the data set); with
- * buffer NULL (capacity 0) only the numbers are filled in. Set image->struct_size. Errors: E_RANGE, E_NOT_FOUND (no such track),
- * E_BUFFER, E_IO, E_BOX, ... */
-BZNA_API bzna_status bzna_dataset_image(const bzna_dataset *dataset, uint64_t index, const char *track, void *buffer, size_t capacity,
-                                        bzna_image *image, bzna_error *err);
+/* Where a sample lies and what it holds, without reading its pictures. Any thread. Errors: E_RANGE,
+ * E_IO, E_BOX, ... */
+BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index,
+    bzna_sample *sample, size_t struct_size, bzna_error *err);
+
+/* A sample's target: BZNA_TARGET_NONE where it has none. Any thread. Errors: E_RANGE, E_IO,
+ * E_BOX. */
+BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index,
+    int64_t *target, bzna_error *err);
+
+/* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
+ * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be
+ * NULL) gets the size, the NUL counted. A sample without a name among others with names has "". Any
+ * thread. Errors: E_NOT_FOUND (there is no such field, or the sample has none), E_BUFFER (buffer is
+ * too small, and holds nothing of use), E_RANGE, E_IO, E_BOX, ... */
+BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
+    const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
+
+/* Reads one picture of a sample. field: "image", "thumb", or the name of a track of the sample
+ * ("bzna_input"); NULL: the thumbnail where there is one, else the picture. buffer, of at least the
+ * sample's size (bzna_dataset_get_sample), receives the whole sample, and image->config and
+ * image->data point into it (config of a plain video, whose samples share it, into the data set).
+ * Any thread. Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER, E_IO, E_BOX, ... */
+BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
+    const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
+
+/* Where that picture lies, and what its container says of it, without its bytes. Any thread.
+ * Errors: as of bzna_dataset_read_image. */
+BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index,
+    const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
 
-/* ---- Decoding single pictures ------------------------------------------------------------------------------------------ */
+/* ---- Decoding single pictures ------------------------------------------------------------- */
 
 typedef struct bzna_decoder bzna_decoder;
 
-/* A decoded picture: planes Y, Cb, Cr in memory. Valid until the decoder's next call. */
+/* A decoded picture: planes Y, Cb, Cr in memory (plane[1] NULL: gray), pitch bytes from one row to
+ * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are in pixels, width and height
+ * without padding. chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if
+ * chroma is co-sited with the left column / the top row, 0 if it is centered. color is what
+ * applies: the container's, else the stream's, else the default. */
 typedef struct bzna_picture {
     uint32_t    struct_size;
-    uint32_t    depth;                /* bits a sample: 8, or 9 to 16 in two bytes */
-    uint32_t    width, height;        /* without padding, pixels */
-    uint32_t    crop_x, crop_y;
-    uint32_t    frame_width, frame_height;
-    uint32_t    chroma_shift_x, chroma_shift_y;   /* log2 of the subsampling: 1, 1 for 4:2:0 */
-    uint32_t    chroma_left, chroma_top;          /* 1: chroma is co-sited with the left column / the top row; 0: centerd */
-    bzna_color color;               /* what applies: container, else stream, else the default */
-    const void *plane[3];             /* plane[1] NULL: gray */
-    int64_t     pitch[3];             /* bytes from one row to the next */
+    uint32_t    depth;
+    uint32_t    width, height, crop_x, crop_y, frame_width, frame_height;
+    uint32_t    chroma_shift_x, chroma_shift_y, chroma_left, chroma_top;
+    bzna_color  color;
+    const void *plane[3];
+    int64_t     pitch[3];
 } bzna_picture;
+
+BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
 /* Opens a software decoder. E_UNSUPPORTED: built with BENZINA_NO_AVCODEC. */
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
-/* Decodes one access unit; image must have its data and config (bzna_dataset_image with a buffer). Set picture->struct_size.
- * Errors: E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX, E_MEMORY; the decoder stays usable after each. */
-BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image, bzna_picture *picture, bzna_error *err);
+/* Decodes one access unit; image must have its data and config. The planes are the decoder's, valid
+ * until its next call. Errors: E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX, E_MEMORY;
+ * the decoder stays usable after each. */
+BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
+    bzna_picture *picture, bzna_error *err);
 
 
-/* ---- Random numbers and order ------------------------------------------------------------------------------------------ */
+/* ---- Random numbers and order ------------------------------------------------------------- */
 
-/* A counter-based generator: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). The stream of
- * (seed, epoch, sample, operation): key = the first two words of philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low,
- * seed high}); block n = philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block 0, 1, ...
- * A plain value: copy it to repeat its numbers. Test vectors, the first words of a stream:
+/* A counter-based generator: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy
+ * as 1, 2, 3"). The stream of (seed, epoch, sample, operation): key = the first two words of
+ * philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low, seed high}); block n =
+ * philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block
+ * 0, 1, ... A plain value: copy it to repeat its numbers. Test vectors, the first words of a
+ * stream:
  *
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
  *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
@@ -595,389 +799,620 @@ typedef struct bzna_random {
     uint32_t key[2];
     uint32_t counter[4];
     uint32_t block[4];
-    uint32_t used;                    /* words of block already handed out; 4 = none left */
+    /* words of block already handed out; 4 = none left */
+    uint32_t used;
     uint32_t reserved0;
 } bzna_random;
 
-enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOR = 1, BZNA_OPERATION_ORDER = 2, BZNA_OPERATION_USER = 16 };   /* >= 16 is the user's */
+/* Numbers from BZNA_OPERATION_USER on are the user's. */
+enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOR = 1, BZNA_OPERATION_ORDER = 2,
+       BZNA_OPERATION_USER = 16 };
 
-BZNA_API void     bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-BZNA_API void     bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation);
+BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
+    uint32_t operation);
 
-/* Of a stream that is fresh from bzna_random_init, the one of another view of the sample, or of another occurrence of
- * it in the epoch: key = the first two words of philox(counter = {occurrence low, high, view, 1}, key). (0, 0) leaves
- * it as it is. A loader's occurrence is the position in the epoch's order where an order can repeat a sample (weights
- * with replacement, indices that repeat), so that what is drawn k times is augmented in k ways; else 0. */
-BZNA_API void     bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
+/* Of a stream that is fresh from bzna_random_init, the one of another view of the sample, or of
+ * another occurrence of it in the epoch: key = the first two words of philox(counter = {occurrence
+ * low, high, view, 1}, key). (0, 0) leaves it as it is. A loader's occurrence is the position in
+ * the epoch's order where an order can repeat a sample (weights with replacement, indices that
+ * repeat), so that what is drawn k times is augmented in k ways; else 0. */
+BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
+
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
-BZNA_API double   bzna_random_uniform(bzna_random *random, double lo, double hi);   /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high */
 
-/* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without memory. Any count up to
- * 2^63; a position outside [0, count) gives UINT64_MAX. bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
+/* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high. */
+BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
+
+/* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without
+ * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX.
+ * bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 
-/* ---- Transforms -------------------------------------------------------------------------------------------------------- */
+/* ---- Transforms --------------------------------------------------------------------------- */
 
-enum { BZNA_FILTER_LINEAR = 0 };                                          /* room for: nearest, cubic, lanczos, area */
-enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1,                    /* IEEE binary16, rounded to nearest even. Room for: bfloat16, uint8 */
-       BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };      /* of targets, indices and status */
-enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };                       /* planes of R, G and B, or pixels of R, G and B ("channels last") */
-enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2, BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4,
-       BZNA_MATRIX_BT709_FULL = 5, BZNA_MATRIX_BT2020_FULL = 6 };         /* without FULL: limited range */
+enum { BZNA_FILTER_LINEAR = 0 };
+
+/* Types of elements. FLOAT16: IEEE binary16, rounded to nearest even. BFLOAT16 and UINT8 are
+ * numbers kept for later: E_UNSUPPORTED. The integers are those of targets, indices and status. */
+enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
+       BZNA_DTYPE_UINT8 = 3, BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };
+
+/* Planes of R, G and B, or pixels of R, G and B ("channels last"). */
+enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
+
+/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. */
+enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
+       BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
+       BZNA_MATRIX_BT2020_FULL = 6 };
+
+/* RGB: 0..255, before bias and scale; OUTPUT: in units of the output. */
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
 
-/* What happens to one sample. The loader fills it from its config; a user's callback may change all of it. */
+/* What happens to one sample: output pixel -> input pixel (homography, row-major: chapter 7); then
+ * the 3x4 matrix color, row-major, on R'G'B' in 0..255, [R G B]' = C [R G B 1]'; then y = (x -
+ * bias) * scale, channels R, G, B. fill is the out-of-bounds color. The loader fills it from its
+ * config; a user's callback may change all of it. antialias must be 0 so far. */
 typedef struct bzna_transform {
     uint32_t struct_size;
-    uint32_t filter;                  /* BZNA_FILTER_... */
-    double   homography[9];           /* output pixel -> input pixel, row-major: chapter 7 */
-    float    bias[3], scale[3];       /* y = (x - bias) * scale, channels R, G, B */
-    float    fill[3];                 /* the out-of-bounds color */
-    uint32_t fill_space;              /* BZNA_FILL_RGB: 0..255, before bias and scale; BZNA_FILL_OUTPUT: in output units */
-    uint32_t matrix;                  /* BZNA_MATRIX_...; AUTO: the stream's */
-    uint32_t antialias;               /* must be 0 so far */
-    float    color[12];              /* 3x4, row-major, on R'G'B' in 0..255 before bias: [R G B]' = C [R G B 1]' */
+    uint32_t filter;
+    double   homography[9];
+    float    bias[3], scale[3];
+    float    fill[3];
+    uint32_t fill_space;
+    uint32_t matrix;
+    uint32_t antialias;
+    float    color[12];
 } bzna_transform;
 
-/* What a transform callback is told. */
+/* What a transform callback is told: slot in the batch, size of the picture without padding and of
+ * the output, and the position in the epoch's order where that can repeat a sample, else 0. */
 typedef struct bzna_sample_info {
     uint32_t struct_size;
-    uint32_t slot;                    /* in its batch */
+    uint32_t slot;
     uint64_t index;
     uint64_t epoch;
     int64_t  target;
-    uint32_t width, height;           /* of the picture without padding */
+    uint32_t width, height;
     uint32_t out_width, out_height;
-    uint64_t occurrence;              /* the position in the epoch's order, where that can repeat a sample; else 0 */
+    uint64_t occurrence;
 } bzna_sample_info;
 
-/* Called on decoder threads, concurrently, once a sample. A negative result fails the sample with E_CALLBACK. Forbidden inside:
- * every function that takes a context, dataset or loader. */
-typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform);
+/* Called on decoder threads, concurrently, once a sample. A negative result fails the sample with
+ * E_CALLBACK. Forbidden inside: every function that takes a context, dataset or loader. */
+typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
+    bzna_random *random, bzna_transform *transform);
 
-/* A render target for bzna_picture_render. */
+/* What bzna_picture_render writes: edges of 1..16384 pixels. */
 typedef struct bzna_output {
     uint32_t struct_size;
-    uint32_t width, height;           /* 1..16384 */
+    uint32_t width, height;
     uint32_t dtype, layout;
     uint32_t reserved0;
 } bzna_output;
 
 /* Identity homography, bias 0, scale 1, fill 0, identity color. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
+BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
 
-/* Warps one picture into dst (3 * height * width elements) by the plain kernel, on the caller's thread, without allocating. */
-BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna_transform *transform, const bzna_output *output,
-                                         void *dst, size_t dst_bytes, bzna_error *err);
+/* Warps one picture into dst (3 * height * width elements, dst_bytes in all) by the plain kernel,
+ * on the caller's thread, without allocating. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
+BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
+    const bzna_transform *transform, const bzna_output *output, void *dst, size_t dst_bytes,
+    bzna_error *err);
 
-/* compute_affine_matrix of the original: H = T_in T_crop R S T_out. */
+/* compute_affine_matrix of the original: H = T_in T_crop R S T_out. The crop (has_crop 0: the whole
+ * input) lies crop_x, crop_y from the input's center to its own; degrees rotate; translate_x, _y
+ * are in output pixels. */
 typedef struct bzna_affine {
     uint32_t struct_size;
     uint32_t in_width, in_height, out_width, out_height;
-    uint32_t has_crop;                /* 0: the crop is the whole input */
-    double   crop_x, crop_y;          /* offset of the crop's center from the input's center */
-    double   crop_width, crop_height;
-    double   degrees;                 /* rotation */
-    double   translate_x, translate_y;    /* output pixels */
+    uint32_t has_crop;
+    double   crop_x, crop_y, crop_width, crop_height;
+    double   degrees;
+    double   translate_x, translate_y;
     uint32_t flip_h, flip_v;
     uint32_t resize, keep_ratio;
 } bzna_affine;
 
-/* Writes the 3x3 matrix. Errors: E_ARGUMENT for a size of 0 or a NaN. */
-BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9]);
+BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
 
-/* The laws by which a crop is drawn. AUTO goes by the warp's name: torchvision's for RANDOM_RESIZED_CROP, else the
- * original's. BENZINA: the area is log-uniform. TORCHVISION: the area is uniform, boxes are of whole pixels. */
+/* Writes the 3x3 matrix. Errors: E_ARGUMENT for a size of 0 or a NaN. */
+BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9],
+    bzna_error *err);
+
+/* NONE: centered, one output pixel for one input pixel. */
+enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
+       BZNA_WARP_SIMILARITY = 3 };
+
+/* The laws by which a crop is drawn. AUTO goes by the warp's kind: torchvision's for
+ * RANDOM_RESIZED_CROP, else the original's. BENZINA: the area is log-uniform. TORCHVISION: the area
+ * is uniform, boxes are of whole pixels. */
 enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 
-/* The general random warp. bzna_similarity_init makes the identity (1:1, centerd). */
-typedef struct bzna_similarity {
-    uint32_t struct_size;
+/* A random warp; also a group of bzna_loader_config. A setting that has no effect on the kind is
+ * refused. */
+typedef struct bzna_warp {
+    /* BZNA_WARP_... */
+    uint32_t kind;
+    /* BZNA_LAW_... */
     uint32_t law;
-    double   scale[2];                /* of the crop's AREA, lo..hi; {1, 1}: none */
-    double   ratio[2];                /* of the crop's width to its height, lo..hi; {0, 0}: the input's own */
-    double   degrees[2];              /* rotation, lo..hi */
-    double   translate[2];            /* at most these fractions of the output's size, both ways */
-    double   flip_h, flip_v;          /* probabilities */
-    uint32_t resize;                  /* scale the crop to the output; forced by scale or ratio */
-    uint32_t keep_ratio;
-    uint32_t random_crop;             /* anywhere, instead of centerd */
+    /* RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. CENTER_RESIZED_CROP: [0] is
+     * the fraction of the short edge, default 1 (224/256: short edge 256, crop 224). SIMILARITY: of
+     * the area, default 1..1 */
+    double   scale[2];
+    /* of the crop's width to its height, lo..hi. Default 3/4..4/3 for RANDOM_RESIZED_CROP, the
+     * input's own for SIMILARITY */
+    double   ratio[2];
+    /* SIMILARITY: rotation, lo..hi */
+    double   degrees[2];
+    /* SIMILARITY: at most these fractions of the output's size, both ways */
+    double   translate[2];
+    /* probabilities of mirroring; with every kind */
+    double   flip_h, flip_v;
+    /* SIMILARITY: scale the crop to the output (forced by scale or ratio); keep its ratio; take it
+     * anywhere, instead of centered */
+    uint32_t resize, keep_ratio, random_crop;
     uint32_t reserved0;
-} bzna_similarity;
+    uint64_t reserved[4];
+} bzna_warp;
 
-BZNA_API void bzna_similarity_init(bzna_similarity *similarity, size_t struct_size);
-BZNA_API void bzna_similarity_random_resized_crop(bzna_similarity *similarity, size_t struct_size);    /* scale (0.08, 1), ratio (3/4, 4/3) */
-BZNA_API void bzna_similarity_center_resized_crop(bzna_similarity *similarity, size_t struct_size, double scale);   /* 224/256: short edge 256, crop 224 */
+BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
-/* Draws one warp. Draws are taken from random in this order: s, (ar) up to 10 times, cx, cy, degrees, tx, ty, flip_h, flip_v; a range of
- * no width takes none. Errors: E_ARGUMENT names nothing: check with bzna_loader_open or by range. */
-BZNA_API bzna_status bzna_warp_similarity(bzna_random *random, const bzna_similarity *similarity, uint32_t in_width, uint32_t in_height,
-                                          uint32_t out_width, uint32_t out_height, double homography[9]);
+/* Draws one warp. Draws are taken from random in this order: s, (ar) up to 10 times, cx, cy,
+ * degrees, tx, ty, flip_h, flip_v; a range of no width takes none. Errors: E_ARGUMENT. */
+BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
+    uint32_t in_height, uint32_t out_width, uint32_t out_height, double homography[9],
+    bzna_error *err);
 
 
-/* ---- Loaders ----------------------------------------------------------------------------------------------------------- */
+/* ---- Loaders ------------------------------------------------------------------------------ */
 
 typedef struct bzna_loader bzna_loader;
 typedef struct bzna_batch  bzna_batch;
 
 enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
-enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
-enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2, BZNA_WARP_SIMILARITY = 3 };
-enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };     /* AUTO: NVDEC where the context has it; what it cannot, in software */
-enum { BZNA_OUTPUT_AUTO = 0, BZNA_OUTPUT_HOST = 1, BZNA_OUTPUT_DEVICE = 2 };           /* AUTO: the device, where the context has one */
 
+/* The last batch of an epoch when it is not full. PARTIAL delivers fewer samples, DROP none, PAD
+ * fills it from the start of the epoch's order; info.count says how many are real. Every rank gets
+ * the same number of batches: with PARTIAL the last one may be empty for some (count 0). */
+enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
+
+/* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis and Spirakis
+ * 2006), which sorts all samples at the start of each epoch: 16 bytes a sample; order.kind has no
+ * effect then. */
 enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
+
+/* AUTO: NVDEC where the context has it, and in software what it cannot decode. */
+enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };
+
+/* What a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds color.
+ * REPLACE: its slot takes the sample at the position world_size further on in the epoch's order
+ * (from the end, back to its start), and so on up to 64 times: the same replacement in every run,
+ * and a sample that its own position delivers as well. STOP: bzna_loader_next returns its error
+ * instead of its batch, then and ever after, until bzna_loader_reset or _restore. */
 enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
 
-#define BZNA_WAIT_FOREVER  ((int64_t)-1)
+#define BZNA_WAIT_FOREVER   ((int64_t)-1)
 #define BZNA_EPOCHS_ENDLESS UINT64_MAX
 
-typedef struct bzna_loader_config {
+/* The caller's memory. */
+typedef struct bzna_buffer {
+    void    *data;
+    uint64_t bytes;
+} bzna_buffer;
+
+typedef struct bzna_loader_output {
+    /* 1..65536; must be given */
+    uint32_t           batch_size;
+    /* pixels, 1..16384; must be given */
+    uint32_t           width, height;
+    /* BZNA_DTYPE_..., BZNA_LAYOUT_... */
+    uint32_t           dtype, layout;
+    /* 0 or 3: R, G, B; others are E_UNSUPPORTED so far */
+    uint32_t           channels;
+    /* augmented versions of each sample; 0 or 1 so far */
+    uint32_t           views;
+    /* a batch is delivered in so many equal parts (one a device, say); must divide batch_size.
+     * Default 1 */
+    uint32_t           slices;
+    /* where batches lie. AUTO: on the context's device where it has one, else in host memory. CUDA:
+     * on the context's device; ordinal is 0 or that device's */
+    bzna_device        device;
+    /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
+     * non-blocking one, which the default stream does not wait for): chapter 11 */
+    void              *stream;
+    /* memory for batches instead of the library's: buffers[batch * slices + slice], each with bytes
+     * for batch_size / slices samples, aligned to 4 bytes, valid until the loader is closed and its
+     * batches are released. Device addresses if the output is on the device; where the context has
+     * a GPU, device must then be named. The array itself is copied */
+    const bzna_buffer *buffers;
+    /* batches_in_flight * slices, or 0 */
+    uint32_t           buffer_count;
+    uint32_t           reserved0;
+    uint64_t           reserved[4];
+} bzna_loader_output;
+
+/* A further output of the same samples: the tensor's name, and the picture field that it is made
+ * of. own_warp 0: it is warped as the first output is; 1: by warp. */
+typedef struct bzna_extra_output {
     uint32_t    struct_size;
-    uint32_t    batch_size;           /* 1..65536; must be given */
-    uint32_t    width, height;        /* of the output, pixels, 1..16384; must be given */
-    uint32_t    dtype, layout;        /* BZNA_DTYPE_..., BZNA_LAYOUT_... */
-    uint32_t    order;                /* BZNA_ORDER_... */
-    uint32_t    last_batch;           /* the last batch of an epoch when it is not full: BZNA_LAST_PARTIAL delivers fewer samples, DROP none,
-                                         PAD fills it from the start of the epoch's order; info.count says how many are real. Every rank
-                                         gets the same number of batches: with PARTIAL the last one may be empty for some (count 0) */
-    uint64_t    seed;
-    uint64_t    epochs;               /* how many to deliver, one after the other; default 1 */
-    uint64_t    first_epoch;
-    uint32_t    rank, world_size;     /* this process's share: chapter 9. world_size default 1 */
-    uint32_t    threads;              /* software decoder threads; default: one a processor. At most 1024. With NVDEC, they take what it cannot decode */
-    uint32_t    reader_threads;       /* default 1; with NVDEC, one for two sessions, 2 to 8. At most 256 */
-    uint32_t    batches_in_flight;    /* being filled, ready, on loan, or given back and still read on the device; default 3. At most 64 */
-    uint32_t    read_ahead;           /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most 65536 */
-    uint32_t    decoder;              /* BZNA_DECODER_... */
-    uint32_t    warp;                 /* BZNA_WARP_NONE: centerd, one output pixel for one input pixel */
-    const char *track;                /* which picture of a sample, by name: "bzna_input", "bzna_thumb". Default: if
-                                         width and height are at most 512, the thumbnail where a sample has one; else
-                                         the picture. A name that the first sample does not have is refused. Copied */
-    float       warp_scale[2];        /* RANDOM_RESIZED_CROP: area lo..hi, default 0.08..1. CENTER_RESIZED_CROP: [0] = fraction of the short edge,
-                                         default 1. SIMILARITY: area lo..hi, default 1..1 */
-    float       warp_ratio[2];        /* default 3/4..4/3 for RANDOM_RESIZED_CROP, none for SIMILARITY */
-    float       warp_degrees[2];      /* SIMILARITY only */
-    float       warp_translate[2];    /* SIMILARITY only: fractions of the output */
-    uint32_t    warp_resize, warp_keep_ratio, warp_random_crop;    /* SIMILARITY only */
-    uint32_t    warp_law;             /* BZNA_LAW_... */
-    float       flip_h, flip_v;       /* probabilities of mirroring; with every warp */
-    float       mean[3], std[3];      /* y = (x - mean) / std; std 0 = 1 */
-    float       bias[3], scale[3];    /* y = (x - bias) * scale; scale 0 = 1. Not together with mean or std */
-    float       fill[3];              /* out-of-bounds color, default black */
-    uint32_t    fill_space;           /* BZNA_FILL_... */
-    uint32_t    matrix;               /* BZNA_MATRIX_... */
-    uint32_t    filter;               /* BZNA_FILTER_... */
-    uint32_t    antialias;            /* must be 0 so far */
-    uint32_t    on_error;             /* what a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds color. REPLACE: its
-                                         slot takes the sample at the position world_size further on in the epoch's order (from the end, back to its
-                                         start), and so on up to 64 times: the same replacement in every run, and a sample that its own position
-                                         delivers as well. STOP: bzna_loader_next returns its error instead of its batch, then and ever after,
-                                         until bzna_loader_reset or _restore */
-    bzna_transform_fn transform;      /* replaces or changes what the fields above gave a sample; NULL: none */
-    void       *transform_user;
+    uint32_t    width, height;
+    uint32_t    dtype, layout;
+    uint32_t    channels, views;
+    uint32_t    filter;
+    const char *name, *field;
+    uint32_t    own_warp;
+    uint32_t    reserved0;
+    bzna_warp   warp;
+} bzna_extra_output;
 
-    const uint64_t *indices;          /* the samples of an epoch, by index, instead of all; may repeat. Copied. NULL: all */
-    uint64_t    index_count;
-    const double *weights;            /* how likely a sample is drawn: one a sample (of indices, when given), or with weights_by_part one an archive
-                                         of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0. Copied */
-    uint64_t    weight_count;
-    uint64_t    epoch_samples;        /* with weighting: draws an epoch; default: as many as there are samples */
-    uint32_t    weighting;            /* BZNA_WEIGHTING_REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis and Spirakis
-                                         2006), which sorts all samples at the start of each epoch: 16 bytes a sample. order has no effect then */
-    uint32_t    weights_by_part;
+/* The outputs beside the first one: E_UNSUPPORTED so far. */
+typedef struct bzna_loader_outputs {
+    const bzna_extra_output *ptr;
+    uint64_t                 count;
+} bzna_loader_outputs;
 
-    uint32_t    read_retries;         /* how often a sample's read that failed with E_IO is tried again, default 0 (opening is not tried again) */
-    uint32_t    cpu_count;
-    uint64_t    read_backoff_ns;      /* before the first retry; doubled each time. Default 10 ms */
-    uint64_t    read_memory_bytes;    /* ceiling of all samples read ahead, together; a larger sample fails with E_LIMIT. Default 1 GiB */
-    const int32_t *cpus;              /* thread i runs on processor cpus[i % cpu_count], decoders first, then readers; NULL: anywhere. Copied */
+typedef struct bzna_loader_order {
+    /* BZNA_ORDER_..., BZNA_LAST_... */
+    uint32_t        kind, last_batch;
+    uint64_t        seed;
+    /* how many to deliver, one after the other; default 1 */
+    uint64_t        epochs;
+    uint64_t        first_epoch;
+    /* the samples of an epoch, by index, instead of all; may repeat. Copied. NULL: all */
+    const uint64_t *indices;
+    uint64_t        index_count;
+    /* how likely a sample is drawn: one a sample (of indices, when given), or with weights_by_part
+     * one a file of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0. Copied */
+    const double   *weights;
+    uint64_t        weight_count;
+    /* BZNA_WEIGHTING_... */
+    uint32_t        weighting;
+    uint32_t        weights_by_part;
+    /* with weighting: draws an epoch; default: as many as there are samples */
+    uint64_t        epoch_samples;
+    uint64_t        reserved[4];
+} bzna_loader_order;
 
-    uint32_t    slices;               /* a batch is delivered in so many equal parts (one a device, say); must divide batch_size. Default 1 */
-    uint32_t    buffer_count;         /* batches_in_flight * slices, or 0 */
-    void *const *buffers;             /* the caller's memory for batches, instead of the library's: buffers[batch * slices + slice], each of
-                                         batch_size / slices samples, aligned to 4 bytes, valid until the loader is closed and its batches released. Device
-                                         addresses if the output is the device; where the context has a GPU, output must then be named */
+/* This process's share: chapter 9. */
+typedef struct bzna_loader_shard {
+    uint32_t rank;
+    /* default 1 */
+    uint32_t world_size;
+    uint64_t reserved[2];
+} bzna_loader_shard;
 
-    void       *stream;               /* the consumer's CUstream, for output on the device; NULL: the loader makes one (a non-blocking one, which the
-                                         default stream does not wait for): chapter 11 */
-    uint32_t    output;               /* BZNA_OUTPUT_...: where batches lie */
-    uint32_t    restore_any_pixels;   /* 1: bzna_loader_restore takes states of runs that had another size, warp,
-                                         picture or colors, too */
+typedef struct bzna_loader_filter {
+    /* BZNA_FILTER_... */
+    uint32_t kind;
+    /* must be 0 so far */
+    uint32_t antialias;
+    uint64_t reserved[2];
+} bzna_loader_filter;
+
+typedef struct bzna_loader_color {
+    /* y = (x - mean) / std; std 0 = 1 */
+    float    mean[3], std[3];
+    /* y = (x - bias) * scale; scale 0 = 1. Not together with mean or std */
+    float    bias[3], scale[3];
+    /* out-of-bounds color, default black */
+    float    fill[3];
+    /* BZNA_FILL_... */
+    uint32_t fill_space;
+    /* BZNA_MATRIX_... */
+    uint32_t matrix;
+    uint32_t reserved0;
+    uint64_t reserved[4];
+} bzna_loader_color;
+
+typedef struct bzna_loader_fields {
+    /* which picture of a sample: "image", "thumb", or the name of a track of the sample. Default:
+     * if width and height are at most 512, the thumbnail where a sample has one; else the picture.
+     * A name that the first sample does not have is refused. Copied */
+    const char *image;
+    /* further fields for each batch, by name, commas between them: E_UNSUPPORTED so far */
+    const char *tensors, *bytes;
+    uint64_t    reserved[3];
+} bzna_loader_fields;
+
+typedef struct bzna_loader_read {
+    /* default 1; with NVDEC, one for two sessions, 2 to 8. At most 256 */
+    uint32_t threads;
+    /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
+     * 65536 */
+    uint32_t ahead_samples;
+    /* ceiling of all samples read ahead, together; a larger sample fails with E_LIMIT. Default 1
+     * GiB */
+    uint64_t memory_bytes;
+    /* how often a sample's read that failed with E_IO is tried again, default 0 (opening is not
+     * tried again) */
+    uint32_t retries;
+    uint32_t reserved0;
+    /* before the first retry; doubled each time. Default 10 ms */
+    uint64_t backoff_ns;
+    uint64_t reserved[4];
+} bzna_loader_read;
+
+typedef struct bzna_loader_decode {
+    /* BZNA_DECODER_... */
+    uint32_t decoder;
+    /* software decoder threads; default: one a processor. At most 1024. With NVDEC, they take what
+     * it cannot decode */
+    uint32_t threads;
+    uint64_t reserved[4];
+} bzna_loader_decode;
+
+typedef struct bzna_loader_errors {
+    /* BZNA_ON_ERROR_... */
+    uint32_t policy;
+    uint32_t reserved0;
+    uint64_t reserved[2];
+} bzna_loader_errors;
+
+typedef struct bzna_loader_pipeline {
+    /* being filled, ready, on loan, or released and still read on the device; default 3. At most
+     * 64 */
+    uint32_t          batches_in_flight;
+    /* 1: bzna_loader_restore takes states of runs that had another size, warp, picture or colors,
+     * too */
+    uint32_t          restore_any_pixels;
+    /* thread i runs on processor cpus[i % cpu_count], decoders first, then readers; NULL: anywhere.
+     * Copied */
+    const int32_t    *cpus;
+    uint32_t          cpu_count;
+    uint32_t          reserved0;
+    /* replaces or changes what warp and color gave a sample; NULL: none */
+    bzna_transform_fn transform;
+    void             *transform_user;
+    uint64_t          reserved[4];
+} bzna_loader_pipeline;
+
+typedef struct bzna_loader_config {
+    uint32_t             struct_size;
+    uint32_t             reserved0;
+    bzna_loader_output   output;
+    bzna_loader_outputs  outputs;
+    bzna_loader_order    order;
+    bzna_loader_shard    shard;
+    bzna_warp            warp;
+    bzna_loader_filter   filter;
+    bzna_loader_color    color;
+    bzna_loader_fields   fields;
+    bzna_loader_read     read;
+    bzna_loader_decode   decode;
+    bzna_loader_errors   errors;
+    bzna_loader_pipeline pipeline;
 } bzna_loader_config;
 
-/* One batch, as it lies in memory until it is released. */
+/* A tensor: of what a loader yields (data is NULL), or of a batch. Elements are densely packed, the
+ * last dimension first in memory. */
+typedef struct bzna_tensor {
+    uint32_t    struct_size;
+    /* BZNA_DTYPE_... */
+    uint32_t    dtype;
+    bzna_device device;
+    uint32_t    dimensions;
+    uint32_t    reserved0;
+    int64_t     shape[6];
+    /* a device address when device is CUDA's: void * as in DLPack, so that host code reads it
+     * without a cast */
+    void       *data;
+    uint64_t    bytes;
+    char        name[BZNA_NAME_MAX];
+    uint64_t    reserved[4];
+} bzna_tensor;
+
+/* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */
 typedef struct bzna_batch_info {
     uint32_t           struct_size;
-    int32_t            device;        /* where data lies: -1 host memory, n >= 0 CUDA device n */
-    void              *data;          /* shape[0] x shape[1] x shape[2] x shape[3] elements of dtype, densely packed; a device address when
-                                         device >= 0. void * as in DLPack: host code reads it without a cast */
-    uint64_t           data_bytes;
-    int64_t            shape[4];      /* NCHW: {batch, 3, height, width}; NHWC: {batch, height, width, 3} */
-    uint32_t           dtype, layout;
-    uint32_t           count;         /* real samples: the first count slots */
-    uint32_t           failed;        /* of them, how many have a status < 0 */
-    uint64_t           epoch;
-    uint64_t           batch;         /* number within the epoch, from 0 (counted from the restored position after a restore) */
-    uint64_t           position;      /* of this rank's first sample in the epoch's global order */
-    const int64_t     *targets;       /* shape[0] each: BZNA_TARGET_NONE where there is none */
-    const uint64_t    *indices;       /* sample index in the dataset */
-    const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds color */
-    void              *stream;        /* CUstream behind which data is written: chapter 11; NULL on the host */
+    /* real samples: the first count slots */
+    uint32_t           count;
+    /* of them, how many have a status < 0 */
+    uint32_t           failed;
+    /* slots that hold another sample than planned: errors.policy; indices says which */
+    uint32_t           replaced;
+    /* NCHW: {batch, 3, height, width}; NHWC: {batch, height, width, 3} */
+    bzna_tensor        image;
+    uint32_t           layout;
     uint32_t           last_of_epoch;
-    uint32_t           replaced;      /* slots that hold another sample than planned, see on_error; indices says which */
-    uint32_t           slices;        /* 1: data is the whole batch; else data is the first slice's: see bzna_batch_slice */
+    /* 1: image is the whole batch; else image.data is the first slice's: bzna_batch_slice */
+    uint32_t           slices;
     uint32_t           reserved0;
+    uint64_t           epoch;
+    /* number within the epoch, from 0 (counted from the restored position after a restore) */
+    uint64_t           batch;
+    /* of this rank's first sample in the epoch's global order */
+    uint64_t           position;
+    /* BZNA_TARGET_NONE where there is none */
+    const int64_t     *targets;
+    /* sample index in the dataset */
+    const uint64_t    *indices;
+    /* BZNA_OK, or why the slot holds the out-of-bounds color */
+    const bzna_status *status;
+    /* CUstream behind which the image is written: chapter 11; NULL on the host */
+    void              *stream;
 } bzna_batch_info;
 
-/* One field of what a loader's batches hold, for those who bind it to a framework: "data", "target", "index", "status". */
-typedef struct bzna_field {
-    uint32_t struct_size;
-    uint32_t dtype;                   /* BZNA_DTYPE_... */
-    uint32_t dimensions;
-    int32_t  device;                  /* -1: host */
-    int64_t  shape[4];                /* of a full batch */
-    char     name[16];
-} bzna_field;
-
-/* What a loader yields, and who decodes. */
+/* What a loader yields (image: of a full batch), and who decodes (BZNA_DECODER_SOFTWARE or _NVDEC,
+ * by name, "libavcodec 59.37.100", and why this one and not the other); defaults are filled in.
+ * sessions: NVDEC's, shared with the context's other loaders; 0: software only. Samples and batches
+ * are this rank's, from the epoch's start, padding not counted. picture: what is decoded of each
+ * sample (fields.image, else "thumb" or "image"), and why. */
 typedef struct bzna_loader_info {
     uint32_t    struct_size;
-    uint32_t    decoder;              /* BZNA_DECODER_SOFTWARE or _NVDEC */
-    int64_t     shape[4];             /* of a full batch */
-    uint32_t    dtype, layout;
-    int32_t     device;
-    uint32_t    threads, reader_threads, batches_in_flight, read_ahead;      /* with defaults filled in */
-    uint32_t    sessions;             /* NVDEC sessions, shared with the context's other loaders; 0: software only */
-    uint64_t    samples_per_epoch;    /* of this rank, from the epoch's start, padding not counted */
-    uint64_t    batches_per_epoch;
-    char        decoder_name[64];     /* "libavcodec 59.37.100" */
-    char        decoder_reason[128];  /* why this one, and why not the other */
-    char        picture[32];          /* what is decoded of each sample: config.track, else "thumbnail" or "picture" */
-    char        picture_reason[96];   /* and why */
+    uint32_t    decoder;
+    bzna_tensor image;
+    uint32_t    layout;
+    uint32_t    sessions;
+    uint32_t    threads, reader_threads, batches_in_flight, read_ahead;
+    uint64_t    samples_per_epoch, batches_per_epoch;
+    char        decoder_name[64];
+    char        decoder_reason[128];
+    char        picture[32];
+    char        picture_reason[96];
 } bzna_loader_info;
 
-/* One stage of the pipeline. Times are summed over its threads. */
+/* One stage of the pipeline: samples (batches in the last stage) that passed, and their bytes.
+ * Times are summed over its threads: working, waiting for the stage before, and blocked because the
+ * next queue was full (back-pressure). depth is what waits in its queue now, capacity at most. */
 typedef struct bzna_stage_stats {
-    uint64_t count;                   /* samples (batches in the last stage) that passed */
+    uint64_t count;
     uint64_t bytes;
-    uint64_t busy_ns;
-    uint64_t wait_before_ns;          /* its threads waited for work from the stage before */
-    uint64_t wait_after_ns;           /* its threads waited for room behind */
-    uint64_t depth;                   /* what waits in front of it, now */
-    uint64_t capacity;                /* and at most */
+    uint64_t busy_ns, wait_before_ns, wait_after_ns;
+    uint64_t depth, capacity;
     uint64_t reserved[3];
 } bzna_stage_stats;
 
 enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STAGE_DELIVER = 3 };
 
-/* Counts since the loader was opened. What limits is the stage that is busy while the one before it waits for room and the one behind it
- * waits for work; when readers wait for room, and either bzna_loader_next never waits or decoders have nothing to do, it is the consumer. */
+/* Counts since the loader was opened. limiting_stage is a judgement from the times: the stage that
+ * is busy while the one before it is blocked and the one after it waits for work; when readers are
+ * blocked, and either bzna_loader_next never waits or decoders have nothing to do, it is the
+ * consumer (DELIVER). DELIVER counts batches lent out, and waits in bzna_loader_next. */
 typedef struct bzna_loader_stats {
-    uint32_t struct_size;
-    uint32_t limiting_stage;          /* a judgement from the times below: BZNA_STAGE_READ, _DECODE, or _DELIVER (the consumer) */
-    bzna_stage_stats stage[4];        /* BZNA_STAGE_...; DELIVER: count and bytes of batches lent out, wait_before_ns in bzna_loader_next */
-    uint64_t samples;                 /* finished, failed ones included */
-    uint64_t samples_failed;          /* of them; by kind: */
-    uint64_t failed_read;             /* E_IO, E_TRUNCATED, E_CALLBACK of a source */
-    uint64_t failed_format;           /* E_BOX, E_LIMIT, E_NOT_FOUND, ... */
-    uint64_t failed_decode;           /* E_DECODE, E_CODEC, E_MISMATCH */
-    uint64_t failed_other;            /* the transform callback, memory */
-    uint64_t replaced;                /* attempts at a replacement */
-    uint64_t retries;                 /* reads tried again */
-    uint64_t read_memory_bytes;       /* held by samples read ahead, now */
-    uint64_t samples_nvdec;           /* decoded by NVDEC */
-    uint64_t samples_software;        /* decoded by libavcodec */
-    uint64_t fallbacks;               /* of them, what NVDEC was to decode and could not: the first reason of each kind is logged */
-    uint64_t decoders_made;           /* by the context's sessions: decoders created, */
-    uint64_t decoders_reconfigured;   /* and given another frame size. Both stand still in steady state */
-    uint64_t sessions_lost;           /* sessions that ended: no memory for any decoder, or 32 calls of the driver's in a row that failed */
+    uint32_t         struct_size;
+    uint32_t         limiting_stage;
+    bzna_stage_stats stage[4];
+    /* finished; of them failed; of those, by kind: E_IO, E_TRUNCATED, E_CALLBACK of a source;
+     * E_BOX, E_LIMIT, E_NOT_FOUND, ...; E_DECODE, E_CODEC, E_MISMATCH; the transform callback,
+     * memory */
+    uint64_t         samples, samples_failed;
+    uint64_t         failed_read, failed_format, failed_decode, failed_other;
+    /* attempts at a replacement; reads tried again */
+    uint64_t         replaced, retries;
+    /* held by samples read ahead, now */
+    uint64_t         read_memory_bytes;
+    /* decoded by NVDEC, and by libavcodec; of the latter, what NVDEC was to decode and could not
+     * (the first reason of each kind is logged) */
+    uint64_t         samples_nvdec, samples_software, fallbacks;
+    /* by the context's sessions: decoders created, and given another frame size. Both stand still
+     * in steady state. And sessions that ended: no memory for any decoder, or 32 calls of the
+     * driver's in a row that failed */
+    uint64_t         decoders_made, decoders_reconfigured, sessions_lost;
 } bzna_loader_stats;
 
-/* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data without pointers. */
+/* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data
+ * without pointers. position: samples of the epoch's global order already delivered, all ranks
+ * together. fingerprint: of the dataset, indices and weights. pixels: a hash of what fixes pixels
+ * (sizes, warp, colors, picture; not dtype, layout, batch size or threads). check: of all else. */
 typedef struct bzna_loader_state {
     uint32_t struct_size;
     uint32_t version;
-    uint64_t seed;
-    uint64_t epoch;
-    uint64_t position;                /* samples of the epoch's global order already delivered, all ranks together */
-    uint64_t fingerprint;             /* of the dataset, indices and weights */
+    uint64_t seed, epoch, position;
+    uint64_t fingerprint;
     uint64_t sample_count;
     uint64_t end_epoch;
     uint32_t order;
-    uint32_t check;                   /* of all the other fields */
-    uint64_t pixels;                  /* hash of what fixes pixels: sizes, warp, colors, picture; not dtype, layout,
-                                         batch size or threads */
+    uint32_t check;
+    uint64_t pixels;
     uint64_t reserved[7];
 } bzna_loader_state;
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
+BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size);
 
-/* Checks the config, allocates, starts the threads. Reading and decoding begin at once; on the device, when what was enqueued on config.stream
- * before is done. Errors: E_ARGUMENT and E_UNSUPPORTED name the field; E_MEMORY, E_THREAD, E_CODEC; E_DEVICE and E_DEVICE_LOST where config asks for
- * the device; E_STATE after fork. */
-BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
+/* Checks the config, allocates, starts the threads. Reading and decoding begin at once; on the
+ * device, when what was enqueued on output.stream before is done. Errors: E_ARGUMENT and
+ * E_UNSUPPORTED name the field; E_MEMORY, E_THREAD, E_CODEC; E_DEVICE and E_DEVICE_LOST where
+ * config asks for the device; E_STATE after fork. */
+BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
+    const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
 
-/* Stops the threads and lets go of the dataset. Waits for callbacks that are running and, on the device, for what was enqueued to read batches that
- * were given back. Batches on loan stay valid until released; the release of the last one frees their memory, and waits likewise. E_STATE in
+/* Stops the threads and releases the dataset. Waits for callbacks that are running and, on the
+ * device, for what was enqueued to read batches that were released. Batches on loan stay valid
+ * until released; the release of the last one frees their memory, and waits likewise. E_STATE in
  * callbacks and after fork. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
-/* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls, BZNA_WAIT_FOREVER waits. Returns BZNA_OK with
- * *batch set; BZNA_END after the last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when another thread
- * is waiting, when all batches are on loan (waiting would never end), or after fork; E_DEVICE, E_DEVICE_LOST, or the sample's error with
- * BZNA_ON_ERROR_STOP: then ever after, until bzna_loader_reset or _restore. *batch is NULL unless BZNA_OK. */
-BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch, bzna_error *err);
+/* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls,
+ * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set; BZNA_END after the last epoch;
+ * BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when another thread
+ * is waiting, when all batches are on loan (waiting would never end), or after fork; E_DEVICE,
+ * E_DEVICE_LOST, or the sample's error with BZNA_ON_ERROR_STOP: then ever after, until
+ * bzna_loader_reset or _restore. *batch is NULL unless BZNA_OK. */
+BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
+    bzna_error *err);
 
-/* Ends all waiting, now and later, with E_STOPPED, until bzna_loader_reset or bzna_loader_restore. Any thread. Does not wait. */
-BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader);
+/* Ends all waiting, now and later, with E_STOPPED, until bzna_loader_reset or bzna_loader_restore.
+ * Any thread. Does not wait. E_STATE after fork. */
+BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
 
-/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way; batches already delivered stay valid. E_STATE while a thread waits
- * in next. The number of epochs left is as if the loader had been opened with first_epoch = epoch. */
+/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way; batches already
+ * delivered stay valid. E_STATE while a thread waits in next. The number of epochs left is as if
+ * the loader had been opened with first_epoch = epoch. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
 
-/* The state after the last batch that bzna_loader_next delivered, and going on from one. Restoring refuses the state of
- * another dataset or order, and of a run whose pixels were made otherwise (E_ARGUMENT; restore_any_pixels allows the
- * latter); seed and epochs come from the state; world size, threads and batch size may differ. A state of version 1
- * (64 bytes, of 0.1) is taken, with a warning in the log, since it does not say how pixels were made. */
-BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size);
-BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err);
+/* The state after the last batch that bzna_loader_next delivered. Any thread. Errors: E_ARGUMENT,
+ * E_STRUCT_SIZE (state has fewer than 128 bytes), E_STATE after fork. */
+BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state,
+    size_t struct_size, bzna_error *err);
 
-/* What the loader yields, and with what, defaults filled in. Any thread. E_ARGUMENT. */
-BZNA_API bzna_status bzna_loader_describe(bzna_loader *loader, bzna_loader_info *info, size_t struct_size);
+/* Goes on from a state. Refused is the state of another dataset or order, and of a run whose pixels
+ * were made otherwise (E_ARGUMENT; pipeline.restore_any_pixels allows the latter); seed and epochs
+ * come from the state; world size, threads and batch size may differ. A state of version 1 (64
+ * bytes, of 0.1) is taken, with a warning in the log, since it does not say how pixels were
+ * made. */
+BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
+    bzna_error *err);
 
-/* What a batch holds, field by field; E_RANGE behind the last one. Set field->struct_size. */
-BZNA_API bzna_status bzna_loader_field(bzna_loader *loader, uint32_t number, bzna_field *field);
+/* What the loader yields, and with what. Any thread. */
+BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
+    size_t struct_size, bzna_error *err);
 
-/* Counts and waits since the loader was opened. Any thread, at any time. E_ARGUMENT, E_STATE after fork. */
-BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size);
+/* Counts and waits since the loader was opened. Any thread, at any time. E_STATE after fork. */
+BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
+    size_t struct_size, bzna_error *err);
 
-/* The batch as it lies in memory; what info points to is the loader's, valid until the batch is released. Any thread. E_ARGUMENT. */
-BZNA_API bzna_status bzna_batch_describe(const bzna_batch *batch, bzna_batch_info *info, size_t struct_size);
-BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);       /* why a slot failed; OK if it did not */
+/* The tensors of a full batch, counted from 0: "image", "target", "index", "status". E_RANGE past
+ * the end. Any thread. */
+BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
+    size_t struct_size, bzna_error *err);
 
-/* One slice of a batch: where it lies, and how many of its samples are real. E_RANGE behind the last one. */
-BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data, uint32_t *count);
+/* The batch as it lies in memory; what info points to is the loader's, valid until the batch is
+ * released. Any thread. */
+BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info,
+    size_t struct_size, bzna_error *err);
 
-/* Gives a batch back; NULL is none. Does not wait, while the loader is open. Any thread; of a batch on BZNA_STREAM_PER_THREAD, the one that used it.
- * E_STATE: not on loan, or after fork. What fails on the device is bzna_loader_next's to report. */
+/* One tensor of the batch, by name. Any thread. Errors: E_NOT_FOUND; E_UNSUPPORTED: "image" of a
+ * batch in several slices is no one tensor. */
+BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
+    bzna_tensor *tensor, size_t struct_size, bzna_error *err);
+
+/* The status of a slot, with its message in err. E_RANGE past the end. Any thread. */
+BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);
+
+/* One slice of a batch: where it lies, and how many of its samples are real. E_RANGE past the
+ * end. */
+BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data,
+    uint32_t *count, bzna_error *err);
+
+/* Returns a batch to its loader; NULL is none. Does not wait, while the loader is open. Any thread;
+ * of a batch on BZNA_STREAM_PER_THREAD, the one that used it. E_STATE: not on loan, or after fork.
+ * What fails on the device, bzna_loader_next reports. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
 
-/* Moves a batch on the device to another stream of its context: what is enqueued there afterwards reads the finished batch, and releasing orders
- * behind that stream instead of the loader's. Errors: E_STATE (not on loan, or to BZNA_STREAM_PER_THREAD while it has tensors), E_UNSUPPORTED (on the
- * host), E_DEVICE. */
+/* Moves a batch on the device to another stream of its context: what is enqueued there afterwards
+ * reads the finished batch, and releasing orders behind that stream instead of the loader's.
+ * Errors: E_STATE (not on loan, or to BZNA_STREAM_PER_THREAD while it has DLPack tensors),
+ * E_UNSUPPORTED (on the host), E_DEVICE. */
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err);
 
-/* A field of the batch (numbers as in bzna_loader_field) as a DLPack tensor: *tensor is a DLManagedTensor * (dlpack.h, the unversioned struct,
- * "dltensor" capsules). The tensor keeps the batch on loan until its deleter has run, whichever of bzna_batch_release and the deleter comes
- * last; the deleter may be called from any thread, and after the loader was closed. Nothing is copied or allocated. Its shape is the batch's:
- * the data of a batch in several slices cannot be one tensor (E_UNSUPPORTED). A batch on BZNA_STREAM_PER_THREAD has none (E_STATE): a deleter would
- * have to run on that thread. */
-BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, uint32_t field, void **tensor, bzna_error *err);
+/* Kinds of DLPack tensors (dlpack.h): DLManagedTensor * ("dltensor" capsules), and
+ * DLManagedTensorVersioned * of version 1.0 ("dltensor_versioned" capsules). */
+enum { BZNA_DLPACK_0 = 0, BZNA_DLPACK_1 = 1 };
+
+/* A tensor of the batch, by name, as a DLPack tensor, into *tensor. It keeps the batch on loan
+ * until its deleter has run, whichever of bzna_batch_release and the deleter comes last; the
+ * deleter may be called from any thread, and after the loader was closed. Nothing is copied or
+ * allocated. Errors: E_NOT_FOUND; E_UNSUPPORTED (as of bzna_batch_tensor); E_STATE (a batch on
+ * BZNA_STREAM_PER_THREAD has none: a deleter would have to run on that thread). */
+BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
+    void **tensor, bzna_error *err);
 
 
-/* ---- Writers ----------------------------------------------------------------------------------------------------------- */
+/* ---- Writers ------------------------------------------------------------------------------ */
 
 typedef struct bzna_writer bzna_writer;
 
@@ -991,31 +1426,46 @@ enum { BZNA_SPLIT_NONE = 0, BZNA_SPLIT_TRAIN = 1, BZNA_SPLIT_VALIDATION = 2, BZN
 /* One sample to write. What it points to is read before bzna_writer_add returns. */
 typedef struct bzna_sample_desc {
     uint32_t          struct_size;
-    uint32_t          has_target;     /* 1: target is written, here and in the index; once a sample has none, later targets are not indexed */
+    /* BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore */
+    uint32_t          split;
+    /* the full picture; must be given */
+    const bzna_image *image;
+    /* NULL: the picture itself serves, if its frame is at most 512x512 */
+    const bzna_image *thumb;
+    /* written here and in the index. BZNA_TARGET_NONE (set by init): none; once a sample has none,
+     * later targets are not indexed */
     int64_t           target;
-    const char       *filename;       /* UTF-8; NULL: none */
-    const bzna_image *input;          /* the full picture, H.264, H.265 or AV1; must be given */
-    const bzna_image *thumb;          /* NULL: the input itself serves, if its frame is at most 512x512 */
-    uint32_t          split;          /* BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore */
-    uint32_t          reserved0;
+    /* UTF-8; NULL: none */
+    const char       *name;
 } bzna_sample_desc;
 
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
+BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
 
-/* Makes the file, or takes the sink (on success; it is closed exactly once). config may be NULL. */
-BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
-BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink, const bzna_writer_config *config, bzna_writer **out,
-                                           bzna_error *err);
+/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_IO, E_MEMORY, E_UNSUPPORTED (built with
+ * BENZINA_NO_WRITER). */
+BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
+    const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 
-/* Writes one sample: the same inputs give the same bytes. A sample that is refused (E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE,
- * E_MISMATCH) leaves the archive as it was; a failed write (E_IO) poisons the writer: every later call returns that status. E_MEMORY may be
+/* The same into a user's sink, which the writer owns and closes exactly once on success; on failure
+ * it is still the caller's. */
+BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
+    const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
+
+/* Writes one sample: the same inputs give the same bytes. A sample that is refused (E_ARGUMENT,
+ * E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH) leaves the archive as it was; a
+ * failed write (E_IO) poisons the writer: every later call returns that status. E_MEMORY may be
  * tried again unless the sample was written already, which poisons, too. */
-BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err);
+BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample,
+    bzna_error *err);
 
-/* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written when every sample has a thumbnail and all share one
- * decoder configuration, as the format asks. E_NO_SAMPLES: nothing was added. */
+/* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written when
+ * every sample has a thumbnail and all share one decoder configuration, as the format asks.
+ * E_NO_SAMPLES: nothing was added. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
-BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);       /* without finish, the file is left unfinished, and readers say so */
+
+/* Without finish, the file is left unfinished, and readers say so. E_STATE in callbacks. */
+BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);
 
 #ifdef __cplusplus
 }

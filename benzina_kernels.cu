@@ -1,26 +1,31 @@
-/* benzina_kernels.cu - the pixel arithmetic of benzina.c: one source, compiled as CUDA for the GPU and included as C for the CPU.
+/* benzina_kernels.cu - the pixel arithmetic of benzina.c: one source, compiled as CUDA for the GPU and included as C
+ * for the CPU.
  *
- * Five parts: 1 portability; 2 plain data, passed by value; 3 arithmetic, static inline functions, and what one GPU thread does with them;
- * 4 CUDA entry points, index arithmetic only; 5 CPU loops.
+ * Five parts: 1 portability; 2 plain data, passed by value; 3 arithmetic, static inline functions, and what one GPU
+ * thread does with them; 4 CUDA entry points, index arithmetic only; 5 CPU loops.
  *
- * Compile with -ffp-contract=off (nvcc: -fmad=false): operations are then rounded one by one, in the order written, so that the GPU, the
- * plain loop and the separable loop give the same bits.
+ * Compile with -ffp-contract=off (nvcc: -fmad=false): operations are then rounded one by one, in the order written, so
+ * that the GPU, the plain loop and the separable loop give the same bits.
  *
  * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12 and clang 14, -O3, x86-64):
- *   - down, across, color as three loops a row take 0.15 of the plain loop's time: 0.13 ms for 0.85 ms with SSE2;
- *   - they must stay three, and free of tests: a test of flags in the color loop costs 3x with gcc, one fused loop 1.7x with clang, since
- *     either keeps them scalar;
+ *   - vertical, horizontal and color as three loops a row take 0.15 of the plain loop's time: 0.13 ms for 0.85 ms with
+ *     SSE2;
+ *   - they must stay three, and free of tests: a test of flags in the color loop costs 3x with gcc, one fused loop 1.7x
+ *     with clang, since either keeps them scalar;
  *   - the same source compiled for AVX2 takes 0.7 of the time of SSE2, and is chosen at run time.
  *
- * What decided the GPU kernel, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by timing: a pixel of 8 bit
- * NV12 under an axis-aligned H, float32 out, without a color matrix, is 137 instructions, and 192 more once per thread; under any
- * affine H 166. It was 299 with one loop for everything. 64 registers, no spills: half of all warps fit. What brought it down:
- *   - slots as parameters, copied to a local before the loops: they then sit in uniform registers, and loops load nothing but samples;
+ * What decided the GPU kernel, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by
+ * timing: a pixel of 8 bit NV12 under an axis-aligned H, float32 out, without a color matrix, is 137 instructions, and
+ * 192 more once per thread; under any affine H 166. It was 299 with one loop for everything. 64 registers, no spills:
+ * half of all warps fit. What brought it down:
+ *   - slots as parameters, copied to a local before the loops: they are then in uniform registers, and loops load
+ *     nothing but samples;
  *   - positions of 32 bits, times the pitch in one IMAD.WIDE; constants for shifts and steps; Cb and Cr in one load;
  *   - the x axis once per column, where H allows it.
- * 68 of the 137 are the additions, products and bounds of part 3, which cannot change: the bits must be those of the CPU. */
+ * 68 of the 137 are the additions, products and bounds of part 3, which cannot change: the bits must be the
+ * CPU's. */
 
-/* ---- 1. portability ----------------------------------------------------------------------------------------------------- */
+/* ---- 1. portability ---------------------------------------------------------------------------------------------- */
 
 #if defined(__clang__) && defined(__CUDA__)       /* without CUDA's headers, nor any other */
 typedef __UINT8_TYPE__  uint8_t;
@@ -34,7 +39,8 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_ENTRY extern "C" __attribute__((global)) void
 #  define BZI_KERNEL_FN    static inline __attribute__((device, always_inline))
 #  define BZI_KERNEL_GLOBAL __attribute__((address_space(1)))
-#  define BZI_KERNEL_FIRST(d)  ((uint32_t)(__nvvm_read_ptx_sreg_ctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d() + __nvvm_read_ptx_sreg_tid_##d()))
+#  define BZI_KERNEL_FIRST(d)                                                                        \
+    ((uint32_t)(__nvvm_read_ptx_sreg_ctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d() + __nvvm_read_ptx_sreg_tid_##d()))
 #  define BZI_KERNEL_STRIDE(d) ((uint32_t)(__nvvm_read_ptx_sreg_nctaid_##d() * __nvvm_read_ptx_sreg_ntid_##d()))
 #  define BZI_KERNEL_SLOT()    __nvvm_read_ptx_sreg_ctaid_z()
 #  define BZI_KERNEL_READ8(p)  __nvvm_ldg_uc(p)
@@ -62,7 +68,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_GLOBAL
 #  define BZI_KERNEL_READ8(p)  (*(p))
 #  define BZI_KERNEL_READ16(p) bzi_kernel_read16(p)
-#  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))     /* instructions differ on NaN and -0; the uses below do not */
+#  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))   /* instructions differ on NaN and -0; the uses below do not */
 #  define BZI_KERNEL_MAX(a, b) ((a) > (b) ? (a) : (b))
 #  if defined(__GNUC__) || defined(__clang__)
 #    define BZI_KERNEL_FN  static inline __attribute__((always_inline, unused))
@@ -80,20 +86,21 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #endif
 
 
-/* ---- 2. plain data ------------------------------------------------------------------------------------------------------ */
+/* ---- 2. plain data ----------------------------------------------------------------------------------------------- */
 
 #define BZI_KERNEL_COLOR 1u      /* bzi_kernel_slot.flags: color is not the identity */
 
-/* One sample: surface, warp, color, destination. Addresses are integers so that one layout serves host and device. The rectangle lies inside
- * the frame, 0 <= x0, 0 <= y0; x1 < x0 or y1 < y0 is an empty picture, which is all fill. H, colors and fill may hold anything at all. */
+/* One sample: surface, warp, color, destination. Addresses are integers so that one layout serves host and device. The
+ * rectangle lies inside the frame, 0 <= x0, 0 <= y0; x1 < x0 or y1 < y0 is an empty picture, which is all fill. H,
+ * colors and fill may hold anything at all. */
 typedef struct bzi_kernel_slot {
-    uint64_t plane[3];        /* first sample of Y, Cb, Cr in the whole FRAME (frame's top left corner); Cb, Cr = 0: gray */
+    uint64_t plane[3];        /* first sample of Y, Cb, Cr in the whole frame (its top left corner); Cb, Cr = 0: gray */
     uint64_t dst;             /* first element of this slot in the batch */
     int32_t  pitch[3];        /* bytes between rows */
-    int32_t  step[3];         /* bytes between samples of a row: 1 planar 8 bit, 2 NV12 chroma or P016 luma, 4 P016 chroma */
+    int32_t  step[3];         /* bytes between samples: 1 planar 8 bit, 2 NV12 chroma or P016 luma, 4 P016 chroma */
     int32_t  x0, y0, x1, y1;  /* the picture's rectangle in frame luma samples, x1 and y1 inclusive */
     int32_t  shift_x, shift_y;/* log2 of the chroma subsampling, 0..2 */
-    int32_t  left, top;       /* chroma co-sited with the left column / top row (1) or centerd between (0) */
+    int32_t  left, top;       /* chroma co-sited with the left column / top row (1) or centered between (0) */
     int32_t  depth;           /* bits, 8..16; above 8, samples are two bytes long and aligned */
     int32_t  low_zeros;       /* bits below the value in two bytes: 16 - depth for P016, 0 for libavcodec's formats */
     float    h[9];            /* output pixel -> picture pixel (relative to x0, y0), row-major */
@@ -114,7 +121,7 @@ typedef struct bzi_kernel_slots {
 
 typedef struct bzi_kernel_output {
     int32_t  width, height;
-    int64_t  stride_c, stride_y, stride_x;   /* elements between channels, rows, pixels of a slot: NCHW and NHWC alike */
+    int64_t  stride_c, stride_y, stride_x;   /* elements between channels, rows, pixels of a slot: NCHW or NHWC */
     uint32_t half;                           /* elements are float32 (0) or IEEE binary16 (1) */
     uint32_t reserved;
 } bzi_kernel_output;
@@ -125,7 +132,7 @@ BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 40);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) + sizeof(bzi_kernel_output) <= 4096);
 
 
-/* ---- 3. arithmetic ------------------------------------------------------------------------------------------------------ */
+/* ---- 3. arithmetic ----------------------------------------------------------------------------------------------- */
 
 /* One axis of one plane: the sample coordinate of picture coordinate t is t * scale + offset, clamped to 0..last. */
 typedef struct bzi_kernel_axis {
@@ -151,7 +158,8 @@ BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 
     return BZI_KERNEL_MIN(value, last);
 }
 
-/* Samples first >> shift .. last >> shift. A centerd chroma sample lies (2^shift - 1) / 2 luma samples to the right of the first it covers. */
+/* Samples first >> shift .. last >> shift. A centered chroma sample lies (2^shift - 1) / 2 luma samples to the right of
+ * the first it covers. */
 BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_axis_of(int32_t first, int32_t last, int32_t shift, int32_t cosited)
 {
     bzi_kernel_axis axis;
@@ -187,7 +195,8 @@ BZI_KERNEL_FN int bzi_kernel_aligned(const float h[9])
     return h[1] == 0.0f && h[3] == 0.0f && bzi_kernel_affine(h);
 }
 
-/* Output pixel -> picture coordinates. W is exactly 1 for an affine H, so that leaving out the division changes no bit. */
+/* Output pixel -> picture coordinates. W is exactly 1 for an affine H, so that leaving out the division changes no
+ * bit. */
 BZI_KERNEL_FN void bzi_kernel_map_affine(const float h[9], int32_t x, int32_t y, float *u, float *v)
 {
     float fx = (float)x, fy = (float)y;
@@ -209,7 +218,8 @@ BZI_KERNEL_FN void bzi_kernel_map(const float h[9], int32_t x, int32_t y, float 
         bzi_kernel_project(h, x, y, u, v);
 }
 
-/* At most half a pixel outside 0..last? Then it counts as the border. NaN is outside; last < 0 is an empty picture, which has no inside. */
+/* At most half a pixel outside 0..last? Then it counts as the border. NaN is outside; last < 0 is an empty picture,
+ * which has no inside. */
 BZI_KERNEL_FN int bzi_kernel_inside(float *t, float last)
 {
     int inside = *t >= -0.5f && *t <= last + 0.5f && last >= 0.0f;
@@ -248,29 +258,33 @@ BZI_KERNEL_FN float bzi_kernel_load(const uint8_t *sample, int32_t depth, int32_
     return (float)(BZI_KERNEL_READ16(sample) >> low_zeros);
 }
 
-BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int32_t index)
+BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
+                                            int32_t index)
 {
     return (const uint8_t *)(uintptr_t)(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
 }
 
-/* The linear filter: down first, then across, as the separable loop does; x and y are weights. */
+/* The linear filter: vertical first, then horizontal, as the separable loop does; x and y are weights. */
 BZI_KERNEL_FN float bzi_kernel_bilinear(float p00, float p01, float p10, float p11, float x, float y)
 {
     return bzi_kernel_lerp(bzi_kernel_lerp(p00, p10, y), bzi_kernel_lerp(p01, p11, y), x);
 }
 
-BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x, bzi_kernel_tap y)
+BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x,
+                                      bzi_kernel_tap y)
 {
     const uint8_t *row0 = bzi_kernel_row(slot, view, p, y.index) + (int64_t)x.index * slot->step[p];
     const uint8_t *row1 = row0 + (int64_t)y.next * slot->pitch[p];
     int64_t right = (int64_t)x.next * slot->step[p];
-    float p00 = bzi_kernel_load(row0, slot->depth, slot->low_zeros), p01 = bzi_kernel_load(row0 + right, slot->depth, slot->low_zeros);
-    float p10 = bzi_kernel_load(row1, slot->depth, slot->low_zeros), p11 = bzi_kernel_load(row1 + right, slot->depth, slot->low_zeros);
+    float p00 = bzi_kernel_load(row0, slot->depth, slot->low_zeros);
+    float p01 = bzi_kernel_load(row0 + right, slot->depth, slot->low_zeros);
+    float p10 = bzi_kernel_load(row1, slot->depth, slot->low_zeros);
+    float p11 = bzi_kernel_load(row1 + right, slot->depth, slot->low_zeros);
     return bzi_kernel_bilinear(p00, p01, p10, p11, x.weight, y.weight);
 }
 
 /* c = m [a b c 1]' clamped to 0..255: three channels at once, m is 3x4. */
-BZI_KERNEL_FN void bzi_kernel_mix(const float m[12], float c[3])
+BZI_KERNEL_FN void bzi_kernel_apply_matrix(const float m[12], float c[3])
 {
     float c0 = c[0], c1 = c[1], c2 = c[2];
     c[0] = bzi_kernel_clamp(((m[0] * c0 + m[1] * c1) + m[2]  * c2) + m[3],  255.0f);
@@ -279,18 +293,19 @@ BZI_KERNEL_FN void bzi_kernel_mix(const float m[12], float c[3])
 }
 
 /* Y'CbCr -> output units, in place. */
-BZI_KERNEL_FN void bzi_kernel_develop(const bzi_kernel_slot *slot, uint32_t flags, float c[3])
+BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_t flags, float c[3])
 {
-    bzi_kernel_mix(slot->rgb, c);
+    bzi_kernel_apply_matrix(slot->rgb, c);
     if (flags & BZI_KERNEL_COLOR)
-        bzi_kernel_mix(slot->color, c);
+        bzi_kernel_apply_matrix(slot->color, c);
     c[0] = (c[0] - slot->bias[0]) * slot->scale[0];
     c[1] = (c[1] - slot->bias[1]) * slot->scale[1];
     c[2] = (c[2] - slot->bias[2]) * slot->scale[2];
 }
 
-/* One output pixel, from beginning to end. */
-BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x, int32_t y, float c[3])
+/* One output pixel: all steps. */
+BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x, int32_t y,
+                                    float c[3])
 {
     float u, v;
     bzi_kernel_map(slot->h, x, y, &u, &v);
@@ -307,11 +322,11 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
         c[1] = bzi_kernel_sample(slot, view, 1, tap_x, tap_y);
         c[2] = bzi_kernel_sample(slot, view, 2, tap_x, tap_y);
     }
-    bzi_kernel_develop(slot, slot->flags, c);
+    bzi_kernel_color_convert(slot, slot->flags, c);
 }
 
-/* The nearest binary16, ties to even: beyond the largest is infinity, subnormals are kept, NaN stays one. Masks, because gcc makes branches of
- * several ?: and no vectors of those. */
+/* The nearest binary16, ties to even: beyond the largest is infinity, subnormals are kept, NaN stays one. Masks,
+ * because gcc makes branches of several ?: and no vectors of those. */
 BZI_KERNEL_FN uint16_t bzi_kernel_half(float value)
 {
 #if BZI_KERNEL_CUDA
@@ -350,16 +365,17 @@ BZI_KERNEL_FN void bzi_kernel_put(uint64_t address, const bzi_kernel_output *out
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x, int32_t y, const float c[3])
+BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x, int32_t y,
+                                    const float c[3])
 {
     bzi_kernel_put(slot->dst + ((uint64_t)(y * out->stride_y + x * out->stride_x) << (out->half ? 1 : 2)), out, c);
 }
 
-/* The rest of this part is what one GPU thread does, in C too, for the tests. For the pictures that hardware decoders give there is a second way
- * through the functions above: the same operations in the same order, but positions of 32 bits, Cb and Cr in one load, constants instead
- * of fields, and the x axis once per column when H is axis-aligned. */
+/* The rest of this part is what one GPU thread does, in C too, for the tests. For the pictures that hardware decoders
+ * give there is a second way through the functions above: the same operations in the same order, but positions of 32
+ * bits, Cb and Cr in one load, constants instead of fields, and the x axis once per column when H is axis-aligned. */
 
-/* A thread's first pixel and its way to the next; x + step_x and y + step_y stay below 2^32. */
+/* A thread's first pixel and the stride to its next; x + step_x and y + step_y stay below 2^32. */
 typedef struct bzi_kernel_thread {
     uint32_t x, y, step_x, step_y;
 } bzi_kernel_thread;
@@ -370,13 +386,15 @@ typedef struct bzi_kernel_span {
     float   weight;
 } bzi_kernel_span;
 
-/* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small enough for 32 bits? */
+/* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
+ * enough for 32 bits? */
 BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-    return slot->depth <= 8 && slot->step[0] == 1 && slot->step[1] == 2 && slot->step[2] == 2 && slot->shift_x == 1 && slot->shift_y == 1 &&
-           slot->plane[1] != 0 && slot->plane[2] == slot->plane[1] + 1 && slot->pitch[2] == slot->pitch[1] &&
-           ((slot->plane[1] | (uint64_t)slot->pitch[1]) & 1) == 0 && slot->x0 <= slot->x1 && slot->y0 <= slot->y1 &&
-           slot->x1 < 1 << 24 && slot->y1 < 1 << 24 && out->stride_y >= 0 && out->stride_y < 1 << 29;
+    return slot->depth <= 8 && slot->step[0] == 1 && slot->step[1] == 2 && slot->step[2] == 2 && slot->shift_x == 1 &&
+           slot->shift_y == 1 && slot->plane[1] != 0 && slot->plane[2] == slot->plane[1] + 1 &&
+           slot->pitch[2] == slot->pitch[1] && ((slot->plane[1] | (uint64_t)slot->pitch[1]) & 1) == 0 &&
+           slot->x0 <= slot->x1 && slot->y0 <= slot->y1 && slot->x1 < 1 << 24 && slot->y1 < 1 << 24 &&
+           out->stride_y >= 0 && out->stride_y < 1 << 29;
 }
 
 /* index * pitch in one instruction; compilers that widen pitch before the loop spend five on it. */
@@ -411,10 +429,11 @@ BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_k
     return inside;
 }
 
-BZI_KERNEL_FN void bzi_kernel_nv12_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_span x[2],
-                                          const bzi_kernel_span y[2], float c[3])
+BZI_KERNEL_FN void bzi_kernel_nv12_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                          const bzi_kernel_span x[2], const bzi_kernel_span y[2], float c[3])
 {
-    const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[0], *left = plane + x[0].first, *right = plane + x[0].second;
+    const uint8_t *plane = (const uint8_t *)(uintptr_t)view->plane[0], *left = plane + x[0].first,
+                  *right = plane + x[0].second;
     int64_t row0 = bzi_kernel_offset(y[0].first, slot->pitch[0]), row1 = bzi_kernel_offset(y[0].second, slot->pitch[0]);
     float   y00 = BZI_KERNEL_READ8(left + row0), y01 = BZI_KERNEL_READ8(right + row0);
     float   y10 = BZI_KERNEL_READ8(left + row1), y11 = BZI_KERNEL_READ8(right + row1);
@@ -426,13 +445,16 @@ BZI_KERNEL_FN void bzi_kernel_nv12_sample(const bzi_kernel_slot *slot, const bzi
     uint32_t c00 = BZI_KERNEL_READ16(left + row0), c01 = BZI_KERNEL_READ16(right + row0);
     uint32_t c10 = BZI_KERNEL_READ16(left + row1), c11 = BZI_KERNEL_READ16(right + row1);
     c[0] = bzi_kernel_bilinear(y00, y01, y10, y11, x[0].weight, y[0].weight);
-    c[1] = bzi_kernel_bilinear((float)(c00 & 255), (float)(c01 & 255), (float)(c10 & 255), (float)(c11 & 255), x[1].weight, y[1].weight);
-    c[2] = bzi_kernel_bilinear((float)(c00 >> 8), (float)(c01 >> 8), (float)(c10 >> 8), (float)(c11 >> 8), x[1].weight, y[1].weight);
+    c[1] = bzi_kernel_bilinear((float)(c00 & 255), (float)(c01 & 255), (float)(c10 & 255), (float)(c11 & 255),
+                               x[1].weight, y[1].weight);
+    c[2] = bzi_kernel_bilinear((float)(c00 >> 8), (float)(c01 >> 8), (float)(c10 >> 8), (float)(c11 >> 8), x[1].weight,
+                               y[1].weight);
 }
 
 /* Column x of the thread. aligned is a constant: H is affine and h[1], h[3] are 0, so that u is that of any row. */
-BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, uint32_t x, int aligned)
+BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                          const bzi_kernel_output *out, bzi_kernel_thread thread, uint32_t x,
+                                          int aligned)
 {
     int32_t  size = out->half ? 2 : 4, step_y = (int32_t)out->stride_y * size;
     uint64_t dst = slot->dst + x * (uint64_t)(out->stride_x * size);
@@ -450,13 +472,14 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
         }
         if (bzi_kernel_spans(view->y, v, row) && inside) {
             bzi_kernel_nv12_sample(slot, view, column, row, c);
-            bzi_kernel_develop(slot, slot->flags, c);
+            bzi_kernel_color_convert(slot, slot->flags, c);
         }
         bzi_kernel_put(dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out, bzi_kernel_thread thread, int aligned)
+BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, int aligned)
 {
     bzi_kernel_slot known = *slot;             /* as bzi_kernel_nv12 has found it */
     known.step[0] = 1;
@@ -467,7 +490,8 @@ BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi
         bzi_kernel_nv12_column(&known, &view, out, thread, x, aligned);
 }
 
-BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out, bzi_kernel_thread thread)
+BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                     bzi_kernel_thread thread)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
@@ -479,7 +503,8 @@ BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kern
 }
 
 /* The branches are the same for a whole block. */
-BZI_KERNEL_FN void bzi_kernel_warp_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out, bzi_kernel_thread thread)
+BZI_KERNEL_FN void bzi_kernel_warp_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread)
 {
     const bzi_kernel_slot local = *slot;       /* read before the loops: what they use then stays in registers */
     if (!bzi_kernel_nv12(&local, out))
@@ -492,11 +517,11 @@ BZI_KERNEL_FN void bzi_kernel_warp_thread(const bzi_kernel_slot *slot, const bzi
 
 
 #if BZI_KERNEL_CUDA
-/* ---- 4. CUDA entry points ----------------------------------------------------------------------------------------------- */
+/* ---- 4. CUDA entry points ---------------------------------------------------------------------------------------- */
 
-/* Warps slots 0 .. grid.z - 1. Any block of up to 1024 threads and any grid in x and y, of less than 2^31 threads each: threads stride over the
- * pixels that are left. Blocks of 32 x 8, a grid of width / 32 by height / 32, rounded up: warps then write rows, and a thread has four pixels
- * to spread its setup over. */
+/* Warps slots 0 .. grid.z - 1. Any block of up to 1024 threads and any grid in x and y, of less than 2^31 threads each:
+ * threads stride over the pixels that are left. Blocks of 32 x 8, a grid of width / 32 by height / 32, rounded up:
+ * warps then write rows, and a thread has four pixels to spread its setup over. */
 BZI_KERNEL_ENTRY bzi_kernel_warp_slots(const bzi_kernel_slots slots, const bzi_kernel_output out)
 {
     bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x), BZI_KERNEL_STRIDE(y) };
@@ -504,10 +529,11 @@ BZI_KERNEL_ENTRY bzi_kernel_warp_slots(const bzi_kernel_slots slots, const bzi_k
 }
 
 #else
-/* ---- 5. CPU loops ------------------------------------------------------------------------------------------------------- */
+/* ---- 5. CPU loops ------------------------------------------------------------------------------------------------ */
 
-/* The 3x4 of bzi_kernel_slot.rgb for Y'CbCr with luma weights kr and kb and code values of depth bits, as ITU-T H.273 defines
- * them. The place for YCgCo and identity, which have no kr and kb, is beside this function; gray is this one with neutral chroma. */
+/* The 3x4 of bzi_kernel_slot.rgb for Y'CbCr with luma weights kr and kb and code values of depth bits, as ITU-T H.273
+ * defines them. The place for YCgCo and identity, which have no kr and kb, is beside this function; gray is this one
+ * with neutral chroma. */
 BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
 {
     double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), kg = 1.0 - kr - kb;
@@ -545,8 +571,9 @@ BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi
         }
 }
 
-/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. For each output row it blends two rows of each plane over
- * the columns that are needed, then takes the taps across, then develops: three loops that compilers vectorise. Its workspace: */
+/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. For each output row it blends two
+ * rows of each plane over the columns that are needed (vertical), then blends two samples of that line for each output
+ * pixel (horizontal), then converts color: three loops that compilers vectorize. Its workspace: */
 typedef struct bzi_kernel_lines {
     int32_t  first, end;              /* output columns inside the picture */
     int32_t  low[2], count[2];        /* luma, chroma: the first sample column that is needed, and how many are */
@@ -566,8 +593,10 @@ BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *slot, co
     return bytes <= SIZE_MAX ? (size_t)bytes : SIZE_MAX;
 }
 
-/* The taps of every output column and the span of samples they touch. u(x) is monotonic, rounding included: the inside is one piece. */
-BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t width, float *memory)
+/* The taps of every output column and the span of samples they touch. u(x) is monotonic, rounding included: the inside
+ * is one piece. */
+BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                    int32_t width, float *memory)
 {
     memset(lines, 0, sizeof *lines);
     for (int c = 0; c < 2; c++, memory += 2 * (size_t)width) {
@@ -592,7 +621,7 @@ BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_sl
     }
     for (int c = 0; c < 2 && lines->end; c++) {
         int32_t a = lines->index[c][lines->first], b = lines->index[c][lines->end - 1], last = (int32_t)view->x[c].last;
-        int32_t low = a < b ? a : b, high = a < b ? b : a;       /* a mirrored picture runs backwards */
+        int32_t low = a < b ? a : b, high = a < b ? b : a;       /* in a mirrored picture, indices decrease */
         lines->low[c]   = low;
         lines->count[c] = (high < last ? high + 1 : last) - low + 1;
         for (int32_t x = lines->first; x < lines->end; x++)
@@ -602,8 +631,8 @@ BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_sl
         lines->line[p] = memory;
 }
 
-BZI_KERNEL_FN void bzi_kernel_blend(float *restrict line, const uint8_t *restrict row0, const uint8_t *restrict row1, int32_t count, int32_t step,
-                                    int32_t depth, int32_t low_zeros, float weight)
+BZI_KERNEL_FN void bzi_kernel_blend(float *restrict line, const uint8_t *restrict row0, const uint8_t *restrict row1,
+                                    int32_t count, int32_t step, int32_t depth, int32_t low_zeros, float weight)
 {
     for (int32_t i = 0; i < count; i++)
         line[i] = bzi_kernel_lerp(bzi_kernel_load(row0 + (int64_t)i * step, depth, low_zeros),
@@ -611,8 +640,10 @@ BZI_KERNEL_FN void bzi_kernel_blend(float *restrict line, const uint8_t *restric
     line[count] = line[count - 1];        /* the right tap of the last sample, whose weight is 0 */
 }
 
-/* Down: two rows of plane p become a line. The common layouts are given as constants, for which the loop is vectorised. */
-BZI_KERNEL_FN void bzi_kernel_down(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_lines *lines, int p, float v)
+/* The vertical filter: two rows of plane p become a line. The common layouts are given as constants, for which the loop
+ * is vectorized. */
+BZI_KERNEL_FN void bzi_kernel_vertical(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                       const bzi_kernel_lines *lines, int p, float v)
 {
     bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p > 0], v);
     const uint8_t *row0 = bzi_kernel_row(slot, view, p, tap.index) + (int64_t)lines->low[p > 0] * slot->step[p];
@@ -626,37 +657,39 @@ BZI_KERNEL_FN void bzi_kernel_down(const bzi_kernel_slot *slot, const bzi_kernel
         bzi_kernel_blend(lines->line[p], row0, row1, count, step, slot->depth, slot->low_zeros, tap.weight);
 }
 
-BZI_KERNEL_FN void bzi_kernel_across(float *restrict row, const float *restrict line, const int32_t *restrict index, const float *restrict weight,
-                                     int32_t first, int32_t end)
+BZI_KERNEL_FN void bzi_kernel_horizontal(float *restrict row, const float *restrict line, const int32_t *restrict index,
+                                         const float *restrict weight, int32_t first, int32_t end)
 {
     for (int32_t x = first; x < end; x++)
         row[x] = bzi_kernel_lerp(line[index[x]], line[index[x] + 1], weight[x]);
 }
 
-BZI_KERNEL_FN void bzi_kernel_develop_row(const bzi_kernel_slot *slot, uint32_t flags, float *restrict r, float *restrict g, float *restrict b,
-                                          int32_t first, int32_t end)
+BZI_KERNEL_FN void bzi_kernel_color_convert_row(const bzi_kernel_slot *slot, uint32_t flags, float *restrict r,
+                                                float *restrict g, float *restrict b, int32_t first, int32_t end)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
     for (int32_t x = first; x < end; x++) {
         float c[3] = { r[x], g[x], b[x] };
-        bzi_kernel_develop(&local, flags, c);
+        bzi_kernel_color_convert(&local, flags, c);
         r[x] = c[0];
         g[x] = c[1];
         b[x] = c[2];
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_halve_row(uint16_t *restrict dst, const float *restrict row, int32_t first, int32_t end)
+BZI_KERNEL_FN void bzi_kernel_half_row(uint16_t *restrict dst, const float *restrict row, int32_t first, int32_t end)
 {
     for (int32_t x = first; x < end; x++)
         dst[x] = bzi_kernel_half(row[x]);
 }
 
 /* lines->row to the batch, in halves or to pixels that do not lie side by side. */
-BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
+BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+                                        const bzi_kernel_output *out, int32_t y)
 {
     for (int p = 0; p < 3 && out->stride_x == 1; p++)
-        bzi_kernel_halve_row((uint16_t *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c, lines->row[p], lines->first, lines->end);
+        bzi_kernel_half_row((uint16_t *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c, lines->row[p],
+                            lines->first, lines->end);
     for (int32_t x = lines->first; x < lines->end && out->stride_x != 1; x++) {
         float c[3] = { lines->row[0][x], lines->row[1][x], lines->row[2][x] };
         bzi_kernel_store(slot, out, x, y, c);
@@ -664,8 +697,8 @@ BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_k
 }
 
 /* The inside of output row y. */
-BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_lines *lines,
-                                      const bzi_kernel_output *out, int32_t y, float v)
+BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                      const bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y, float v)
 {
     float *row[3];
     int32_t first = lines->first, end = lines->end;
@@ -673,23 +706,23 @@ BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ker
     for (int p = 0; p < 3; p++) {
         row[p] = direct ? (float *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c : lines->row[p];
         if (view->plane[p]) {
-            bzi_kernel_down(slot, view, lines, p, v);
-            bzi_kernel_across(row[p], lines->line[p], lines->index[p > 0], lines->weight[p > 0], first, end);
+            bzi_kernel_vertical(slot, view, lines, p, v);
+            bzi_kernel_horizontal(row[p], lines->line[p], lines->index[p > 0], lines->weight[p > 0], first, end);
         } else {
             for (int32_t x = first; x < end; x++)
                 row[p][x] = view->neutral;
         }
     }
     if (slot->flags & BZI_KERNEL_COLOR)       /* two loops, because a test inside one would keep it scalar */
-        bzi_kernel_develop_row(slot, BZI_KERNEL_COLOR, row[0], row[1], row[2], first, end);
+        bzi_kernel_color_convert_row(slot, BZI_KERNEL_COLOR, row[0], row[1], row[2], first, end);
     else
-        bzi_kernel_develop_row(slot, 0, row[0], row[1], row[2], first, end);
+        bzi_kernel_color_convert_row(slot, 0, row[0], row[1], row[2], first, end);
     if (!direct)
         bzi_kernel_store_row(slot, lines, out, y);
 }
 
-BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_lines *lines,
-                                   const bzi_kernel_output *out)
+BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                   const bzi_kernel_lines *lines, const bzi_kernel_output *out)
 {
     for (int32_t y = 0; y < out->height; y++) {
         float u, v;
@@ -707,8 +740,8 @@ BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel
 /* The same rows, eight lanes instead of four. AVX2 alone, without FMA: the bits stay the same. */
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("avx2")))
-BZI_KERNEL_CPU void bzi_kernel_rows_avx2(const bzi_kernel_slot *slot, const bzi_kernel_view *view, const bzi_kernel_lines *lines,
-                                         const bzi_kernel_output *out)
+BZI_KERNEL_CPU void bzi_kernel_rows_avx2(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                         const bzi_kernel_lines *lines, const bzi_kernel_output *out)
 {
     bzi_kernel_rows(slot, view, lines, out);
 }
@@ -718,9 +751,10 @@ BZI_KERNEL_CPU void bzi_kernel_rows_avx2(const bzi_kernel_slot *slot, const bzi_
 #  define BZI_KERNEL_HAS_AVX2() 0
 #endif
 
-/* Warps a slot with axis-aligned H; workspace is aligned as malloc does. Returns 1; or 0, having done nothing, when H is another or the
- * workspace too small. */
-BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace, size_t workspace_bytes)
+/* Warps a slot with axis-aligned H; workspace is aligned as malloc does. Returns 1; or 0, having done nothing, when H
+ * is another or the workspace too small. */
+BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
+                                             size_t workspace_bytes)
 {
     size_t needed = bzi_kernel_workspace_bytes(slot, out);
     if (!needed || !workspace || workspace_bytes < needed)
@@ -736,7 +770,8 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
 }
 
 /* The fastest loop for the slot. */
-BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace, size_t workspace_bytes)
+BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
+                                    size_t workspace_bytes)
 {
     if (!bzi_kernel_warp_separable(slot, out, workspace, workspace_bytes))
         bzi_kernel_warp_plain(slot, out);

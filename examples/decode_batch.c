@@ -10,8 +10,8 @@
 /* Writes picture `slot` of a batch: three planes of floats, 0..255, red first. Returns 0, or -1. */
 static int write_picture(const char *folder, const bzna_batch_info *info, uint32_t slot)
 {
-    size_t width = (size_t)info->shape[3], height = (size_t)info->shape[2], area = width * height;
-    const float *planes = (const float *)info->data + slot * 3 * area;
+    size_t width = (size_t)info->image.shape[3], height = (size_t)info->image.shape[2], area = width * height;
+    const float *planes = (const float *)info->image.data + slot * 3 * area;
     char path[4096];
     snprintf(path, sizeof path, "%s/%05" PRIu32 ".ppm", folder, slot);
     FILE *file = fopen(path, "wb");
@@ -27,7 +27,7 @@ static int write_picture(const char *folder, const bzna_batch_info *info, uint32
 
 int main(int argc, char **argv)
 {
-    bzna_error    err     = { .struct_size = sizeof err };
+    bzna_error    err;
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader  *loader  = NULL;
@@ -38,13 +38,14 @@ int main(int argc, char **argv)
     if (argc < 2 || argc > 3) { fprintf(stderr, "usage: %s ARCHIVE [FOLDER]\n", argv[0]); return 2; }
     const char *folder = argc > 2 ? argv[2] : ".";
 
+    bzna_error_init(&err, sizeof err);
     bzna_loader_config config;
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size = 16;
-    config.width      = 224;
-    config.height     = 224;
-    config.warp       = BZNA_WARP_CENTER_RESIZED_CROP;
-    config.output     = BZNA_OUTPUT_HOST;                        /* where the pixels are read; a GPU may decode them all the same */
+    config.output.batch_size  = 16;
+    config.output.width       = 224;
+    config.output.height      = 224;
+    config.output.device.kind = BZNA_DEVICE_CPU;         /* where pixels are read; a GPU may decode them all the same */
+    config.warp.kind          = BZNA_WARP_CENTER_RESIZED_CROP;
 
     if ((status = bzna_context_open(NULL, &context, &err)) < 0 ||
         (status = bzna_dataset_open(context, argv[1], NULL, &dataset, &err)) < 0 ||
@@ -52,8 +53,9 @@ int main(int argc, char **argv)
         (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) != BZNA_OK)
         goto done;
 
-    bzna_batch_info info = { .struct_size = sizeof info };
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_info info;
+    if ((status = bzna_batch_get_info(batch, &info, sizeof info, &err)) < 0)
+        goto done;
     for (uint32_t slot = 0; slot < info.count; slot++) {
         if (info.status[slot] < 0) {                             /* only this one: its neighbors are fine */
             bzna_batch_error(batch, slot, &err);

@@ -1,10 +1,13 @@
-/* http_source.c - an epoch from an archive that lies on a web server or in an object store, by HTTP range requests with libcurl
+/* http_source.c - an epoch from an archive that lies on a web server or in an object store, by HTTP range requests with
+ * libcurl
  *
- *     cc -std=c11 http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil) -lm -lpthread -ldl -o http_source
- *     ./http_source https://host/train.bzna [READERS]        or a path, to compare: the same pictures give the same hash
+ * cc -std=c11 http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil) -lm -lpthread -ldl -o
+ * http_source
+ * ./http_source https://host/train.bzna [READERS]        or a path, to compare: the same pictures give the same hash
  *
- * To take this into a program: everything above "The program". One easy handle, with one kept connection, serves one read at a time; a pool
- * of them grows to as many as there are concurrent reads. A connection that is cut in the middle of an answer is a short read. */
+ * To take this into a program: everything above "The program". One easy handle, with one kept connection, serves one
+ * read at a time; a pool of them grows to as many as there are concurrent reads. A connection that is cut in the middle
+ * of an answer is a short read. */
 #define _POSIX_C_SOURCE 200809L
 #include "../benzina.h"
 
@@ -18,7 +21,14 @@
 #include <strings.h>
 #include <time.h>
 
-enum { POOL_MAX = 256, ATTEMPTS_MAX = 6, CONNECT_TIMEOUT_MS = 5000, STALL_TIMEOUT_S = 10, BACKOFF_MS = 50, ERROR_PAGE_MAX = 65536 };
+enum {
+    POOL_MAX = 256,
+    ATTEMPTS_MAX = 6,
+    CONNECT_TIMEOUT_MS = 5000,
+    STALL_TIMEOUT_S = 10,
+    BACKOFF_MS = 50,
+    ERROR_PAGE_MAX = 65536
+};
 
 /* What was done so far. */
 typedef struct http_counts {
@@ -46,7 +56,8 @@ typedef struct http_exchange {
 
 /* --- One request --- */
 
-/* Results are bytes, or minus an HTTP status (100..599) or a CURLcode (below 100): this is what a bzna_error has in native_code. */
+/* Results are bytes, or minus an HTTP status (100..599) or a CURLcode (below 100): this is what a bzna_error has in
+ * native_code. */
 static const char *http_explain(int64_t result, char *text, size_t size)
 {
     if (result > -100) return curl_easy_strerror((CURLcode)-result);
@@ -61,7 +72,8 @@ static size_t http_on_header(char *line, size_t one, size_t length, void *user)
     http_exchange *x = user;
     char value[128];
     (void)one;
-    if (length > 5 && !memcmp(line, "HTTP/", 5)) x->has_range = 0;           /* a redirect's headers are not those of its target */
+    /* a redirect's headers are not those of its target */
+    if (length > 5 && !memcmp(line, "HTTP/", 5)) x->has_range = 0;
     if (length < skip || length - skip >= sizeof value || strncasecmp(line, name, skip)) return length;
     memcpy(value, line + skip, length - skip);
     value[length - skip] = 0;
@@ -88,8 +100,9 @@ static int64_t http_result(const http *h, const http_exchange *x, CURLcode code)
     long status = 0;
     curl_easy_getinfo(x->curl, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 100 && status != 206) return -status;
-    if (status == 206 && (!x->has_range || x->first != x->offset || (h->size && x->size != h->size))) return -CURLE_RANGE_ERROR;
-    if (x->got) return (int64_t)x->got;                          /* a cut answer is a short read, and is asked for again from there */
+    if (status == 206 && (!x->has_range || x->first != x->offset || (h->size && x->size != h->size)))
+        return -CURLE_RANGE_ERROR;
+    if (x->got) return (int64_t)x->got; /* a cut answer is a short read, and is asked for again from there */
     return code ? -(int64_t)code : -CURLE_GOT_NOTHING;
 }
 
@@ -103,7 +116,7 @@ static CURL *http_connect(const http *h)
     curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
     curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);         /* a stall ends a read; a large read may take its time */
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L); /* a stall ends a read; a large read may take its time */
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_TIMEOUT_S);
     curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, http_on_header);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, http_on_bytes);
@@ -180,7 +193,8 @@ static int64_t http_get_patiently(http *h, uint64_t offset, void *dst, uint64_t 
 
 /* --- The source --- */
 
-/* Asks for one byte instead of for the head: that also proves that the server serves ranges, and a link signed for GET will do. */
+/* Asks for one byte instead of for the head: that also proves that the server serves ranges, and a link signed for GET
+ * will do. */
 static int64_t http_size(void *user)
 {
     http *h = user;
@@ -249,7 +263,8 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 static int is_url(const char *name) { return !strncmp(name, "http://", 7) || !strncmp(name, "https://", 8); }
 
 /* Opens a URL or a path. *h is the source of a URL, for its counts; the data set owns it. */
-static bzna_status open_archive(bzna_context *context, const char *name, bzna_dataset **dataset, http **h, bzna_error *err)
+static bzna_status open_archive(bzna_context *context, const char *name, bzna_dataset **dataset, http **h,
+                                bzna_error *err)
 {
     if (!is_url(name)) return bzna_dataset_open(context, name, NULL, dataset, err);
 
@@ -257,33 +272,40 @@ static bzna_status open_archive(bzna_context *context, const char *name, bzna_da
     bzna_dataset_config_init(&config, sizeof config);
     config.name = name;
     if (!(*h = http_open(name))) return BZNA_E_MEMORY;
-    bzna_source source = { .user = *h, .read_at = http_read_at, .size = http_size, .close = http_close };
+    bzna_source source;
+    bzna_source_init(&source, sizeof source);
+    source.user    = *h;
+    source.read_at = http_read_at;
+    source.size    = http_size;
+    source.close   = http_close;
     bzna_status status = bzna_dataset_open_source(context, &source, &config, dataset, err);
     if (status < 0) {
         http_close(*h);                                          /* still ours */
         *h = NULL;
     } else {
-        (*h)->attempts = 1;                                      /* the loader retries by itself, and counts it: read_retries below */
+        (*h)->attempts = 1; /* the loader retries by itself, and counts it: read.retries below */
     }
     return status;
 }
 
-/* Latency is hidden by many reads at once: with 50 ms for an answer, 8 readers fetch 160 pictures a second at most, 32 readers 640. */
-static bzna_status open_loader(bzna_context *context, bzna_dataset *dataset, uint32_t readers, bzna_loader **loader, bzna_error *err)
+/* Latency is hidden by many reads at once: with 50 ms for an answer, 8 readers fetch 160 pictures a second at most, 32
+ * readers 640. */
+static bzna_status open_loader(bzna_context *context, bzna_dataset *dataset, uint32_t readers, bzna_loader **loader,
+                               bzna_error *err)
 {
     bzna_loader_config config;
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size      = 16;
-    config.width           = 128;
-    config.height          = 128;
-    config.order           = BZNA_ORDER_SHUFFLE;
-    config.seed            = 1234;
-    config.warp            = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config.reader_threads  = readers;
-    config.read_ahead      = 4 * readers;
-    config.read_retries    = ATTEMPTS_MAX - 1;
-    config.read_backoff_ns = BACKOFF_MS * UINT64_C(1000000);
-    config.output          = BZNA_OUTPUT_HOST;                   /* where the pixels are read; a GPU may decode them all the same */
+    config.output.batch_size  = 16;
+    config.output.width       = 128;
+    config.output.height      = 128;
+    config.output.device.kind = BZNA_DEVICE_CPU;         /* where pixels are read; a GPU may decode them all the same */
+    config.order.kind         = BZNA_ORDER_SHUFFLE;
+    config.order.seed         = 1234;
+    config.warp.kind          = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.read.threads       = readers;
+    config.read.ahead_samples = 4 * readers;
+    config.read.retries       = ATTEMPTS_MAX - 1;
+    config.read.backoff_ns    = BACKOFF_MS * UINT64_C(1000000);
     return bzna_loader_open(context, dataset, &config, loader, err);
 }
 
@@ -291,8 +313,9 @@ static void report(bzna_status status, const bzna_error *err, int remote)
 {
     char text[80];
     int explained = remote && err->status == status && err->native_code < 0;
-    fprintf(stderr, "%s%s%s%s\n", err->status == status ? err->message : bzna_status_text(status), explained ? " (" : "",
-            explained ? http_explain(err->native_code, text, sizeof text) : "", explained ? ")" : "");
+    fprintf(stderr, "%s%s%s%s\n", err->status == status ? err->message : bzna_status_text(status),
+            explained ? " (" : "", explained ? http_explain(err->native_code, text, sizeof text) : "",
+            explained ? ")" : "");
 }
 
 static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzna_error *err)
@@ -303,8 +326,8 @@ static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzn
     bzna_status status;
     while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         bzna_batch_info info;
-        bzna_batch_describe(batch, &info, sizeof info);
-        digest = hash(digest, info.data, (size_t)info.data_bytes);
+        bzna_batch_get_info(batch, &info, sizeof info, err);
+        digest = hash(digest, info.image.data, (size_t)info.image.bytes);
         digest = hash(digest, info.targets, info.count * sizeof *info.targets);
         samples += info.count;
         for (uint32_t slot = 0; slot < info.count; slot++)
@@ -316,18 +339,20 @@ static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzn
 
     double took_s = now_s() - start;
     bzna_loader_stats stats;
-    bzna_loader_statistics(loader, &stats, sizeof stats);
-    printf("hash %016" PRIx64 "\n%" PRIu64 " pictures, %.1f a second, %" PRIu64 " failed\n", digest, samples, (double)samples / took_s, *failed);
+    if ((status = bzna_loader_get_stats(loader, &stats, sizeof stats, err)) < 0) return status;
+    printf("hash %016" PRIx64 "\n%" PRIu64 " pictures, %.1f a second, %" PRIu64 " failed\n", digest, samples,
+           (double)samples / took_s, *failed);
     if (!h) return BZNA_OK;
     http_counts counts = http_counted(h);
-    printf("%" PRIu64 " requests, %" PRIu64 " bytes, %" PRIu64 " connections, %" PRIu64 " retries while opening, %" PRIu64 " retries by the loader\n",
+    printf("%" PRIu64 " requests, %" PRIu64 " bytes, %" PRIu64 " connections, %" PRIu64
+           " retries while opening, %" PRIu64 " retries by the loader\n",
            counts.requests, counts.bytes, counts.connections, counts.retries, stats.retries);
     return BZNA_OK;
 }
 
 int main(int argc, char **argv)
 {
-    bzna_error    err     = { .struct_size = sizeof err };
+    bzna_error    err;
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader  *loader  = NULL;
@@ -335,9 +360,13 @@ int main(int argc, char **argv)
     uint64_t      failed  = 0;
     bzna_status   status;
     unsigned long readers = argc > 2 ? strtoul(argv[2], NULL, 10) : 8;
-    if (argc < 2 || argc > 3 || readers < 1 || readers > 256) { fprintf(stderr, "usage: %s URL|PATH [READERS]\n", argv[0]); return 2; }
+    if (argc < 2 || argc > 3 || readers < 1 || readers > 256) {
+        fprintf(stderr, "usage: %s URL|PATH [READERS]\n", argv[0]);
+        return 2;
+    }
 
-    signal(SIGPIPE, SIG_IGN);                                    /* a server may hang up; threads of the library block all signals anyway */
+    bzna_error_init(&err, sizeof err);
+    signal(SIGPIPE, SIG_IGN); /* a server may hang up; threads of the library block all signals anyway */
     if (curl_global_init(CURL_GLOBAL_DEFAULT)) { fprintf(stderr, "libcurl does not start\n"); return 1; }
 
     if ((status = bzna_context_open(NULL, &context, &err)) >= 0 &&

@@ -5,7 +5,8 @@
  *     mpirun -n 4 ./mpi train.bzna --save state          stops in the middle of it
  *     mpirun -n 3 ./mpi train.bzna --resume state        the other half, on three ranks
  *
- * Prints a line for each sample delivered, whose mean is the same on whatever rank it was decoded, and checks that each came exactly once. */
+ * Prints a line for each sample delivered, whose mean is the same on whatever rank it was decoded, and checks that each
+ * came exactly once. */
 #define _POSIX_C_SOURCE 200809L
 #include "../benzina.h"
 
@@ -39,7 +40,7 @@ static void give_up(const char *message)
 
 static void check(bzna_status status, const bzna_error *err)
 {
-    if (status < 0) give_up(err && err->message[0] ? err->message : bzna_status_text(status));
+    if (status < 0) give_up(err->message);
 }
 
 static void *allocate(uint64_t count, size_t size)
@@ -49,8 +50,8 @@ static void *allocate(uint64_t count, size_t size)
     return p;
 }
 
-/* The processors and GPUs of a machine are shared by the ranks on it. device: for bzna_context_config. */
-static uint32_t decoder_threads(int32_t *device)
+/* The processors and GPUs of a machine are shared by the ranks on it: decoder threads, and which GPU. */
+static uint32_t decoder_threads(bzna_device *device)
 {
     MPI_Comm machine;
     int neighbors = 1, place = 0;
@@ -60,29 +61,33 @@ static uint32_t decoder_threads(int32_t *device)
     MPI_Comm_size(machine, &neighbors);
     MPI_Comm_rank(machine, &place);
     MPI_Comm_free(&machine);
-    *device = bzna_device_count(&gpus, NULL) == BZNA_OK && gpus ? 1 + place % (int32_t)gpus : BZNA_DEVICE_AUTO;
+    if (bzna_device_count(&gpus, NULL) == BZNA_OK && gpus) {
+        device->kind    = BZNA_DEVICE_CUDA;
+        device->ordinal = place % (int32_t)gpus;
+    }
     return processors > neighbors ? (uint32_t)(processors / neighbors) : 1;
 }
 
 static void open_all(run *r)
 {
-    bzna_error err = { .struct_size = sizeof err };
+    bzna_error err;
+    bzna_error_init(&err, sizeof err);
     bzna_context_config context_config;
     bzna_context_config_init(&context_config, sizeof context_config);
 
-    bzna_loader_config config;                                   /* the same on every rank, but for rank */
+    bzna_loader_config config;                                   /* the same on every rank, but for shard.rank */
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size = 4;
-    config.width      = 64;
-    config.height     = 64;
-    config.order      = BZNA_ORDER_SHUFFLE;
-    config.seed       = 1234;
-    config.warp       = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config.flip_h     = 0.5f;
-    config.rank       = (uint32_t)rank;
-    config.world_size = (uint32_t)world;
-    config.threads    = decoder_threads(&context_config.device);
-    config.output     = BZNA_OUTPUT_HOST;                        /* where the pixels are read; a GPU may decode them all the same */
+    config.output.batch_size  = 4;
+    config.output.width       = 64;
+    config.output.height      = 64;
+    config.output.device.kind = BZNA_DEVICE_CPU;         /* where pixels are read; a GPU may decode them all the same */
+    config.order.kind         = BZNA_ORDER_SHUFFLE;
+    config.order.seed         = 1234;
+    config.shard.rank         = (uint32_t)rank;
+    config.shard.world_size   = (uint32_t)world;
+    config.warp.kind          = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.warp.flip_h        = 0.5;
+    config.decode.threads     = decoder_threads(&context_config.device);
 
     check(bzna_context_open(&context_config, &r->context, &err), &err);
     check(bzna_dataset_open(r->context, r->path, NULL, &r->dataset, &err), &err);
@@ -95,8 +100,9 @@ static void open_all(run *r)
 /* Rank 0 reads the state, all ranks go on from it. */
 static void resume(run *r)
 {
-    bzna_error err = { .struct_size = sizeof err };
+    bzna_error err;
     bzna_loader_state state;
+    bzna_error_init(&err, sizeof err);
     if (rank == 0) {
         FILE *file = fopen(r->resume, "rb");
         if (!file || fread(&state, sizeof state, 1, file) != 1) give_up("the file of --resume cannot be read");
@@ -111,16 +117,17 @@ static void save(const run *r)
 {
     if (rank != 0) return;
     FILE *file = fopen(r->save, "wb");
-    if (!file || fwrite(&r->end, sizeof r->end, 1, file) != 1 || fclose(file)) give_up("the file of --save cannot be written");
+    if (!file || fwrite(&r->end, sizeof r->end, 1, file) != 1 || fclose(file))
+        give_up("the file of --save cannot be written");
 }
 
 /* The "training": notes which samples came, and returns the sum of their means. */
 static double learn(run *r, const bzna_batch_info *info)
 {
-    size_t pixels = (size_t)(info->shape[1] * info->shape[2] * info->shape[3]);
+    size_t pixels = (size_t)(info->image.shape[1] * info->image.shape[2] * info->image.shape[3]);
     double total = 0;
     for (uint32_t slot = 0; slot < info->count; slot++) {
-        const float *x = (const float *)info->data + slot * pixels;
+        const float *x = (const float *)info->image.data + slot * pixels;
         uint64_t index = info->indices[slot];
         double sum = 0;
         for (size_t i = 0; i < pixels; i++) sum += (double)x[i];
@@ -130,17 +137,18 @@ static double learn(run *r, const bzna_batch_info *info)
     return total;
 }
 
-/* One batch on every rank, and what all ranks agree on. Returns 0 after the epoch's last one. A rank that gets no sample in the last step
- * still gets an (empty) batch, so no rank is ever alone in MPI_Allreduce. */
+/* One batch on every rank, and what all ranks agree on. Returns 0 after the epoch's last one. A rank that gets no
+ * sample in the last step still gets an (empty) batch, so no rank is ever alone in MPI_Allreduce. */
 static int step(run *r)
 {
-    bzna_error err = { .struct_size = sizeof err };
+    bzna_error err;
     bzna_batch *batch = NULL;
     double mine[3] = { 0, 0, 0 }, all[3];                        /* batches, samples, sum */
+    bzna_error_init(&err, sizeof err);
     check(bzna_loader_next(r->loader, BZNA_WAIT_FOREVER, &batch, &err), &err);
     if (batch) {
         bzna_batch_info info;
-        check(bzna_batch_describe(batch, &info, sizeof info), NULL);
+        check(bzna_batch_get_info(batch, &info, sizeof info, &err), &err);
         if (info.failed) give_up("samples failed");              /* or go on without them: bzna_batch_error says why */
         mine[0] = 1;
         mine[1] = info.count;
@@ -163,27 +171,31 @@ static int verify(const run *r)
         repeated += r->seen[i] > 1;
     }
     int good = !repeated && delivered == last - r->start.position;
-    printf("%d ranks, positions %" PRIu64 " to %" PRIu64 " of %" PRIu64 ": %" PRIu64 " samples, %s\n", world, r->start.position, last, r->count, delivered,
-           good ? "each once" : "NOT each once");
+    printf("%d ranks, positions %" PRIu64 " to %" PRIu64 " of %" PRIu64 ": %" PRIu64 " samples, %s\n", world,
+           r->start.position, last, r->count, delivered, good ? "each once" : "NOT each once");
     return good;
 }
 
 static int run_all(run *r)
 {
+    bzna_error err;
     bzna_loader_info info;
     uint64_t steps = 0, stop = UINT64_MAX;
     int good = 1;
+    bzna_error_init(&err, sizeof err);
     open_all(r);
     if (r->resume) resume(r);
-    check(bzna_loader_describe(r->loader, &info, sizeof info), NULL);
+    check(bzna_loader_get_info(r->loader, &info, sizeof info, &err), &err);
     if (r->save) stop = info.batches_per_epoch / 2;
-    check(bzna_loader_save(r->loader, &r->start, sizeof r->start), NULL);
+    check(bzna_loader_save(r->loader, &r->start, sizeof r->start, &err), &err);
     while (steps < stop && step(r)) steps++;
-    check(bzna_loader_save(r->loader, &r->end, sizeof r->end), NULL);
+    check(bzna_loader_save(r->loader, &r->end, sizeof r->end, &err), &err);
     if (r->save) save(r);
 
-    MPI_Reduce(rank ? r->seen : MPI_IN_PLACE, rank ? NULL : r->seen, (int)r->count, MPI_UINT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
-    MPI_Reduce(rank ? r->mean : MPI_IN_PLACE, rank ? NULL : r->mean, (int)r->count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(rank ? r->seen : MPI_IN_PLACE, rank ? NULL : r->seen, (int)r->count, MPI_UINT32_T, MPI_SUM, 0,
+               MPI_COMM_WORLD);
+    MPI_Reduce(rank ? r->mean : MPI_IN_PLACE, rank ? NULL : r->mean, (int)r->count, MPI_DOUBLE, MPI_SUM, 0,
+               MPI_COMM_WORLD);
     if (rank == 0) good = verify(r);
     MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
     bzna_loader_close(r->loader);

@@ -5,7 +5,7 @@
  *
  * The loader works ahead on its own threads while the classifier computes: what is left of loading is the time that the loop waits, which
  * is printed. Every fifth sample is held out. The same archive gives the same losses in every run. The classifier runs on the processor: where
- * there is a GPU, that decodes and warps, and its batches come to host memory. A network on the GPU would leave them there (BZNA_OUTPUT_DEVICE)
+ * there is a GPU, that decodes and warps, and its batches come to host memory. A network on the GPU would leave them there (output.device)
  * and read them on the loader's stream: chapter 11 of the manual. */
 #include "../benzina.h"
 
@@ -36,7 +36,7 @@ struct Close {
 template <class T> using Handle = std::unique_ptr<T, Close>;
 
 struct Error : bzna_error {
-    Error() : bzna_error{} { struct_size = sizeof(bzna_error); }
+    Error() { bzna_error_init(this, sizeof(bzna_error)); }
 };
 
 /* Errors become exceptions; notes (BZNA_OK, BZNA_END, ...) are passed on. */
@@ -69,23 +69,23 @@ Handle<bzna_loader> open_loader(bzna_context *context, bzna_dataset *dataset, co
     bzna_loader *loader = nullptr;
     bzna_loader_config config;
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size  = batch_size;
-    config.width       = side;
-    config.height      = side;
-    config.seed        = 1234;
-    config.epochs      = epochs;
-    config.indices     = indices.data();                         /* copied */
-    config.index_count = indices.size();
-    for (float &mean : config.mean) mean = 127.5f;
-    for (float &std : config.std) std = 127.5f;
-    config.output = BZNA_OUTPUT_HOST;                            /* where the classifier reads */
-    config.warp = BZNA_WARP_CENTER_RESIZED_CROP;
+    config.output.batch_size  = batch_size;
+    config.output.width       = side;
+    config.output.height      = side;
+    config.output.device.kind = BZNA_DEVICE_CPU;                 /* where the classifier reads */
+    config.order.seed         = 1234;
+    config.order.epochs       = epochs;
+    config.order.indices      = indices.data();                  /* copied */
+    config.order.index_count  = indices.size();
+    config.warp.kind          = BZNA_WARP_CENTER_RESIZED_CROP;
+    for (float &mean : config.color.mean) mean = 127.5f;
+    for (float &std : config.color.std) std = 127.5f;
     if (learning) {
-        config.order         = BZNA_ORDER_SHUFFLE;
-        config.warp          = BZNA_WARP_RANDOM_RESIZED_CROP;
-        config.warp_scale[0] = 0.5f;
-        config.warp_scale[1] = 1;
-        config.flip_h        = 0.5f;
+        config.order.kind    = BZNA_ORDER_SHUFFLE;
+        config.warp.kind     = BZNA_WARP_RANDOM_RESIZED_CROP;
+        config.warp.scale[0] = 0.5;
+        config.warp.scale[1] = 1;
+        config.warp.flip_h   = 0.5;
     }
     check(bzna_loader_open(context, dataset, &config, &loader, &err), err);
     return Handle<bzna_loader>(loader);
@@ -128,7 +128,7 @@ public:
         std::vector<float> gradient(weights.size()), gradient_bias(classes);
         for (uint32_t slot = 0; slot < info.count; slot++) {
             if (info.status[slot] < 0 || info.targets[slot] < 0) continue;      /* a damaged picture, or one without a class */
-            std::vector<float> x = features_of(static_cast<const float *>(info.data) + slot * pixels);
+            std::vector<float> x = features_of(static_cast<const float *>(info.image.data) + slot * pixels);
             size_t target = static_cast<size_t>(info.targets[slot]);
             std::vector<float> p = probabilities(x);
             score.loss -= std::log(std::max(p[target], 1e-9f));
@@ -181,10 +181,11 @@ Handle<bzna_batch> next_batch(bzna_loader *loader, double &waited_s)
 /* One epoch. */
 Score pass(bzna_loader *loader, Classifier &classifier, bool learn, double &waited_s)
 {
+    Error err;
     Score score;
     while (Handle<bzna_batch> batch = next_batch(loader, waited_s)) {
         bzna_batch_info info;
-        bzna_batch_describe(batch.get(), &info, sizeof info);
+        check(bzna_batch_get_info(batch.get(), &info, sizeof info, &err), err);
         classifier.see(info, learn, score);
         if (info.last_of_epoch) break;
     }                                                            /* the batch is given back here, to be filled anew */
@@ -210,20 +211,22 @@ void print_decoder(bzna_context *context, bzna_loader *loader)
     Error err;
     bzna_loader_info info;
     bzna_device_info device;
-    bzna_loader_describe(loader, &info, sizeof info);
+    check(bzna_loader_get_info(loader, &info, sizeof info, &err), err);
     std::printf("decoder: %s (%s)\n", info.decoder_name, info.decoder_reason);
-    if (bzna_context_device(context, &device, sizeof device, &err) == BZNA_OK)
-        std::printf("device: CUDA %" PRId32 ", %s, %" PRIu32 " NVDEC engines, %" PRIu32 " sessions\n", device.device, device.name, device.engines, info.sessions);
+    if (bzna_context_get_device_info(context, &device, sizeof device, &err) == BZNA_OK)
+        std::printf("device: CUDA %" PRId32 ", %s, %" PRIu32 " NVDEC engines, %" PRIu32 " sessions\n",
+                    device.device.ordinal, device.name, device.engines, info.sessions);
     else
         std::printf("device: none (%s)\n", err.message);
-    std::printf("batches: in %s memory\n", info.device < 0 ? "host" : "device");
+    std::printf("batches: in %s memory\n", info.image.device.kind == BZNA_DEVICE_CUDA ? "device" : "host");
 }
 
 void print_statistics(bzna_loader *loader, double waited_s, double took_s)
 {
     static const char *const names[] = { "reading", "decoding", "warping", "the training loop" };
+    Error err;
     bzna_loader_stats stats;
-    bzna_loader_statistics(loader, &stats, sizeof stats);
+    check(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), err);
     std::printf("waited for %.1f %% of the %.2f s of learning; %" PRIu64 " pictures decoded by NVDEC, %" PRIu64 " by libavcodec\n",
                 took_s > 0 ? 100 * waited_s / took_s : 0, took_s, stats.samples_nvdec, stats.samples_software);
     std::printf("%" PRIu64 " pictures, %" PRIu64 " failed. Decoder threads were busy for %.2f s with decoding, %.2f s with warping; %s limits.\n",

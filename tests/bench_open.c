@@ -1,5 +1,6 @@
-/* bench_open.c - what opening costs: an archive of 1.43 million entries, made as a sparse file (215 GB long, 70 MB of index), opened from its path.
- * Usage: bench_open FILE [--json]. Prints the warm time and the memory that became private; exit status 1 if either is over its limit. */
+/* bench_open.c - what opening costs: an archive of 1.43 million entries, made as a sparse file (215 GB long, 70 MB of
+ * index), opened from its path. Usage: bench_open FILE [--json]. Prints the warm time and the memory that became
+ * private; exit status 1 if either is over its limit. */
 #include "../benzina.c"
 
 #define SAMPLES       1431167u
@@ -28,11 +29,11 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     bzna_dataset *dataset = NULL;
     bzna_writer *writer = NULL;
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .filename = "00000000.JPEG", .input = &image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
     bzi_coded thumb;
     bzna_status status = bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, err);
     if (status == BZNA_OK)
-        status = bzna_dataset_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, err);
+        status = bzna_dataset_read_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, err);
     if (status == BZNA_OK)
         status = bzna_writer_open(context, path, NULL, &writer, err);
     if (status == BZNA_OK)
@@ -72,8 +73,11 @@ int main(int argc, char **argv)
     before = private_bytes();
     if (status == BZNA_OK && (status = bzna_dataset_open(context, argv[1], NULL, &dataset, &err)) == BZNA_OK) {
         after = private_bytes();
-        printf(json ? "{\"samples\":%u,\"open_ms\":%.3f,\"private_bytes\":%.0f}\n" :
-               "open: %u samples, warm, best of 10: %.3f ms (limit 20); private memory: %.0f bytes (limit 8388608)\n", SAMPLES, best_ms, after - before);
+        printf(
+            json ?
+                "{\"samples\":%u,\"open_ms\":%.3f,\"private_bytes\":%.0f}\n" :
+                "open: %u samples, warm, best of 10: %.3f ms (limit 20); private memory: %.0f bytes (limit 8388608)\n",
+            SAMPLES, best_ms, after - before);
         if (best_ms > LIMIT_MS || after - before > LIMIT_PRIVATE)
             status = BZNA_E_LIMIT;
     }

@@ -1,6 +1,6 @@
-/* bench_sessions.c - what the GPU path costs the host without the driver: reading, parsing, queues, locks and batches, on tests/null_driver.c. An
- * upper bound for images/s on this machine's processors, and the library's own part of the CPU time of each image.
- * Usage: bench_sessions ARCHIVE [SECONDS]; LD_LIBRARY_PATH names the null driver's folder. */
+/* bench_sessions.c - what the GPU path costs the host without the driver: reading, parsing, queues, locks and batches,
+ * on tests/null_driver.c. An upper bound for images/s on this machine's processors, and the library's own part of the
+ * CPU time of each image. Usage: bench_sessions ARCHIVE [SECONDS]; LD_LIBRARY_PATH names the null driver's folder. */
 #define _POSIX_C_SOURCE 200809L
 #include "../benzina.h"
 #include <stdio.h>
@@ -33,17 +33,18 @@ static int walk(const char *path, uint32_t sessions, double seconds, bzna_error 
     bzna_status status;
     static uint64_t indices[1 << 16];
     bzna_context_config_init(&where, sizeof where);
-    where.device = 1;
+    where.device.kind = BZNA_DEVICE_CUDA;
     where.sessions = sessions;
     bzna_loader_config_init(&config, sizeof config);
-    config.batch_size = 256;
-    config.width = config.height = 224;
-    config.indices = indices;                               /* few samples, many times: epochs of some length */
-    config.index_count = 1 << 16;
-    config.epochs = BZNA_EPOCHS_ENDLESS;
-    config.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config.decoder = BZNA_DECODER_NVDEC;
-    if ((status = bzna_context_open(&where, &context, err)) == BZNA_OK && (status = bzna_dataset_open(context, path, NULL, &dataset, err)) == BZNA_OK) {
+    config.output.batch_size = 256;
+    config.output.width = config.output.height = 224;
+    config.order.indices = indices;                         /* few samples, many times: epochs of some length */
+    config.order.index_count = 1 << 16;
+    config.order.epochs = BZNA_EPOCHS_ENDLESS;
+    config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.decode.decoder = BZNA_DECODER_NVDEC;
+    if ((status = bzna_context_open(&where, &context, err)) == BZNA_OK &&
+        (status = bzna_dataset_open(context, path, NULL, &dataset, err)) == BZNA_OK) {
         for (uint32_t i = 0; i < 1 << 16; i++)
             indices[i] = i % bzna_dataset_count(dataset);
         status = bzna_loader_open(context, dataset, &config, &loader, err);
@@ -62,7 +63,8 @@ static int walk(const char *path, uint32_t sessions, double seconds, bzna_error 
             }
         }
         if (status == BZNA_OK)
-            printf("sessions %2u: %7.0f images/s, %5.2f us of CPU time an image\n", sessions, images / (now() - begun), (cpu() - spent) / images * 1e6);
+            printf("sessions %2u: %7.0f images/s, %5.2f us of CPU time an image\n", sessions, images / (now() - begun),
+                   (cpu() - spent) / images * 1e6);
     }
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);

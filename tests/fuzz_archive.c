@@ -1,7 +1,10 @@
-/* fuzz_archive.c - hostile archives: open, list and decode whatever bytes come. Nothing may crash, hang, leak or read where it should not.
+/* fuzz_archive.c - hostile archives: open, list and decode whatever bytes come. Nothing may crash, hang, leak or read
+ * where it should not.
  *
- * With clang -fsanitize=fuzzer (-DBENZINA_LIBFUZZER) this is a libFuzzer target. Otherwise a plain driver:
- *     fuzz_archive corrupt FILE FIRST COUNT STEP    one random byte changed: corruptions number FIRST, FIRST + STEP, ... below COUNT
+ * With clang -fsanitize=fuzzer (-DBENZINA_LIBFUZZER) this is a libFuzzer target; with -DBENZINA_NO_AVCODEC, too, one
+ * that does all but decoding, which makes it about twice as fast. Otherwise a plain driver:
+ *     fuzz_archive corrupt FILE FIRST COUNT STEP    a byte changed: corruptions FIRST, FIRST + STEP, ... below COUNT
+ *     fuzz_archive parse FILE FIRST COUNT STEP      the same without decoding
  *     fuzz_archive replay FILE...                   files as they are
  * Corruption n of a file is the same on every machine: place and value are Philox numbers of seed n. */
 #include "../benzina.c"
@@ -36,52 +39,111 @@ static void ledger_release(void *user, void *ptr, size_t size)
     free(ptr);
 }
 
-/* Looks at everything; decodes the samples that overlap [at, at + 1), or all when at is UINT64_MAX. Returns how many pictures came out. */
-static int explore(bzna_context *context, const bytes *b, uint64_t at, bzna_decoder *decoder)
+/* The samples that overlap [at, at + 1) are decoded, or all when at is UINT64_MAX. */
+typedef struct explorer { bzna_context *context; bzna_decoder *decoder; uint64_t at; int pictures; } explorer;
+
+/* All that is known of sample i beside its pictures, into buffers of exactly the size that is asked for. */
+static void look_up(const bzna_dataset *dataset, uint64_t i)
 {
-    static const char *const tracks[] = { "bzna_input", "bzna_thumb", NULL };
-    bzna_source source = { (void *)(uintptr_t)b, bytes_read_at, bytes_size, NULL };
     bzna_error err = { .struct_size = sizeof err };
-    bzna_dataset *dataset = NULL;
-    uint64_t count;
-    int pictures = 0;
-    uint8_t *buffer;
-    if (bzna_dataset_open_source(context, &source, NULL, &dataset, &err) != BZNA_OK)
-        return 0;
-    count = bzi_min(bzna_dataset_count(dataset), 1000);
-    buffer = malloc((size_t)b->size);
-    for (uint64_t i = 0; i < count && buffer; i++) {
-        bzna_sample sample = { .struct_size = sizeof sample };
-        char name[300];
-        int64_t target;
-        bzna_dataset_filename(dataset, i, name, sizeof name, NULL, &err);
-        bzna_dataset_target(dataset, i, &target, &err);
-        if (bzna_dataset_sample(dataset, i, &sample, &err) != BZNA_OK)
+    size_t needed = 0;
+    int64_t target;
+    char *name;
+    uint8_t *stream;
+    bzna_dataset_target(dataset, i, &target, &err);
+    bzna_dataset_field(dataset, i, "image", NULL, 0, &needed, &err);
+    if ((stream = malloc(needed + !needed)))
+        bzna_dataset_field(dataset, i, "image", stream, needed, NULL, &err);
+    free(stream);
+    needed = 0;
+    bzna_dataset_field(dataset, i, "name", NULL, 0, &needed, &err);
+    name = needed ? malloc(needed) : NULL;
+    if (name && bzna_dataset_field(dataset, i, "name", name, needed, NULL, &err) == BZNA_OK && strlen(name) >= needed)
+        abort();
+    free(name);
+}
+
+/* What is done with a picture before it is decoded: its headers, and Annex B of exactly the size that is asked for. */
+static void prepare(const bzna_image *image)
+{
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    const bzi_image alone = bzi_image_alone(image);
+    bzi_format format;
+    size_t needed = 0;
+    uint8_t *stream;
+    bzi_picture_describe(&alone, 4096, &format, &picture, &err);
+    bzna_image_annexb(image, NULL, 0, &needed, &err);
+    if ((stream = malloc(needed + !needed)))
+        bzna_image_annexb(image, stream, needed, NULL, &err);
+    free(stream);
+}
+
+static void look_at_pictures(explorer *e, const bzna_dataset *dataset, const bzna_sample *sample)
+{
+    static const char *const fields[] = { "image", "thumb" };
+    bzna_error err = { .struct_size = sizeof err };
+    uint64_t i = sample->index;
+    uint8_t *buffer = malloc((size_t)sample->size + !sample->size);
+    for (int t = 0; t < 2 && buffer; t++) {
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info numbers;
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzna_dataset_get_image_info(dataset, i, fields[t], &numbers, sizeof numbers, &err);
+        if (bzna_dataset_read_image(dataset, i, fields[t], buffer, (size_t)sample->size, &image, &err) != BZNA_OK)
             continue;
-        int named = 0;                /* a plain mp4 has neither of the first two */
-        for (int t = 0; t < 3; t++) {
-            bzna_image image = { .struct_size = sizeof image };
-            bzna_picture picture = { .struct_size = sizeof picture };
-            if (bzna_dataset_image(dataset, i, tracks[t], buffer, (size_t)b->size, &image, &err) != BZNA_OK || (t == 2 && named))
-                continue;
-            named = 1;
-            if (at == UINT64_MAX || (at >= sample.offset && at - sample.offset < sample.size))
-                pictures += bzna_decoder_decode(decoder, &image, &picture, &err) == BZNA_OK;
-        }
+        prepare(&image);
+        if (e->decoder && (e->at == UINT64_MAX || (e->at >= sample->offset && e->at - sample->offset < sample->size)))
+            e->pictures += bzna_decoder_decode(e->decoder, &image, &picture, &err) == BZNA_OK;
     }
     free(buffer);
-    bzna_dataset_close(dataset);
-    return pictures;
 }
+
+static void explore(explorer *e, bzna_dataset *dataset, uint64_t size)
+{
+    uint64_t count = bzi_min(bzna_dataset_count(dataset), 1000);
+    for (uint64_t i = 0; i < count; i++) {
+        bzna_sample sample = { .struct_size = sizeof sample };
+        look_up(dataset, i);
+        if (bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL) != BZNA_OK)
+            continue;
+        if (sample.size > size)
+            abort();
+        look_at_pictures(e, dataset, &sample);
+    }
+    bzna_dataset_close(dataset);
+}
+
+/* Read as a source and, where nothing is decoded, as bytes in memory, too, which take other ways. */
+static void open_and_explore(explorer *e, const bytes *b)
+{
+    bzna_source source = { sizeof(bzna_source), 0, (void *)(uintptr_t)b, bytes_read_at, bytes_size, NULL };
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_dataset *dataset = NULL;
+    if (bzna_dataset_open_source(e->context, &source, NULL, &dataset, &err) == BZNA_OK)
+        explore(e, dataset, b->size);
+    if (!e->decoder && bzna_dataset_open_memory(e->context, b->data, (size_t)b->size, NULL, &dataset, &err) == BZNA_OK)
+        explore(e, dataset, b->size);
+}
+
+#ifdef BENZINA_NO_AVCODEC
+static int decodes = 0;
+static uint64_t decoder_bytes(const bzna_decoder *decoder) { (void)decoder; return 0; }
+#else
+static int decodes = 1;
 
 /* What an open decoder keeps between pictures. */
 static uint64_t decoder_bytes(const bzna_decoder *decoder)
 {
-    uint64_t bytes = decoder->software.stream.capacity + decoder->software.key.capacity;
+    uint64_t kept;
+    if (!decoder)
+        return 0;
+    kept = decoder->software.stream.capacity + decoder->software.key.capacity;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
-        bytes += decoder->software.keys.slots[i].key.capacity;
-    return bytes;
+        kept += decoder->software.keys.slots[i].key.capacity;
+    return kept;
 }
+#endif
 
 static int run(const uint8_t *data, size_t size, uint64_t at)
 {
@@ -89,8 +151,8 @@ static int run(const uint8_t *data, size_t size, uint64_t at)
     static bzna_decoder *decoder;
     static bzna_context *context;
     bytes b = { data, size };
+    explorer e = { NULL, NULL, at, 0 };
     uint64_t before;
-    int pictures;
     if (!context) {
         bzna_context_config config;
         bzna_context_config_init(&config, sizeof config);
@@ -98,16 +160,20 @@ static int run(const uint8_t *data, size_t size, uint64_t at)
         config.allocator.alloc = ledger_alloc;
         config.allocator.release = ledger_release;
         config.max_edge_px = 4096;
-        if (bzna_context_open(&config, &context, NULL) != BZNA_OK || bzna_decoder_open(context, &decoder, NULL) != BZNA_OK)
+        if (bzna_context_open(&config, &context, NULL) != BZNA_OK ||
+            (decodes && bzna_decoder_open(context, &decoder, NULL) != BZNA_OK))
             abort();
     }
+    e.context = context;
+    e.decoder = decoder;
     before = l.held - decoder_bytes(decoder);
-    pictures = explore(context, &b, at, decoder);
+    open_and_explore(&e, &b);
     if (l.held - decoder_bytes(decoder) != before) {
-        fprintf(stderr, "fuzz_archive: %llu bytes were not given back\n", (unsigned long long)(l.held - decoder_bytes(decoder) - before));
+        fprintf(stderr, "fuzz_archive: %llu bytes were not given back\n",
+                (unsigned long long)(l.held - decoder_bytes(decoder) - before));
         abort();
     }
-    return pictures;
+    return e.pictures;
 }
 
 #ifdef BENZINA_LIBFUZZER
@@ -123,8 +189,8 @@ static uint8_t *load(const char *path, size_t *size)
     FILE *file = fopen(path, "rb");
     uint8_t *data = NULL;
     long end;
-    if (!file || fseek(file, 0, SEEK_END) || (end = ftell(file)) < 0 || fseek(file, 0, SEEK_SET) || !(data = malloc((size_t)end + 1)) ||
-        fread(data, 1, (size_t)end, file) != (size_t)end) {
+    if (!file || fseek(file, 0, SEEK_END) || (end = ftell(file)) < 0 || fseek(file, 0, SEEK_SET) ||
+        !(data = malloc((size_t)end + 1)) || fread(data, 1, (size_t)end, file) != (size_t)end) {
         fprintf(stderr, "fuzz_archive: cannot read %s\n", path);
         exit(2);
     }
@@ -136,10 +202,11 @@ static uint8_t *load(const char *path, size_t *size)
 int main(int argc, char **argv)
 {
     size_t size;
-    if (argc == 6 && !strcmp(argv[1], "corrupt")) {
+    if (argc == 6 && (!strcmp(argv[1], "corrupt") || !strcmp(argv[1], "parse"))) {
         uint8_t *data = load(argv[2], &size);
         long first = atol(argv[3]), count = atol(argv[4]), step = atol(argv[5]), done = 0, pictures = 0;
         uint64_t start = bzi_os_now_ns(), slowest = 0;
+        decodes = decodes && !strcmp(argv[1], "corrupt");
         for (long n = first; n < count && step > 0; n += step, done++) {
             bzna_random random;
             uint64_t at, took = bzi_os_now_ns();
@@ -153,8 +220,8 @@ int main(int argc, char **argv)
             took = bzi_os_now_ns() - took;
             slowest = took > slowest ? took : slowest;
         }
-        printf("%s: %ld corruptions, %ld pictures still decoded, slowest %.0f ms, %.1f s\n", argv[2], done, pictures, (double)slowest * 1e-6,
-               (double)(bzi_os_now_ns() - start) * 1e-9);
+        printf("%s: %ld corruptions, %ld pictures still decoded, slowest %.0f ms, %.1f s\n", argv[2], done, pictures,
+               (double)slowest * 1e-6, (double)(bzi_os_now_ns() - start) * 1e-9);
         free(data);
         return slowest > 10000000000u;                      /* ten seconds for one small file is a hang */
     }
@@ -166,7 +233,7 @@ int main(int argc, char **argv)
         }
         return 0;
     }
-    fprintf(stderr, "usage: fuzz_archive corrupt FILE FIRST COUNT STEP | replay FILE...\n");
+    fprintf(stderr, "usage: fuzz_archive corrupt|parse FILE FIRST COUNT STEP | replay FILE...\n");
     return 2;
 }
 #endif

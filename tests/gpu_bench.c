@@ -4,15 +4,17 @@
  *               [--rehearsal]
  *     gpu_bench --probe                        exit status 3, and the reason, where nothing can be measured
  *
- * DIR: what `make gpu-data` wrote. --peer: what tests/gpu_peer.py wrote. --rehearsal: tries the program itself, quickly, on whatever stands in for a
- * GPU; its figures are marked, and mean nothing. --budget: after so many seconds nothing new is begun (default 330), and what is missing is named.
- * --seconds: of each point (default 4; with --quick 2, and fewer points).
+ * DIR: what `make gpu-data` wrote. --peer: what tests/gpu_peer.py wrote. --rehearsal: tries the program itself,
+ * quickly, on whatever stands in for a GPU; its figures are marked, and mean nothing. --budget: after so many seconds
+ * nothing new is begun (default 330), and what is missing is named. --seconds: of each point (default 4; with --quick
+ * 2, and fewer points).
  *
- * End to end: a loader over an archive in memory (shuffled, random resized crops, flips, normalized, batches of 256 of 224x224 on the device, 3 in
- * flight), whose batches are given back at once. The clock starts when all sessions have their decoders, and stops when the last batch is whole: its
- * stream has been waited for. Bare: as many sessions without a loader, fed with pictures that lie ready, which decode and map and do nothing else.
- * Contexts: the same sessions, spread over several CUDA contexts of the device. Calls: a run in which the driver's functions are timed, which costs a
- * little. Processor time is of the whole process. */
+ * End to end: a loader over an archive in memory (shuffled, random resized crops, flips, normalized, batches of 256 of
+ * 224x224 on the device, 3 in flight), whose batches are given back at once. The clock starts when all sessions have
+ * their decoders, and stops when the last batch is whole: its stream has been waited for. Bare: as many sessions
+ * without a loader, fed with pictures that lie ready, which decode and map and do nothing else. Contexts: the same
+ * sessions, spread over several CUDA contexts of the device. Calls: a run in which the driver's functions are timed,
+ * which costs a little. Processor time is of the whole process. */
 #include "../benzina.c"
 
 #include <sys/resource.h>
@@ -57,7 +59,8 @@ static bzna_error fresh_error(void)
 static bzna_status stream_make(bzi_device *on, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate", err);
+    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate",
+                                          err);
     *out = stream;
     return status;
 }
@@ -117,7 +120,8 @@ static void load_extras(const bzi_device *device)
     find(library, "nvmlDeviceGetPowerUsage", &management.power);
     if (!management.init || management.init() != 0)
         return;
-    if (!extra.bus || extra.bus(bus, (int)sizeof bus, device->handle) != CUDA_SUCCESS || !management.by_bus || management.by_bus(bus, &management.device) != 0)
+    if (!extra.bus || extra.bus(bus, (int)sizeof bus, device->handle) != CUDA_SUCCESS || !management.by_bus ||
+        management.by_bus(bus, &management.device) != 0)
         if (!management.by_index || management.by_index(device_number, &management.device) != 0)
             management.device = NULL;
 }
@@ -143,10 +147,16 @@ static void *watch_run(void *user)
             continue;                                       /* NVML's figures are of the time before */
         w->samples++;
         if (management.decoder && management.decoder(management.device, &a, &b) == 0)  { sum[0] += a; count[0]++; }
-        if (management.rates && management.rates(management.device, &rates) == 0)      { sum[1] += rates.gpu; count[1]++; }
+        if (management.rates && management.rates(management.device, &rates) == 0) {
+            sum[1] += rates.gpu;
+            count[1]++;
+        }
         if (management.clock && management.clock(management.device, 3, &a) == 0)       { sum[2] += a; count[2]++; }
         if (management.clock && management.clock(management.device, 1, &a) == 0)       { sum[3] += a; count[3]++; }
-        if (management.power && management.power(management.device, &a) == 0)          { sum[4] += a * 1e-3; count[4]++; }
+        if (management.power && management.power(management.device, &a) == 0) {
+            sum[4] += a * 1e-3;
+            count[4]++;
+        }
     }
     double *const out[5] = { &w->decoder, &w->gpu, &w->video_mhz, &w->sm_mhz, &w->watts };
     for (int i = 0; i < 5; i++)
@@ -173,7 +183,8 @@ static double processor_seconds(void)
 {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    return (double)u.ru_utime.tv_sec + (double)u.ru_stime.tv_sec + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return (double)u.ru_utime.tv_sec + (double)u.ru_stime.tv_sec +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 /* ---- Archives in memory ---- */
@@ -219,7 +230,7 @@ static int archive_load(archive *a)
 
 static bzna_dataset *archive_open(bzna_context *context, archive *a)
 {
-    bzna_source source = { a, archive_read, archive_size, NULL };
+    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL };
     bzna_error err = fresh_error();
     bzna_dataset *dataset = NULL;
     if (bzna_dataset_open_source(context, &source, NULL, &dataset, &err) != BZNA_OK)
@@ -235,7 +246,7 @@ static bzna_context *context_open_in(uint32_t sessions, CUcontext cuda)
     bzna_context *context = NULL;
     bzna_error err = fresh_error();
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.sessions = sessions;
     config.cuda_context = cuda;
     if (bzna_context_open(&config, &context, &err) != BZNA_OK)
@@ -255,14 +266,16 @@ static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, co
     for (uint64_t i = 0; i < bzna_dataset_count(dataset); i++) {
         bzna_sample sample = { .struct_size = sizeof sample };
         bzna_error err = fresh_error();
+        bzi_image alone;
         unit *to = &u->unit[u->count];
         memset(to, 0, sizeof *to);
         to->image.struct_size = sizeof to->image;
-        if (bzna_dataset_sample(dataset, i, &sample, &err) != BZNA_OK)
+        if (bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &err) != BZNA_OK)
             fail("a sample", &err);
         to->bytes = malloc((size_t)sample.size);
-        if (bzna_dataset_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
-            bzi_picture_describe(&to->image, context->host->max_edge_px, &to->sps, &to->picture, &err) != BZNA_OK)
+        if (bzna_dataset_read_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
+            (alone = bzi_image_alone(&to->image),
+             bzi_picture_describe(&alone, context->host->max_edge_px, &to->sps, &to->picture, &err)) != BZNA_OK)
             fail("a picture", &err);
         u->count++;
     }
@@ -282,7 +295,8 @@ static void units_free(units *u)
 #define TIMED_CALLS(X) \
     X(parse,               (CUvideoparser a, CUVIDSOURCEDATAPACKET *b), (a, b)) \
     X(decode,              (CUvideodecoder a, CUVIDPICPARAMS *b), (a, b)) \
-    X(map,                 (CUvideodecoder a, int b, unsigned long long *c, unsigned *d, CUVIDPROCPARAMS *e), (a, b, c, d, e)) \
+    X(map,                 (CUvideodecoder a, int b, unsigned long long *c, unsigned *d, CUVIDPROCPARAMS *e), \
+        (a, b, c, d, e)) \
     X(unmap,               (CUvideodecoder a, unsigned long long b), (a, b)) \
     X(decode_status,       (CUvideodecoder a, int b, CUVIDGETDECODESTATUS *c), (a, b, c)) \
     X(decoder_create,      (CUvideodecoder *a, CUVIDDECODECREATEINFO *b), (a, b)) \
@@ -291,7 +305,8 @@ static void units_free(units *u)
     X(parser_create,       (CUvideoparser *a, CUVIDPARSERPARAMS *b), (a, b)) \
     X(event_record,        (CUevent a, CUstream b), (a, b)) \
     X(stream_wait,         (CUstream a, CUevent b, unsigned c), (a, b, c)) \
-    X(launch,              (CUfunction a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, unsigned h, CUstream i, void **j, void **k), \
+    X(launch,              (CUfunction a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned f, unsigned g, \
+        unsigned h, CUstream i, void **j, void **k), \
                            (a, b, c, d, e, f, g, h, i, j, k))
 #define TIMED_ID(name, parameters, arguments) TIMED_##name,
 enum { TIMED_CALLS(TIMED_ID) TIMED_COUNT };
@@ -332,13 +347,17 @@ static void time_calls(bzi_device *device)
     TIMED_CALLS(TIMED_INSTALL)
 }
 
-static double timed_us(int call) { return (double)timed[call].ns * 1e-3 / (double)(timed[call].calls ? timed[call].calls : 1); }
+static double timed_us(int call)
+{
+    return (double)timed[call].ns * 1e-3 / (double)(timed[call].calls ? timed[call].calls : 1);
+}
 
 /* ---- End to end ---- */
 
 typedef struct point {
     archive *archive;
-    uint32_t sessions, dtype, output, batch;
+    uint32_t sessions, dtype, batch;
+    int32_t  output;                  /* BZNA_DEVICE_... */
     uint32_t readers, readers_made;   /* readers: 0: as many as a loader has by default */
     double   seconds, rate, core_seconds;         /* core_seconds: a thousand pictures */
     uint64_t pictures;
@@ -351,19 +370,20 @@ static void point_config(const point *p, bzna_loader_config *config)
 {
     static const float mean[3] = { 123.675f, 116.28f, 103.53f }, std[3] = { 58.395f, 57.12f, 57.375f };
     bzna_loader_config_init(config, sizeof *config);
-    config->batch_size = p->batch;
-    config->width = config->height = EDGE;
-    config->dtype = p->dtype;
-    config->output = p->output;
-    config->order = BZNA_ORDER_SHUFFLE;
-    config->seed = 1;
-    config->epochs = BZNA_EPOCHS_ENDLESS;
-    config->warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config->flip_h = 0.5f;
-    config->decoder = BZNA_DECODER_NVDEC;
-    config->reader_threads = p->readers;
-    memcpy(config->mean, mean, sizeof mean);
-    memcpy(config->std, std, sizeof std);
+    config->output.batch_size = p->batch;
+    config->output.width = config->output.height = EDGE;
+    config->output.dtype = p->dtype;
+    config->output.device.kind = p->output;
+    config->output.device.ordinal = p->output == BZNA_DEVICE_CUDA ? (int32_t)device_number : 0;
+    config->order.kind = BZNA_ORDER_SHUFFLE;
+    config->order.seed = 1;
+    config->order.epochs = BZNA_EPOCHS_ENDLESS;
+    config->warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config->warp.flip_h = 0.5;
+    config->decode.decoder = BZNA_DECODER_NVDEC;
+    config->read.threads = p->readers;
+    memcpy(config->color.mean, mean, sizeof mean);
+    memcpy(config->color.std, std, sizeof std);
 }
 
 /* Takes a batch and gives it back; *stream: that it came on. */
@@ -374,7 +394,7 @@ static uint32_t point_take(bzna_loader *loader, void **stream)
     bzna_error err = fresh_error();
     if (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) != BZNA_OK)
         fail("next", &err);
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     *stream = info.stream;
     bzna_batch_release(batch);
     return info.count;
@@ -385,7 +405,8 @@ static void point_wait(bzi_device *device, void *stream)
     bzna_error err = fresh_error();
     if (!stream)
         return;
-    if (bzi_device_enter(device, &err) != BZNA_OK || bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", &err) != BZNA_OK)
+    if (bzi_device_enter(device, &err) != BZNA_OK ||
+        bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", &err) != BZNA_OK)
         fail("stream", &err);
     bzi_device_leave(device);
 }
@@ -401,12 +422,12 @@ static bzna_loader *point_open(point *p, bzna_context *context, bzna_dataset *da
     for (uint64_t i = 0; i < count; i++)
         indices[i] = i % p->archive->count;
     point_config(p, &config);
-    config.indices = indices;
-    config.index_count = count;
+    config.order.indices = indices;
+    config.order.index_count = count;
     if (bzna_loader_open(context, dataset, &config, &loader, &err) != BZNA_OK)
         fail("loader", &err);
     free(indices);
-    bzna_loader_describe(loader, &info, sizeof info);
+    bzna_loader_get_info(loader, &info, sizeof info, NULL);
     p->readers_made = info.reader_threads;
     return loader;
 }
@@ -419,8 +440,9 @@ static void point_warm_up(point *p, bzna_loader *loader, void **stream)
     do {
         for (int i = 0; i < 4; i++)
             point_take(loader, stream);
-        bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
-    } while ((p->stats.decoders_made < p->sessions || now() - start < 0.1 * point_seconds) && now() - start < point_seconds);
+        bzna_loader_get_stats(loader, &p->stats, sizeof p->stats, NULL);
+    } while ((p->stats.decoders_made < p->sessions || now() - start < 0.1 * point_seconds) &&
+             now() - start < point_seconds);
 }
 
 static void point_measure(point *p)
@@ -445,7 +467,7 @@ static void point_measure(point *p)
     p->seconds = now() - start;
     processor = processor_seconds() - processor;
     watch_end(&p->watch);
-    bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
+    bzna_loader_get_stats(loader, &p->stats, sizeof p->stats, NULL);
     p->rate = (double)p->pictures / p->seconds;
     p->core_seconds = processor / (double)p->pictures * 1000;
     bzna_loader_close(loader);
@@ -459,7 +481,8 @@ static const char *dtype_name(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT
 static void json_figure(const char *kind)
 {
     static int some;
-    fprintf(json, "%s\n  {\"kind\": \"%s\", \"rehearsal\": %s, ", some++ ? "," : "", kind, rehearsal ? "true" : "false");
+    fprintf(json, "%s\n  {\"kind\": \"%s\", \"rehearsal\": %s, ", some++ ? "," : "", kind,
+            rehearsal ? "true" : "false");
 }
 
 static void json_number(const char *name, double value)
@@ -473,19 +496,25 @@ static void json_number(const char *name, double value)
 static void point_report(const point *p)
 {
     static const char *const stages[4] = { "read", "decode", "warp", "consumer" };
-    const char *output = p->output == BZNA_OUTPUT_HOST ? "host" : "device";
-    printf("%s%-11s %4u %-8s %-6s %4u %10.0f %8.3f", mark, p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers_made, p->rate, p->core_seconds);
+    const char *output = p->output == BZNA_DEVICE_CPU ? "host" : "device";
+    printf("%s%-11s %4u %-8s %-6s %4u %10.0f %8.3f", mark, p->archive->name, p->sessions, dtype_name(p->dtype), output,
+           p->readers_made, p->rate, p->core_seconds);
     if (p->watch.decoder >= 0)
-        printf(" %6.0f %% %5.0f %% %6.0f %6.0f %5.0f", p->watch.decoder, p->watch.gpu, p->watch.video_mhz, p->watch.sm_mhz, p->watch.watts);
+        printf(" %6.0f %% %5.0f %% %6.0f %6.0f %5.0f", p->watch.decoder, p->watch.gpu, p->watch.video_mhz,
+               p->watch.sm_mhz, p->watch.watts);
     else
         printf("  %33s", "(no NVML)");
-    printf("  %s%s%s\n", stages[p->stats.limiting_stage & 3], p->stats.samples_failed || p->stats.sessions_lost ? ", WITH FAILURES" : "",
+    printf("  %s%s%s\n", stages[p->stats.limiting_stage & 3],
+           p->stats.samples_failed || p->stats.sessions_lost ? ", WITH FAILURES" : "",
            p->profile ? ", calls timed" : "");
     json_figure("end to end");
-    fprintf(json, "\"archive\": \"%s\", \"sessions\": %u, \"dtype\": \"%s\", \"output\": \"%s\", \"readers\": %u, \"readers_by_default\": %s", p->archive->name,
-            p->sessions, dtype_name(p->dtype), output, p->readers_made, p->readers ? "false" : "true");
-    fprintf(json, ", \"batch\": %u, \"edge\": %u, \"calls_timed\": %s, \"limits\": \"%s\"", p->batch, (unsigned)EDGE, p->profile ? "true" : "false",
-            stages[p->stats.limiting_stage & 3]);
+    fprintf(json,
+            "\"archive\": \"%s\", \"sessions\": %u, \"dtype\": \"%s\", \"output\": \"%s\", \"readers\": %u, "
+            "\"readers_by_default\": %s",
+            p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers_made,
+            p->readers ? "false" : "true");
+    fprintf(json, ", \"batch\": %u, \"edge\": %u, \"calls_timed\": %s, \"limits\": \"%s\"", p->batch, (unsigned)EDGE,
+            p->profile ? "true" : "false", stages[p->stats.limiting_stage & 3]);
     json_number("images_per_second", p->rate);
     json_number("seconds", p->seconds);
     json_number("core_seconds_per_1000", p->core_seconds);
@@ -502,9 +531,15 @@ static void point_report(const point *p)
     fflush(json);
 }
 
-static double point_run(archive *a, uint32_t sessions, uint32_t dtype, uint32_t output, uint32_t readers, int profile)
+static double point_run(archive *a, uint32_t sessions, uint32_t dtype, int32_t output, uint32_t readers, int profile)
 {
-    point p = { .archive = a, .sessions = sessions, .dtype = dtype, .output = output, .readers = readers, .batch = rehearsal ? 16 : BATCH, .profile = profile };
+    point p = { .archive = a,
+                .sessions = sessions,
+                .dtype = dtype,
+                .output = output,
+                .readers = readers,
+                .batch = rehearsal ? 16 : BATCH,
+                .profile = profile };
     if (!in_time(2 * point_seconds)) {
         printf("%s%-11s %4u %-8s: not measured, out of time\n", mark, a->name, sessions, dtype_name(dtype));
         return 0;
@@ -544,7 +579,7 @@ static void *share_run(void *user)
     } while (atomic_load(s->phase) == 1);
     point_wait(s->context->device, stream);
     p->seconds = now() - start;
-    bzna_loader_statistics(loader, &p->stats, sizeof p->stats);
+    bzna_loader_get_stats(loader, &p->stats, sizeof p->stats, NULL);
     bzna_loader_close(loader);
     return NULL;
 }
@@ -605,15 +640,20 @@ static double shares_measure(share *all, uint32_t count, watch *w, double *core_
 }
 
 /* sessions, readers and batch are of all contexts together. one: the rate with one context, or 0. Returns this rate. */
-static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_t sessions, uint32_t readers, uint32_t batch, double one)
+static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_t sessions, uint32_t readers,
+                             uint32_t batch, double one)
 {
     share *all = calloc(contexts, sizeof *all);
     watch w;
     double rate = 0, core_seconds = 0;
     uint32_t open = 0;
     for (uint32_t i = 0; i < contexts; i++)
-        all[i].point = (point){ .archive = &archives[0], .sessions = sessions / contexts, .dtype = BZNA_DTYPE_FLOAT32, .output = BZNA_OUTPUT_DEVICE,
-                                .batch = batch / contexts, .readers = (readers + contexts - 1) / contexts };
+        all[i].point = (point){ .archive = &archives[0],
+                                .sessions = sessions / contexts,
+                                .dtype = BZNA_DTYPE_FLOAT32,
+                                .output = BZNA_DEVICE_CUDA,
+                                .batch = batch / contexts,
+                                .readers = (readers + contexts - 1) / contexts };
     while (open < contexts && share_open(&all[open], any->device->handle, any->device))
         open++;
     if (open == contexts) {
@@ -625,8 +665,8 @@ static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_
             printf(" %8s", "-");
         printf(" %10.2f\n", one > 0 ? rate / one : 1.0);
         json_figure("contexts");
-        fprintf(json, "\"archive\": \"%s\", \"contexts\": %u, \"sessions\": %u, \"readers\": %u, \"batch\": %u", archives[0].name, contexts, sessions,
-                all[0].point.readers * contexts, all[0].point.batch * contexts);
+        fprintf(json, "\"archive\": \"%s\", \"contexts\": %u, \"sessions\": %u, \"readers\": %u, \"batch\": %u",
+                archives[0].name, contexts, sessions, all[0].point.readers * contexts, all[0].point.batch * contexts);
         json_number("images_per_second", rate);
         json_number("core_seconds_per_1000", core_seconds);
         json_number("decoder_utilization", w.decoder);
@@ -645,18 +685,22 @@ static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_
 static void contexts_section(void)
 {
     static const uint32_t counts[] = { 1, 2, 4, 7 };
-    uint32_t sessions = rehearsal ? 4 : 2 * (about.engines ? about.engines : 1), readers = sessions < 4 ? 2 : sessions > 16 ? 8 : sessions / 2;
+    uint32_t sessions = rehearsal ? 4 : 2 * (about.engines ? about.engines : 1), readers = sessions < 4  ? 2 :
+                                                                                           sessions > 16 ? 8 :
+                                                                                                           sessions / 2;
     bzna_context *any = context_open(0);
     double one = 0;
-    printf("\n%sThe same sessions in several CUDA contexts of the device, each with a loader and a consumer of its own; %u readers and batches of %u in all\n", mark,
-           readers, rehearsal ? 16 : BATCH);
+    printf("\n%sThe same sessions in several CUDA contexts of the device, each with a loader and a consumer of its "
+           "own; %u readers and batches of %u in all\n",
+           mark, readers, rehearsal ? 16 : BATCH);
     printf("%s%8s %8s %10s %8s %8s %10s\n", mark, "contexts", "sessions", "pictures/s", "cpu s/k", "NVDEC", "of one");
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         double rate;
         if (sessions % counts[i] || (rehearsal && counts[i] > 2))
             continue;
         if (!extra.context_create || !extra.context_destroy || !in_time(2 * point_seconds)) {
-            printf("%s%8u %8u: not measured, %s\n", mark, counts[i], sessions, extra.context_create ? "out of time" : "the driver lacks cuCtxCreate");
+            printf("%s%8u %8u: not measured, %s\n", mark, counts[i], sessions,
+                   extra.context_create ? "out of time" : "the driver lacks cuCtxCreate");
             continue;
         }
         rate = contexts_point(any, counts[i], sessions, readers, rehearsal ? 16 : BATCH, one);
@@ -697,7 +741,8 @@ static void *bare_run(void *user)
     bzi_nvdec_result result;
     int counting = 0;
     b->err = fresh_error();
-    if (bzi_device_enter(b->device, &b->err) != BZNA_OK || bzi_session_open(&session, b->device, &b->context->host->memory, &b->err) != BZNA_OK) {
+    if (bzi_device_enter(b->device, &b->err) != BZNA_OK ||
+        bzi_session_open(&session, b->device, &b->context->host->memory, &b->err) != BZNA_OK) {
         b->failed++;
         atomic_fetch_add(b->ready, 1);
         return NULL;
@@ -706,7 +751,8 @@ static void *bare_run(void *user)
         const unit *u = &b->units->unit[i % b->units->count];
         if (b->places)
             session.decoders.max_live = b->places;          /* each time: the session raises it now and then */
-        while ((result = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) == BZI_NVDEC_BUSY)
+        while ((result = bzi_session_submit(&session, &u->image, &u->picture, &u->sps, NULL, &b->err)) ==
+               BZI_NVDEC_BUSY)
             bare_advance(b, &session);
         if (result != BZI_NVDEC_OK && b->failed++ > 100)
             break;
@@ -727,7 +773,8 @@ static void *bare_run(void *user)
 }
 
 /* Returns pictures a second; failures end the program. */
-static double bare_measure(bzna_context *context, const units *u, uint32_t sessions, uint32_t places, double seconds, watch *w, double *core_seconds)
+static double bare_measure(bzna_context *context, const units *u, uint32_t sessions, uint32_t places, double seconds,
+                           watch *w, double *core_seconds)
 {
     bare *all = calloc(sessions, sizeof *all);
     atomic_int phase, ready;
@@ -782,7 +829,8 @@ static void bare_point(archive *a, uint32_t sessions)
     dataset = archive_open(context, a);
     units_add(&u, context, dataset, NULL);
     rate = bare_measure(context, &u, sessions, 0, point_seconds * 0.5, &w, &core_seconds);
-    printf(w.decoder < 0 ? "%s%-11s %4u %10.0f %8.3f\n" : "%s%-11s %4u %10.0f %8.3f %6.0f %%\n", mark, a->name, sessions, rate, core_seconds, w.decoder);
+    printf(w.decoder < 0 ? "%s%-11s %4u %10.0f %8.3f\n" : "%s%-11s %4u %10.0f %8.3f %6.0f %%\n", mark, a->name,
+           sessions, rate, core_seconds, w.decoder);
     json_figure("bare sessions");
     fprintf(json, "\"archive\": \"%s\", \"sessions\": %u", a->name, sessions);
     json_number("images_per_second", rate);
@@ -804,7 +852,8 @@ static void calls_report(double pictures)
         double calls = (double)timed[i].calls, self = (double)timed[i].self_ns * 1e-3;
         if (calls == 0)
             continue;
-        printf("%s%-20s %10.0f %12.2f %12.2f %14.2f\n", mark, timed_names[i], calls, timed_us(i), self / calls, self / pictures);
+        printf("%s%-20s %10.0f %12.2f %12.2f %14.2f\n", mark, timed_names[i], calls, timed_us(i), self / calls,
+               self / pictures);
         json_figure("driver call");
         fprintf(json, "\"call\": \"%s\"", timed_names[i]);
         json_number("calls", calls);
@@ -849,7 +898,12 @@ static double stopwatch_end(stopwatch *s)
 
 enum { SURFACES = 256, SURFACE_EDGE = 512, SURFACE_BYTES = SURFACE_EDGE * SURFACE_EDGE * 3 / 2 };
 
-typedef struct kernel_case { const char *name; uint32_t dtype; double degrees; uint32_t per_launch, streams; } kernel_case;
+typedef struct kernel_case {
+    const char *name;
+    uint32_t dtype;
+    double degrees;
+    uint32_t per_launch, streams;
+} kernel_case;
 
 typedef struct kernel_bench {
     bzi_device *device;
@@ -862,21 +916,38 @@ typedef struct kernel_bench {
 /* A slot of a 500x375 picture in a surface of 512x512, and how many of the surface's bytes its crop covers. */
 static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t i, bzi_kernel_slot *slot)
 {
-    bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 500, .height = 375, .frame_width = SURFACE_EDGE, .frame_height = SURFACE_EDGE,
-                             .chroma_shift_x = 1, .chroma_shift_y = 1, .crop_x = 0, .crop_y = 0 };
+    bzna_picture picture = { .struct_size = sizeof picture,
+                             .depth = 8,
+                             .width = 500,
+                             .height = 375,
+                             .frame_width = SURFACE_EDGE,
+                             .frame_height = SURFACE_EDGE,
+                             .chroma_shift_x = 1,
+                             .chroma_shift_y = 1,
+                             .crop_x = 0,
+                             .crop_y = 0 };
     uint64_t base = k->surfaces + (uint64_t)i * SURFACE_BYTES;
     bzna_transform transform;
-    bzna_similarity similarity;
+    bzna_warp warp;
     bzna_random random;
     bzna_error err = fresh_error();
     uint64_t plane[3] = { base, base + SURFACE_EDGE * SURFACE_EDGE, base + SURFACE_EDGE * SURFACE_EDGE + 1 };
     bzna_transform_init(&transform, sizeof transform);
-    bzna_similarity_random_resized_crop(&similarity, sizeof similarity);
-    similarity.flip_h = 0.5;
-    similarity.degrees[0] = -c->degrees;
-    similarity.degrees[1] = c->degrees;
+    bzna_warp_init(&warp, sizeof warp);                     /* the crop of RANDOM_RESIZED_CROP, turned */
+    warp.kind = BZNA_WARP_SIMILARITY;
+    warp.law = BZNA_LAW_TORCHVISION;
+    warp.scale[0] = 0.08;
+    warp.scale[1] = 1;
+    warp.ratio[0] = 3.0 / 4;
+    warp.ratio[1] = 4.0 / 3;
+    warp.random_crop = warp.resize = 1;
+    warp.flip_h = 0.5;
+    warp.degrees[0] = -c->degrees;
+    warp.degrees[1] = c->degrees;
     bzna_random_init(&random, 1, 0, i, BZNA_OPERATION_WARP);
-    bzna_warp_similarity(&random, &similarity, picture.width, picture.height, EDGE, EDGE, transform.homography);
+    if (bzna_warp_draw(&random, &warp, picture.width, picture.height, EDGE, EDGE, transform.homography, &err) !=
+        BZNA_OK)
+        fail("warp", &err);
     for (int p = 0; p < 3; p++) {
         picture.plane[p] = (const void *)(uintptr_t)plane[p];
         picture.pitch[p] = SURFACE_EDGE;
@@ -921,11 +992,13 @@ static void kernel_case_run(const kernel_bench *k, const kernel_case *c)
         best = fmin(best, kernel_launches(k, c, slots, launches));
     free(slots);
     bandwidth = (read + written) / best;
-    printf("%s%-26s %6u %8u %12.3f %12.0f %10.0f", mark, c->name, c->per_launch, c->streams, best / k->count * 1e6, (double)k->count / best, bandwidth * 1e-9);
+    printf("%s%-26s %6u %8u %12.3f %12.0f %10.0f", mark, c->name, c->per_launch, c->streams, best / k->count * 1e6,
+           (double)k->count / best, bandwidth * 1e-9);
     printf(k->copy_bandwidth > 0 ? " %8.0f %%\n" : "        -\n", 100 * bandwidth / k->copy_bandwidth);
     json_figure("kernel");
-    fprintf(json, "\"case\": \"%s\", \"dtype\": \"%s\", \"slots_per_launch\": %u, \"streams\": %u, \"by\": \"%s\"", c->name, dtype_name(c->dtype), c->per_launch,
-            c->streams, c->streams == 1 && extra.elapsed ? "events" : "clock");
+    fprintf(json, "\"case\": \"%s\", \"dtype\": \"%s\", \"slots_per_launch\": %u, \"streams\": %u, \"by\": \"%s\"",
+            c->name, dtype_name(c->dtype), c->per_launch, c->streams,
+            c->streams == 1 && extra.elapsed ? "events" : "clock");
     json_number("us_per_picture", best / k->count * 1e6);
     json_number("gb_per_second", bandwidth * 1e-9);
     json_number("fraction_of_copy", k->copy_bandwidth > 0 ? bandwidth / k->copy_bandwidth : -1);
@@ -938,7 +1011,8 @@ static double copy_bandwidth(bzi_device *device, void *stream)
     uint64_t bytes = UINT64_C(512) << 20, from = 0, to = 0;
     double best = 0;
     bzna_error err = fresh_error();
-    if (!extra.copy || bzi_device_alloc(device, bytes, NULL, &from, &err) != BZNA_OK || bzi_device_alloc(device, bytes, NULL, &to, &err) != BZNA_OK)
+    if (!extra.copy || bzi_device_alloc(device, bytes, NULL, &from, &err) != BZNA_OK ||
+        bzi_device_alloc(device, bytes, NULL, &to, &err) != BZNA_OK)
         return 0;
     for (int round = 0; round < 5; round++) {
         stopwatch s;
@@ -955,10 +1029,14 @@ static double copy_bandwidth(bzi_device *device, void *stream)
 static void kernel_section(void)
 {
     static const kernel_case cases[] = {
-        { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 1, 1 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 2, 1 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 1 },
-        { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 8, 1 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 4 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 14 },
-        { "crop and flip, float16", BZNA_DTYPE_FLOAT16, 0, 4, 1 }, { "crop and flip, float16", BZNA_DTYPE_FLOAT16, 0, 8, 1 },
-        { "crop, flip, rotation", BZNA_DTYPE_FLOAT32, 30, 4, 1 }, { "crop, flip, rotation", BZNA_DTYPE_FLOAT32, 30, 8, 1 },
+        { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 1, 1 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 2, 1 },
+        { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 1 },
+        { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 8, 1 }, { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 4 },
+        { "crop and flip", BZNA_DTYPE_FLOAT32, 0, 4, 14 },
+        { "crop and flip, float16", BZNA_DTYPE_FLOAT16, 0, 4, 1 },
+        { "crop and flip, float16", BZNA_DTYPE_FLOAT16, 0, 8, 1 },
+        { "crop, flip, rotation", BZNA_DTYPE_FLOAT32, 30, 4, 1 },
+        { "crop, flip, rotation", BZNA_DTYPE_FLOAT32, 30, 8, 1 },
     };
     bzna_context *context = context_open(0);
     kernel_bench k = { .device = context->device, .count = rehearsal ? 16 : SURFACES };
@@ -966,7 +1044,8 @@ static void kernel_section(void)
     int registers = 0;
     bzna_error err = fresh_error();
     uint64_t surfaces = (uint64_t)k.count * SURFACE_BYTES, batch = (uint64_t)k.count * 3 * EDGE * EDGE * 4;
-    if (bzi_device_enter(k.device, &err) != BZNA_OK || bzi_device_alloc(k.device, surfaces, NULL, &k.surfaces, &err) != BZNA_OK ||
+    if (bzi_device_enter(k.device, &err) != BZNA_OK ||
+        bzi_device_alloc(k.device, surfaces, NULL, &k.surfaces, &err) != BZNA_OK ||
         bzi_device_alloc(k.device, batch, NULL, &k.batch, &err) != BZNA_OK)
         fail("kernel", &err);
     for (int i = 0; i < 16; i++)
@@ -975,16 +1054,21 @@ static void kernel_section(void)
     for (uint32_t i = 0; i < SURFACE_BYTES; i++)
         noise[i] = (uint8_t)(i * 2654435761u >> 24);
     for (uint32_t i = 0; i < k.count; i++)
-        if (bzi_device_upload(k.device, k.surfaces + (uint64_t)i * SURFACE_BYTES, noise, SURFACE_BYTES, k.stream[0], &err) != BZNA_OK)
+        if (bzi_device_upload(k.device, k.surfaces + (uint64_t)i * SURFACE_BYTES, noise, SURFACE_BYTES, k.stream[0],
+                              &err) != BZNA_OK)
             fail("upload", &err);
     k.device->cu.stream_sync(k.stream[0]);
     k.copy_bandwidth = copy_bandwidth(k.device, k.stream[0]);
     if (extra.attribute)
         extra.attribute(&registers, 4, k.device->warp);     /* CU_FUNC_ATTRIBUTE_NUM_REGS */
-    printf("\n%sThe warp kernel alone: %u pictures of 500x375 to 224x224, in launches of so many slots, the best of some rounds; bytes of the crop and of the "
-           "batch.\n", mark, k.count);
-    printf("%sA copy within the device moves %.0f GB/s, read and written. The kernel has %d registers a thread.\n", mark, k.copy_bandwidth * 1e-9, registers);
-    printf("%s%-26s %6s %8s %12s %12s %10s %10s\n", mark, "", "slots", "streams", "us/picture", "pictures/s", "GB/s", "of copy");
+    printf("\n%sThe warp kernel alone: %u pictures of 500x375 to 224x224, in launches of so many slots, the best of "
+           "some rounds; bytes of the crop and of the "
+           "batch.\n",
+           mark, k.count);
+    printf("%sA copy within the device moves %.0f GB/s, read and written. The kernel has %d registers a thread.\n",
+           mark, k.copy_bandwidth * 1e-9, registers);
+    printf("%s%-26s %6s %8s %12s %12s %10s %10s\n", mark, "", "slots", "streams", "us/picture", "pictures/s", "GB/s",
+           "of copy");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         kernel_case_run(&k, &cases[i]);
     json_figure("other");
@@ -1013,11 +1097,15 @@ static void other_figure(const char *what, const char *unit_name, double value, 
     fputc('}', json);
 }
 
-/* One session that meets more sizes than it keeps decoders: the check's archives have some of H.265, 8 bits, 4:2:0, and it may keep two. */
+/* One session that meets more sizes than it keeps decoders: the check's archives have some of H.265, 8 bits, 4:2:0, and
+ * it may keep two. */
 static void decoders_section(void)
 {
-    static const struct { const char *file, *track; } files[] = { { "mixed.bzna", "bzna_input" }, { "odd265.mp4", NULL }, { "slices265.mp4", NULL },
-                                                                  { "wide265.mp4", NULL } };
+    static const struct {
+        const char *file, *track;
+    } files[] = {
+        { "mixed.bzna", "bzna_input" }, { "odd265.mp4", NULL }, { "slices265.mp4", NULL }, { "wide265.mp4", NULL }
+    };
     bzna_context *context = context_open(0);
     bzna_dataset *datasets[4] = { NULL };                   /* a plain mp4's parameter sets lie in the data set */
     units u = { 0 };
@@ -1032,10 +1120,14 @@ static void decoders_section(void)
     if (u.count) {
         time_calls(context->device);
         bare_measure(context, &u, 1, 2, rehearsal ? 1 : 2, &w, &ignored);
-        other_figure("creating a decoder (sizes of up to 1920x1080)", "ms", timed_us(TIMED_decoder_create) * 1e-3, (double)timed[TIMED_decoder_create].calls);
-        other_figure("giving it another size", "ms", timed_us(TIMED_decoder_reconfigure) * 1e-3, (double)timed[TIMED_decoder_reconfigure].calls);
-        other_figure("destroying it", "ms", timed_us(TIMED_decoder_destroy) * 1e-3, (double)timed[TIMED_decoder_destroy].calls);
-        other_figure("making a parser", "ms", timed_us(TIMED_parser_create) * 1e-3, (double)timed[TIMED_parser_create].calls);
+        other_figure("creating a decoder (sizes of up to 1920x1080)", "ms", timed_us(TIMED_decoder_create) * 1e-3,
+                     (double)timed[TIMED_decoder_create].calls);
+        other_figure("giving it another size", "ms", timed_us(TIMED_decoder_reconfigure) * 1e-3,
+                     (double)timed[TIMED_decoder_reconfigure].calls);
+        other_figure("destroying it", "ms", timed_us(TIMED_decoder_destroy) * 1e-3,
+                     (double)timed[TIMED_decoder_destroy].calls);
+        other_figure("making a parser", "ms", timed_us(TIMED_parser_create) * 1e-3,
+                     (double)timed[TIMED_parser_create].calls);
     }
     units_free(&u);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
@@ -1045,8 +1137,10 @@ static void decoders_section(void)
 
 enum { MEASURED_DECODERS = 8 };
 
-/* As the library makes them, of H.265, 8 bits, 4:2:0; intra: ulIntraDecodeOnly. Sizes are multiples of 16. Returns how many were made. */
-static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width, uint32_t height, int intra, uint64_t *estimate)
+/* As the library makes them, of H.265, 8 bits, 4:2:0; intra: ulIntraDecodeOnly. Sizes are multiples of 16. Returns how
+ * many were made. */
+static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width, uint32_t height, int intra,
+                         uint64_t *estimate)
 {
     const bzi_nvdec_format format = { BZNA_CODEC_H265, 1, 8, width, height };
     CUVIDDECODECREATEINFO info;
@@ -1096,7 +1190,8 @@ static void decoder_memory(bzi_device *device, uint32_t width, uint32_t height, 
         printf(" %10s", "-");
     printf(" %10.1f\n", (double)estimate / (1 << 20));
     json_figure("decoder memory");
-    fprintf(json, "\"width\": %u, \"height\": %u, \"intra_only\": %s, \"decoders\": %d", width, height, intra ? "true" : "false", made);
+    fprintf(json, "\"width\": %u, \"height\": %u, \"intra_only\": %s, \"decoders\": %d", width, height,
+            intra ? "true" : "false", made);
     json_number("mib", each);
     json_number("estimated_mib", (double)estimate / (1 << 20));
     fputc('}', json);
@@ -1114,10 +1209,11 @@ static void memory_section(void)
         bzna_context_close(context);
         return;
     }
-    printf("\n%sDevice memory of a decoder: what some take, made one after the other%s, and what the library reckons with\n", mark,
-           extra.memory ? "" : " (this driver cannot tell)");
+    printf("\n%sDevice memory of a decoder: what some take, made one after the other%s, and what the library reckons "
+           "with\n",
+           mark, extra.memory ? "" : " (this driver cannot tell)");
     printf("%s%-13s %10s %6s %10s %10s\n", mark, "size", "intra only", "made", "MiB each", "reckoned");
-    made = decoders_make(device, first, 512, 512, 1, &ignored);              /* what comes with the first one is not theirs */
+    made = decoders_make(device, first, 512, 512, 1, &ignored); /* what comes with the first one is not theirs */
     for (int large = 0; large < 2; large++)
         for (int intra = 0; intra < 2; intra++)
             decoder_memory(device, large ? 1920 : 512, large ? 1088 : 512, intra);
@@ -1157,7 +1253,9 @@ static void parser_section(archive *a)
     parameters.pUserData = &pictures;
     parameters.pfnSequenceCallback = parse_sequence;
     parameters.pfnDecodePicture = parse_picture;
-    if (bzi_device_enter(device, &err) != BZNA_OK || bzi_device_check(device, device->cu.parser_create(&parser, &parameters), "cuvidCreateVideoParser", &err) != BZNA_OK)
+    if (bzi_device_enter(device, &err) != BZNA_OK ||
+        bzi_device_check(device, device->cu.parser_create(&parser, &parameters), "cuvidCreateVideoParser", &err) !=
+            BZNA_OK)
         fail("parser", &err);
     for (double end = now() + (rehearsal ? 0.2 : 1); now() < end;)
         for (uint64_t i = 0; i < u.count; i++) {
@@ -1181,7 +1279,8 @@ static void parser_section(archive *a)
     device->cu.parser_destroy(parser);
     snprintf(what, sizeof what, "parsing a picture of %s, nothing decoded", a->name);
     other_figure(what, "us", parsing / (double)packets * 1e6, (double)pictures);
-    snprintf(what, sizeof what, "writing its stream of %.0f bytes for the parser", (double)copied_bytes / (double)packets);
+    snprintf(what, sizeof what, "writing its stream of %.0f bytes for the parser",
+             (double)copied_bytes / (double)packets);
     other_figure(what, "us", writing / (double)packets * 1e6, (double)packets);
     bzi_device_leave(device);
     units_free(&u);
@@ -1219,9 +1318,11 @@ static void peer_load(const char *path)
 static void peer_section(double best)
 {
     static const struct { const char *key, *what; } rows[] = {
-        { "gpu_images_per_second", "torchvision: decode_jpeg on the GPU" }, { "workers_images_per_second", "torchvision: DataLoader with PIL workers" },
+        { "gpu_images_per_second", "torchvision: decode_jpeg on the GPU" },
+        { "workers_images_per_second", "torchvision: DataLoader with PIL workers" },
     };
-    printf("\n%sThe same pictures as JPEG of quality 90, to the same batches, in the same call (tests/gpu_peer.py)\n", mark);
+    printf("\n%sThe same pictures as JPEG of quality 90, to the same batches, in the same call (tests/gpu_peer.py)\n",
+           mark);
     printf("%s%-44s %10.0f\n", mark, "this library, best of the above in float32", best);
     for (int i = 0; i < 2; i++) {
         double rate = peer_figure(rows[i].key);
@@ -1239,20 +1340,20 @@ static uint32_t end_to_end(double *best)
     const uint32_t *sessions = rehearsal ? fewest : quick ? few : all;
     size_t count = rehearsal ? 2 : quick ? 3 : 6;
     uint32_t best_sessions = 1;
-    printf("%s%-11s %4s %-8s %-6s %4s %10s %8s %8s %7s %6s %6s %5s  %s\n", mark, "archive", "ses.", "dtype", "output", "rdr.", "pictures/s", "cpu s/k", "NVDEC", "GPU",
-           "vid", "SM MHz", "W", "limited by");
+    printf("%s%-11s %4s %-8s %-6s %4s %10s %8s %8s %7s %6s %6s %5s  %s\n", mark, "archive", "ses.", "dtype", "output",
+           "rdr.", "pictures/s", "cpu s/k", "NVDEC", "GPU", "vid", "SM MHz", "W", "limited by");
     for (int a = 0; a < ARCHIVES; a++)
         for (size_t i = 0; i < count; i++) {
-            double rate = point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 0, 0);
+            double rate = point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 0, 0);
             if (a == 0 && rate > *best) {
                 *best = rate;
                 best_sessions = sessions[i];
             }
         }
     for (uint32_t readers = 1; readers <= 8; readers *= 2)
-        point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, readers, 0);
-    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 0, 0);
-    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_HOST, 0, 0);
+        point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, readers, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_DEVICE_CUDA, 0, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CPU, 0, 0);
     return best_sessions;
 }
 
@@ -1266,15 +1367,16 @@ static void remaining(uint32_t best_sessions)
     for (int a = 0; a < ARCHIVES; a++)
         for (size_t i = 0; i < sizeof sessions / sizeof sessions[0]; i++)
             if (a || sessions[i] != best_sessions)
-                point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT16, BZNA_OUTPUT_DEVICE, 0, 0);
+                point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT16, BZNA_DEVICE_CUDA, 0, 0);
 }
 
 static void measure_all(void)
 {
     double best = 0;
     uint32_t sessions;
-    printf("%s%s, compute capability %u.%u, driver for CUDA %u.%u, %u NVDEC engines, %u processors%s\n", mark, about.name, about.compute_major, about.compute_minor,
-           about.driver / 1000, about.driver % 1000 / 10, about.engines, bzi_os_processors(), management.device ? "" : "; no NVML");
+    printf("%s%s, compute capability %u.%u, driver for CUDA %u.%u, %u NVDEC engines, %u processors%s\n", mark,
+           about.name, about.compute_major, about.compute_minor, about.driver / 1000, about.driver % 1000 / 10,
+           about.engines, bzi_os_processors(), management.device ? "" : "; no NVML");
     for (int a = 0; a < ARCHIVES; a++) {
         bzna_context *context = context_open(0);
         bzna_dataset *dataset = archive_open(context, &archives[a]);
@@ -1282,25 +1384,30 @@ static void measure_all(void)
         units_add(&u, context, dataset, NULL);
         for (uint64_t i = 0; i < u.count; i++)
             archives[a].picture_bytes += (double)u.unit[i].image.data_size / (double)u.count;
-        printf("%s%s: %llu pictures in frames of %ux%u, %.0f bytes each\n", mark, archives[a].name, (unsigned long long)u.count, u.unit[0].image.frame_width,
-               u.unit[0].image.frame_height, archives[a].picture_bytes);
+        printf("%s%s: %llu pictures in frames of %ux%u, %.0f bytes each\n", mark, archives[a].name,
+               (unsigned long long)u.count, u.unit[0].image.frame_width, u.unit[0].image.frame_height,
+               archives[a].picture_bytes);
         units_free(&u);
         bzna_dataset_close(dataset);
         bzna_context_close(context);
     }
-    fprintf(json, "{\"rehearsal\": %s, \"device\": {\"name\": \"%s\", \"compute\": \"%u.%u\", \"driver\": %u, \"engines\": %u, \"memory\": %llu}, \"processors\": %u,\n"
-            "\"archives\": {", rehearsal ? "true" : "false", about.name, about.compute_major, about.compute_minor, about.driver, about.engines,
-            (unsigned long long)about.memory_bytes, bzi_os_processors());
+    fprintf(json,
+            "{\"rehearsal\": %s, \"device\": {\"name\": \"%s\", \"compute\": \"%u.%u\", \"driver\": %u, \"engines\": "
+            "%u, \"memory\": %llu}, \"processors\": %u,\n"
+            "\"archives\": {",
+            rehearsal ? "true" : "false", about.name, about.compute_major, about.compute_minor, about.driver,
+            about.engines, (unsigned long long)about.memory_bytes, bzi_os_processors());
     for (int a = 0; a < ARCHIVES; a++)
-        fprintf(json, "%s\"%s\": {\"pictures\": %llu, \"bytes_per_picture\": %.0f}", a ? ", " : "", archives[a].name, (unsigned long long)archives[a].count,
-                archives[a].picture_bytes);
+        fprintf(json, "%s\"%s\": {\"pictures\": %llu, \"bytes_per_picture\": %.0f}", a ? ", " : "", archives[a].name,
+                (unsigned long long)archives[a].count, archives[a].picture_bytes);
     fprintf(json, "},\n\"figures\": [");
     printf("\n%sEnd to end\n", mark);
     sessions = end_to_end(&best);
-    point_run(&archives[0], sessions, BZNA_DTYPE_FLOAT32, BZNA_OUTPUT_DEVICE, 0, 1);
+    point_run(&archives[0], sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 0, 1);
     calls_report((double)(timed[TIMED_map].calls ? timed[TIMED_map].calls : 1));
     contexts_section();
-    printf("\n%sBare sessions: decoding and mapping alone\n%s%-11s %4s %10s %8s %8s\n", mark, mark, "archive", "ses.", "pictures/s", "cpu s/k", "NVDEC");
+    printf("\n%sBare sessions: decoding and mapping alone\n%s%-11s %4s %10s %8s %8s\n", mark, mark, "archive", "ses.",
+           "pictures/s", "cpu s/k", "NVDEC");
     for (int a = 0; a < ARCHIVES; a++) {
         bare_point(&archives[a], 1);
         if (about.engines > 1)
@@ -1317,8 +1424,10 @@ static void measure_all(void)
     parser_section(&archives[2]);
     remaining(sessions);
     peer_section(best);
-    fprintf(json, "\n],\n\"best_images_per_second\": %.6g, \"best_sessions\": %u, \"elapsed_seconds\": %.1f,\n\"peer\": %s}\n", best, sessions, elapsed(),
-            peer_text ? peer_text : "null");
+    fprintf(
+        json,
+        "\n],\n\"best_images_per_second\": %.6g, \"best_sessions\": %u, \"elapsed_seconds\": %.1f,\n\"peer\": %s}\n",
+        best, sessions, elapsed(), peer_text ? peer_text : "null");
 }
 
 int main(int argc, char **argv)
@@ -1337,31 +1446,35 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) point_seconds = strtod(argv[++i], NULL);
         else if (!strcmp(argv[i], "--budget") && i + 1 < argc)  budget_seconds = strtod(argv[++i], NULL);
         else if (!strcmp(argv[i], "--quick"))                   quick = 1, point_seconds = 2;
-        else if (!strcmp(argv[i], "--rehearsal"))               rehearsal = 1, point_seconds = 0.3, mark = "rehearsal: ";
+        else if (!strcmp(argv[i], "--rehearsal"))
+            rehearsal = 1, point_seconds = 0.3, mark = "rehearsal: ";
         else if (!strcmp(argv[i], "--probe"))                   probe = 1;
         else {
-            fprintf(stderr, "usage: gpu_bench [--data DIR] [--device N] [--out FILE] [--peer FILE] [--seconds S] [--budget S] [--quick] [--rehearsal] | --probe\n");
+            fprintf(stderr, "usage: gpu_bench [--data DIR] [--device N] [--out FILE] [--peer FILE] [--seconds S] "
+                            "[--budget S] [--quick] [--rehearsal] | --probe\n");
             return 2;
         }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     started_ns = bzi_os_now_ns();
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     about.struct_size = sizeof about;
     status = bzna_context_open(&config, &context, &err);
     if (status == BZNA_OK)
-        status = bzna_context_device(context, &about, sizeof about, &err);
+        status = bzna_context_get_device_info(context, &about, sizeof about, &err);
     if (status == BZNA_OK && about.video != BZNA_OK)
         snprintf(err.message, sizeof err.message, "%s", about.message);
     if (probe) {
         printf("%s\n", err.message[0] ? err.message : about.name);
     } else {
         if (!err.message[0] && !strcmp(about.name, "Fake GPU") && !rehearsal)
-            snprintf(err.message, sizeof err.message, "the fake driver has nothing to measure (--rehearsal tries the program on it)");
+            snprintf(err.message, sizeof err.message,
+                     "the fake driver has nothing to measure (--rehearsal tries the program on it)");
         for (int a = 0; a < ARCHIVES && !err.message[0]; a++)
             if (!archive_load(&archives[a]))
-                snprintf(err.message, sizeof err.message, "%s has no archives: run make gpu-data where there is an encoder", data_dir);
+                snprintf(err.message, sizeof err.message,
+                         "%s has no archives: run make gpu-data where there is an encoder", data_dir);
         if (err.message[0])
             printf("SKIP gpu-bench: %s\n", err.message);
     }

@@ -1,20 +1,24 @@
 /* gpu_check.c - what must hold on a real GPU, from the driver up to loaders: `make gpu-check`, where there is one
  *
- *     gpu_check [--data DIR] [--device N]      all checks. DIR: what `make gpu-data` wrote (default build/gpu/data); without it some are skipped
+ * gpu_check [--data DIR] [--device N]      all checks. DIR: what `make gpu-data` wrote (default build/gpu/data);
+ * without it some are skipped
  *     gpu_check --only WORDS                   those with WORDS in their names
  *     gpu_check --probe                        what there is; exit status 3, and the reason, when that is nothing
  *     gpu_check --short [--kernel]             a short run, for compute-sanitizer; or the kernel alone
- *     gpu_check --record [--data DIR]          in a build with libavcodec: writes DIR/expected.txt, what the processor makes of the same archives
+ * gpu_check --record [--data DIR]          in a build with libavcodec: writes DIR/expected.txt, what the processor
+ * makes of the same archives
  *
- * It is meant to be built on one machine and run on another: without libavcodec, so that nothing but NVDEC can have decoded what is compared, and without
- * NVIDIA's headers. Frames are compared with MD5s of libavcodec's frames. Batches are compared with MD5s of the CPU path's. Where one is not equal,
- * the CPU path's loops warp the same planes here, which tells whose fault it is, and by how much. */
+ * It is meant to be built on one machine and run on another: without libavcodec, so that nothing but NVDEC can have
+ * decoded what is compared, and without NVIDIA's headers. Frames are compared with MD5s of libavcodec's frames. Batches
+ * are compared with MD5s of the CPU path's. Where one is not equal, the CPU path's loops warp the same planes here,
+ * which tells whose fault it is, and by how much. */
 #include "../benzina.c"
 
 #ifdef BENZINA_NO_CUDA
 int main(void)
 {
-    printf("SKIP gpu-check: this build has no GPU path (BENZINA_NO_CUDA)\ntests/gpu_check.c: 0 passed, 0 failed, 1 skipped\n");
+    printf("SKIP gpu-check: this build has no GPU path (BENZINA_NO_CUDA)\ntests/gpu_check.c: 0 passed, 0 failed, 1 "
+           "skipped\n");
     return 0;
 }
 #else
@@ -25,9 +29,11 @@ int main(void)
 #  include <malloc.h>
 #endif
 
-enum { SKIPPED = 3, TEST_SECONDS = 180, ALL_SECONDS = 290 };       /* ALL_SECONDS: what the slowest tests must leave room for */
+/* ALL_SECONDS: what the slowest tests must leave room for */
+enum { SKIPPED = 3, TEST_SECONDS = 180, ALL_SECONDS = 290 };
 enum { TOOL_FAULT = 9 };              /* exit code that compute-sanitizer is told to end with when it found something */
-#define GROWTH (2.0 * (1 << 20))      /* bytes of memory that the second half of many rounds may add: the driver's pools grow in such steps, and early */
+/* bytes of memory that the second half of many rounds may add: the driver's pools grow in such steps, and early */
+#define GROWTH (2.0 * (1 << 20))
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #  define HOST_GROWTH 1e12            /* their own memory grows */
 #else
@@ -60,7 +66,8 @@ __attribute__((format(printf, 1, 2))) static const char *reason(const char *form
 static bzna_status stream_make(bzi_device *on, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
-    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate", err);
+    bzna_status status = bzi_device_check(on, on->cu.stream_create(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate",
+                                          err);
     *out = stream;
     return status;
 }
@@ -86,10 +93,17 @@ static void md5_block(md5 *m, const uint8_t *p)
     static const uint8_t turns[4][4] = { { 7, 12, 17, 22 }, { 5, 9, 14, 20 }, { 4, 11, 16, 23 }, { 6, 10, 15, 21 } };
     uint32_t a = m->state[0], b = m->state[1], c = m->state[2], d = m->state[3], x[16];
     for (int i = 0; i < 16; i++)
-        x[i] = (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 | (uint32_t)p[4 * i + 2] << 16 | (uint32_t)p[4 * i + 3] << 24;
+        x[i] = (uint32_t)p[4 * i] | (uint32_t)p[4 * i + 1] << 8 | (uint32_t)p[4 * i + 2] << 16 |
+               (uint32_t)p[4 * i + 3] << 24;
     for (int i = 0; i < 64; i++) {
-        int round = i / 16, k = round == 0 ? i : round == 1 ? (5 * i + 1) % 16 : round == 2 ? (3 * i + 5) % 16 : 7 * i % 16;
-        uint32_t f = round == 0 ? (b & c) | (~b & d) : round == 1 ? (d & b) | (~d & c) : round == 2 ? b ^ c ^ d : c ^ (b | ~d);
+        int round = i / 16, k = round == 0 ? i :
+                                round == 1 ? (5 * i + 1) % 16 :
+                                round == 2 ? (3 * i + 5) % 16 :
+                                             7 * i % 16;
+        uint32_t f = round == 0 ? (b & c) | (~b & d) :
+                     round == 1 ? (d & b) | (~d & c) :
+                     round == 2 ? b ^ c ^ d :
+                                  c ^ (b | ~d);
         uint32_t sum = a + f + md5_sines[i] + x[k], turn = turns[round][i % 4];
         a = d;
         d = c;
@@ -163,9 +177,10 @@ static void md5_of_frame(const bzna_picture *p, char text[33])
 
 /* Kinds of coded pictures, as make gpu-data made them. */
 static const char *const kinds[] = {
-    "main10.mp4", "main12.mp4", "full8.mp4", "full10.mp4", "full12.mp4", "odd265.mp4", "odd264.mp4", "slices265.mp4", "slices264.mp4", "cavlc264.mp4",
-    "intra265.mp4", "wpp265.mp4", "lossless265.mp4", "wide265.mp4", "tall264.mp4", "small265.mp4", "small264.mp4", "gray265.mp4", "high10.mp4",
-    "half265.mp4", "full264.mp4", "mbaff264.mp4", "av1.mp4",
+    "main10.mp4",      "main12.mp4",    "full8.mp4",     "full10.mp4",   "full12.mp4",   "odd265.mp4",
+    "odd264.mp4",      "slices265.mp4", "slices264.mp4", "cavlc264.mp4", "intra265.mp4", "wpp265.mp4",
+    "lossless265.mp4", "wide265.mp4",   "tall264.mp4",   "small265.mp4", "small264.mp4", "gray265.mp4",
+    "high10.mp4",      "half265.mp4",   "full264.mp4",   "mbaff264.mp4", "av1.mp4",
 };
 
 /* One way of loading one archive: what the recording and the checks share. */
@@ -175,48 +190,55 @@ typedef struct check {
     void      (*fill)(bzna_loader_config *config, uint32_t number);
 } check;
 
-static void fill_plain(bzna_loader_config *config, uint32_t number) { config->matrix = number; }
+static void fill_plain(bzna_loader_config *config, uint32_t number) { config->color.matrix = number; }
 
 static void fill_crop(bzna_loader_config *config, uint32_t number)
 {
     static const float mean[3] = { 123.675f, 116.28f, 103.53f }, std[3] = { 58.395f, 57.12f, 57.375f };
-    config->warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config->flip_h = 0.5f;
-    config->order = BZNA_ORDER_SHUFFLE;
-    memcpy(config->mean, mean, sizeof mean);
-    memcpy(config->std, std, sizeof std);
-    config->dtype = number;
+    config->warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config->warp.flip_h = 0.5f;
+    config->order.kind = BZNA_ORDER_SHUFFLE;
+    memcpy(config->color.mean, mean, sizeof mean);
+    memcpy(config->color.std, std, sizeof std);
+    config->output.dtype = number;
 }
 
 static void fill_center(bzna_loader_config *config, uint32_t number)
 {
-    config->warp = BZNA_WARP_CENTER_RESIZED_CROP;
-    config->warp_scale[0] = 0.875f;
-    config->matrix = number;
+    config->warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
+    config->warp.scale[0] = 0.875f;
+    config->color.matrix = number;
 }
 
 static void fill_turn(bzna_loader_config *config, uint32_t number)
 {
-    config->warp = BZNA_WARP_SIMILARITY;
-    config->warp_degrees[0] = -40;
-    config->warp_degrees[1] = 40;
-    config->warp_scale[0] = 0.3f;
-    config->warp_scale[1] = 1.3f;
-    config->warp_translate[0] = config->warp_translate[1] = 0.1f;
-    config->flip_v = 0.5f;
-    config->fill[0] = 200;
-    config->fill[1] = 100;
-    config->fill[2] = 50;
-    config->dtype = number;
+    config->warp.kind = BZNA_WARP_SIMILARITY;
+    config->warp.degrees[0] = -40;
+    config->warp.degrees[1] = 40;
+    config->warp.scale[0] = 0.3f;
+    config->warp.scale[1] = 1.3f;
+    config->warp.translate[0] = config->warp.translate[1] = 0.1f;
+    config->warp.flip_v = 0.5f;
+    config->color.fill[0] = 200;
+    config->color.fill[1] = 100;
+    config->color.fill[2] = 50;
+    config->output.dtype = number;
 }
 
 /* Nothing but + - * /, so that every C library makes the same. */
-static bzna_status perspective(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status perspective(void *user, const bzna_sample_info *sample, bzna_random *random,
+                               bzna_transform *transform)
 {
     double sx = (double)sample->width / sample->out_width, sy = (double)sample->height / sample->out_height;
-    double h[9] = { sx * bzna_random_uniform(random, 0.6, 1.2), bzna_random_uniform(random, -0.3, 0.3), bzna_random_uniform(random, -20, 20),
-                    bzna_random_uniform(random, -0.3, 0.3), sy * bzna_random_uniform(random, 0.6, 1.2), bzna_random_uniform(random, -20, 20),
-                    bzna_random_uniform(random, -2e-3, 2e-3), bzna_random_uniform(random, -2e-3, 2e-3), 1 };
+    double h[9] = { sx * bzna_random_uniform(random, 0.6, 1.2),
+                    bzna_random_uniform(random, -0.3, 0.3),
+                    bzna_random_uniform(random, -20, 20),
+                    bzna_random_uniform(random, -0.3, 0.3),
+                    sy * bzna_random_uniform(random, 0.6, 1.2),
+                    bzna_random_uniform(random, -20, 20),
+                    bzna_random_uniform(random, -2e-3, 2e-3),
+                    bzna_random_uniform(random, -2e-3, 2e-3),
+                    1 };
     (void)user;
     memcpy(transform->homography, h, sizeof h);
     for (int i = 0; i < 12; i++)
@@ -233,8 +255,8 @@ static bzna_status perspective(void *user, const bzna_sample_info *sample, bzna_
 
 static void fill_perspective(bzna_loader_config *config, uint32_t number)
 {
-    config->transform = perspective;
-    config->dtype = number;
+    config->pipeline.transform = perspective;
+    config->output.dtype = number;
 }
 
 #define H265 "mini_h265.bzna"
@@ -289,22 +311,28 @@ static const char *path_of(const char *file)
 static void config_of(const check *c, bzna_loader_config *config)
 {
     bzna_loader_config_init(config, sizeof *config);
-    config->batch_size = c->batch;
-    config->width = c->width;
-    config->height = c->height;
-    config->track = c->track;
-    config->seed = 77;
-    config->epochs = EPOCHS;
+    config->output.batch_size = c->batch;
+    config->output.width = c->width;
+    config->output.height = c->height;
+    config->fields.image = c->track;
+    config->order.seed = 77;
+    config->order.epochs = EPOCHS;
     c->fill(config, c->number);
 }
 
 /* ---- Expectations: lines of DIR/expected.txt ----
  *
  *     frame FILE INDEX MD5                         of libavcodec's frame
- *     slot CHECK ORDINAL SLOT INDEX HMD5 MD5       of the CPU path's pixels; HMD5: of the matrix as floats. ORDINAL: of the batch in the run
+ * slot CHECK ORDINAL SLOT INDEX HMD5 MD5       of the CPU path's pixels; HMD5: of the matrix as floats. ORDINAL: of the
+ * batch in the run
  *     state CHECK ORDINAL HEX                      as saved behind that batch */
 
-typedef struct expectation { char kind, name[24]; uint32_t ordinal, slot; uint64_t index; char matrix[33], md5[257]; } expectation;
+typedef struct expectation {
+    char kind, name[24];
+    uint32_t ordinal, slot;
+    uint64_t index;
+    char matrix[33], md5[257];
+} expectation;
 
 static expectation *expected;
 static size_t expected_count;
@@ -322,7 +350,8 @@ static void expectations_load(void)
         memset(&e, 0, sizeof e);
         if (sscanf(line, "frame %23s %llu %256s", e.name, &index, e.md5) == 3)
             e.kind = 'f';
-        else if (sscanf(line, "slot %23s %u %u %llu %32s %256s", e.name, &e.ordinal, &e.slot, &index, e.matrix, e.md5) == 6)
+        else if (sscanf(line, "slot %23s %u %u %llu %32s %256s", e.name, &e.ordinal, &e.slot, &index, e.matrix,
+                        e.md5) == 6)
             e.kind = 's';
         else if (sscanf(line, "state %23s %u %256s", e.name, &e.ordinal, e.md5) == 3)
             e.kind = 't';
@@ -340,7 +369,8 @@ static void expectations_load(void)
 static const expectation *expect_slot(const char *name, uint32_t ordinal, uint32_t slot)
 {
     for (size_t i = 0; i < expected_count; i++)
-        if (expected[i].kind == 's' && expected[i].ordinal == ordinal && expected[i].slot == slot && !strcmp(expected[i].name, name))
+        if (expected[i].kind == 's' && expected[i].ordinal == ordinal && expected[i].slot == slot &&
+            !strcmp(expected[i].name, name))
             return &expected[i];
     return NULL;
 }
@@ -348,12 +378,14 @@ static const expectation *expect_slot(const char *name, uint32_t ordinal, uint32
 static const expectation *expect_other(char kind, const char *name, uint64_t number)
 {
     for (size_t i = 0; i < expected_count; i++)
-        if (expected[i].kind == kind && !strcmp(expected[i].name, name) && (kind == 'f' ? expected[i].index : expected[i].ordinal) == number)
+        if (expected[i].kind == kind && !strcmp(expected[i].name, name) &&
+            (kind == 'f' ? expected[i].index : expected[i].ordinal) == number)
             return &expected[i];
     return NULL;
 }
 
-#define NEED_DATA() do { if (!expected_count) SKIP(reason("%s/expected.txt is not there: run make gpu-data where there is an encoder", data_dir)); } while (0)
+#define NEED_DATA() do { if (!expected_count) \
+    SKIP(reason("%s/expected.txt is not there: run make gpu-data where there is an encoder", data_dir)); } while (0)
 
 /* ---- Running a loader ---- */
 
@@ -361,7 +393,6 @@ static const expectation *expect_other(char kind, const char *name, uint64_t num
 typedef struct copied {
     uint32_t    ordinal, count, failed, slices;
     uint64_t    epoch, slot_bytes;
-    int32_t     device;
     int64_t     targets[64];
     uint64_t    indices[64];
     bzna_status status[64];
@@ -385,18 +416,18 @@ typedef struct variation {
     bzna_loader_info  *info;
 } variation;
 
-/* Copies a batch on its stream, gives it back at once, and only then waits: the release must come behind the copy. pinned: of the batch's size. */
+/* Copies a batch on its stream, gives it back at once, and only then waits: the release must come behind the copy.
+ * pinned: of the batch's size. */
 static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pinned, copied *to, bzna_error *err)
 {
     bzna_batch_info info = { .struct_size = sizeof info };
     bzna_status status = BZNA_OK;
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     to->count = info.count;
     to->failed = info.failed;
     to->slices = info.slices;
     to->epoch = info.epoch;
-    to->device = info.device;
-    to->slot_bytes = info.data_bytes / (uint64_t)(info.shape[0] ? info.shape[0] : 1);
+    to->slot_bytes = info.image.bytes / (uint64_t)(info.image.shape[0] ? info.image.shape[0] : 1);
     for (uint32_t i = 0; i < info.count && i < 64; i++) {
         to->targets[i] = info.targets[i];
         to->indices[i] = info.indices[i];
@@ -406,20 +437,22 @@ static bzna_status batch_copy(bzna_batch *batch, const variation *v, uint8_t *pi
             bzna_batch_error(batch, i, &to->errors[i]);
         }
     }
-    if (v->move && info.device >= 0 && (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
+    if (v->move && info.image.device.kind == BZNA_DEVICE_CUDA &&
+        (status = bzna_batch_move(batch, v->move, err)) == BZNA_OK)
         info.stream = v->move;
     for (uint32_t k = 0; k <= v->dawdle && status == BZNA_OK; k++)
         for (uint32_t s = 0; s < info.slices && status == BZNA_OK; s++) {
             void *data = NULL;
-            uint32_t count = 0, each = (uint32_t)(info.shape[0] / info.slices);
-            bzna_batch_slice(batch, s, &data, &count);
-            if (info.device < 0)
+            uint32_t count = 0, each = (uint32_t)(info.image.shape[0] / info.slices);
+            bzna_batch_slice(batch, s, &data, &count, NULL);
+            if (info.image.device.kind == BZNA_DEVICE_CPU)
                 memcpy(pinned + s * each * to->slot_bytes, data, each * to->slot_bytes);
             else
-                status = bzi_device_download(device, pinned + s * each * to->slot_bytes, (uint64_t)(uintptr_t)data, each * to->slot_bytes, info.stream, err);
+                status = bzi_device_download(device, pinned + s * each * to->slot_bytes, (uint64_t)(uintptr_t)data,
+                                             each * to->slot_bytes, info.stream, err);
         }
     bzna_batch_release(batch);
-    if (info.device >= 0 && status == BZNA_OK)
+    if (info.image.device.kind == BZNA_DEVICE_CUDA && status == BZNA_OK)
         status = bzi_device_check(device, device->cu.stream_sync(info.stream), "cuStreamSynchronize", err);
     to->pixels = pinned;
     return status;
@@ -446,11 +479,11 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
     if (loader && v->prepare)
         v->prepare(loader, v->change_user);
     if (loader && v->info)
-        bzna_loader_describe(loader, v->info, sizeof *v->info);
+        bzna_loader_get_info(loader, v->info, sizeof *v->info, NULL);
     if (loader && device)
-        status = bzi_device_pin(device, config.batch_size * loader->slot_bytes, (void **)&memory, err);
+        status = bzi_device_pin(device, config.output.batch_size * loader->slot_bytes, (void **)&memory, err);
     else if (loader)
-        memory = malloc((size_t)(config.batch_size * loader->slot_bytes));
+        memory = malloc((size_t)(config.output.batch_size * loader->slot_bytes));
     to->ordinal = v->first_ordinal;
     while (status == BZNA_OK && (status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, err)) == BZNA_OK) {
         if ((status = batch_copy(batch, v, memory, to, err)) == BZNA_OK)
@@ -458,7 +491,7 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
         to->ordinal++;
     }
     if (loader && v->stats)
-        bzna_loader_statistics(loader, v->stats, sizeof *v->stats);
+        bzna_loader_get_stats(loader, v->stats, sizeof *v->stats, NULL);
     bzna_loader_close(loader);
     if (!v->dataset)
         bzna_dataset_close(dataset);
@@ -471,8 +504,8 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
 }
 
 /* The transform that a loader gives a sample of a batch. */
-static bzna_status transform_of(const bzna_loader *loader, const copied *batch, uint32_t slot, const bzna_picture *picture, bzna_transform *transform,
-                                bzna_error *err)
+static bzna_status transform_of(const bzna_loader *loader, const copied *batch, uint32_t slot,
+                                const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
 {
     int64_t targets[64];
     bzna_batch in;
@@ -499,17 +532,20 @@ static void matrix_md5(const bzna_transform *transform, char text[33])
 /* A coded picture in memory, and what the stream says of it. */
 typedef struct coded { uint8_t *bytes; bzna_image image; bzna_picture picture; bzi_format sps; } coded;
 
-static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t index, const char *track, coded *out, bzna_error *err)
+static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t index, const char *track, coded *out,
+                              bzna_error *err)
 {
     bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_status status = bzna_dataset_sample(dataset, index, &sample, err);
+    bzna_status status = bzna_dataset_get_sample(dataset, index, &sample, sizeof sample, err);
     memset(out, 0, sizeof *out);
     out->image.struct_size = sizeof out->image;
     if (status == BZNA_OK) {
         out->bytes = malloc((size_t)sample.size + 1);
-        status = bzna_dataset_image(dataset, index, track, out->bytes, sample.size, &out->image, err);
+        status = bzna_dataset_read_image(dataset, index, track, out->bytes, sample.size, &out->image, err);
     }
-    return status == BZNA_OK ? bzi_picture_describe(&out->image, in->host->max_edge_px, &out->sps, &out->picture, err) : status;
+    const bzi_image alone = bzi_image_alone(&out->image);
+    return status == BZNA_OK ? bzi_picture_describe(&alone, in->host->max_edge_px, &out->sps, &out->picture, err) :
+                               status;
 }
 
 /* ---- Recording, where libavcodec is ---- */
@@ -526,21 +562,24 @@ static void record_batch(void *user, bzna_loader *loader, const check *c, const 
         coded unit;
         bzna_transform transform;
         char matrix[33] = "", sum[33];
-        if (batch->status[i] != BZNA_OK || coded_load(loader->context, r->dataset, batch->indices[i], c->track, &unit, &err) != BZNA_OK ||
+        if (batch->status[i] != BZNA_OK ||
+            coded_load(loader->context, r->dataset, batch->indices[i], c->track, &unit, &err) != BZNA_OK ||
             transform_of(loader, batch, i, &unit.picture, &transform, &err) != BZNA_OK) {
-            printf("%s: sample %llu: %s\n", c->name, (unsigned long long)batch->indices[i], batch->status[i] != BZNA_OK ? batch->errors[i].message : err.message);
+            printf("%s: sample %llu: %s\n", c->name, (unsigned long long)batch->indices[i],
+                   batch->status[i] != BZNA_OK ? batch->errors[i].message : err.message);
             r->failed = 1;
             continue;
         }
         matrix_md5(&transform, matrix);
         md5_of(batch->pixels + i * batch->slot_bytes, (size_t)batch->slot_bytes, sum);
-        fprintf(r->file, "slot %s %u %u %llu %s %s\n", c->name, batch->ordinal, i, (unsigned long long)batch->indices[i], matrix, sum);
+        fprintf(r->file, "slot %s %u %u %llu %s %s\n", c->name, batch->ordinal, i,
+                (unsigned long long)batch->indices[i], matrix, sum);
         r->slots++;
         free(unit.bytes);
     }
     if (batch->ordinal == 1) {
         bzna_loader_state state;
-        bzna_loader_save(loader, &state, sizeof state);
+        bzna_loader_save(loader, &state, sizeof state, NULL);
         fprintf(r->file, "state %s %u ", c->name, batch->ordinal);
         for (size_t i = 0; i < sizeof state; i++)
             fprintf(r->file, "%02x", ((const uint8_t *)&state)[i]);
@@ -555,7 +594,8 @@ static void record_frames(FILE *file, const char *name)
     bzna_dataset *dataset = NULL;
     bzna_decoder *decoder = NULL;
     uint64_t count = 0;
-    if (bzna_dataset_open(context, path_of(name), NULL, &dataset, &err) != BZNA_OK || bzna_decoder_open(context, &decoder, &err) != BZNA_OK)
+    if (bzna_dataset_open(context, path_of(name), NULL, &dataset, &err) != BZNA_OK ||
+        bzna_decoder_open(context, &decoder, &err) != BZNA_OK)
         printf("left out: %s\n", err.message);
     else
         count = bzna_dataset_count(dataset);
@@ -563,7 +603,8 @@ static void record_frames(FILE *file, const char *name)
         bzna_picture picture = { .struct_size = sizeof picture };
         coded unit;
         char sum[33];
-        if (coded_load(context, dataset, i, NULL, &unit, &err) != BZNA_OK || bzna_decoder_decode(decoder, &unit.image, &picture, &err) != BZNA_OK) {
+        if (coded_load(context, dataset, i, NULL, &unit, &err) != BZNA_OK ||
+            bzna_decoder_decode(decoder, &unit.image, &picture, &err) != BZNA_OK) {
             printf("left out: %s, sample %llu: %s\n", name, (unsigned long long)i, err.message);
         } else {
             md5_of_frame(&picture, sum);
@@ -583,7 +624,7 @@ static int record(void)
     char path[512];
     snprintf(path, sizeof path, "%s/expected.txt", data_dir);
     bzna_context_config_init(&config, sizeof config);
-    config.device = BZNA_DEVICE_CPU;
+    config.device.kind = BZNA_DEVICE_CPU;
     if (bzna_context_open(&config, &context, &err) != BZNA_OK || !(r.file = fopen(path, "w"))) {
         printf("%s: %s\n", path, err.message[0] ? err.message : strerror(errno));
         return 1;
@@ -625,11 +666,13 @@ static bzna_status plain_take(bzi_session *session, const bzi_flight *flight, pl
     uint8_t *surface = malloc((size_t)size);
     bzna_status status = bzi_device_download(session->device, surface, flight->address, size, session->stream, err);
     if (status == BZNA_OK)
-        status = bzi_device_check(session->device, session->device->cu.stream_sync(session->stream), "cuStreamSynchronize", err);
+        status = bzi_device_check(session->device, session->device->cu.stream_sync(session->stream),
+                                  "cuStreamSynchronize", err);
     out->picture = *p;
     out->bytes = malloc((size_t)(3 * unit * p->frame_width * p->frame_height));
     for (int i = 0; i < 3 && status == BZNA_OK; i++) {
-        uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0, width = (p->frame_width + sx) >> sx, height = (p->frame_height + sy) >> sy;
+        uint32_t sx = i ? p->chroma_shift_x : 0, sy = i ? p->chroma_shift_y : 0, width = (p->frame_width + sx) >> sx,
+                 height = (p->frame_height + sy) >> sy;
         uint64_t step = i && flight->semi_planar ? 2 * unit : unit;
         out->picture.plane[i] = NULL;
         if (!p->plane[i])
@@ -691,7 +734,8 @@ static void decoding_submit(decoding *d, bzna_dataset *dataset, const char *trac
     if (coded_load(context, dataset, index, track, &unit, &err) == BZNA_OK)
         result = bzi_session_accepts(&d->session, unit.image.codec, &unit.sps, &err);
     if (result == BZI_NVDEC_OK)
-        while ((result = bzi_session_submit(&d->session, &unit.image, &unit.picture, &unit.sps, tag, &err)) == BZI_NVDEC_BUSY)
+        while ((result = bzi_session_submit(&d->session, &unit.image, &unit.picture, &unit.sps, tag, &err)) ==
+               BZI_NVDEC_BUSY)
             decoding_advance(d);
     free(unit.bytes);
     if (result != BZI_NVDEC_OK)
@@ -712,7 +756,13 @@ static void decoding_run(decoding *d, bzna_dataset *dataset, const char *track, 
     decoding_drain(d);
 }
 
-typedef struct tally { const char *name; const facts *known; const char *track; int frames, equal, refused, failed; char message[232]; } tally;
+typedef struct tally {
+    const char *name;
+    const facts *known;
+    const char *track;
+    int frames, equal, refused, failed;
+    char message[232];
+} tally;
 
 static void tally_frame(void *user, uint64_t index, bzna_status status, const plain *frame, const bzna_error *err)
 {
@@ -737,9 +787,10 @@ static void tally_frame(void *user, uint64_t index, bzna_status status, const pl
     md5_of_frame(&frame->picture, sum);
     t->equal += should && !strcmp(sum, should);
     if (should && strcmp(sum, should))
-        snprintf(t->message, sizeof t->message, "sample %llu: MD5 %.64s, not %.64s", (unsigned long long)index, sum, should);
+        snprintf(t->message, sizeof t->message, "sample %llu: MD5 %.64s, not %.64s", (unsigned long long)index, sum,
+                 should);
     if (!should) {
-        t->frames--;                                        /* libavcodec did not decode it: there is nothing to compare with */
+        t->frames--; /* libavcodec did not decode it: there is nothing to compare with */
         snprintf(t->message, sizeof t->message, "NVDEC decodes it; there is no MD5 of libavcodec's to compare with");
     }
 }
@@ -765,7 +816,8 @@ TEST(frames_of_the_original_archives_equal_their_md5)
             d.fn = tally_frame;
             d.user = &t;
             decoding_run(&d, dataset, tracks[k], 0, bzna_dataset_count(dataset));
-            printf("  %-26s %s: %d of %d frames equal, %d refused, %d failed %s\n", archives[a], tracks[k], t.equal, t.frames, t.refused, t.failed, t.message);
+            printf("  %-26s %s: %d of %d frames equal, %d refused, %d failed %s\n", archives[a], tracks[k], t.equal,
+                   t.frames, t.refused, t.failed, t.message);
             CHECK_EQ(t.equal, 8);
         }
         bzi_session_close(&d.session);
@@ -790,14 +842,16 @@ TEST(frames_of_every_kind_equal_libavcodec)
         d.fn = tally_frame;
         d.user = &t;
         decoding_run(&d, dataset, NULL, 0, bzna_dataset_count(dataset));
-        printf("  %-16s %d of %d equal, %d refused, %d failed  %s\n", kinds[i], t.equal, t.frames, t.refused, t.failed, t.message);
+        printf("  %-16s %d of %d equal, %d refused, %d failed  %s\n", kinds[i], t.equal, t.frames, t.refused, t.failed,
+               t.message);
         if (t.equal + t.refused != t.frames) {
             test_failures++;
             printf("  %s: NVDEC and libavcodec differ, or NVDEC failed\n", kinds[i]);
         }
         bzna_dataset_close(dataset);
     }
-    printf("  by this session: %llu decoders made, %llu reconfigured\n", (unsigned long long)atomic_load(&device->decoders_made),
+    printf("  by this session: %llu decoders made, %llu reconfigured\n",
+           (unsigned long long)atomic_load(&device->decoders_made),
            (unsigned long long)atomic_load(&device->decoders_reconfigured));
     bzi_session_close(&d.session);
 }
@@ -812,11 +866,13 @@ static uint32_t parsers_of(const bzi_session *session, CUvideoparser all[BZI_SES
     return count;
 }
 
-/* Frames of three sizes in turn, and room for two decoders. Parsers are kept for all three, and a kept one does not call its sequence callback again:
- * from the second round on, decoders get their other size in the callback that hands over a picture, which NVIDIA's header does not foresee. */
+/* Frames of three sizes in turn, and room for two decoders. Parsers are kept for all three, and a kept one does not
+ * call its sequence callback again: from the second round on, decoders get their other size in the callback that hands
+ * over a picture, which NVIDIA's header does not foresee. */
 TEST(a_decoder_given_another_size_decodes_the_same)
 {
-    static const uint64_t small[] = { 0, 1, 4, 5, 6, 7 };   /* the original archives' frames of 512x512; 2 has 1024x512, 3 has 1536x1024 */
+    /* the original archives' frames of 512x512; 2 has 1024x512, 3 has 1536x1024 */
+    static const uint64_t small[] = { 0, 1, 4, 5, 6, 7 };
     bzna_error err = fresh_error();
     facts_load();
     for (int a = 0; a < 2; a++) {
@@ -844,8 +900,10 @@ TEST(a_decoder_given_another_size_decodes_the_same)
         }
         decoding_drain(&d);
         reconfigured = atomic_load(&device->decoders_reconfigured) - reconfigured;
-        printf("  %-26s %d of %d frames equal, by %u parsers; after the first round %llu decoders made, %llu reconfigured %s\n", archives[a], t.equal, t.frames, count,
-               (unsigned long long)(atomic_load(&device->decoders_made) - made), (unsigned long long)reconfigured, t.message);
+        printf("  %-26s %d of %d frames equal, by %u parsers; after the first round %llu decoders made, %llu "
+               "reconfigured %s\n",
+               archives[a], t.equal, t.frames, count, (unsigned long long)(atomic_load(&device->decoders_made) - made),
+               (unsigned long long)reconfigured, t.message);
         CHECK_EQ(t.equal, 3 * rounds);
         CHECK(reconfigured > 0);
         CHECK_EQ(parsers_of(&d.session, later), count);     /* and they are the same ones */
@@ -878,7 +936,8 @@ static void dice_slot(bzi_kernel_slot *slot, uint64_t base, uint8_t *arena, uint
     float sx = (float)width / (float)out_width, sy = (float)height / (float)out_height;
     memset(slot, 0, sizeof *slot);
     slot->depth = (int32_t)(dice(2) ? 8 : depths[dice(4)]);
-    int32_t unit = slot->depth > 8 ? 2 : 1, cw = (width + 1) / 2, pitch = ((nv12 ? 2 * cw : width) * unit + (int32_t)dice(40) + 1) & ~1;
+    int32_t unit = slot->depth > 8 ? 2 : 1, cw = (width + 1) / 2,
+            pitch = ((nv12 ? 2 * cw : width) * unit + (int32_t)dice(40) + 1) & ~1;
     slot->low_zeros = slot->depth > 8 && dice(2) ? 16 - slot->depth : 0;
     slot->shift_x = chroma == 1 || chroma == 2;
     slot->shift_y = chroma == 1;
@@ -936,11 +995,13 @@ static void dice_slot(bzi_kernel_slot *slot, uint64_t base, uint8_t *arena, uint
 static bzi_kernel_output dice_output(void)
 {
     uint32_t width = 1 + dice(180), height = 1 + dice(180);
-    return bzi_output_make(width, height, dice(2) ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32, dice(3) ? BZNA_LAYOUT_NCHW : BZNA_LAYOUT_NHWC);
+    return bzi_output_make(width, height, dice(2) ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32,
+                           dice(3) ? BZNA_LAYOUT_NCHW : BZNA_LAYOUT_NHWC);
 }
 
 /* One launch of several slots, each with its planes and its output in arenas. Returns how many elements differ. */
-static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, uint8_t *wanted, uint8_t *got, void *stream, double *largest)
+static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, uint8_t *wanted, uint8_t *got,
+                              void *stream, double *largest)
 {
     bzi_kernel_output out = dice_output();
     bzi_kernel_slots slots;
@@ -970,7 +1031,8 @@ static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, 
         printf("  %s\n", err.message);
     for (uint32_t i = 0; i < count; i++) {
         size_t begin = i * (size_t)ARENA + 256, end = begin + 3 * (size_t)out.width * (size_t)out.height * size;
-        if (memcmp(got + i * (size_t)ARENA, wanted + i * (size_t)ARENA, 256) || memcmp(got + end, wanted + end, (i + 1) * (size_t)ARENA - end)) {
+        if (memcmp(got + i * (size_t)ARENA, wanted + i * (size_t)ARENA, 256) ||
+            memcmp(got + end, wanted + end, (i + 1) * (size_t)ARENA - end)) {
             test_failures++;
             printf("  something was written beside the output\n");
         }
@@ -992,7 +1054,8 @@ static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, 
 
 TEST(the_kernel_equals_its_c_side_to_the_bit)
 {
-    uint8_t *host = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA), *wanted = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA), *got = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA);
+    uint8_t *host = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA), *wanted = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA),
+            *got = malloc(BZI_KERNEL_SLOTS * (size_t)ARENA);
     uint64_t planes = 0, outputs = 0;
     bzna_error err = fresh_error();
     long long different = 0;
@@ -1005,7 +1068,8 @@ TEST(the_kernel_equals_its_c_side_to_the_bit)
     REQUIRE(stream_make(device, &stream, &err) == BZNA_OK);
     for (int i = 0; i < rounds && test_failures < 5; i++)
         different += kernel_round(planes, outputs, host, wanted, got, stream, &largest);
-    printf("  %d launches of 1 to %d random slots: %lld elements differ, the largest difference is %g\n", rounds, BZI_KERNEL_SLOTS, different, largest);
+    printf("  %d launches of 1 to %d random slots: %lld elements differ, the largest difference is %g\n", rounds,
+           BZI_KERNEL_SLOTS, different, largest);
     CHECK_EQ(different, 0);
     bzi_device_stream_free(device, stream);
     bzi_device_free(device, planes, BZI_KERNEL_SLOTS * (uint64_t)ARENA, NULL);
@@ -1049,7 +1113,14 @@ static double largest_difference(const uint8_t *a, const uint8_t *b, size_t byte
     return largest;
 }
 
-typedef struct here { const copied *batch; bzna_loader *loader; uint32_t slot; verdict *verdict; uint8_t *pixels; char matrix[33]; } here;
+typedef struct here {
+    const copied *batch;
+    bzna_loader *loader;
+    uint32_t slot;
+    verdict *verdict;
+    uint8_t *pixels;
+    char matrix[33];
+} here;
 
 static void render_here(void *user, uint64_t index, bzna_status status, const plain *frame, const bzna_error *err)
 {
@@ -1090,7 +1161,8 @@ static void compare_here(here *h, const check *c)
     if (!memcmp(h->pixels, theirs, (size_t)h->batch->slot_bytes)) {
         h->verdict->here_equal++;
     } else {
-        double largest = largest_difference(h->pixels, theirs, (size_t)h->batch->slot_bytes, h->loader->config.dtype == BZNA_DTYPE_FLOAT16);
+        double largest = largest_difference(h->pixels, theirs, (size_t)h->batch->slot_bytes,
+                                            h->loader->config.output.dtype == BZNA_DTYPE_FLOAT16);
         h->verdict->here_different++;
         h->verdict->largest = largest > h->verdict->largest ? largest : h->verdict->largest;
     }
@@ -1122,7 +1194,7 @@ static void judge(void *user, bzna_loader *loader, const check *c, const copied 
         if (equal)
             v->equal++;
         else if (h.matrix[0] && strcmp(h.matrix, e->matrix))
-            v->other_matrix++;                              /* the C library's exp, log, sin or cos; what counts then is the comparison made here */
+            v->other_matrix++; /* the C library's exp, log, sin or cos; what counts then is the comparison made here */
         else
             v->different++;
     }
@@ -1135,9 +1207,11 @@ static int verdict_is_good(const verdict *v)
 
 static void verdict_print(const verdict *v)
 {
-    printf("  %-14s %4lld slots: %lld equal, %lld of another matrix, %lld different, %lld failed, %lld unknown; warped here: %lld equal, %lld different, "
-           "largest difference %g %s\n", v->name, v->slots, v->equal, v->other_matrix, v->different, v->failed, v->unknown, v->here_equal, v->here_different,
-           v->largest, v->message);
+    printf("  %-14s %4lld slots: %lld equal, %lld of another matrix, %lld different, %lld failed, %lld unknown; warped "
+           "here: %lld equal, %lld different, "
+           "largest difference %g %s\n",
+           v->name, v->slots, v->equal, v->other_matrix, v->different, v->failed, v->unknown, v->here_equal,
+           v->here_different, v->largest, v->message);
 }
 
 static void judged(const check *c, const variation *v, int explain)
@@ -1188,7 +1262,11 @@ TEST(batches_equal_those_of_the_processor)
             judged(&checks[i], &v, 2);
 }
 
-static void to_host(bzna_loader_config *config, void *user) { (void)user; config->output = BZNA_OUTPUT_HOST; }
+static void to_host(bzna_loader_config *config, void *user)
+{
+    (void)user;
+    config->output.device.kind = BZNA_DEVICE_CPU;
+}
 
 TEST(batches_come_to_the_host_as_they_are)
 {
@@ -1197,7 +1275,7 @@ TEST(batches_come_to_the_host_as_they_are)
     NEED_DATA();
     v.info = &info;
     judged(check_named("crop_flip"), &v, 0);
-    CHECK_EQ(info.device, -1);
+    CHECK_EQ(info.image.device.kind, BZNA_DEVICE_CPU);
     CHECK_EQ(info.decoder, BZNA_DECODER_NVDEC);
     judged(check_named("crop_half"), &v, 0);
 }
@@ -1212,7 +1290,7 @@ TEST(no_number_of_sessions_changes_a_pixel)
         variation v = { 0 };
         bzna_loader_info info = { .struct_size = sizeof info };
         bzna_context_config_init(&config, sizeof config);
-        config.device = (int32_t)device_number + 1;
+        config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
         config.sessions = sessions[i];
         REQUIRE(bzna_context_open(&config, &v.context, &err) == BZNA_OK);
         v.info = &info;
@@ -1224,18 +1302,18 @@ TEST(no_number_of_sessions_changes_a_pixel)
 
 /* ---- Streams and buffers ---- */
 
-typedef struct streams { void *stream; void *buffers[16]; uint32_t in_flight, slices; } streams;
+typedef struct streams { void *stream; bzna_buffer buffers[16]; uint32_t in_flight, slices; } streams;
 
 static void on_stream(bzna_loader_config *config, void *user)
 {
     const streams *s = user;
-    config->stream = s->stream;
-    config->batches_in_flight = s->in_flight;
-    config->slices = s->slices;
-    if (s->buffers[0]) {
-        config->buffers = s->buffers;
-        config->buffer_count = s->in_flight * (s->slices ? s->slices : 1);
-        config->output = BZNA_OUTPUT_DEVICE;
+    config->output.stream = s->stream;
+    config->pipeline.batches_in_flight = s->in_flight;
+    config->output.slices = s->slices;
+    if (s->buffers[0].data) {
+        config->output.buffers = s->buffers;
+        config->output.buffer_count = s->in_flight * (s->slices ? s->slices : 1);
+        config->output.device = about.device;
     }
 }
 
@@ -1280,9 +1358,10 @@ static bzna_status burden_make(burden *b, double seconds, void *stream, bzna_err
     memset(b, 0, sizeof *b);
     b->bytes = UINT64_C(1) << (is_fake ? 25 : 28);
     if ((status = bzi_device_alloc(device, b->bytes, NULL, &b->from, err)) == BZNA_OK)
-        status = cu_copy ? bzi_device_alloc(device, b->bytes, NULL, &b->to, err) : bzi_device_pin(device, b->bytes, &b->host, err);
+        status = cu_copy ? bzi_device_alloc(device, b->bytes, NULL, &b->to, err) :
+                           bzi_device_pin(device, b->bytes, &b->host, err);
     b->copies = is_fake ? 4 : 32;
-    for (int round = 0; round < 5 && status == BZNA_OK; round++) {          /* the best: a device that slept is slow to wake */
+    for (int round = 0; round < 5 && status == BZNA_OK; round++) { /* the best: a device that slept is slow to wake */
         uint64_t start = bzi_os_now_ns();
         if ((status = burden_put(b, stream, err)) == BZNA_OK)
             status = bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err);
@@ -1313,10 +1392,11 @@ typedef struct backlog {
     uint64_t *order;                  /* sample of each slot */
     uint8_t  *pixels;
     long long failed, equal, anothers, different;
-    double    seconds, behind;        /* behind: seconds of work left on the stream when the last batch was handed out */
+    double    seconds, behind; /* behind: seconds of work left on the stream when the last batch was handed out */
 } backlog;
 
-/* In no order that a number of surfaces could fall in step with: what overwrites a picture must not be the same picture. */
+/* In no order that a number of surfaces could fall in step with: what overwrites a picture must not be the same
+ * picture. */
 static void backlog_order(backlog *b)
 {
     uint32_t state = 12345;
@@ -1334,10 +1414,11 @@ static bzna_status backlog_take(backlog *b, bzna_loader *loader, uint32_t number
     uint64_t bytes = BACKLOG_BATCH * b->slot_bytes;
     if (status != BZNA_OK)
         return status;
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     b->failed += info.failed;
     if ((status = burden_put(&b->burden, b->stream, err)) == BZNA_OK)
-        status = bzi_device_download(device, b->pixels + number * bytes, (uint64_t)(uintptr_t)info.data, bytes, b->stream, err);
+        status = bzi_device_download(device, b->pixels + number * bytes, (uint64_t)(uintptr_t)info.image.data, bytes,
+                                     b->stream, err);
     bzna_batch_release(batch);
     return status;
 }
@@ -1366,12 +1447,12 @@ static bzna_status backlog_run(backlog *b, const check *c, bzna_context *in, bzn
     uint64_t start, handed_out;
     bzna_status status;
     config_of(c, &config);
-    config.batch_size = BACKLOG_BATCH;
-    config.batches_in_flight = BACKLOG_IN_FLIGHT;
-    config.indices = b->order;
-    config.index_count = b->batches * BACKLOG_BATCH;
-    config.epochs = 1;
-    config.stream = b->stream;
+    config.output.batch_size = BACKLOG_BATCH;
+    config.pipeline.batches_in_flight = BACKLOG_IN_FLIGHT;
+    config.order.indices = b->order;
+    config.order.index_count = b->batches * BACKLOG_BATCH;
+    config.order.epochs = 1;
+    config.output.stream = b->stream;
     if ((status = bzna_loader_open(in, dataset, &config, &loader, err)) != BZNA_OK)
         return status;
     b->slot_bytes = loader->slot_bytes;
@@ -1393,7 +1474,8 @@ static bzna_status backlog_run(backlog *b, const check *c, bzna_context *in, bzn
 
 static void backlog_of(uint32_t sessions)
 {
-    const check *c = check_named("matrix_709");             /* pixels that depend on nothing but the sample; all frames have one size */
+    /* pixels that depend on nothing but the sample; all frames have one size */
+    const check *c = check_named("matrix_709");
     bzna_context_config config;
     bzna_context *in = NULL;
     bzna_dataset *dataset = NULL;
@@ -1403,7 +1485,7 @@ static void backlog_of(uint32_t sessions)
     b.order = calloc((size_t)pictures, sizeof *b.order);
     backlog_order(&b);
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.sessions = sessions;
     REQUIRE(stream_make(device, &b.stream, &err) == BZNA_OK);
     CHECK_EQ(bzna_context_open(&config, &in, &err), BZNA_OK);
@@ -1411,11 +1493,15 @@ static void backlog_of(uint32_t sessions)
     CHECK_EQ(burden_make(&b.burden, BURDEN_SECONDS, b.stream, &err), BZNA_OK);
     if (!test_failures)
         CHECK_EQ(backlog_run(&b, c, in, dataset, &err), BZNA_OK);
-    printf("  %u sessions: %lld pictures, %lld equal, %lld hold another sample's picture, %lld are something else, %lld failed; %.0f ms, of which the consumer "
-           "took %.0f behind the last batch %s\n", sessions, pictures, b.equal, b.anothers, b.different, b.failed, b.seconds * 1e3, b.behind * 1e3, err.message);
+    printf("  %u sessions: %lld pictures, %lld equal, %lld hold another sample's picture, %lld are something else, "
+           "%lld failed; %.0f ms, of which the consumer "
+           "took %.0f behind the last batch %s\n",
+           sessions, pictures, b.equal, b.anothers, b.different, b.failed, b.seconds * 1e3, b.behind * 1e3,
+           err.message);
     CHECK_EQ(b.equal, pictures);
     CHECK_EQ(b.failed, 0);
-    CHECK(is_fake || (b.seconds > 0.8 * BURDEN_SECONDS * b.batches && b.behind > 0.8 * BURDEN_SECONDS));    /* else it was not slow, and nothing was tried */
+    /* else it was not slow, and nothing was tried */
+    CHECK(is_fake || (b.seconds > 0.8 * BURDEN_SECONDS * b.batches && b.behind > 0.8 * BURDEN_SECONDS));
     burden_free(&b.burden);
     bzna_dataset_close(dataset);
     bzna_context_close(in);
@@ -1423,8 +1509,9 @@ static void backlog_of(uint32_t sessions)
     free(b.order);
 }
 
-/* A batch that was given back may still be read by a slow consumer. If the loader made its streams wait for that, conversions of decoded surfaces would
- * queue up there, while NVDEC goes on, with a few surfaces a session: one that was not converted yet would be overwritten, and no status would tell. */
+/* A batch that was given back may still be read by a slow consumer. If the loader made its streams wait for that,
+ * conversions of decoded surfaces would queue up there, while NVDEC goes on, with a few surfaces a session: one that
+ * was not converted yet would be overwritten, and no status would tell. */
 TEST(nvdec_overwrites_no_surface_that_a_slow_consumer_holds_up)
 {
     NEED_DATA();
@@ -1458,11 +1545,11 @@ TEST(batches_lie_in_buffers_of_the_user)
     for (int i = 0; i < 6; i++) {
         uint64_t at = 0;
         REQUIRE(bzi_device_alloc(device, bytes, NULL, &at, &err) == BZNA_OK);
-        s.buffers[i] = (void *)(uintptr_t)at;
+        s.buffers[i] = (bzna_buffer){ (void *)(uintptr_t)at, bytes };
     }
     judged(c, &v, 0);
     for (int i = 0; i < 6; i++)
-        bzi_device_free(device, (uint64_t)(uintptr_t)s.buffers[i], bytes, NULL);
+        bzi_device_free(device, (uint64_t)(uintptr_t)s.buffers[i].data, bytes, NULL);
 }
 
 TEST(a_tensor_lies_on_the_device)
@@ -1478,14 +1565,14 @@ TEST(a_tensor_lies_on_the_device)
     REQUIRE(bzna_dataset_open(context, archives[0], NULL, &dataset, &err) == BZNA_OK);
     REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
     REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
-    bzna_batch_describe(batch, &info, sizeof info);
-    CHECK_EQ(info.device, about.device);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 0, (void **)&tensor, &err), BZNA_OK);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
+    CHECK(info.image.device.kind == BZNA_DEVICE_CUDA && info.image.device.ordinal == about.device.ordinal);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, (void **)&tensor, &err), BZNA_OK);
     REQUIRE(tensor);
     CHECK_EQ(tensor->tensor.device_type, 2);
-    CHECK_EQ(tensor->tensor.device_id, about.device);
+    CHECK_EQ(tensor->tensor.device_id, about.device.ordinal);
     CHECK_EQ(tensor->tensor.bits, 16);
-    CHECK(tensor->tensor.data == info.data && (uintptr_t)info.data % 256 == 0);
+    CHECK(tensor->tensor.data == info.image.data && (uintptr_t)info.image.data % 256 == 0);
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
     tensor->deleter(tensor);                                /* the last to go */
@@ -1530,7 +1617,7 @@ static void wander(bzna_loader *loader, void *user)
         if (i % 3 == 2)
             CHECK_EQ(bzna_loader_reset(loader, (uint64_t)(i % 2), &err), BZNA_OK);
         if (i % 4 == 3) {
-            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
             CHECK_EQ(bzna_loader_restore(loader, &state, &err), BZNA_OK);
         }
         CHECK_EQ(bzna_loader_next(loader, i % 5 ? BZNA_WAIT_FOREVER : 0, &batch, &err) < 0, 0);
@@ -1548,7 +1635,13 @@ TEST(after_resets_and_restores_in_mid_run_everything_is_as_at_the_start)
     judged(check_named("mixed_sizes"), &v, 0);
 }
 
-typedef struct parallel { const char *name; variation variation; verdict verdict; bzna_status status; bzna_error err; } parallel;
+typedef struct parallel {
+    const char *name;
+    variation variation;
+    verdict verdict;
+    bzna_status status;
+    bzna_error err;
+} parallel;
 
 static void *parallel_run(void *user)
 {
@@ -1564,7 +1657,9 @@ static void *parallel_run(void *user)
 
 TEST(loaders_share_the_sessions_of_a_context)
 {
-    static parallel p[4] = { { .name = "crop_flip" }, { .name = "mixed_half" }, { .name = "identity_264" }, { .name = "turn" } };
+    static parallel p[4] = {
+        { .name = "crop_flip" }, { .name = "mixed_half" }, { .name = "identity_264" }, { .name = "turn" }
+    };
     pthread_t threads[4];
     NEED_DATA();
     for (int i = 0; i < 4; i++) {
@@ -1597,7 +1692,8 @@ static void judge_limits(void *user, bzna_loader *loader, const check *c, const 
     for (uint32_t i = 0; i < batch->count; i++) {
         char sum[33];
         if (batch->indices[i] < 8) {                        /* of the archive that is fine */
-            const expectation *e = expect_slot(c->name, (uint32_t)batch->indices[i] / c->batch, (uint32_t)batch->indices[i] % c->batch);
+            const expectation *e = expect_slot(c->name, (uint32_t)batch->indices[i] / c->batch,
+                                               (uint32_t)batch->indices[i] % c->batch);
             md5_of(batch->pixels + i * batch->slot_bytes, (size_t)batch->slot_bytes, sum);
             l->fine += batch->status[i] == BZNA_OK && e && !strcmp(sum, e->md5);
         } else if (batch->status[i] == BZNA_E_CODEC) {
@@ -1612,16 +1708,16 @@ static void judge_limits(void *user, bzna_loader *loader, const check *c, const 
 
 static void mingle(bzna_loader_config *config, void *user)
 {
-    config->indices = user;
-    config->index_count = 11;
-    config->epochs = 1;
+    config->order.indices = user;
+    config->order.index_count = 11;
+    config->order.epochs = 1;
 }
 
 /* Without libavcodec nobody else can decode them. */
 TEST(frames_too_small_are_refused_with_the_limits)
 {
     static const uint64_t order[11] = { 0, 8, 1, 2, 9, 3, 4, 5, 10, 6, 7 };
-    const check *c = check_named("identity_thumb");         /* of the default track: the other archive has no bzna_thumb */
+    const check *c = check_named("identity_thumb"); /* of the default track: the other archive has no bzna_thumb */
     bzna_codec_info codec = { .struct_size = sizeof codec };
     bzna_error err = fresh_error();
     bzna_dataset *parts[2] = { NULL, NULL };
@@ -1631,7 +1727,7 @@ TEST(frames_too_small_are_refused_with_the_limits)
     char size[64];
     NEED_DATA();
     memcpy(indices, order, sizeof order);
-    REQUIRE(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &err) == BZNA_OK);
+    REQUIRE(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &err) == BZNA_OK);
     if (codec.min_width <= 128 && codec.min_height <= 96)
         SKIP(reason("this device decodes frames of %ux%u", codec.min_width, codec.min_height));
     REQUIRE(bzna_dataset_open(context, path_of(c->file), NULL, &parts[0], &err) == BZNA_OK);
@@ -1688,12 +1784,14 @@ static void spoil(uint8_t *file, const fact_image *image, uint32_t way)
 }
 
 /* The source in memory counts its reads without a lock. */
-static void one_reader(bzna_loader_config *config, void *user) { (void)user; config->reader_threads = 1; }
+static void one_reader(bzna_loader_config *config, void *user) { (void)user; config->read.threads = 1; }
 
 TEST(damaged_samples_cost_their_own_slots)
 {
     static const char *const names[2] = { "identity", "identity_264" };
-    static const char *const ways[6] = { "random bytes", "zeros", "20 bits", "all ones", "its header", "7 bytes missing" };
+    static const char *const ways[6] = {
+        "random bytes", "zeros", "20 bits", "all ones", "its header", "7 bytes missing"
+    };
     bzna_error err = fresh_error();
     NEED_DATA();
     facts_load();
@@ -1720,8 +1818,8 @@ TEST(damaged_samples_cost_their_own_slots)
                 total.unnoticed += d.unnoticed;
                 total.unfilled += d.unfilled;
             }
-            printf("  %s, %-15s: %lld of %lld damaged pictures noticed, %lld of %lld neighbors equal\n", names[a], ways[way], total.noticed,
-                   total.noticed + total.unnoticed, total.equal, total.neighbors);
+            printf("  %s, %-15s: %lld of %lld damaged pictures noticed, %lld of %lld neighbors equal\n", names[a],
+                   ways[way], total.noticed, total.noticed + total.unnoticed, total.equal, total.neighbors);
             CHECK_EQ(total.equal, total.neighbors);
             CHECK_EQ(total.unfilled, 0);
         }
@@ -1752,7 +1850,8 @@ static int device_is_shared(void) { return taken_before > (double)(1 << 30); }
 
 static const char *why_not_judged(void)
 {
-    return reason("%.1f GiB of the device's memory are somebody else's: what it lost was not judged, all else was", taken_before / (1 << 30));
+    return reason("%.1f GiB of the device's memory are somebody else's: what it lost was not judged, all else was",
+                  taken_before / (1 << 30));
 }
 
 static double device_bytes(void)
@@ -1770,14 +1869,15 @@ static void growth_note(growth *g, int when, bzna_loader *loader)
     g->device[when] = device_bytes();
     g->stats[when].struct_size = sizeof g->stats[when];
     if (loader)
-        bzna_loader_statistics(loader, &g->stats[when], sizeof g->stats[when]);
+        bzna_loader_get_stats(loader, &g->stats[when], sizeof g->stats[when], NULL);
 }
 
 /* The first half may warm up, the second must not grow. */
 static void growth_judge(const growth *g, const char *name)
 {
-    printf("  %s: device memory %+.0f bytes in the first half and %+.0f in the second%s, host %+.0f and %+.0f\n", name, g->device[1] - g->device[0],
-           g->device[2] - g->device[1], cu_mem_info ? "" : " (this driver cannot tell)", g->resident[1] - g->resident[0], g->resident[2] - g->resident[1]);
+    printf("  %s: device memory %+.0f bytes in the first half and %+.0f in the second%s, host %+.0f and %+.0f\n", name,
+           g->device[1] - g->device[0], g->device[2] - g->device[1], cu_mem_info ? "" : " (this driver cannot tell)",
+           g->resident[1] - g->resident[0], g->resident[2] - g->resident[1]);
     CHECK(g->resident[2] - g->resident[1] <= HOST_GROWTH);
     if (device_is_shared())
         test_skip_reason = why_not_judged();
@@ -1795,9 +1895,10 @@ static void watch_growth(void *user, bzna_loader *loader, const check *c, const 
     growth_note(g, 2, loader);
 }
 
-static void many_epochs(bzna_loader_config *config, void *user) { (void)user; config->epochs = 14; }
+static void many_epochs(bzna_loader_config *config, void *user) { (void)user; config->order.epochs = 14; }
 
-/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a session keeps eight decoders. */
+/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a
+ * session keeps eight decoders. */
 TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
 {
     static const struct { const char *check; uint64_t formats; } runs[2] = { { "crop_flip", 1 }, { "mixed_half", 3 } };
@@ -1809,12 +1910,14 @@ TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
         bzna_error err = fresh_error();
         memset(&g, 0, sizeof g);
         bzna_context_config_init(&config, sizeof config);
-        config.device = (int32_t)device_number + 1;
+        config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
         config.sessions = 2;
         REQUIRE(bzna_context_open(&config, &v.context, &err) == BZNA_OK);
         CHECK_EQ(run(check_named(runs[i].check), &v, watch_growth, &g, &err), BZNA_OK);
-        printf("  %s: %lld decoders more, %lld reconfigured, over %llu samples\n", runs[i].check, (long long)(g.stats[2].decoders_made - g.stats[0].decoders_made),
-               (long long)(g.stats[2].decoders_reconfigured - g.stats[0].decoders_reconfigured), (unsigned long long)(g.stats[2].samples - g.stats[0].samples));
+        printf("  %s: %lld decoders more, %lld reconfigured, over %llu samples\n", runs[i].check,
+               (long long)(g.stats[2].decoders_made - g.stats[0].decoders_made),
+               (long long)(g.stats[2].decoders_reconfigured - g.stats[0].decoders_reconfigured),
+               (unsigned long long)(g.stats[2].samples - g.stats[0].samples));
         if (g.stats[2].decoders_made == g.stats[1].decoders_made)           /* else a session met a rare size late */
             growth_judge(&g, runs[i].check);
         CHECK_EQ(g.stats[2].samples_failed, 0);
@@ -1834,7 +1937,7 @@ TEST(opening_and_closing_twenty_times_leaves_nothing)
     NEED_DATA();
     memset(&g, 0, sizeof g);
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.sessions = 1;                                    /* so that the first run makes all the decoders */
     REQUIRE(bzna_context_open(&config, &v.context, &err) == BZNA_OK);
     for (int i = 0; i < 22; i++) {
@@ -1871,7 +1974,7 @@ TEST(stopping_and_closing_in_mid_run_are_prompt)
     bzna_loader_config config;
     double slowest = 0;
     config_of(check_named("crop_flip"), &config);
-    config.epochs = BZNA_EPOCHS_ENDLESS;
+    config.order.epochs = BZNA_EPOCHS_ENDLESS;
     REQUIRE(bzna_dataset_open(context, archives[0], NULL, &dataset, &err) == BZNA_OK);
     for (int i = 0; i < 10; i++) {
         closer c = { 0 };
@@ -1881,7 +1984,7 @@ TEST(stopping_and_closing_in_mid_run_are_prompt)
         REQUIRE(pthread_create(&thread, NULL, wait_in_next, &c) == 0);
         usleep((useconds_t)(i * 7000));
         start = bzi_os_now_ns();
-        CHECK_EQ(bzna_loader_stop(c.loader), BZNA_OK);
+        CHECK_EQ(bzna_loader_stop(c.loader, NULL), BZNA_OK);
         pthread_join(thread, NULL);
         CHECK_EQ(c.status, BZNA_E_STOPPED);
         CHECK_EQ(bzna_loader_close(c.loader), BZNA_OK);
@@ -1909,8 +2012,9 @@ TEST(a_forked_child_is_refused_and_the_parent_goes_on)
         bzna_loader *other = NULL;
         bzna_device_info info = { .struct_size = sizeof info };
         alarm(20);
-        int good = bzna_loader_next(loader, 0, &batch, NULL) == BZNA_E_STATE && bzna_loader_open(context, dataset, &config, &other, NULL) == BZNA_E_STATE &&
-                   bzna_context_device(context, &info, sizeof info, NULL) == BZNA_E_STATE;
+        int good = bzna_loader_next(loader, 0, &batch, NULL) == BZNA_E_STATE &&
+                   bzna_loader_open(context, dataset, &config, &other, NULL) == BZNA_E_STATE &&
+                   bzna_context_get_device_info(context, &info, sizeof info, NULL) == BZNA_E_STATE;
         _exit(good ? 7 : 1);
     }
     REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
@@ -1925,19 +2029,24 @@ TEST(a_forked_child_is_refused_and_the_parent_goes_on)
 
 static void probe_codecs(void)
 {
-    static const char *const codecs[] = { "H.264", "H.265", "AV1" }, *const chroma[] = { "gray", "4:2:0", "4:2:2", "4:4:4" };
+    static const char *const codecs[] = { "H.264", "H.265", "AV1" }, *const chroma[] = { "gray", "4:2:0", "4:2:2",
+                                                                                         "4:4:4" };
     for (uint32_t i = 0; i < 36; i++) {
         bzna_codec_info c = { .struct_size = sizeof c };
-        if (bzna_context_codec(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) == BZNA_OK && c.supported)
-            printf("  %-5s %s %2u bits: %u engines, %ux%u to %ux%u, %u macroblocks\n", codecs[c.codec - 1], chroma[c.chroma_format], c.depth, c.engines, c.min_width,
-                   c.min_height, c.max_width, c.max_height, c.max_macroblocks);
+        if (bzna_context_get_codec_info(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) ==
+                BZNA_OK &&
+            c.supported)
+            printf("  %-5s %s %2u bits: %u engines, %ux%u to %ux%u, %u macroblocks\n", codecs[c.codec - 1],
+                   chroma[c.chroma_format], c.depth, c.engines, c.min_width, c.min_height, c.max_width, c.max_height,
+                   c.max_macroblocks);
     }
 }
 
 TEST(there_is_a_device_with_video_engines_and_it_takes_the_kernel)
 {
-    printf("  %s, compute capability %u.%u, %.1f GiB, driver for CUDA %u.%u, %u NVDEC engines\n", about.name, about.compute_major, about.compute_minor,
-           (double)about.memory_bytes / (1 << 30), about.driver / 1000, about.driver % 1000 / 10, about.engines);
+    printf("  %s, compute capability %u.%u, %.1f GiB, driver for CUDA %u.%u, %u NVDEC engines\n", about.name,
+           about.compute_major, about.compute_minor, (double)about.memory_bytes / (1 << 30), about.driver / 1000,
+           about.driver % 1000 / 10, about.engines);
     probe_codecs();
     CHECK(device->warp != NULL);                            /* the PTX was loaded, and has the entry */
     CHECK_EQ(about.video, BZNA_OK);
@@ -1949,14 +2058,16 @@ TEST(there_is_a_device_with_video_engines_and_it_takes_the_kernel)
 /* Where compute-sanitizer is installed. */
 static const char *sanitizer(void)
 {
-    static const char *const places[] = { "/usr/local/cuda/bin/compute-sanitizer", "/usr/bin/compute-sanitizer", "/opt/cuda/bin/compute-sanitizer" };
+    static const char *const places[] = { "/usr/local/cuda/bin/compute-sanitizer", "/usr/bin/compute-sanitizer",
+                                          "/opt/cuda/bin/compute-sanitizer" };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         if (access(places[i], X_OK) == 0)
             return places[i];
     return system("command -v compute-sanitizer >/dev/null 2>&1") == 0 ? "compute-sanitizer" : NULL;
 }
 
-/* What the tool is to look at: our kernel. NVIDIA's own libraries try calls that fail, and have kernels that are not ours to judge. */
+/* What the tool is to look at: our kernel. NVIDIA's own libraries try calls that fail, and have kernels that are not
+ * ours to judge. */
 static const char *sanitizer_filter(void)
 {
     char command[200];
@@ -1964,8 +2075,9 @@ static const char *sanitizer_filter(void)
     return system(command) == 0 ? "--kernel-name kns=bzi_" : "--kernel-regex kns=bzi_";     /* as older ones call it */
 }
 
-/* Runs a part of this program under the tool. Where a kernel faults, the program fails as well, and then its exit code wins over the tool's: so a report
- * that names our kernel is a failure whatever the code. All other codes are the tool's trouble, or of tests that are run without it, too. */
+/* Runs a part of this program under the tool. Where a kernel faults, the program fails as well, and then its exit code
+ * wins over the tool's: so a report that names our kernel is a failure whatever the code. All other codes are the
+ * tool's trouble, or of tests that are run without it, too. */
 static void sanitized(const char *arguments)
 {
     char command[1400], line[400], last[200] = "";
@@ -1973,8 +2085,11 @@ static void sanitized(const char *arguments)
     FILE *pipe;
     if (left < 20)
         SKIP("the tests before took too long");
-    snprintf(command, sizeof command, "timeout %d '%s' --tool memcheck --error-exitcode %d --report-api-errors no %s '%s' --device %u --data '%s' %s 2>&1",
-             left < 150 ? left : 150, sanitizer(), TOOL_FAULT, sanitizer_filter(), self, device_number, data_dir, arguments);
+    snprintf(command, sizeof command,
+             "timeout %d '%s' --tool memcheck --error-exitcode %d --report-api-errors no %s '%s' --device %u --data "
+             "'%s' %s 2>&1",
+             left < 150 ? left : 150, sanitizer(), TOOL_FAULT, sanitizer_filter(), self, device_number, data_dir,
+             arguments);
     fflush(stdout);
     if (!(pipe = popen(command, "r")))
         SKIP("compute-sanitizer cannot be started");
@@ -1990,7 +2105,8 @@ static void sanitized(const char *arguments)
     CHECK(!named);
     CHECK(code != TOOL_FAULT);
     if (code != 0 && code != TOOL_FAULT)
-        SKIP(code == 124 ? reason("compute-sanitizer did not end in time") : reason("compute-sanitizer ended with status %d: %s", code, last));
+        SKIP(code == 124 ? reason("compute-sanitizer did not end in time") :
+                           reason("compute-sanitizer ended with status %d: %s", code, last));
 }
 
 TEST(compute_sanitizer_finds_nothing_in_the_kernel)
@@ -2041,7 +2157,10 @@ enum { TESTS = sizeof tests / sizeof tests[0] };
 
 static const char *running = "";
 
-static void conclude(void) { printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped); }
+static void conclude(void)
+{
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+}
 
 /* A hang is a failure, too, and must not cost the results before it. */
 static void on_alarm(int number)
@@ -2066,7 +2185,9 @@ static void complain_to_stdout(void *user, int32_t level, bzna_status code, cons
 {
     (void)user;
     (void)level;
-    if (code != BZNA_E_DECODE && code != BZNA_E_CODEC && code != BZNA_E_BOX && code != BZNA_E_MISMATCH && code != BZNA_E_FORMAT)     /* of samples damaged on purpose */
+    /* of samples damaged on purpose */
+    if (code != BZNA_E_DECODE && code != BZNA_E_CODEC && code != BZNA_E_BOX && code != BZNA_E_MISMATCH &&
+        code != BZNA_E_FORMAT)
         printf("  log: %s\n", message);
 }
 
@@ -2082,10 +2203,11 @@ static bzna_status open_device(bzna_error *err)
     bzna_status status;
     void *library;
     bzna_context_config_init(&config, sizeof config);
-    config.device = (int32_t)device_number + 1;
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     config.log = complain_to_stdout;
     about.struct_size = sizeof about;
-    if ((status = bzna_context_open(&config, &context, err)) != BZNA_OK || (status = bzna_context_device(context, &about, sizeof about, err)) != BZNA_OK)
+    if ((status = bzna_context_open(&config, &context, err)) != BZNA_OK ||
+        (status = bzna_context_get_device_info(context, &about, sizeof about, err)) != BZNA_OK)
         return status;
     device = context->device;
     is_fake = !strcmp(about.name, "Fake GPU");
@@ -2111,7 +2233,11 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "--probe"))                  probe = 1;
         else if (!strcmp(argv[i], "--short"))                  is_short = 1;
         else if (!strcmp(argv[i], "--kernel"))                 kernel_only = 1;
-        else { fprintf(stderr, "usage: gpu_check [--data DIR] [--device N] [--probe | --short [--kernel] | --record] [--only PART_OF_A_NAME]\n"); return 2; }
+        else {
+            fprintf(stderr, "usage: gpu_check [--data DIR] [--device N] [--probe | --short [--kernel] | --record] "
+                            "[--only PART_OF_A_NAME]\n");
+            return 2;
+        }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     begun_ns = bzi_os_now_ns();
@@ -2135,7 +2261,8 @@ int main(int argc, char **argv)
     signal(SIGALRM, on_alarm);
     for (int i = 0; i < TESTS; i++) {
         uint64_t start = bzi_os_now_ns();
-        if ((is_short && !tests[i].in_short) || (kernel_only && !tests[i].is_kernel) || (only && !strstr(tests[i].name, only)))
+        if ((is_short && !tests[i].in_short) || (kernel_only && !tests[i].is_kernel) ||
+            (only && !strstr(tests[i].name, only)))
             continue;
         running = tests[i].name;
         printf("-- %s\n", running);

@@ -1,5 +1,5 @@
-/* known.h - what tests of archives share: the facts about the original tools' archives, a host that counts, a source in memory.
- * Include after benzina.c and test.h. */
+/* known.h - what tests of archives share: the facts about the original tools' archives, a host that counts, a source in
+ * memory. Include after benzina.c and test.h. */
 #ifndef BENZINA_TEST_KNOWN_H
 #define BENZINA_TEST_KNOWN_H
 #ifndef BENZINA_NO_AVCODEC
@@ -7,12 +7,22 @@
 #include <libavutil/mem.h>
 #endif
 
+#pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"          /* not every test needs all of it */
 
 /* ---- What the archives hold ---- */
 
-typedef struct fact_image { char name[64], codec[64], md5[64]; long long width, height, frame_width, frame_height, clap[8], at, size; int clap_count; } fact_image;
-typedef struct fact_sample { long long index, offset, size, target; char filename[64]; int image_count; fact_image images[4]; } fact_sample;
+typedef struct fact_image {
+    char name[64], codec[64], md5[64];
+    long long width, height, frame_width, frame_height, clap[8], at, size;
+    int clap_count;
+} fact_image;
+typedef struct fact_sample {
+    long long index, offset, size, target;
+    char filename[64];
+    int image_count;
+    fact_image images[4];
+} fact_sample;
 typedef struct facts { char file[64], tracks[8][64]; int track_count, count; fact_sample samples[16]; } facts;
 
 static uint8_t *slurp(const char *path, size_t *size)
@@ -175,7 +185,8 @@ static bzna_context *context_of(counter *c)
     return context;
 }
 
-#define CHECK_ALL_FREED(c) do { CHECK_EQ((c).blocks, 0); CHECK_EQ((c).bytes, 0); CHECK_EQ((c).wrong_sizes, 0); } while (0)
+#define CHECK_ALL_FREED(c) do { CHECK_EQ((c).blocks, 0); CHECK_EQ((c).bytes, 0); CHECK_EQ((c).wrong_sizes, 0); \
+    } while (0)
 
 typedef struct memory_source {
     const uint8_t *data;
@@ -205,7 +216,7 @@ static void memory_close(void *user) { ((memory_source *)user)->closes++; }
 
 static bzna_source source_of(memory_source *m, const uint8_t *data, size_t size)
 {
-    bzna_source s = { m, memory_read_at, memory_size, memory_close };
+    bzna_source s = { sizeof(bzna_source), 0, m, memory_read_at, memory_size, memory_close };
     memset(m, 0, sizeof *m);
     m->data = data;
     m->size = size;
@@ -253,4 +264,5 @@ static void picture_md5(const bzna_picture *p, char text[33])
 }
 #endif
 
+#pragma GCC diagnostic pop
 #endif

@@ -1,5 +1,6 @@
-/* null_driver.c - libcuda.so.1 and libnvcuvid.so.1 that accept everything and do nothing: what remains of a loader's time is the library's own. For
- * tests/bench_sessions.c. One device of seven engines, every picture one of 512x512, 8 bits, 4:2:0; nothing is ever pending. */
+/* null_driver.c - libcuda.so.1 and libnvcuvid.so.1 that accept everything and do nothing: what remains of a loader's
+ * time is the library's own. For tests/bench_sessions.c. One device of seven engines, every picture one of 512x512, 8
+ * bits, 4:2:0; nothing is ever pending. */
 #include <ffnvcodec/dynlink_cuda.h>
 #include <ffnvcodec/dynlink_nvcuvid.h>
 #include <stdio.h>
@@ -19,13 +20,33 @@ EXPORT cuDeviceGetCount(int *count) { *count = 1; return CUDA_SUCCESS; }
 EXPORT cuDeviceGet(CUdevice *device, int ordinal);
 EXPORT cuDeviceGet(CUdevice *device, int ordinal) { *device = ordinal; return CUDA_SUCCESS; }
 EXPORT cuDeviceGetName(char *name, int length, CUdevice device);
-EXPORT cuDeviceGetName(char *name, int length, CUdevice device) { snprintf(name, (size_t)length, "null device %d", device); return CUDA_SUCCESS; }
+EXPORT cuDeviceGetName(char *name, int length, CUdevice device)
+{
+    snprintf(name, (size_t)length, "null device %d", device);
+    return CUDA_SUCCESS;
+}
 EXPORT cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
-EXPORT cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) { (void)attribute; (void)device; *value = 9; return CUDA_SUCCESS; }
+EXPORT cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    (void)attribute;
+    (void)device;
+    *value = 9;
+    return CUDA_SUCCESS;
+}
 EXPORT cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
-EXPORT cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) { (void)device; *bytes = (size_t)1 << 37; return CUDA_SUCCESS; }
+EXPORT cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    (void)device;
+    *bytes = (size_t)1 << 37;
+    return CUDA_SUCCESS;
+}
 EXPORT cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
-EXPORT cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) { (void)device; *context = (CUcontext)(void *)surfaces; return CUDA_SUCCESS; }
+EXPORT cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    (void)device;
+    *context = (CUcontext)(void *)surfaces;
+    return CUDA_SUCCESS;
+}
 EXPORT cuDevicePrimaryCtxRelease(CUdevice device);
 EXPORT cuDevicePrimaryCtxRelease(CUdevice device) { (void)device; return CUDA_SUCCESS; }
 EXPORT cuCtxPushCurrent_v2(CUcontext context);
@@ -36,28 +57,67 @@ EXPORT cuCtxGetDevice(CUdevice *device);
 EXPORT cuCtxGetDevice(CUdevice *device) { *device = 0; return CUDA_SUCCESS; }
 
 EXPORT cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes);
-EXPORT cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) { *pointer = (CUdeviceptr)(size_t)aligned_alloc(256, (bytes + 255) & ~(size_t)255); return *pointer ? CUDA_SUCCESS : 2; }
+EXPORT cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+    *pointer = (CUdeviceptr)(size_t)aligned_alloc(256, (bytes + 255) & ~(size_t)255);
+    return *pointer ? CUDA_SUCCESS : 2;
+}
 EXPORT cuMemFree_v2(CUdeviceptr pointer);
 EXPORT cuMemFree_v2(CUdeviceptr pointer) { free((void *)(size_t)pointer); return CUDA_SUCCESS; }
 EXPORT cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags);
-EXPORT cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) { (void)flags; *pointer = aligned_alloc(256, (bytes + 255) & ~(size_t)255); return *pointer ? CUDA_SUCCESS : 2; }
+EXPORT cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    *pointer = aligned_alloc(256, (bytes + 255) & ~(size_t)255);
+    return *pointer ? CUDA_SUCCESS : 2;
+}
 EXPORT cuMemFreeHost(void *pointer);
 EXPORT cuMemFreeHost(void *pointer) { free(pointer); return CUDA_SUCCESS; }
 EXPORT cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
-EXPORT cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) { (void)to; (void)from; (void)bytes; (void)stream; return CUDA_SUCCESS; }
+EXPORT cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+    (void)to;
+    (void)from;
+    (void)bytes;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
 EXPORT cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-EXPORT cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) { (void)to; (void)from; (void)bytes; (void)stream; return CUDA_SUCCESS; }
+EXPORT cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    (void)to;
+    (void)from;
+    (void)bytes;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
 
 EXPORT cuStreamCreate(CUstream *stream, unsigned flags);
-EXPORT cuStreamCreate(CUstream *stream, unsigned flags) { (void)flags; *stream = (CUstream)(void *)surfaces; return CUDA_SUCCESS; }
+EXPORT cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    (void)flags;
+    *stream = (CUstream)(void *)surfaces;
+    return CUDA_SUCCESS;
+}
 EXPORT cuStreamDestroy_v2(CUstream stream);
 EXPORT cuStreamDestroy_v2(CUstream stream) { (void)stream; return CUDA_SUCCESS; }
 EXPORT cuStreamSynchronize(CUstream stream);
 EXPORT cuStreamSynchronize(CUstream stream) { (void)stream; return CUDA_SUCCESS; }
 EXPORT cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
-EXPORT cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) { (void)stream; (void)event; (void)flags; return CUDA_SUCCESS; }
+EXPORT cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return CUDA_SUCCESS;
+}
 EXPORT cuEventCreate(CUevent *event, unsigned flags);
-EXPORT cuEventCreate(CUevent *event, unsigned flags) { (void)flags; *event = (CUevent)(void *)surfaces; return CUDA_SUCCESS; }
+EXPORT cuEventCreate(CUevent *event, unsigned flags)
+{
+    (void)flags;
+    *event = (CUevent)(void *)surfaces;
+    return CUDA_SUCCESS;
+}
 EXPORT cuEventDestroy_v2(CUevent event);
 EXPORT cuEventDestroy_v2(CUevent event) { (void)event; return CUDA_SUCCESS; }
 EXPORT cuEventRecord(CUevent event, CUstream stream);
@@ -68,17 +128,40 @@ EXPORT cuEventSynchronize(CUevent event);
 EXPORT cuEventSynchronize(CUevent event) { (void)event; return CUDA_SUCCESS; }
 
 EXPORT cuModuleLoadData(CUmodule *module, const void *image);
-EXPORT cuModuleLoadData(CUmodule *module, const void *image) { (void)image; *module = (CUmodule)(void *)surfaces; return CUDA_SUCCESS; }
+EXPORT cuModuleLoadData(CUmodule *module, const void *image)
+{
+    (void)image;
+    *module = (CUmodule)(void *)surfaces;
+    return CUDA_SUCCESS;
+}
 EXPORT cuModuleUnload(CUmodule module);
 EXPORT cuModuleUnload(CUmodule module) { (void)module; return CUDA_SUCCESS; }
 EXPORT cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-EXPORT cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) { (void)module; (void)name; *function = (CUfunction)(void *)surfaces; return CUDA_SUCCESS; }
-EXPORT cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                      unsigned shared, CUstream stream, void **parameters, void **extra);
-EXPORT cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                      unsigned shared, CUstream stream, void **parameters, void **extra)
+EXPORT cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
 {
-    (void)function; (void)grid_x; (void)grid_y; (void)grid_z; (void)block_x; (void)block_y; (void)block_z; (void)shared; (void)stream; (void)parameters; (void)extra;
+    (void)module;
+    (void)name;
+    *function = (CUfunction)(void *)surfaces;
+    return CUDA_SUCCESS;
+}
+EXPORT cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                      unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **parameters,
+                      void **extra);
+EXPORT cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                      unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **parameters,
+                      void **extra)
+{
+    (void)function;
+    (void)grid_x;
+    (void)grid_y;
+    (void)grid_z;
+    (void)block_x;
+    (void)block_y;
+    (void)block_z;
+    (void)shared;
+    (void)stream;
+    (void)parameters;
+    (void)extra;
     return CUDA_SUCCESS;
 }
 EXPORT cuGetErrorName(CUresult error, const char **name);
@@ -95,17 +178,40 @@ EXPORT cuvidGetDecoderCaps(CUVIDDECODECAPS *caps)
     return CUDA_SUCCESS;
 }
 EXPORT cuvidCreateDecoder(CUvideodecoder *decoder, CUVIDDECODECREATEINFO *info);
-EXPORT cuvidCreateDecoder(CUvideodecoder *decoder, CUVIDDECODECREATEINFO *info) { (void)info; *decoder = surfaces; return CUDA_SUCCESS; }
+EXPORT cuvidCreateDecoder(CUvideodecoder *decoder, CUVIDDECODECREATEINFO *info)
+{
+    (void)info;
+    *decoder = surfaces;
+    return CUDA_SUCCESS;
+}
 EXPORT cuvidDestroyDecoder(CUvideodecoder decoder);
 EXPORT cuvidDestroyDecoder(CUvideodecoder decoder) { (void)decoder; return CUDA_SUCCESS; }
 EXPORT cuvidReconfigureDecoder(CUvideodecoder decoder, CUVIDRECONFIGUREDECODERINFO *info);
-EXPORT cuvidReconfigureDecoder(CUvideodecoder decoder, CUVIDRECONFIGUREDECODERINFO *info) { (void)decoder; (void)info; return CUDA_SUCCESS; }
+EXPORT cuvidReconfigureDecoder(CUvideodecoder decoder, CUVIDRECONFIGUREDECODERINFO *info)
+{
+    (void)decoder;
+    (void)info;
+    return CUDA_SUCCESS;
+}
 EXPORT cuvidDecodePicture(CUvideodecoder decoder, CUVIDPICPARAMS *parameters);
-EXPORT cuvidDecodePicture(CUvideodecoder decoder, CUVIDPICPARAMS *parameters) { (void)decoder; (void)parameters; return CUDA_SUCCESS; }
+EXPORT cuvidDecodePicture(CUvideodecoder decoder, CUVIDPICPARAMS *parameters)
+{
+    (void)decoder;
+    (void)parameters;
+    return CUDA_SUCCESS;
+}
 EXPORT cuvidGetDecodeStatus(CUvideodecoder decoder, int index, CUVIDGETDECODESTATUS *status);
-EXPORT cuvidGetDecodeStatus(CUvideodecoder decoder, int index, CUVIDGETDECODESTATUS *status) { (void)decoder; (void)index; status->decodeStatus = cuvidDecodeStatus_Success; return CUDA_SUCCESS; }
-EXPORT cuvidMapVideoFrame64(CUvideodecoder decoder, int index, unsigned long long *address, unsigned *pitch, CUVIDPROCPARAMS *parameters);
-EXPORT cuvidMapVideoFrame64(CUvideodecoder decoder, int index, unsigned long long *address, unsigned *pitch, CUVIDPROCPARAMS *parameters)
+EXPORT cuvidGetDecodeStatus(CUvideodecoder decoder, int index, CUVIDGETDECODESTATUS *status)
+{
+    (void)decoder;
+    (void)index;
+    status->decodeStatus = cuvidDecodeStatus_Success;
+    return CUDA_SUCCESS;
+}
+EXPORT cuvidMapVideoFrame64(CUvideodecoder decoder, int index, unsigned long long *address, unsigned *pitch,
+                            CUVIDPROCPARAMS *parameters);
+EXPORT cuvidMapVideoFrame64(CUvideodecoder decoder, int index, unsigned long long *address, unsigned *pitch,
+                            CUVIDPROCPARAMS *parameters)
 {
     (void)decoder; (void)index; (void)parameters;
     *address = (unsigned long long)(size_t)surfaces;
@@ -113,7 +219,12 @@ EXPORT cuvidMapVideoFrame64(CUvideodecoder decoder, int index, unsigned long lon
     return CUDA_SUCCESS;
 }
 EXPORT cuvidUnmapVideoFrame64(CUvideodecoder decoder, unsigned long long address);
-EXPORT cuvidUnmapVideoFrame64(CUvideodecoder decoder, unsigned long long address) { (void)decoder; (void)address; return CUDA_SUCCESS; }
+EXPORT cuvidUnmapVideoFrame64(CUvideodecoder decoder, unsigned long long address)
+{
+    (void)decoder;
+    (void)address;
+    return CUDA_SUCCESS;
+}
 
 typedef struct parser {
     CUVIDPARSERPARAMS parameters;

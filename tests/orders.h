@@ -1,6 +1,7 @@
-/* orders.h - written by orders.py, which says how: orders of epochs, from position `first` on. In REPLACED and ONCE,
- * weighted draws, sample i has the weight 1 + i % 7. A saved state names a place in such an order: a library that gives
- * another one breaks it. */
+/* orders.h - generated: change orders.py, then run python3 tests/orders.py > tests/orders.h
+ *
+ * Orders of epochs, from position `first` on. In REPLACED and ONCE, weighted draws, sample i has the weight 1 + i % 7.
+ * A saved state names a place in such an order: a library that gives another one breaks it. */
 enum { ORDER_SHUFFLED, ORDER_REPLACED, ORDER_ONCE };
 
 typedef struct stored_order {

@@ -2,6 +2,8 @@
 
     python3 tests/orders.py > tests/orders.h
 
+All of that file comes from here, its comment and types too; tests/test_python.py holds it to this.
+
 Everything is integer arithmetic of Python's, but for the weighted draws, which need a double's product and its log1p.
 
 Random numbers are as benzina.h says over bzna_random. A shuffled order of `count` samples is a permutation of the
@@ -96,9 +98,10 @@ def rows_of_table():
 
 
 HEAD = """\
-/* orders.h - written by orders.py, which says how: orders of epochs, from position `first` on. In REPLACED and ONCE,
- * weighted draws, sample i has the weight 1 + i % 7. A saved state names a place in such an order: a library that gives
- * another one breaks it. */
+/* orders.h - generated: change orders.py, then run python3 tests/orders.py > tests/orders.h
+ *
+ * Orders of epochs, from position `first` on. In REPLACED and ONCE, weighted draws, sample i has the weight 1 + i % 7.
+ * A saved state names a place in such an order: a library that gives another one breaks it. */
 enum { ORDER_SHUFFLED, ORDER_REPLACED, ORDER_ONCE };
 
 typedef struct stored_order {

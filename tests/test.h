@@ -1,8 +1,11 @@
-/* test.h - the smallest test frame: each test is a function; a binary prints one line a failure and "N passed, N failed, N skipped" last.
- * Given arguments, it runs the tests that are named so, or begin so.
+/* test.h - the smallest test frame: each test is a function; a binary prints one line a failure and "N passed, N
+ * failed, N skipped" last. Given arguments, it runs the tests that are named so, or begin so.
  *
- *     TEST(a_sentence_that_it_proves) { CHECK(1 + 1 == 2); CHECK_EQ(f(x), 3); CHECK_STR(name, "a"); if (!gpu) SKIP("no GPU"); }
+ * TEST(a_sentence_that_it_proves) { CHECK(1 + 1 == 2); CHECK_EQ(f(x), 3); CHECK_STR(name, "a"); if (!gpu) SKIP("no
+ * GPU"); }
  *     TEST_MAIN(RUN(a_sentence_that_it_proves) RUN(...))
+ *
+ * A test that TEST_MAIN does not RUN is a function that nobody uses: it does not compile.
  */
 #ifndef BENZINA_TEST_H
 #define BENZINA_TEST_H
@@ -12,21 +15,51 @@
 #include <stdlib.h>
 #include <string.h>
 
+#pragma GCC diagnostic error "-Wunused-function"
+
 static int test_failures, test_passed, test_failed, test_skipped;
 static const char *test_skip_reason;
 static char **test_wanted;                    /* NULL: all */
 
 #define TEST(name) static void test_##name(void)
-#define CHECK(condition) do { if (!(condition)) { test_failures++; printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); } } while (0)
-#define CHECK_EQ(actual, expected) do { long long test_a = (long long)(actual), test_e = (long long)(expected); \
-    if (test_a != test_e) { test_failures++; printf("  %s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #actual, test_a, test_e); } } while (0)
-#define CHECK_NEAR(actual, expected, tolerance) do { double test_a = (actual), test_e = (expected); \
-    if (!(fabs(test_a - test_e) <= (tolerance))) { test_failures++; printf("  %s:%d: %s is %.17g, not %.17g\n", __FILE__, __LINE__, #actual, test_a, test_e); } } while (0)
-#define CHECK_STR(actual, expected) do { const char *test_a = (actual), *test_e = (expected); \
-    if (!test_a || strcmp(test_a, test_e)) { test_failures++; printf("  %s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, #actual, test_a ? test_a : "(null)", test_e); } } while (0)
-#define CHECK_CONTAINS(actual, part) do { const char *test_a = (actual), *test_e = (part); \
-    if (!test_a || !strstr(test_a, test_e)) { test_failures++; printf("  %s:%d: %s is \"%s\", without \"%s\"\n", __FILE__, __LINE__, #actual, test_a ? test_a : "(null)", test_e); } } while (0)
-#define REQUIRE(condition) do { if (!(condition)) { test_failures++; printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); return; } } while (0)
+#define CHECK(condition) do { if (!(condition)) { test_failures++; \
+    printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); } } while (0)
+#define CHECK_EQ(actual, expected)                                                                  \
+    do {                                                                                            \
+        long long test_a = (long long)(actual), test_e = (long long)(expected);                     \
+        if (test_a != test_e) {                                                                     \
+            test_failures++;                                                                        \
+            printf("  %s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #actual, test_a, test_e); \
+        }                                                                                           \
+    } while (0)
+#define CHECK_NEAR(actual, expected, tolerance)                                                       \
+    do {                                                                                              \
+        double test_a = (actual), test_e = (expected);                                                \
+        if (!(fabs(test_a - test_e) <= (tolerance))) {                                                \
+            test_failures++;                                                                          \
+            printf("  %s:%d: %s is %.17g, not %.17g\n", __FILE__, __LINE__, #actual, test_a, test_e); \
+        }                                                                                             \
+    } while (0)
+#define CHECK_STR(actual, expected)                                                                                \
+    do {                                                                                                           \
+        const char *test_a = (actual), *test_e = (expected);                                                       \
+        if (!test_a || strcmp(test_a, test_e)) {                                                                   \
+            test_failures++;                                                                                       \
+            printf("  %s:%d: %s is \"%s\", not \"%s\"\n", __FILE__, __LINE__, #actual, test_a ? test_a : "(null)", \
+                   test_e);                                                                                        \
+        }                                                                                                          \
+    } while (0)
+#define CHECK_CONTAINS(actual, part)                                                                                   \
+    do {                                                                                                               \
+        const char *test_a = (actual), *test_e = (part);                                                               \
+        if (!test_a || !strstr(test_a, test_e)) {                                                                      \
+            test_failures++;                                                                                           \
+            printf("  %s:%d: %s is \"%s\", without \"%s\"\n", __FILE__, __LINE__, #actual, test_a ? test_a : "(null)", \
+                   test_e);                                                                                            \
+        }                                                                                                              \
+    } while (0)
+#define REQUIRE(condition) do { if (!(condition)) { test_failures++; \
+    printf("  %s:%d: %s\n", __FILE__, __LINE__, #condition); return; } } while (0)
 #define SKIP(reason) do { test_skip_reason = (reason); return; } while (0)
 
 static int test_is_wanted(const char *name)
@@ -50,6 +83,11 @@ static void test_run(const char *name, void (*function)(void))
     fflush(stdout);
 }
 #define RUN(name) test_run(#name, test_##name);
-#define TEST_MAIN(runs) int main(int argc, char **argv) { test_wanted = argc > 1 ? argv + 1 : NULL; runs \
-    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped); return test_failed != 0; }
+#define TEST_MAIN(runs)                                                                                          \
+    int main(int argc, char **argv)                                                                              \
+    {                                                                                                            \
+        test_wanted = argc > 1 ? argv + 1 : NULL;                                                                \
+        runs printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped); \
+        return test_failed != 0;                                                                                 \
+    }
 #endif

@@ -71,6 +71,10 @@ TEST(text_is_copied_within_bounds_and_ends_in_nul)
     CHECK_STR(dst, "");
     bzi_text_copy(dst, 1, (const uint8_t *)"abc", 3);
     CHECK_STR(dst, "");
+    bzi_text_copy(dst, 4, (const uint8_t *)"ab\xc3\xa9", 4);            /* no half of a character */
+    CHECK_STR(dst, "ab");
+    bzi_text_copy(dst, 5, (const uint8_t *)"ab\xc3\xa9", 4);
+    CHECK_STR(dst, "ab\xc3\xa9");
 }
 
 /* Values from the FNV authors' test vectors (draft-eastlake-fnv). */

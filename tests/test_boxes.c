@@ -1,5 +1,6 @@
-/* Room 7: boxes found by type wherever they stand, tables of every shape, clean apertures, NAL units, parameter sets. A small tree of
- * boxes here rebuilds the archives of tests/data in other shapes; what they hold must stay as their .json says. */
+/* Room 7: boxes found by type wherever they stand, tables of every shape, clean apertures, NAL units, parameter sets. A
+ * small tree of boxes here rebuilds the archives of tests/data in other shapes; what they hold must stay as their .json
+ * says. */
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"
@@ -168,7 +169,8 @@ static void shift_chunks(node *parent, node *n, void *data)
     }
 }
 
-/* Writes a file whose chunk offsets count from an mdat that began (payload) at old; corrects them. Returns memory of exactly that size. */
+/* Writes a file whose chunk offsets count from an mdat that began (payload) at old; corrects them. Returns memory of
+ * exactly that size. */
 static uint8_t *node_file(node *root, size_t old, size_t *size)
 {
     uint8_t *d;
@@ -184,7 +186,16 @@ static uint8_t *node_file(node *root, size_t old, size_t *size)
 
 /* ---- Opening what was built ---- */
 
-typedef struct built { counter c; memory_source m; bzna_context *context; bzna_dataset *dataset; uint8_t *file; size_t size; bzna_error err; bzna_status status; } built;
+typedef struct built {
+    counter c;
+    memory_source m;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    uint8_t *file;
+    size_t size;
+    bzna_error err;
+    bzna_status status;
+} built;
 
 static void build_open(built *b, node *root, size_t old)
 {
@@ -242,13 +253,15 @@ static void check_contents(const archive *r, const built *b, const char *what)
         int64_t target = 77;
         CHECK_EQ(bzna_dataset_target(b->dataset, (uint64_t)i, &target, NULL), BZNA_OK);
         CHECK_EQ(target, s->target);
-        CHECK_EQ(bzna_dataset_filename(b->dataset, (uint64_t)i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(b->dataset, (uint64_t)i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
         CHECK_STR(name, s->filename);
         for (int k = 0; k < s->image_count; k++) {
             const fact_image *m = &s->images[k];
             bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info info;
             bzna_error err = fresh_error();
-            if (bzna_dataset_image(b->dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, &err) != BZNA_OK) {
+            if (bzna_dataset_read_image(b->dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, &err) !=
+                BZNA_OK) {
                 printf("  %s\n", err.message);
                 test_failures++;
                 continue;
@@ -257,8 +270,9 @@ static void check_contents(const archive *r, const built *b, const char *what)
             CHECK(image.frame_width == m->frame_width && image.frame_height == m->frame_height);
             CHECK_EQ(image.data_size, m->size);
             CHECK(!memcmp(image.data, r->file + m->at, (size_t)m->size));
-            CHECK(!memcmp(b->file + image.data_offset, r->file + m->at, (size_t)m->size));
-            CHECK(!memcmp(b->file + image.config_offset, image.config, (size_t)image.config_size));
+            CHECK_EQ(bzna_dataset_get_image_info(b->dataset, (uint64_t)i, m->name, &info, sizeof info, NULL), BZNA_OK);
+            CHECK(!memcmp(b->file + info.data_offset, r->file + m->at, (size_t)m->size));
+            CHECK(!memcmp(b->file + info.config_offset, image.config, (size_t)image.config_size));
         }
     }
     if (test_failures != before)
@@ -301,7 +315,8 @@ static void reverse_kids(node *parent, node *n, void *data)
 {
     (void)parent;
     (void)data;
-    if (!strcmp(n->type, "file") || !strcmp(n->type, "moov"))       /* top level: see the moov-first variants; tracks keep their numbers */
+    /* top level: see the moov-first variants; tracks keep their numbers */
+    if (!strcmp(n->type, "file") || !strcmp(n->type, "moov"))
         return;
     for (int i = 0, k = n->count - 1; i < k; i++, k--) {
         node *t = n->kids[i];
@@ -407,7 +422,8 @@ static void zeros_at_the_end(node *parent, node *n, void *data)
         node_append(n, node_make("free", "", 0));
 }
 
-/* Leaves no mett entry and no chunk table alone that could be lost: what a metadata track needs is its handler's name. */
+/* Leaves no mett entry and no chunk table alone that could be lost: what a metadata track needs is its handler's
+ * name. */
 static void moov_first(node *root)
 {
     for (int i = 0; i < root->count; i++)
@@ -476,7 +492,8 @@ TEST(boxes_of_the_archive_are_found_by_type)
 /* Every sample rebuilt by the same means, and the outer tables with it. */
 static void rebuild_samples(archive *r, const variant *v)
 {
-    node *stsz = node_need(r->root, "moov/trak/mdia/minf/stbl/stsz"), *stco = node_need(r->root, "moov/trak/mdia/minf/stbl/stco");
+    node *stsz = node_need(r->root, "moov/trak/mdia/minf/stbl/stsz"),
+         *stco = node_need(r->root, "moov/trak/mdia/minf/stbl/stco");
     node *mdat = node_need(r->root, "mdat");
     size_t tail = (size_t)(r->f->samples[7].offset + r->f->samples[7].size - 40), at = 0;
     uint8_t *bytes = malloc(mdat->size * 3 + (1 << 20));
@@ -552,7 +569,8 @@ static void set_sizes(node *root, const char *track, uint32_t bits)
 TEST(sizes_may_be_packed_or_common)
 {
     static const struct { const char *name, *track; uint32_t bits; } cases[] = {
-        { "targets of one common size", "trak.1", 0 }, { "4-bit sizes", "trak.1", 4 }, { "8-bit sizes", "trak.2", 8 }, { "16-bit sizes", "trak.2", 16 },
+        { "targets of one common size", "trak.1", 0 }, { "4-bit sizes", "trak.1", 4 }, { "8-bit sizes", "trak.2", 8 },
+        { "16-bit sizes", "trak.2", 16 },
         { "8-bit sizes of targets", "trak.1", 8 } };
     for (int a = 0; a < 2; a++)
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -638,10 +656,28 @@ TEST(samples_may_share_chunks_in_any_way)
         check_contents(&r, &b, "chunks of several samples");
         for (int i = 0; i < 8 && b.status == BZNA_OK; i++) {
             bzna_sample sample = { .struct_size = sizeof sample };
-            CHECK_EQ(bzna_dataset_sample(b.dataset, (uint64_t)i, &sample, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(b.dataset, (uint64_t)i, &sample, sizeof sample, NULL), BZNA_OK);
             CHECK_EQ(sample.offset - node_need(r.root, "mdat")->payload_at, r.f->samples[i].offset - 40);
             CHECK_EQ(sample.size, r.f->samples[i].size);
         }
+        build_close(&b);
+        archive_free(&r);
+    }
+}
+
+/* Targets are of one size: nothing needs to say so of each. */
+TEST(samples_of_one_common_size_may_share_chunks)
+{
+    uint32_t random = 11;
+    for (int round = 0; round < 10; round++) {
+        archive r = archive_load(round & 1);
+        built b;
+        set_chunks(r.root, "trak.1", &random);
+        set_sizes(r.root, "trak.1", 0);
+        build_open(&b, r.root, 40);
+        check_contents(&r, &b, "chunks of several samples of one size");
+        if (b.dataset)
+            CHECK(((const bzi_mp4 *)b.dataset->parts[0].container->own)->tracks[1].table.offsets != NULL);
         build_close(&b);
         archive_free(&r);
     }
@@ -669,28 +705,83 @@ typedef struct wrong { const char *box, *bytes; size_t size; bzna_status status;
 #define WRONG(box, bytes, status, says) { box, bytes, sizeof bytes - 1, status, says }
 #define Z4 "\0\0\0\0"
 
-static const wrong wrongs[] = {
-    WRONG("stsz", Z4 Z4 "\0\0\0\x09" "abcdefghijklmnopqrstuvwxyz012345", BZNA_E_BOX, "9 entries need 36 bytes"),
-    WRONG("stsz", Z4 Z4 "\xff\xff\xff\xff" "abcd", BZNA_E_BOX, "4294967295 entries need 17179869180 bytes"),
-    WRONG("stsz", Z4 Z4, BZNA_E_BOX, "stsz"),
-    WRONG("stsz", "", BZNA_E_BOX, "stsz"),
-    WRONG("stsz", Z4 Z4 Z4, BZNA_E_NO_SAMPLES, "no samples"),
-    WRONG("stsz", Z4 "\0\0\0\x08" "\xff\xff\xff\xff", BZNA_E_BOX, "8 chunks"),
-    WRONG("stco", Z4 "\0\0\0\x08" "abcdefghijklmnopqrstuvwxyz01234", BZNA_E_BOX, "8 entries need 32 bytes"),
-    WRONG("stco", Z4 "\xff\xff\xff\xff", BZNA_E_BOX, "4294967295 entries"),
-    WRONG("stco", Z4 "\0\0\0\x07" "abcdefghijklmnopqrstuvwxyz01", BZNA_E_BOX, "8 samples in 7 chunks"),
-    WRONG("stco", Z4 Z4, BZNA_E_BOX, "no stco"),
-    WRONG("stco", "", BZNA_E_BOX, "stco"),
-    WRONG("stsc", Z4 "\0\0\0\x02" "abcdefghijkl", BZNA_E_BOX, "2 entries need 24 bytes"),
-    WRONG("stsc", Z4 Z4, BZNA_E_BOX, "no stsc"),
-    WRONG("stsc", Z4 "\0\0\0\x01" Z4 "\0\0\0\x01" "\0\0\0\x01", BZNA_E_BOX, "run 0"),                               /* first chunk 0 */
-    WRONG("stsc", Z4 "\0\0\0\x01" "\0\0\0\x02" "\0\0\0\x02" "\0\0\0\x01", BZNA_E_BOX, "run 0"),                    /* first chunk 2 */
-    WRONG("stsc", Z4 "\0\0\0\x01" "\0\0\0\x01" Z4 "\0\0\0\x01", BZNA_E_BOX, "0 samples each"),
-    WRONG("stsc", Z4 "\0\0\0\x02" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x02" "\0\0\0\x01", BZNA_E_BOX, "run 0"),       /* the same chunk twice */
-    WRONG("stsc", Z4 "\0\0\0\x03" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x05" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x03" "\0\0\0\x01" "\0\0\0\x01", BZNA_E_BOX, "run 1"),
-    WRONG("stsc", Z4 "\0\0\0\x02" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x01" "\0\0\0\x0b" "\0\0\0\x01" "\0\0\0\x01", BZNA_E_BOX, "chunks 1..10 of 8"),
-    WRONG("hdlr", Z4 Z4 "meta", BZNA_E_BOX, "hdlr"),
-    WRONG("tkhd", Z4 Z4, BZNA_E_BOX, "tkhd") };
+static const wrong wrongs[] = { WRONG("stsz",
+                                      Z4 Z4 "\0\0\0\x09"
+                                            "abcdefghijklmnopqrstuvwxyz012345",
+                                      BZNA_E_BOX, "9 entries need 36 bytes"),
+                                WRONG("stsz",
+                                      Z4 Z4 "\xff\xff\xff\xff"
+                                            "abcd",
+                                      BZNA_E_BOX, "4294967295 entries need 17179869180 bytes"),
+                                WRONG("stsz", Z4 Z4, BZNA_E_BOX, "stsz"),
+                                WRONG("stsz", "", BZNA_E_BOX, "stsz"),
+                                WRONG("stsz", Z4 Z4 Z4, BZNA_E_NO_SAMPLES, "no samples"),
+                                WRONG("stsz",
+                                      Z4 "\0\0\0\x08"
+                                         "\xff\xff\xff\xff",
+                                      BZNA_E_BOX, "8 chunks"),
+                                WRONG("stco",
+                                      Z4 "\0\0\0\x08"
+                                         "abcdefghijklmnopqrstuvwxyz01234",
+                                      BZNA_E_BOX, "8 entries need 32 bytes"),
+                                WRONG("stco", Z4 "\xff\xff\xff\xff", BZNA_E_BOX, "4294967295 entries"),
+                                WRONG("stco",
+                                      Z4 "\0\0\0\x07"
+                                         "abcdefghijklmnopqrstuvwxyz01",
+                                      BZNA_E_BOX, "8 samples in 7 chunks"),
+                                WRONG("stco", Z4 Z4, BZNA_E_BOX, "no stco"),
+                                WRONG("stco", "", BZNA_E_BOX, "stco"),
+                                WRONG("stsc",
+                                      Z4 "\0\0\0\x02"
+                                         "abcdefghijkl",
+                                      BZNA_E_BOX, "2 entries need 24 bytes"),
+                                WRONG("stsc", Z4 Z4, BZNA_E_BOX, "no stsc"),
+                                WRONG("stsc",
+                                      Z4 "\0\0\0\x01" Z4 "\0\0\0\x01"
+                                         "\0\0\0\x01",
+                                      BZNA_E_BOX, "run 0"), /* first chunk 0 */
+                                WRONG("stsc",
+                                      Z4 "\0\0\0\x01"
+                                         "\0\0\0\x02"
+                                         "\0\0\0\x02"
+                                         "\0\0\0\x01",
+                                      BZNA_E_BOX, "run 0"), /* first chunk 2 */
+                                WRONG("stsc",
+                                      Z4 "\0\0\0\x01"
+                                         "\0\0\0\x01" Z4 "\0\0\0\x01",
+                                      BZNA_E_BOX, "0 samples each"),
+                                WRONG("stsc",
+                                      Z4 "\0\0\0\x02"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x02"
+                                         "\0\0\0\x01",
+                                      BZNA_E_BOX, "run 0"), /* the same chunk twice */
+                                WRONG("stsc",
+                                      Z4 "\0\0\0\x03"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x05"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x03"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01",
+                                      BZNA_E_BOX, "run 1"),
+                                WRONG("stsc",
+                                      Z4 "\0\0\0\x02"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x0b"
+                                         "\0\0\0\x01"
+                                         "\0\0\0\x01",
+                                      BZNA_E_BOX, "chunks 1..10 of 8"),
+                                WRONG("hdlr", Z4 Z4 "meta", BZNA_E_BOX, "hdlr"),
+                                WRONG("tkhd", Z4 Z4, BZNA_E_BOX, "tkhd") };
 
 TEST(wrong_tables_are_refused_with_box_and_byte_offset)
 {
@@ -700,8 +791,11 @@ TEST(wrong_tables_are_refused_with_box_and_byte_offset)
         node *n;
         built b;
         int before = test_failures;
-        snprintf(path, sizeof path, !strcmp(wrongs[k].box, "tkhd") ? "moov/trak/%s" : !strcmp(wrongs[k].box, "hdlr") ? "moov/trak/mdia/%s" :
-                 "moov/trak/mdia/minf/stbl/%s", wrongs[k].box);
+        snprintf(path, sizeof path,
+                 !strcmp(wrongs[k].box, "tkhd") ? "moov/trak/%s" :
+                 !strcmp(wrongs[k].box, "hdlr") ? "moov/trak/mdia/%s" :
+                                                  "moov/trak/mdia/minf/stbl/%s",
+                 wrongs[k].box);
         n = node_need(r.root, path);
         node_set(n, wrongs[k].bytes, wrongs[k].size);
         memset(&b, 0, sizeof b);
@@ -720,7 +814,8 @@ TEST(wrong_tables_are_refused_with_box_and_byte_offset)
         CHECK_CONTAINS(b.err.message, "trak[0]");
         if (b.err.byte_offset != BZNA_NO_OFFSET) {
             node *chunks = node_need(r.root, "moov/trak/mdia");
-            CHECK(b.err.byte_offset >= node_need(r.root, "moov/trak")->at && b.err.byte_offset <= chunks->at + node_size(chunks));
+            CHECK(b.err.byte_offset >= node_need(r.root, "moov/trak")->at &&
+                  b.err.byte_offset <= chunks->at + node_size(chunks));
         }
         CHECK(b.c.largest < 1 << 20);                       /* no allocation by a count that nothing backs */
         if (test_failures != before)
@@ -757,11 +852,13 @@ TEST(a_hostile_common_size_is_refused_without_allocating)
 TEST(a_second_box_where_one_is_allowed_is_refused)
 {
     static const struct { const char *parent, *box, *as; } cases[] = {
-        { "", "moov", "moov" }, { "moov/trak/mdia/minf/stbl", "stsz", "stsz" }, { "moov/trak/mdia/minf/stbl", "stsc", "stsc" },
+        { "", "moov", "moov" }, { "moov/trak/mdia/minf/stbl", "stsz", "stsz" },
+        { "moov/trak/mdia/minf/stbl", "stsc", "stsc" },
         { "moov/trak/mdia/minf/stbl", "stco", "stco" }, { "moov/trak/mdia/minf", "stbl", "stbl" } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         archive r = archive_load(1);
-        node *parent = cases[k].parent[0] ? node_need(r.root, cases[k].parent) : r.root, *first = node_need(parent, cases[k].box);
+        node *parent = cases[k].parent[0] ? node_need(r.root, cases[k].parent) : r.root,
+             *first = node_need(parent, cases[k].box);
         uint8_t *copy = malloc(node_size(first));
         built b;
         node_write(first, copy, 0);
@@ -777,13 +874,15 @@ TEST(a_second_box_where_one_is_allowed_is_refused)
     {                                                       /* stco and co64 together, and stsz and stz2 */
         archive r = archive_load(1);
         built b;
-        node_append(node_need(r.root, "moov/trak/mdia/minf/stbl"), node_make("co64", "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\50", 16));
+        node_append(node_need(r.root, "moov/trak/mdia/minf/stbl"),
+                    node_make("co64", "\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\50", 16));
         build_open(&b, r.root, 40);
         CHECK_EQ(b.status, BZNA_E_BOX);
         build_close(&b);
         archive_free(&r);
         r = archive_load(1);
-        node_append(node_need(r.root, "moov/trak/mdia/minf/stbl"), node_make("stz2", "\0\0\0\0\0\0\0\10\0\0\0\1\50", 13));
+        node_append(node_need(r.root, "moov/trak/mdia/minf/stbl"),
+                    node_make("stz2", "\0\0\0\0\0\0\0\10\0\0\0\1\50", 13));
         build_open(&b, r.root, 40);
         CHECK_EQ(b.status, BZNA_E_BOX);
         build_close(&b);
@@ -821,9 +920,12 @@ TEST(box_sizes_that_cannot_be_are_refused_where_they_stand)
 {
     static const struct { const char *box; uint64_t size; bzna_status status; const char *says; } cases[] = {
         { "moov", 7, BZNA_E_BOX, "smaller than its header" }, { "moov", 4542, BZNA_E_TRUNCATED, "left in the file" },
-        { "moov", 0xffffffffu, BZNA_E_TRUNCATED, "left in the file" }, { "moov/trak", 7, BZNA_E_BOX, "smaller than its header" },
-        { "moov/trak", 0, BZNA_E_BOX, "smaller than its header" }, { "moov/trak.3", 3015, BZNA_E_BOX, "the box around it" },
-        { "moov/trak/mdia", 363, BZNA_E_BOX, "the box around it" }, { "moov/trak/mdia/minf/stbl/stsz", 0x7fffffff, BZNA_E_BOX, "the box around it" },
+        { "moov", 0xffffffffu, BZNA_E_TRUNCATED, "left in the file" },
+        { "moov/trak", 7, BZNA_E_BOX, "smaller than its header" },
+        { "moov/trak", 0, BZNA_E_BOX, "smaller than its header" },
+        { "moov/trak.3", 3015, BZNA_E_BOX, "the box around it" },
+        { "moov/trak/mdia", 363, BZNA_E_BOX, "the box around it" },
+        { "moov/trak/mdia/minf/stbl/stsz", 0x7fffffff, BZNA_E_BOX, "the box around it" },
         { "moov/trak/mdia/minf/stbl/stsz", 4, BZNA_E_BOX, "smaller than its header" },
         { "moov/trak.3/mdia/minf/stbl/stsd/hvc1", 85, BZNA_E_BOX, "too few" },
         { "moov/trak.3/mdia/minf/stbl/stsd/hvc1/hvcC", 0xfffffff0u, BZNA_E_BOX, "the box around it" } };
@@ -981,7 +1083,7 @@ TEST(boxes_nested_deeper_than_the_limit_are_refused)
     static uint8_t file[8 * 4000];
     bzi_movie *movie = calloc(1, sizeof *movie);
     bzna_error err;
-    for (uint32_t i = 0; i < 4000; i++) {                   /* boxes that nobody reads are not descended into, however deep */
+    for (uint32_t i = 0; i < 4000; i++) { /* boxes that nobody reads are not descended into, however deep */
         be_put(file + 8 * i, 8 * (4000 - i), 4);
         memcpy(file + 8 * i + 4, "meta", 4);
     }
@@ -1038,7 +1140,7 @@ TEST(a_clean_aperture_is_where_the_standard_says)
 {
     static const struct { uint32_t frame; int32_t n, d, off_n, off_d; int ok; uint32_t begin, length; } cases[] = {
         { 512, 500, 1, -12, 2, 1, 0, 500 },       { 512, 375, 1, -137, 2, 1, 0, 375 },       /* as archives have it */
-        { 512, 512, 1, 0, 1, 1, 0, 512 },         { 512, 500, 1, 0, 1, 1, 6, 500 },          /* whole; centerd */
+        { 512, 512, 1, 0, 1, 1, 0, 512 },         { 512, 500, 1, 0, 1, 1, 6, 500 },          /* whole; centered */
         { 512, 500, 1, 12, 2, 1, 12, 500 },       { 512, 500, 1, 6, 1, 1, 12, 500 },         /* at the right */
         { 512, 500, 1, -4, 1, 1, 2, 500 },        { 512, 1, 1, -511, 2, 1, 0, 1 },
         { 512, 1, 1, 511, 2, 1, 511, 1 },         { 512, 1000, 2, -24, 4, 1, 0, 500 },
@@ -1056,7 +1158,8 @@ TEST(a_clean_aperture_is_where_the_standard_says)
         uint32_t begin = 0, length = 0;
         int ok = bzi_clap_side(cases[i].frame, size, offset, &begin, &length);
         if (ok != cases[i].ok || (ok && (begin != cases[i].begin || length != cases[i].length))) {
-            printf("  %u, %d/%d at %d/%d: %d, %u + %u\n", cases[i].frame, size[0], size[1], offset[0], offset[1], ok, begin, length);
+            printf("  %u, %d/%d at %d/%d: %d, %u + %u\n", cases[i].frame, size[0], size[1], offset[0], offset[1], ok,
+                   begin, length);
             test_failures++;
         }
     }
@@ -1070,7 +1173,8 @@ TEST(every_window_of_a_small_frame_has_its_clean_aperture)
             for (int32_t begin = -2; begin + length <= frame + 2; begin++) {
                 int32_t size[2] = { 3 * length, 3 }, offset[2] = { 5 * (2 * begin + length - frame), 10 };
                 uint32_t x = 99, w = 99;
-                int ok = bzi_clap_side((uint32_t)frame, size, offset, &x, &w), legal = begin >= 0 && begin + length <= frame;
+                int ok = bzi_clap_side((uint32_t)frame, size, offset, &x, &w),
+                    legal = begin >= 0 && begin + length <= frame;
                 CHECK_EQ(ok, legal);
                 if (ok && (x != (uint32_t)begin || w != (uint32_t)length)) {
                     printf("  frame %d, window %d + %d: %u + %u\n", frame, begin, length, x, w);
@@ -1083,14 +1187,15 @@ TEST(every_window_of_a_small_frame_has_its_clean_aperture)
 TEST(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sample)
 {
     static const struct { int32_t clap[8]; int ok; uint32_t x, y, w, h; } cases[] = {
-        { { 100, 1, 50, 1, 0, 1, 0, 1 }, 1, 206, 231, 100, 50 }, { { 100, 1, 50, 1, 412, 2, 462, 2 }, 1, 412, 462, 100, 50 },
+        { { 100, 1, 50, 1, 0, 1, 0, 1 }, 1, 206, 231, 100, 50 },
+        { { 100, 1, 50, 1, 412, 2, 462, 2 }, 1, 412, 462, 100, 50 },
         { { 512, 1, 512, 1, 0, 1, 0, 1 }, 1, 0, 0, 512, 512 },   { { 100, 1, 50, 1, 414, 2, 0, 1 }, 0, 0, 0, 0, 0 },
         { { 100, 1, 50, 1, 0, 1, -464, 2 }, 0, 0, 0, 0, 0 },     { { 100, 0, 50, 1, 0, 1, 0, 1 }, 0, 0, 0, 0, 0 },
         { { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, 0, 0, 0, 0 } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         archive r = archive_load(0);
         built b;
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         bzna_error err = fresh_error();
         uint8_t *clap = NULL;
         build_open(&b, r.root, 40);
@@ -1101,16 +1206,18 @@ TEST(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sam
         REQUIRE(clap);
         for (int i = 0; i < 8; i++)
             be_put(clap + 4 * i, (uint32_t)cases[k].clap[i], 4);
-        CHECK_EQ(bzna_dataset_image(b.dataset, 0, "bzna_input", NULL, 0, &image, &err), cases[k].ok ? BZNA_OK : BZNA_E_BOX);
+        CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 0, "bzna_input", &image, sizeof image, &err),
+                 cases[k].ok ? BZNA_OK : BZNA_E_BOX);
         if (cases[k].ok) {
-            CHECK(image.crop_x == cases[k].x && image.crop_y == cases[k].y && image.width == cases[k].w && image.height == cases[k].h);
+            CHECK(image.crop_x == cases[k].x && image.crop_y == cases[k].y && image.width == cases[k].w &&
+                  image.height == cases[k].h);
             CHECK(image.frame_width == 512 && image.frame_height == 512);
             CHECK(!memcmp(image.clap, cases[k].clap, sizeof image.clap));
         } else {
             CHECK_CONTAINS(err.message, "sample 0");
             CHECK_CONTAINS(err.message, "clap");
         }
-        CHECK_EQ(bzna_dataset_image(b.dataset, 1, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 1, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
         build_close(&b);
         archive_free(&r);
     }
@@ -1120,13 +1227,13 @@ TEST(without_a_clean_aperture_the_picture_is_the_frame)
 {
     archive r = archive_load(0);
     built b;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     build_open(&b, r.root, 40);
     REQUIRE(b.status == BZNA_OK);
     for (size_t i = 40 + 14000; i < 40 + 21883 - 40; i++)
         if (!memcmp(b.file + i, "clap", 4))
             memcpy(b.file + i, "free", 4);
-    CHECK_EQ(bzna_dataset_image(b.dataset, 0, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 0, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
     CHECK(image.width == 512 && image.height == 512 && image.clap[1] == 0);
     build_close(&b);
     archive_free(&r);
@@ -1134,7 +1241,7 @@ TEST(without_a_clean_aperture_the_picture_is_the_frame)
 
 /* ---- Sample entries ---- */
 
-static bzna_status image_of(const void *entry_kids, size_t size, const char *type, bzna_image *image, bzna_error *err)
+static bzna_status image_of(const void *entry_kids, size_t size, const char *type, bzi_image *image, bzna_error *err)
 {
     uint8_t bytes[512] = { 0 };
     bzi_movie *movie = calloc(1, sizeof *movie);
@@ -1148,7 +1255,6 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
     status = bzi_box_walk(movie, bzi_cursor_make(bytes, 86 + size, 1000), BZI_STSD, err);
     if (status == BZNA_OK)
         status = bzi_track_image(&movie->tracks[0], image, err);
-    image->config = NULL;
     free(movie);
     return status;
 }
@@ -1156,44 +1262,51 @@ static bzna_status image_of(const void *entry_kids, size_t size, const char *typ
 TEST(color_comes_from_nclx_and_nclc_and_not_from_icc)
 {
 #define HVCC "\0\0\0\x1f" "hvcC\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f\0"
-    bzna_image image;
+    bzi_image image;
     bzna_error err;
     CHECK_EQ(image_of(HVCC, 31, "hvc1", &image, &err), BZNA_OK);
-    CHECK(!image.color.present && image.codec == BZNA_CODEC_H265 && image.length_size == 4 && image.config_size == 23);
-    CHECK(image.frame_width == 640 && image.frame_height == 480 && image.config_offset == 1000 + 86 + 8);
+    CHECK(!image.coded.color.present && image.coded.codec == BZNA_CODEC_H265 && image.coded.length_size == 4 &&
+          image.coded.config_size == 23);
+    CHECK(image.coded.frame_width == 640 && image.coded.frame_height == 480 && image.config_offset == 1000 + 86 + 8);
     CHECK_EQ(image_of(HVCC "\0\0\0\x13" "colrnclx\0\1\0\15\0\5\x80", 50, "hvc1", &image, &err), BZNA_OK);
-    CHECK(image.color.present && image.color.primaries == 1 && image.color.transfer == 13 && image.color.matrix == 5 && image.color.full_range == 1);
+    CHECK(image.coded.color.present && image.coded.color.primaries == 1 && image.coded.color.transfer == 13 &&
+          image.coded.color.matrix == 5 && image.coded.color.full_range == 1);
     CHECK_EQ(image_of(HVCC "\0\0\0\x13" "colrnclx\0\11\0\20\0\11\0", 50, "hev1", &image, &err), BZNA_OK);
-    CHECK(image.color.present && image.color.matrix == 9 && image.color.full_range == 0 && image.codec == BZNA_CODEC_H265);
+    CHECK(image.coded.color.present && image.coded.color.matrix == 9 && image.coded.color.full_range == 0 &&
+          image.coded.codec == BZNA_CODEC_H265);
     CHECK_EQ(image_of(HVCC "\0\0\0\x12" "colrnclc\0\1\0\1\0\6", 49, "hvc1", &image, &err), BZNA_OK);
-    CHECK(image.color.present && image.color.matrix == 6 && image.color.full_range == 0);
+    CHECK(image.coded.color.present && image.coded.color.matrix == 6 && image.coded.color.full_range == 0);
     CHECK_EQ(image_of(HVCC "\0\0\0\x12" "colrprof\0\1\0\1\0\6", 49, "hvc1", &image, &err), BZNA_OK);
-    CHECK(!image.color.present);
-    CHECK_EQ(image_of(HVCC "\0\0\0\x11" "colrnclx\0\1\0\1\0", 48, "hvc1", &image, &err), BZNA_E_BOX);       /* cut off */
+    CHECK(!image.coded.color.present);
+    CHECK_EQ(image_of(HVCC "\0\0\0\x11" "colrnclx\0\1\0\1\0", 48, "hvc1", &image, &err), BZNA_E_BOX); /* cut off */
     CHECK_CONTAINS(err.message, "colr");
 }
 
 TEST(sample_entries_without_a_usable_configuration_are_refused)
 {
-    bzna_image image;
+    bzi_image image;
     bzna_error err;
     char bad[64];
     CHECK_EQ(image_of("", 0, "hvc1", &image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "hvcC");
-    CHECK_EQ(image_of("\0\0\0\x1e" "hvcC\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f", 30, "hvc1", &image, &err), BZNA_E_BOX);
+    CHECK_EQ(image_of("\0\0\0\x1e"
+                      "hvcC\1\1\x60\0\0\0\0\0\0\0\0\0\0\xf0\0\xfc\xfd\xf8\xf8\0\0\x0f",
+                      30, "hvc1", &image, &err),
+             BZNA_E_BOX);
     CHECK_EQ(image_of("\0\0\0\x0e" "avcC\1\x64\0\x16\xff\xe1", 14, "avc1", &image, &err), BZNA_E_BOX);
     CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xff\xe0\0", 15, "avc1", &image, &err), BZNA_OK);
-    CHECK(image.codec == BZNA_CODEC_H264 && image.length_size == 4);
+    CHECK(image.coded.codec == BZNA_CODEC_H264 && image.coded.length_size == 4);
     CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xfd\xe0\0", 15, "avc3", &image, &err), BZNA_OK);
-    CHECK(image.codec == BZNA_CODEC_H264 && image.length_size == 2);
-    CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xfe\xe0\0", 15, "avc1", &image, &err), BZNA_E_BOX);    /* lengths of 3 bytes */
+    CHECK(image.coded.codec == BZNA_CODEC_H264 && image.coded.length_size == 2);
+    /* lengths of 3 bytes */
+    CHECK_EQ(image_of("\0\0\0\x0f" "avcC\1\x64\0\x16\xfe\xe0\0", 15, "avc1", &image, &err), BZNA_E_BOX);
     CHECK_EQ(image_of(HVCC, 31, "vp09", &image, &err), BZNA_E_CODEC);
     CHECK_CONTAINS(err.message, "vp09");
     memcpy(bad, HVCC HVCC, 62);
     CHECK_EQ(image_of(bad, 62, "hvc1", &image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "second");
     CHECK_EQ(image_of("\0\0\0\x0c" "av1C\x81\0\0\0", 12, "av01", &image, &err), BZNA_OK);
-    CHECK(image.codec == BZNA_CODEC_AV1 && image.length_size == 0);
+    CHECK(image.coded.codec == BZNA_CODEC_AV1 && image.coded.length_size == 0);
 }
 
 /* ---- NAL units ---- */
@@ -1236,7 +1349,7 @@ TEST(annex_b_units_are_found_behind_start_codes_of_both_lengths)
     CHECK(annexb_is("\0\0\1\x67\0\0\0\0\0\0\1\x68\0\0\0", 15, "67 68 "));       /* trailing zeros belong to nobody */
     CHECK(annexb_is("\0\0\0\0\0\1\x65", 7, "65 "));
     CHECK(annexb_is("\0\0\1\0\0\1\x65", 7, "65 "));                             /* an empty unit is none */
-    CHECK(annexb_is("\0\0\1\x65\0\0\3\1\x01", 9, "650031" "1 "));               /* emulation prevention is no start code */
+    CHECK(annexb_is("\0\0\1\x65\0\0\3\1\x01", 9, "650031" "1 ")); /* emulation prevention is no start code */
     CHECK(annexb_is("\0\0\1\x65\1\1\0\1", 8, "65110" "1 "));
     CHECK(annexb_is("\0\0\1", 3, ""));
     CHECK(annexb_is("\0\0\1\0", 4, ""));
@@ -1298,16 +1411,17 @@ TEST(units_of_hvcc_and_avcc_are_found_and_wrong_counts_noticed)
     CHECK(config_is(H22 "\2\xa0\0\1\0\2ab\x21\0\2\0\1c\0\1d", 39, BZNA_CODEC_H265, 0, "6162 63 64 "));
     CHECK(config_is(H22 "\2\xa0\0\0\x21\0\1\0\1c", 32, BZNA_CODEC_H265, 0, "63 "));         /* an empty list */
     CHECK(config_is(H22 "\1\xa0\0\2\0\0\0\1c", 31, BZNA_CODEC_H265, 0, "63 "));             /* an empty unit */
-    CHECK(config_is(H22 "\xff\xa0\0\1\0\1a", 29, BZNA_CODEC_H265, -1, "61 "));              /* more lists than there are */
+    CHECK(config_is(H22 "\xff\xa0\0\1\0\1a", 29, BZNA_CODEC_H265, -1, "61 ")); /* more lists than there are */
     CHECK(config_is(H22 "\1\xa0\xff\xff\0\1a", 29, BZNA_CODEC_H265, -1, "61 "));            /* more units */
     CHECK(config_is(H22 "\1\xa0\0\1\xff\xff" "a", 29, BZNA_CODEC_H265, -1, ""));            /* a longer unit */
     CHECK(config_is(H22 "\1\xa0\0", 25, BZNA_CODEC_H265, -1, ""));
     CHECK(config_is(H22, 22, BZNA_CODEC_H265, -1, ""));
     CHECK(config_is("\1", 1, BZNA_CODEC_H265, -1, ""));
     CHECK(config_is("\1\x64\0\x16\xff\xe1\0\2ab\1\0\1c", 14, BZNA_CODEC_H264, 0, "6162 63 "));
-    CHECK(config_is("\1\x64\0\x16\xff\xe1\0\2ab\1\0\1c\xfd\xf8\xf8\0", 18, BZNA_CODEC_H264, 0, "6162 63 "));    /* what high profiles append */
+    /* what high profiles append */
+    CHECK(config_is("\1\x64\0\x16\xff\xe1\0\2ab\1\0\1c\xfd\xf8\xf8\0", 18, BZNA_CODEC_H264, 0, "6162 63 "));
     CHECK(config_is("\1\x64\0\x16\xff\xff\0\2ab", 10, BZNA_CODEC_H264, -1, "6162 "));       /* 31 sets promised */
-    CHECK(config_is("\1\x64\0\x16\xff\xe0\xff\0\1c", 10, BZNA_CODEC_H264, -1, "63 "));      /* 255 picture sets promised */
+    CHECK(config_is("\1\x64\0\x16\xff\xe0\xff\0\1c", 10, BZNA_CODEC_H264, -1, "63 ")); /* 255 picture sets promised */
     CHECK(config_is("\1\x64\0\x16\xff\xe1\xff\xff" "ab", 10, BZNA_CODEC_H264, -1, ""));
     CHECK(config_is("\1\x64", 2, BZNA_CODEC_H264, -1, ""));
 }
@@ -1322,23 +1436,40 @@ typedef struct sps_fact {
 } sps_fact;
 
 static const sps_fact sps_facts[] = {
-    { "mini h264", "67640016acd94080106c05b810102d280000030008000003001078b16cb0", 1, 512, 512, 1, 8, 1, 2, 2, 5, 1, 100, 22, 512, 512 },
-    { "mini h265", "42010101600000030090000003000003005aa004020080596566924caf016e04040b482000000300200000030021", 2, 512, 512, 1, 8, 1, 2, 2, 5, 1, 1, 90, 512, 512 },
-    { "h264 1080", "67640028acd940780227e5c05a808080a0000003002000000641e30632c0", 1, 1920, 1080, 1, 8, 0, 1, 1, 1, -1, 100, 40, 1920, 1088 },
-    { "h264 4:2:2 10", "677a000ab6cd9447b011000003000100000300320f122596", 1, 64, 48, 2, 10, -1, -1, -1, -1, -1, 122, 10, 64, 48 },
-    { "h264 4:4:4", "67f4000a919b28497c7c5e0220000003002000000641e244b2c0", 1, 130, 70, 3, 8, -1, -1, -1, -1, -1, 244, 10, 144, 80 },
-    { "h264 baseline", "6742c00ad9024be226c044000003000400000300c83c489920", 1, 130, 70, 1, 8, -1, -1, -1, -1, -1, 66, 10, 144, 80 },
-    { "h264 scaling lists", "6764000aacd94426c044000003000400000300c83c489658", 1, 64, 64, 1, 8, -1, -1, -1, -1, -1, 100, 10, 64, 64 },
-    { "h264 gray", "6764000af36514be3e3f016c800000030080000019078912cb", 1, 66, 66, 0, 8, 1, 2, 2, 2, -1, 100, 10, 80, 80 },
-    { "h264 interlaced", "6764001eacd940b47b6022000003000200000300643e28532c", 1, 720, 480, 1, 8, -1, -1, -1, -1, -1, 100, 30, 720, 480 },
-    { "h265 12 bits", "420101040800000300998800000300001ea02083114a5959ae4caf016808000003000800000300c840", 2, 64, 48, 1, 12, 0, 2, 2, 2, -1, 4, 30, 64, 48 },
-    { "h265 4:2:2 10", "4201010408000003009d0800000300001eb020831365959ae4caf0168080000003008000000c84", 2, 64, 48, 2, 10, 0, 2, 2, 2, -1, 4, 30, 64, 48 },
-    { "h265 4:4:4", "4201010408000003009e0800000300001e9002240939ef2cacd24995e02d010000030001000003001908", 2, 130, 70, 3, 8, 0, 2, 2, 2, -1, 4, 30, 136, 72 },
-    { "h265 1080", "420101016000000300900000030000030078a003c08010e596566924caf016a0202036c20000030002000003003210", 2, 1920, 1080, 1, 8, 0, 1, 1, 1, 2, 1, 120, 1920, 1080 },
-    { "h265 gray", "4201010408000003009fc800000300001ec092049cf3e5959a4932bc05b02000000300200000030321", 2, 66, 66, 0, 8, 1, 2, 2, 2, -1, 4, 30, 72, 72 },
-    { "h265 odd", "42010101600000030090000003000003001ea0112049c9596566924caf016808000003000800000300c840", 2, 130, 70, 1, 8, 0, 2, 2, 2, -1, 1, 30, 136, 72 },
-    { "h265 scaling lists", "42010101600000030090000003000003001ea020810596566924e5780b4040000003004000000642", 2, 64, 64, 1, 8, 0, 2, 2, 2, -1, 1, 30, 64, 64 },
-    { "h265 sub-layers", "42010101600000030090000003000003001ea020810596562a4932bc05a02000000300200000030321", 2, 64, 64, 1, 8, 0, 2, 2, 2, -1, 1, 30, 64, 64 } };
+    { "mini h264", "67640016acd94080106c05b810102d280000030008000003001078b16cb0", 1, 512, 512, 1, 8, 1, 2, 2, 5, 1,
+        100, 22, 512, 512 },
+    { "mini h265", "42010101600000030090000003000003005aa004020080596566924caf016e04040b482000000300200000030021", 2,
+        512, 512, 1, 8, 1, 2, 2, 5, 1, 1, 90, 512, 512 },
+    { "h264 1080", "67640028acd940780227e5c05a808080a0000003002000000641e30632c0", 1, 1920, 1080, 1, 8, 0, 1, 1, 1, -1,
+        100, 40, 1920, 1088 },
+    { "h264 4:2:2 10", "677a000ab6cd9447b011000003000100000300320f122596", 1, 64, 48, 2, 10, -1, -1, -1, -1, -1, 122,
+        10, 64, 48 },
+    { "h264 4:4:4", "67f4000a919b28497c7c5e0220000003002000000641e244b2c0", 1, 130, 70, 3, 8, -1, -1, -1, -1, -1, 244,
+        10, 144, 80 },
+    { "h264 baseline", "6742c00ad9024be226c044000003000400000300c83c489920", 1, 130, 70, 1, 8, -1, -1, -1, -1, -1, 66,
+        10, 144, 80 },
+    { "h264 scaling lists", "6764000aacd94426c044000003000400000300c83c489658", 1, 64, 64, 1, 8, -1, -1, -1, -1, -1,
+        100, 10, 64, 64 },
+    { "h264 gray", "6764000af36514be3e3f016c800000030080000019078912cb", 1, 66, 66, 0, 8, 1, 2, 2, 2, -1, 100, 10, 80,
+        80 },
+    { "h264 interlaced", "6764001eacd940b47b6022000003000200000300643e28532c", 1, 720, 480, 1, 8, -1, -1, -1, -1, -1,
+        100, 30, 720, 480 },
+    { "h265 12 bits", "420101040800000300998800000300001ea02083114a5959ae4caf016808000003000800000300c840", 2, 64, 48,
+        1, 12, 0, 2, 2, 2, -1, 4, 30, 64, 48 },
+    { "h265 4:2:2 10", "4201010408000003009d0800000300001eb020831365959ae4caf0168080000003008000000c84", 2, 64, 48, 2,
+        10, 0, 2, 2, 2, -1, 4, 30, 64, 48 },
+    { "h265 4:4:4", "4201010408000003009e0800000300001e9002240939ef2cacd24995e02d010000030001000003001908", 2, 130, 70,
+        3, 8, 0, 2, 2, 2, -1, 4, 30, 136, 72 },
+    { "h265 1080", "420101016000000300900000030000030078a003c08010e596566924caf016a0202036c20000030002000003003210", 2,
+        1920, 1080, 1, 8, 0, 1, 1, 1, 2, 1, 120, 1920, 1080 },
+    { "h265 gray", "4201010408000003009fc800000300001ec092049cf3e5959a4932bc05b02000000300200000030321", 2, 66, 66, 0,
+        8, 1, 2, 2, 2, -1, 4, 30, 72, 72 },
+    { "h265 odd", "42010101600000030090000003000003001ea0112049c9596566924caf016808000003000800000300c840", 2, 130, 70,
+        1, 8, 0, 2, 2, 2, -1, 1, 30, 136, 72 },
+    { "h265 scaling lists", "42010101600000030090000003000003001ea020810596566924e5780b4040000003004000000642", 2, 64,
+        64, 1, 8, 0, 2, 2, 2, -1, 1, 30, 64, 64 },
+    { "h265 sub-layers", "42010101600000030090000003000003001ea020810596562a4932bc05a02000000300200000030321", 2, 64,
+        64, 1, 8, 0, 2, 2, 2, -1, 1, 30, 64, 64 } };
 
 static size_t from_hex(const char *hex, uint8_t *bytes)
 {
@@ -1387,7 +1518,7 @@ TEST(sequence_parameter_sets_of_both_codecs_are_understood)
         CHECK_EQ(sps.profile[f->codec == BZNA_CODEC_H265 ? 11 : 2], f->level);
         if (test_failures != before)
             printf("  in %s\n", f->name);
-        for (size_t n = 0; n < size; n++) {                 /* cut short anywhere: refused, or read up to what it has; never beyond */
+        for (size_t n = 0; n < size; n++) { /* cut short anywhere: refused, or read up to what it has; never beyond */
             uint8_t *part = malloc(n ? n : 1);
             memcpy(part, bytes, n);
             nal.data = part;
@@ -1418,7 +1549,8 @@ TEST(parameter_sets_and_configurations_of_the_archives_agree)
                 const uint8_t *c;
                 bzi_format sps;
                 bzna_error err;
-                CHECK_EQ(bzna_dataset_image(b.dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
+                CHECK_EQ(bzna_dataset_read_image(b.dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL),
+                         BZNA_OK);
                 CHECK_EQ(bzi_image_sps(&image, &sps, &err), BZNA_OK);
                 CHECK_EQ(sps.width - sps.window[0] - sps.window[1], m->frame_width);
                 CHECK_EQ(sps.height - sps.window[2] - sps.window[3], m->frame_height);
@@ -1448,7 +1580,8 @@ TEST(parameter_sets_and_configurations_of_the_archives_agree)
 TEST(an_image_becomes_annex_b_without_the_encoders_banner)
 {
     static uint8_t buffer[1 << 18], stream[1 << 18];
-    static const uint32_t kinds[2][4] = { { 32, 33, 34, 20 }, { 7, 8, 6, 5 } };        /* VPS SPS PPS IDR; SPS PPS SEI (in the data) IDR */
+    /* VPS SPS PPS IDR; SPS PPS SEI (in the data) IDR */
+    static const uint32_t kinds[2][4] = { { 32, 33, 34, 20 }, { 7, 8, 6, 5 } };
     for (int a = 0; a < 2; a++) {
         archive r = archive_load(a);
         built b;
@@ -1458,7 +1591,7 @@ TEST(an_image_becomes_annex_b_without_the_encoders_banner)
         int unit = 0;
         build_open(&b, r.root, 40);
         REQUIRE(b.status == BZNA_OK);
-        CHECK_EQ(bzna_dataset_image(b.dataset, 2, "bzna_input", buffer, sizeof buffer, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_read_image(b.dataset, 2, "bzna_input", buffer, sizeof buffer, &image, NULL), BZNA_OK);
         CHECK_EQ(bzna_image_annexb(&image, NULL, 0, &needed, &err), BZNA_E_BUFFER);
         CHECK(needed > image.data_size && needed < image.data_size + 200);      /* a 2.3 kB banner would not fit */
         exact = needed;
@@ -1563,7 +1696,7 @@ TEST(av1_units_are_found_and_wrong_sizes_noticed)
     CHECK(obus_are("\x32\2\x61", 3, "", -1));                                   /* one byte more than there is */
     CHECK(obus_are("\x12\0\x32\x7f\x61", 5, "2: ", -1));
     CHECK(obus_are("\xb2\1\x61", 3, "", -1));                                   /* the forbidden bit */
-    CHECK(obus_are("\x32\x81\0\x61", 4, "6:61 ", 0));                           /* longer than it needs to be: legal, up to 8 bytes */
+    CHECK(obus_are("\x32\x81\0\x61", 4, "6:61 ", 0)); /* longer than it needs to be: legal, up to 8 bytes */
     CHECK(obus_are("\x32\x81\x80\x80\x80\x80\x80\x80\0\x61", 10, "6:61 ", 0));
     CHECK(obus_are("\x32\x81\x80\x80\x80\x80\x80\x80\x80\0\x61", 11, "", -1));  /* nine */
     CHECK(obus_are("\x32\x81\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\0\x61", 14, "", -1));
@@ -1615,7 +1748,10 @@ typedef struct av1_header {
     int      legal;                   /* keep values that conforming streams do not have out of what is rolled */
 } av1_header;
 
-static int is_srgb(const av1_header *h) { return h->described && h->primaries == 1 && h->transfer == 13 && h->matrix == 0; }
+static int is_srgb(const av1_header *h)
+{
+    return h->described && h->primaries == 1 && h->transfer == 13 && h->matrix == 0;
+}
 
 static void put_operating_points(bit_writer *w, const av1_header *h)
 {
@@ -1758,8 +1894,10 @@ static size_t put_header(bit_writer *w, const av1_header *h)
 
 static av1_header roll_header(int legal)
 {
-    static const uint8_t kinds[][3] = { { 0, 8, C420 }, { 0, 10, C420 }, { 0, 8, GRAY }, { 0, 10, GRAY }, { 1, 8, C444 }, { 1, 10, C444 }, { 2, 8, C422 },
-                                        { 2, 10, C422 }, { 2, 12, C420 }, { 2, 12, C422 }, { 2, 12, C444 }, { 2, 8, GRAY }, { 2, 10, GRAY }, { 2, 12, GRAY } };
+    static const uint8_t kinds[][3] = { { 0, 8, C420 },  { 0, 10, C420 }, { 0, 8, GRAY },  { 0, 10, GRAY },
+                                        { 1, 8, C444 },  { 1, 10, C444 }, { 2, 8, C422 },  { 2, 10, C422 },
+                                        { 2, 12, C420 }, { 2, 12, C422 }, { 2, 12, C444 }, { 2, 8, GRAY },
+                                        { 2, 10, GRAY }, { 2, 12, GRAY } };
     const uint8_t *kind = kinds[roll(sizeof kinds / sizeof *kinds)];
     av1_header h;
     memset(&h, 0, sizeof h);
@@ -1773,7 +1911,8 @@ static av1_header roll_header(int legal)
     h.described = roll(2);
     h.primaries = h.transfer = h.matrix = 2;
     if (h.described) {
-        static const uint8_t primaries[] = { 1, 2, 4, 5, 6, 7, 9, 12 }, transfers[] = { 1, 4, 6, 8, 13, 14, 16, 18 }, matrices[] = { 1, 2, 4, 5, 6, 7, 9, 10 };
+        static const uint8_t primaries[] = { 1, 2, 4, 5, 6, 7, 9, 12 }, transfers[] = { 1, 4, 6, 8, 13, 14, 16, 18 },
+                             matrices[] = { 1, 2, 4, 5, 6, 7, 9, 10 };
         h.primaries = primaries[roll(8)];
         h.transfer = transfers[roll(8)];
         h.matrix = matrices[roll(8)];
@@ -1833,9 +1972,10 @@ static void check_header(const av1_header *h, const bit_writer *w, size_t end)
     for (size_t n = 0; n < w->bits / 8; n++)              /* cut: refused as long as anything of the above is missing */
         CHECK_EQ(read_exact(w->bytes, n, &sps, &reduced), n * 8 >= end);
     if (test_failures != before)
-        printf("  in profile %u, %u bits, chroma %u, %ux%u, reduced %u, timing %u, model %u, display %u, points %u, ids %u, hints %u, content %u, described %u\n",
-               h->profile, h->depth, h->chroma, h->width, h->height, h->reduced, h->timing, h->model, h->display, h->points, h->frame_ids, h->order_hints,
-               h->content, h->described);
+        printf("  in profile %u, %u bits, chroma %u, %ux%u, reduced %u, timing %u, model %u, display %u, points %u, "
+               "ids %u, hints %u, content %u, described %u\n",
+               h->profile, h->depth, h->chroma, h->width, h->height, h->reduced, h->timing, h->model, h->display,
+               h->points, h->frame_ids, h->order_hints, h->content, h->described);
 }
 
 TEST(av1_sequence_headers_are_understood_with_every_option)
@@ -1844,7 +1984,7 @@ TEST(av1_sequence_headers_are_understood_with_every_option)
     for (int i = 0; i < 6000 && test_failures < 20; i++) {
         av1_header h = roll_header(i % 2);
         bit_writer w;
-        if (i < 128) {                                    /* every combination of what changes the layout, once; the rest is rolled */
+        if (i < 128) { /* every combination of what changes the layout, once; the rest is rolled */
             h.reduced = 0;
             h.timing = i & 1;
             h.model = i >> 1 & 1;
@@ -1859,8 +1999,9 @@ TEST(av1_sequence_headers_are_understood_with_every_option)
         seen[h.profile][h.depth][h.chroma]++;
         srgb += h.chroma == C444 && is_srgb(&h);
     }
-    CHECK(seen[0][8][C420] && seen[0][10][C420] && seen[0][8][GRAY] && seen[1][8][C444] && seen[1][10][C444] && seen[2][8][C422] && seen[2][10][C422] &&
-          seen[2][12][C420] && seen[2][12][C422] && seen[2][12][C444] && seen[2][12][GRAY] && srgb);
+    CHECK(seen[0][8][C420] && seen[0][10][C420] && seen[0][8][GRAY] && seen[1][8][C444] && seen[1][10][C444] &&
+          seen[2][8][C422] && seen[2][10][C422] && seen[2][12][C420] && seen[2][12][C422] && seen[2][12][C444] &&
+          seen[2][12][GRAY] && srgb);
 }
 
 /* A header by hand, so that the writer above is not the only witness. */
@@ -1868,12 +2009,14 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
 {
     bzi_format sps;
     uint32_t reduced;
-    /* 000 profile 0 | 1 still | 1 reduced | 00101 level | 0110 7 bits | 0101 6 bits | 1000001 66 | 110010 51 | 000 000 tools | 0 8 bits | 0 not gray |
-     * 1 described | 00000001 00001101 00000110 | 1 full | 10 top left | 0 one delta q | 0 no grain | 1 and zeros to the byte's end */
+    /* 000 profile 0 | 1 still | 1 reduced | 00101 level | 0110 7 bits | 0101 6 bits | 1000001 66 | 110010 51 | 000 000
+     * tools | 0 8 bits | 0 not gray | 1 described | 00000001 00001101 00000110 | 1 full | 10 top left | 0 one delta q |
+     * 0 no grain | 1 and zeros to the byte's end */
     static const uint8_t by_hand[] = { 0x19, 0x59, 0x60, 0xe4, 0x01, 0x01, 0x0d, 0x06, 0xc4 };
     CHECK(read_exact(by_hand, sizeof by_hand, &sps, &reduced));
     CHECK(reduced && sps.width == 66 && sps.height == 51 && sps.depth_luma == 8 && sps.chroma_format == C420);
-    CHECK(sps.color.present && sps.color.primaries == 1 && sps.color.transfer == 13 && sps.color.matrix == 6 && sps.color.full_range == 1);
+    CHECK(sps.color.present && sps.color.primaries == 1 && sps.color.transfer == 13 && sps.color.matrix == 6 &&
+          sps.color.full_range == 1);
     CHECK(sps.has_chroma_location && sps.chroma_location == 2);
     for (uint32_t profile = 3; profile < 8; profile++) {  /* reserved */
         uint8_t bytes[sizeof by_hand];
@@ -1881,7 +2024,8 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
         bytes[0] = (uint8_t)((bytes[0] & 0x1f) | profile << 5);
         CHECK(!read_exact(bytes, sizeof bytes, &sps, &reduced));
     }
-    {                                                     /* 00 00 03 are three bytes: there is no emulation prevention in AV1 */
+    {                                                     /* 00 00 03 are three bytes: there is no emulation prevention
+        in AV1 */
         bit_writer w;
         memset(&w, 0, sizeof w);
         put(&w, 5, 3);                                    /* profile 0, still, reduced */
@@ -1897,7 +2041,8 @@ TEST(av1_sequence_headers_written_by_hand_are_understood)
         CHECK(!memcmp(w.bytes + 3, "\0\0\3", 3));
         CHECK(read_exact(w.bytes, (w.bits + 7) / 8, &sps, &reduced));
         CHECK(sps.width == 1025 && sps.height == 14 && sps.chroma_format == C420 && sps.depth_luma == 8);
-        CHECK(sps.color.present && sps.color.matrix == 2 && !sps.color.full_range && sps.has_chroma_location && sps.chroma_location == 0);
+        CHECK(sps.color.present && sps.color.matrix == 2 && !sps.color.full_range && sps.has_chroma_location &&
+              sps.chroma_location == 0);
     }
 }
 
@@ -2259,10 +2404,10 @@ static bzna_status memory_write_at(void *user, uint64_t offset, const void *src,
 static bzna_status write_picture(bzna_context *context, memory_file *f, uint32_t codec, const byte_stream *s,
                                  bzna_error *err)
 {
-    bzna_sink sink = { f, memory_write_at, NULL };
+    bzna_sink sink = { sizeof(bzna_sink), 0, f, memory_write_at, NULL };
     bzna_image image = { .struct_size = sizeof image, .codec = codec, .width = 1, .height = 1, .data = s->bytes,
                          .data_size = s->size };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .input = &image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .image = &image };
     bzna_writer *writer = NULL;
     bzna_status status = bzna_writer_open_sink(context, &sink, NULL, &writer, err);
     f->size = 0;
@@ -2290,7 +2435,7 @@ static void check_described(bzna_context *context, uint32_t codec, const byte_st
     source = source_of(&m, f.bytes, f.size);
     if (test_failures == before)
         CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &dataset, &err), BZNA_OK);
-    if (dataset && bzna_dataset_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, &err) == BZNA_OK) {
+    if (dataset && bzna_dataset_read_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, &err) == BZNA_OK) {
         CHECK_EQ(image.frame_width, shown_width(c));
         CHECK_EQ(image.frame_height, shown_height(c));
         CHECK(image.color.present && image.color.full_range == c->full);
@@ -2403,6 +2548,102 @@ TEST(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
     CHECK_ALL_FREED(counted);
 }
 
+/* Ends the parameter set that was begun, and reads it. */
+static int read_ended_sps(bit_writer *w, const sps_choice *c, bzi_format *sps)
+{
+    static byte_stream s;
+    bzi_span nal;
+    s.size = 0;
+    put_h265_sps_tail(w, c);
+    stream_add(&s, w);
+    nal.data = s.bytes + 4;
+    nal.size = s.size - 4;
+    return bzi_sps_read(BZNA_CODEC_H265, nal, sps);
+}
+
+static int read_h265_sps(const sps_choice *c)
+{
+    static bit_writer w;
+    bzi_format sps;
+    put_h265_sps_head(&w, c);
+    put_uvlc(&w, 0);                                      /* no sets of reference pictures */
+    return read_ended_sps(&w, c, &sps);
+}
+
+TEST(windows_that_leave_nothing_and_pictures_beyond_the_limit_are_refused)
+{
+    const sps_choice good = { .profile = 4, .chroma = C444, .depth = 8, .width = 72, .height = 80, .frames_only = 1 };
+    sps_choice c = good;
+    c.window[0] = 30;
+    c.window[1] = 41;                                     /* a column is left */
+    CHECK(read_h265_sps(&c));
+    c.window[1] = 42;
+    CHECK(!read_h265_sps(&c));
+    c = good;
+    c.window[2] = 50;
+    c.window[3] = 29;                                     /* a row is left */
+    CHECK(read_h265_sps(&c));
+    c.window[3] = 30;
+    CHECK(!read_h265_sps(&c));
+    c = good;
+    c.width = c.height = 65536;
+    CHECK(read_h265_sps(&c));
+    c.width = 65537;
+    CHECK(!read_h265_sps(&c));
+    c.width = 65536;
+    c.height = 65537;
+    CHECK(!read_h265_sps(&c));
+}
+
+/* 7.3.3: of each sub-layer but the highest, profile (88 bits) and level (8) are present or not, each by itself. */
+TEST(sub_layers_of_h265_may_have_a_level_without_a_profile)
+{
+    static const struct { uint32_t count, present[3]; } cases[] = {
+        { 1, { 0 } }, { 1, { 1 } }, { 1, { 2 } }, { 1, { 3 } }, { 3, { 1, 0, 1 } }, { 3, { 1, 2, 0 } },
+        { 3, { 2, 1, 3 } } };
+    const sps_choice c = { .profile = 4, .chroma = C422, .depth = 10, .width = 72, .height = 80, .frames_only = 1,
+                           .full = 1, .primaries = 9, .transfer = 16, .matrix = 10 };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        static bit_writer w;
+        bzi_format sps;
+        int before = test_failures;
+        put(&w, 16, 0x4201);
+        put(&w, 4, 0);
+        put(&w, 3, cases[k].count);
+        put(&w, 1, 1);
+        put_profile(&w);
+        for (uint32_t i = 0; i < 8; i++)                  /* as flags, then zeros up to eight pairs */
+            put(&w, 2, i < cases[k].count ? cases[k].present[i] : 0);
+        for (uint32_t i = 0; i < cases[k].count; i++) {
+            for (int byte = 0; cases[k].present[i] & 2 && byte < 11; byte++)
+                put(&w, 8, 0xb5);
+            if (cases[k].present[i] & 1)
+                put(&w, 8, 0x5d);
+        }
+        put_uvlc(&w, 0);
+        put_uvlc(&w, c.chroma);
+        put_uvlc(&w, c.width);
+        put_uvlc(&w, c.height);
+        put(&w, 1, 0);                                    /* no window */
+        put_uvlc(&w, c.depth - 8);
+        put_uvlc(&w, c.depth - 8);
+        put_uvlc(&w, 4);
+        put(&w, 1, 0);                                    /* of the highest sub-layer alone: */
+        for (int i = 0; i < 3 + 6; i++)
+            put_uvlc(&w, 0);                              /* its pictures; block sizes */
+        put(&w, 4, 0);
+        put_uvlc(&w, 0);                                  /* no sets of reference pictures */
+        CHECK(read_ended_sps(&w, &c, &sps));
+        CHECK_EQ(sps.sub_layers, cases[k].count + 1);
+        CHECK_EQ(sps.profile[11], 120);
+        CHECK(sps.chroma_format == C422 && sps.depth_luma == 10 && sps.width == 72 && sps.height == 80);
+        CHECK(sps.color.present && sps.color.full_range && sps.color.primaries == 9 && sps.color.transfer == 16);
+        CHECK_EQ(sps.color.matrix, 10);
+        if (test_failures != before)
+            printf("  in case %zu\n", k);
+    }
+}
+
 #ifdef BENZINA_NO_AVCODEC
 TEST(libavcodec_reads_the_same_from_av1_sequence_headers) { SKIP("built without libavcodec"); }
 TEST(headers_of_av1_encoders_say_what_their_decoders_see) { SKIP("built without libavcodec"); }
@@ -2414,9 +2655,13 @@ TEST(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit) { SKIP("b
 #include <libavutil/dict.h>
 #include <libavutil/pixdesc.h>
 
-static uint32_t chroma_of(const AVPixFmtDescriptor *d) { return d->nb_components == 1 ? GRAY : !d->log2_chroma_w ? C444 : !d->log2_chroma_h ? C422 : C420; }
+static uint32_t chroma_of(const AVPixFmtDescriptor *d)
+{
+    return d->nb_components == 1 ? GRAY : !d->log2_chroma_w ? C444 : !d->log2_chroma_h ? C422 : C420;
+}
 
-/* What libavcodec says of an image: of a sequence header its AV1 parser and hardware decoder read as much as they need, without a picture. */
+/* What libavcodec says of an image: of a sequence header its AV1 parser and hardware decoder read as much as they need,
+ * without a picture. */
 TEST(libavcodec_reads_the_same_from_av1_sequence_headers)
 {
     const AVCodec *codec = avcodec_find_decoder_by_name("av1");
@@ -2467,7 +2712,8 @@ TEST(libavcodec_reads_the_same_from_av1_sequence_headers)
             wholes++;
         }
         if (test_failures != before)
-            printf("  in header %d: profile %u, %u bits, chroma %u, %ux%u, reduced %u, place %u\n", i, h.profile, h.depth, h.chroma, h.width, h.height, h.reduced, h.place);
+            printf("  in header %d: profile %u, %u bits, chroma %u, %ux%u, reduced %u, place %u\n", i, h.profile,
+                   h.depth, h.chroma, h.width, h.height, h.reduced, h.place);
         av_parser_close(parser);
         avcodec_free_context(&c);
         avcodec_free_context(&c2);
@@ -2477,8 +2723,10 @@ TEST(libavcodec_reads_the_same_from_av1_sequence_headers)
         SKIP("this libavcodec tells nothing of a sequence header alone");
 }
 
-/* One key frame by an encoder of others; NULL, with *why: not here. filter: a bitstream filter of libavcodec, or NULL. */
-static AVPacket *av1_encode(const char *encoder, enum AVPixelFormat format, int width, int height, const char *options, int range, const char *filter, const char **why)
+/* One key frame by an encoder of others; NULL, with *why: not here. filter: a bitstream filter of libavcodec, or
+ * NULL. */
+static AVPacket *av1_encode(const char *encoder, enum AVPixelFormat format, int width, int height, const char *options,
+                            int range, const char *filter, const char **why)
 {
     const AVCodec *codec = avcodec_find_encoder_by_name(encoder);
     AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
@@ -2499,7 +2747,8 @@ static AVPacket *av1_encode(const char *encoder, enum AVPixelFormat format, int 
         int h = p ? AV_CEIL_RSHIFT(height, d->log2_chroma_h) : height, n = f->linesize[p];
         for (int y = 0; y < h; y++)
             for (int x = 0; x < n; x++)
-                f->data[p][y * n + x] = (uint8_t)(d->comp[0].depth > 8 && x % 2 ? x / 70 & 1 : (x * 3 + y * 5 + p * 40) & 255);
+                f->data[p][y * n + x] = (uint8_t)(d->comp[0].depth > 8 && x % 2 ? x / 70 & 1 :
+                                                                                  (x * 3 + y * 5 + p * 40) & 255);
     }
     if (c) {
         c->width = width;
@@ -2514,8 +2763,9 @@ static AVPacket *av1_encode(const char *encoder, enum AVPixelFormat format, int 
         if (avcodec_open2(c, codec, &dict) >= 0 && avcodec_send_frame(c, f) >= 0 && avcodec_send_frame(c, NULL) >= 0)
             got = avcodec_receive_packet(c, packet);
         if (got >= 0 && filter) {
-            if ((got = av_bsf_list_parse_str(filter, &bsf)) >= 0 && (got = avcodec_parameters_from_context(bsf->par_in, c)) >= 0 &&
-                (got = av_bsf_init(bsf)) >= 0 && (got = av_bsf_send_packet(bsf, packet)) >= 0)
+            if ((got = av_bsf_list_parse_str(filter, &bsf)) >= 0 &&
+                (got = avcodec_parameters_from_context(bsf->par_in, c)) >= 0 && (got = av_bsf_init(bsf)) >= 0 &&
+                (got = av_bsf_send_packet(bsf, packet)) >= 0)
                 got = av_bsf_receive_packet(bsf, packet);
             av_bsf_free(&bsf);
         }
@@ -2540,7 +2790,8 @@ static AVFrame *av1_decode(const uint8_t *data, int size)
         if (c && av_new_packet(packet, size) >= 0) {
             memcpy(packet->data, data, (size_t)size);
             c->log_level_offset = 64;
-            if (avcodec_open2(c, codec, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 && avcodec_send_packet(c, NULL) >= 0)
+            if (avcodec_open2(c, codec, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 &&
+                avcodec_send_packet(c, NULL) >= 0)
                 got = avcodec_receive_frame(c, f);
         }
         avcodec_free_context(&c);
@@ -2576,34 +2827,47 @@ static bzi_span header_of(const uint8_t *data, size_t size)
 
 TEST(headers_of_av1_encoders_say_what_their_decoders_see)
 {
-    static const struct { const char *encoder; enum AVPixelFormat format; int width, height; const char *options; int range; const char *filter; } work[] = {
-        { "libaom-av1", AV_PIX_FMT_YUV420P,   70, 54,  "cpu-used=8", 0, NULL },
-        { "libaom-av1", AV_PIX_FMT_YUV420P,   71, 53,  "cpu-used=8,still-picture=1", AVCOL_RANGE_JPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_YUV420P10, 66, 130, "cpu-used=8,aom-params=enable-order-hint=0", AVCOL_RANGE_MPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_YUV420P12, 66, 130, "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_YUV422P,   66, 50,  "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_YUV422P12, 66, 50,  "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_YUV444P,   65, 49,  "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_YUV444P12, 65, 49,  "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_GRAY8,     65, 49,  "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_GRAY10,    65, 49,  "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_GRAY12,    65, 49,  "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
-        { "libaom-av1", AV_PIX_FMT_GBRP,      65, 49,  "cpu-used=8", 0, NULL },
-        { "libaom-av1", AV_PIX_FMT_YUV420P,   64, 64,  "cpu-used=8", 0, "av1_metadata=chroma_sample_position=vertical:color_range=pc" },
-        { "libaom-av1", AV_PIX_FMT_YUV420P,   64, 64,  "cpu-used=8", 0, "av1_metadata=chroma_sample_position=colocated:color_primaries=9:transfer_characteristics=16:matrix_coefficients=9" },
-        { "libaom-av1", AV_PIX_FMT_YUV420P10, 64, 64,  "cpu-used=8,still-picture=1", 0, "av1_metadata=chroma_sample_position=colocated:color_range=tv" },
-        { "libaom-av1", AV_PIX_FMT_YUV420P,   64, 64,  "cpu-used=8", 0, "av1_metadata=tick_rate=30000/1001:num_ticks_per_picture=70000" },
-        { "librav1e",   AV_PIX_FMT_YUV420P,   72, 56,  "speed=10,qp=100", AVCOL_RANGE_MPEG, NULL },
-        { "librav1e",   AV_PIX_FMT_YUV420P10, 72, 56,  "speed=10,qp=100", AVCOL_RANGE_JPEG, NULL },
-        { "librav1e",   AV_PIX_FMT_YUV444P,   72, 56,  "speed=10,qp=100", AVCOL_RANGE_JPEG, NULL },
-        { "librav1e",   AV_PIX_FMT_YUV422P10, 72, 56,  "speed=10,qp=100", AVCOL_RANGE_MPEG, NULL },
-        { "libsvtav1",  AV_PIX_FMT_YUV420P,   72, 64,  "preset=10", AVCOL_RANGE_MPEG, NULL },
-        { "libsvtav1",  AV_PIX_FMT_YUV420P10, 72, 64,  "preset=10", AVCOL_RANGE_JPEG, NULL } };
+    static const struct {
+        const char *encoder;
+        enum AVPixelFormat format;
+        int width, height;
+        const char *options;
+        int range;
+        const char *filter;
+    } work[] = { { "libaom-av1", AV_PIX_FMT_YUV420P, 70, 54, "cpu-used=8", 0, NULL },
+                 { "libaom-av1", AV_PIX_FMT_YUV420P, 71, 53, "cpu-used=8,still-picture=1", AVCOL_RANGE_JPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_YUV420P10, 66, 130, "cpu-used=8,aom-params=enable-order-hint=0",
+                   AVCOL_RANGE_MPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_YUV420P12, 66, 130, "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_YUV422P, 66, 50, "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_YUV422P12, 66, 50, "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_YUV444P, 65, 49, "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_YUV444P12, 65, 49, "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_GRAY8, 65, 49, "cpu-used=8", AVCOL_RANGE_JPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_GRAY10, 65, 49, "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_GRAY12, 65, 49, "cpu-used=8", AVCOL_RANGE_MPEG, NULL },
+                 { "libaom-av1", AV_PIX_FMT_GBRP, 65, 49, "cpu-used=8", 0, NULL },
+                 { "libaom-av1", AV_PIX_FMT_YUV420P, 64, 64, "cpu-used=8", 0,
+                   "av1_metadata=chroma_sample_position=vertical:color_range=pc" },
+                 { "libaom-av1", AV_PIX_FMT_YUV420P, 64, 64, "cpu-used=8", 0,
+                   "av1_metadata=chroma_sample_position=colocated:color_primaries=9:transfer_characteristics=16:matrix_"
+                   "coefficients=9" },
+                 { "libaom-av1", AV_PIX_FMT_YUV420P10, 64, 64, "cpu-used=8,still-picture=1", 0,
+                   "av1_metadata=chroma_sample_position=colocated:color_range=tv" },
+                 { "libaom-av1", AV_PIX_FMT_YUV420P, 64, 64, "cpu-used=8", 0,
+                   "av1_metadata=tick_rate=30000/1001:num_ticks_per_picture=70000" },
+                 { "librav1e", AV_PIX_FMT_YUV420P, 72, 56, "speed=10,qp=100", AVCOL_RANGE_MPEG, NULL },
+                 { "librav1e", AV_PIX_FMT_YUV420P10, 72, 56, "speed=10,qp=100", AVCOL_RANGE_JPEG, NULL },
+                 { "librav1e", AV_PIX_FMT_YUV444P, 72, 56, "speed=10,qp=100", AVCOL_RANGE_JPEG, NULL },
+                 { "librav1e", AV_PIX_FMT_YUV422P10, 72, 56, "speed=10,qp=100", AVCOL_RANGE_MPEG, NULL },
+                 { "libsvtav1", AV_PIX_FMT_YUV420P, 72, 64, "preset=10", AVCOL_RANGE_MPEG, NULL },
+                 { "libsvtav1", AV_PIX_FMT_YUV420P10, 72, 64, "preset=10", AVCOL_RANGE_JPEG, NULL } };
     const char *why = NULL;
     int tried = 0;
     setenv("SVT_LOG", "0", 1);                            /* the encoder's own way to be quiet */
     for (size_t i = 0; i < sizeof work / sizeof *work; i++) {
-        AVPacket *packet = av1_encode(work[i].encoder, work[i].format, work[i].width, work[i].height, work[i].options, work[i].range, work[i].filter, &why);
+        AVPacket *packet = av1_encode(work[i].encoder, work[i].format, work[i].width, work[i].height, work[i].options,
+                                      work[i].range, work[i].filter, &why);
         AVFrame *f;
         const AVPixFmtDescriptor *d;
         bzi_span header, payload;
@@ -2633,7 +2897,8 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
         CHECK_EQ(sps.color.matrix, f->colorspace);
         CHECK_EQ(sps.color.primaries, f->color_primaries);
         CHECK_EQ(sps.color.transfer, f->color_trc);
-        CHECK_EQ(sps.has_chroma_location, f->chroma_location == AVCHROMA_LOC_LEFT || f->chroma_location == AVCHROMA_LOC_TOPLEFT);
+        CHECK_EQ(sps.has_chroma_location,
+                 f->chroma_location == AVCHROMA_LOC_LEFT || f->chroma_location == AVCHROMA_LOC_TOPLEFT);
         if (sps.has_chroma_location)
             CHECK_EQ(sps.chroma_location, f->chroma_location - 1);
         image.data = packet->data;                        /* and the whole picture is one that can stand alone */
@@ -2641,7 +2906,8 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
         CHECK_EQ(bzi_image_av1(&image, &sps, &err), BZNA_OK);
         CHECK_EQ(sps.width, f->width);
         if (test_failures != before)
-            printf("  in %s %s %s\n", work[i].encoder, av_get_pix_fmt_name(work[i].format), work[i].filter ? work[i].filter : "");
+            printf("  in %s %s %s\n", work[i].encoder, av_get_pix_fmt_name(work[i].format),
+                   work[i].filter ? work[i].filter : "");
         tried++;
         av_frame_free(&f);
         av_packet_free(&packet);
@@ -2651,10 +2917,12 @@ TEST(headers_of_av1_encoders_say_what_their_decoders_see)
         SKIP(why);
 }
 
-/* A picture as a track holds it: av1C of 4 bytes and the header, the packet as the sample. In memory of exactly its size. */
+/* A picture as a track holds it: av1C of 4 bytes and the header, the packet as the sample. In memory of exactly its
+ * size. */
 static int av1_image(bzna_image *image, const char **why)
 {
-    AVPacket *packet = av1_encode("libaom-av1", AV_PIX_FMT_YUV420P10, 70, 54, "cpu-used=8", AVCOL_RANGE_MPEG, "av1_metadata=td=remove", why);
+    AVPacket *packet = av1_encode("libaom-av1", AV_PIX_FMT_YUV420P10, 70, 54, "cpu-used=8", AVCOL_RANGE_MPEG,
+                                  "av1_metadata=td=remove", why);
     bzi_span header;
     uint8_t *config, *data;
     memset(image, 0, sizeof *image);
@@ -2679,10 +2947,16 @@ static int av1_image(bzna_image *image, const char **why)
 }
 
 /* Everything that looks at a coded picture, on copies of exact size. Returns the status of its description. */
-static bzna_status explore_av1(const uint8_t *config, size_t config_size, const uint8_t *data, size_t data_size, uint64_t *key_size)
+static bzna_status explore_av1(const uint8_t *config, size_t config_size, const uint8_t *data, size_t data_size,
+                               uint64_t *key_size)
 {
     uint8_t *c = malloc(config_size ? config_size : 1), *d = malloc(data_size ? data_size : 1), *key, *stream;
-    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_AV1, .frame_width = 70, .frame_height = 54, .width = 70, .height = 54 };
+    bzna_image image = { .struct_size = sizeof image,
+                         .codec = BZNA_CODEC_AV1,
+                         .frame_width = 70,
+                         .frame_height = 54,
+                         .width = 70,
+                         .height = 54 };
     bzna_error err = fresh_error();
     bzna_status status, again;
     bzi_format sps;
@@ -2696,8 +2970,10 @@ static bzna_status explore_av1(const uint8_t *config, size_t config_size, const 
     image.data = d;
     image.data_size = data_size;
     status = bzi_image_av1(&image, &sps, &err);
-    CHECK(status == BZNA_OK || ((status == BZNA_E_DECODE || status == BZNA_E_BOX) && err.status == status && err.message[0]));
-    CHECK(status != BZNA_OK || (sps.width >= 1 && sps.height >= 1 && sps.chroma_format <= 3 && (sps.depth_luma == 8 || sps.depth_luma == 10 || sps.depth_luma == 12)));
+    CHECK(status == BZNA_OK ||
+          ((status == BZNA_E_DECODE || status == BZNA_E_BOX) && err.status == status && err.message[0]));
+    CHECK(status != BZNA_OK || (sps.width >= 1 && sps.height >= 1 && sps.chroma_format <= 3 &&
+                                (sps.depth_luma == 8 || sps.depth_luma == 10 || sps.depth_luma == 12)));
     *key_size = bzi_image_key(&image, NULL, 0);
     key = malloc((size_t)*key_size);
     CHECK_EQ(bzi_image_key(&image, key, *key_size), *key_size);
@@ -2735,7 +3011,7 @@ TEST(damaged_av1_pictures_give_a_status)
         CHECK(explore_av1(config, config_size, data, n, &key) < 0);         /* no cut leaves a picture */
     for (size_t n = 0; n < config_size; n++) {
         bzna_status status = explore_av1(config, n, data, data_size, &key);
-        CHECK_EQ(status, n <= 4 ? BZNA_OK : BZNA_E_BOX);                    /* nothing of it: the sample has the header, too */
+        CHECK_EQ(status, n <= 4 ? BZNA_OK : BZNA_E_BOX); /* nothing of it: the sample has the header, too */
     }
     for (int part = 0; part < 2; part++)
         for (size_t at = 0; at < (part ? data_size : config_size); at++) {
@@ -2795,7 +3071,8 @@ TEST(an_av1_image_becomes_the_stream_that_its_decoder_takes)
     for (uint64_t size = 0; size < 5; size++) {           /* a configuration without units */
         bzna_image bare = image;
         bare.config_size = size;
-        CHECK_EQ(bzna_image_annexb(&bare, one, sizeof one, &needed, &err), bare.data_size > sizeof one ? BZNA_E_BUFFER : BZNA_OK);
+        CHECK_EQ(bzna_image_annexb(&bare, one, sizeof one, &needed, &err),
+                 bare.data_size > sizeof one ? BZNA_E_BUFFER : BZNA_OK);
         CHECK_EQ(needed, image.data_size);
     }
     image.data_size = 0;
@@ -2868,6 +3145,7 @@ TEST_MAIN(
     RUN(sizes_may_be_packed_or_common)
     RUN(an_odd_number_of_4_bit_sizes_ends_in_half_a_byte)
     RUN(samples_may_share_chunks_in_any_way)
+    RUN(samples_of_one_common_size_may_share_chunks)
     RUN(one_chunk_may_hold_everything)
     RUN(wrong_tables_are_refused_with_box_and_byte_offset)
     RUN(a_hostile_common_size_is_refused_without_allocating)
@@ -2902,6 +3180,8 @@ TEST_MAIN(
     RUN(h265_parameter_sets_with_sets_of_reference_pictures_are_read_to_their_end)
     RUN(parameter_sets_written_by_hand_are_read_to_their_end)
     RUN(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
+    RUN(windows_that_leave_nothing_and_pictures_beyond_the_limit_are_refused)
+    RUN(sub_layers_of_h265_may_have_a_level_without_a_profile)
     RUN(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit)
     RUN(libavcodec_reads_the_same_from_av1_sequence_headers)
     RUN(headers_of_av1_encoders_say_what_their_decoders_see)

@@ -1,4 +1,5 @@
-/* Room 6: bounded bytes and bits. Every block of bytes is allocated to size, so that the sanitizer sees a read too far. */
+/* Room 6: bounded bytes and bits. Every block of bytes is allocated to size, so that the sanitizer sees a read too
+ * far. */
 #include "../benzina.c"
 #include "test.h"
 
@@ -165,9 +166,12 @@ static void put_ue(uint8_t *dst, size_t *at, uint64_t v)
 
 TEST(exp_golomb_numbers_are_read_to_their_limits)
 {
-    static const uint32_t values[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 254, 255, 256, 65534, 65535, 0x7ffffffe, 0x7fffffff, 0x80000000u, 0xfffffffdu, 0xfffffffeu };
-    static const int32_t signs[] = { 0, 1, -1, 2, -2, 3, -3, 4, -4, -127, 128, -128, -32767, 32768, -0x3fffffff, 0x40000000, -0x40000000,
-                                     0x7fffffff, -0x7fffffff };
+    static const uint32_t values[] = { 0,          1,          2,           3,           4,          5,     6,
+                                       7,          8,          254,         255,         256,        65534, 65535,
+                                       0x7ffffffe, 0x7fffffff, 0x80000000u, 0xfffffffdu, 0xfffffffeu };
+    static const int32_t signs[] = { 0,           1,          -1,          2,          -2,         3,      -3,
+                                     4,           -4,         -127,        128,        -128,       -32767, 32768,
+                                     -0x3fffffff, 0x40000000, -0x40000000, 0x7fffffff, -0x7fffffff };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         uint8_t bytes[32] = { 0 }, *p;
         size_t at = 0;
@@ -175,7 +179,7 @@ TEST(exp_golomb_numbers_are_read_to_their_limits)
         put_ue(bytes, &at, values[i]);
         bytes[at / 8] |= (uint8_t)(0x80 >> at % 8);         /* a one behind it: is exactly that much read? */
         at++;
-        for (size_t k = 0; k + 2 < (at + 7) / 8; k++)       /* the test's numbers need no emulation prevention, or say so */
+        for (size_t k = 0; k + 2 < (at + 7) / 8; k++) /* the test's numbers need no emulation prevention, or say so */
             if (!bytes[k] && !bytes[k + 1] && bytes[k + 2] <= 3) {
                 memmove(bytes + k + 3, bytes + k + 2, sizeof bytes - k - 3);
                 bytes[k + 2] = 3;
@@ -224,6 +228,22 @@ TEST(a_bit_overrun_sticks)
     free(p);
 }
 
+/* Neither reading nor looking for emulation prevention touches the byte past the end. */
+TEST(the_byte_past_the_end_of_a_unit_is_left_alone)
+{
+    static const uint8_t bytes[] = { 0, 0, 3, 0xff };
+    bzi_bits b = bits_of(bytes, 2);
+    CHECK_EQ(bzi_bits_u(&b, 16), 0);
+    CHECK(!b.overrun);
+    for (int i = 0; i < 9; i++)
+        CHECK_EQ(bzi_bits_1(&b), 0);
+    CHECK(b.overrun);
+    CHECK_EQ(b.byte, 2);
+    CHECK_EQ(b.zeros, 2);
+    b = bits_of(bytes + 3, 0);
+    CHECK(bzi_bits_1(&b) == 0 && b.overrun && b.byte == 0);
+}
+
 TEST_MAIN(
     RUN(a_cursor_reads_big_endian_and_counts)
     RUN(an_overrun_sticks_and_gives_zeros)
@@ -237,4 +257,5 @@ TEST_MAIN(
     RUN(a_header_longer_than_the_unit_is_an_overrun)
     RUN(exp_golomb_numbers_are_read_to_their_limits)
     RUN(more_than_31_leading_zeros_are_an_overrun)
-    RUN(a_bit_overrun_sticks))
+    RUN(a_bit_overrun_sticks)
+    RUN(the_byte_past_the_end_of_a_unit_is_left_alone))

@@ -1,4 +1,5 @@
-/* Room 8 and its public face: archives opened and read. The oracle is tests/data/(name).json, written by the original tools. */
+/* Room 8 and its public face: archives opened and read. The oracle is tests/data/(name).json, written by the original
+ * tools. */
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"
@@ -6,8 +7,8 @@
 
 /* ---- Boxes by path, for patches ---- */
 
-/* Offset of the box at a path like "moov/trak.2/mdia" below [begin, end), 0 if there is none (no box that is looked for is first).
- * parents, if given, collects the offsets on the way. */
+/* Offset of the box at a path like "moov/trak.2/mdia" below [begin, end), 0 if there is none (no box that is looked for
+ * is first). parents, if given, collects the offsets on the way. */
 static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path, size_t *parents, int *depth)
 {
     char name[8];
@@ -51,7 +52,7 @@ static size_t box_append(uint8_t *d, size_t size, const char *path, const void *
 
 /* ---- The archives as they are ---- */
 
-static void check_image(const facts *f, const fact_sample *s, const fact_image *m, const bzna_image *image)
+static void check_image(const facts *f, const fact_sample *s, const fact_image *m, const bzna_image_info *image)
 {
     CHECK_EQ(image->codec, m->codec[0] == 'h' ? BZNA_CODEC_H265 : BZNA_CODEC_H264);
     CHECK_EQ(image->fourcc, be_get((const uint8_t *)m->codec, 4));
@@ -66,19 +67,31 @@ static void check_image(const facts *f, const fact_sample *s, const fact_image *
     CHECK_EQ(image->data_offset, m->at);
     CHECK_EQ(image->data_size, m->size);
     CHECK_EQ(image->length_size, 4);
-    CHECK(image->config_offset > (uint64_t)s->offset && image->config_offset + image->config_size < (uint64_t)(s->offset + s->size));
+    CHECK(image->config_offset > (uint64_t)s->offset &&
+          image->config_offset + image->config_size < (uint64_t)(s->offset + s->size));
     (void)f;
+}
+
+/* What is read and what is told of a picture agree. */
+static void check_same_picture(const bzna_image *image, const bzna_image_info *info)
+{
+    CHECK(image->codec == info->codec && image->width == info->width && image->height == info->height);
+    CHECK(image->frame_width == info->frame_width && image->frame_height == info->frame_height);
+    CHECK(image->crop_x == info->crop_x && image->crop_y == info->crop_y && image->length_size == info->length_size);
+    CHECK(!memcmp(&image->color, &info->color, sizeof info->color));
+    CHECK(image->config_size == info->config_size && image->data_size == info->data_size);
 }
 
 /* Everything that the .json says but the pixels. */
 static void check_archive(const facts *f, const bzna_dataset *dataset, const uint8_t *file, uint64_t file_size)
 {
-    static const uint32_t brands[3] = { BZI_FOURCC('i', 's', 'o', 'm'), BZI_FOURCC('b', 'z', 'n', 'a'), BZI_FOURCC('i', 's', 'o', 'm') };
+    static const uint32_t brands[3] = { BZI_FOURCC('i', 's', 'o', 'm'), BZI_FOURCC('b', 'z', 'n', 'a'),
+                                        BZI_FOURCC('i', 's', 'o', 'm') };
     bzna_dataset_info info;
     bzna_error err = fresh_error();
     uint8_t *buffer = malloc(200000);
     CHECK_EQ(bzna_dataset_count(dataset), f->count);
-    REQUIRE(bzna_dataset_describe(dataset, &info, sizeof info) == BZNA_OK);
+    REQUIRE(bzna_dataset_get_info(dataset, &info, sizeof info, NULL) == BZNA_OK);
     CHECK_EQ(info.size_bytes, file_size);
     CHECK_EQ(info.sample_count, f->count);
     CHECK_EQ(info.track_count, f->track_count);
@@ -87,10 +100,11 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
     CHECK(!memcmp(info.brands, brands, sizeof brands));
     for (uint32_t t = 0; t < 4; t++) {
         bzna_track_info track;
-        REQUIRE(bzna_dataset_track(dataset, t, &track, sizeof track) == BZNA_OK);
+        REQUIRE(bzna_dataset_get_track_info(dataset, t, &track, sizeof track, NULL) == BZNA_OK);
         CHECK_STR(track.name, f->tracks[t]);
         CHECK_EQ(track.handler, t == 3 ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
-        CHECK_EQ(track.format, t == 3 ? be_get((const uint8_t *)f->samples[0].images[0].codec, 4) : BZI_FOURCC('m', 'e', 't', 't'));
+        CHECK_EQ(track.format,
+                 t == 3 ? be_get((const uint8_t *)f->samples[0].images[0].codec, 4) : BZI_FOURCC('m', 'e', 't', 't'));
         CHECK_STR(track.mime, t == 0 ? "video/mp4" : t == 1 ? "application/octet-stream" : t == 2 ? "text/plain" : "");
         CHECK_EQ(track.flags, t == 3 ? 3 : 0);
         CHECK_EQ(track.sample_count, t == 1 ? 6 : 8);
@@ -103,35 +117,32 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
         int64_t target;
         memset(&sample, 0, sizeof sample);
         sample.struct_size = sizeof sample;
-        CHECK(bzna_dataset_sample(dataset, (uint64_t)i, &sample, &err) == BZNA_OK);
+        CHECK(bzna_dataset_get_sample(dataset, (uint64_t)i, &sample, sizeof sample, &err) == BZNA_OK);
         CHECK_EQ(sample.index, i);
         CHECK_EQ(sample.offset, s->offset);
         CHECK_EQ(sample.size, s->size);
         CHECK_EQ(sample.target, s->target);
         CHECK_EQ(sample.image_count, s->image_count);
         CHECK(bzna_dataset_target(dataset, (uint64_t)i, &target, &err) == BZNA_OK && target == s->target);
-        CHECK(bzna_dataset_filename(dataset, (uint64_t)i, name, sizeof name, &needed, &err) == BZNA_OK);
+        CHECK(bzna_dataset_field(dataset, (uint64_t)i, "name", name, sizeof name, &needed, &err) == BZNA_OK);
         CHECK_STR(name, s->filename);
         CHECK_EQ(needed, strlen(s->filename) + 1);
         for (int k = 0; k < s->image_count; k++) {
             const fact_image *m = &s->images[k];
-            bzna_image image, numbers;
+            bzna_image image;
+            bzna_image_info told;
             CHECK_STR(sample.image_names[k], m->name);
-            memset(&image, 0, sizeof image);
-            image.struct_size = sizeof image;
-            numbers = image;
-            CHECK(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) == BZNA_OK);
-            check_image(f, s, m, &image);
+            bzna_image_init(&image, sizeof image);
+            CHECK(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) ==
+                  BZNA_OK);
+            CHECK(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, &err) == BZNA_OK);
+            check_image(f, s, m, &told);
+            check_same_picture(&image, &told);
             CHECK(image.data == buffer + (m->at - s->offset));
             CHECK(image.data && !memcmp(image.data, file + m->at, (size_t)m->size));
-            CHECK((const uint8_t *)image.config == buffer + (image.config_offset - (uint64_t)s->offset));
-            CHECK(!memcmp(image.config, file + image.config_offset, (size_t)image.config_size));
+            CHECK((const uint8_t *)image.config == buffer + (told.config_offset - (uint64_t)s->offset));
+            CHECK(!memcmp(image.config, file + told.config_offset, (size_t)image.config_size));
             CHECK(!memcmp(buffer, file + s->offset, (size_t)s->size));
-            CHECK(bzna_dataset_image(dataset, (uint64_t)i, m->name, NULL, 0, &numbers, &err) == BZNA_OK);
-            CHECK(numbers.data == NULL && numbers.config == NULL);
-            check_image(f, s, m, &numbers);
-            CHECK_EQ(numbers.config_offset, image.config_offset);
-            CHECK_EQ(numbers.config_size, image.config_size);
         }
     }
     free(buffer);
@@ -191,7 +202,7 @@ TEST(opening_reads_no_sample)
     uint8_t *file = slurp(archives[0], &size);
     bzna_source source = source_of(&m, file, size);
     CHECK_EQ(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), BZNA_OK);
-    CHECK(m.reads <= 7);                                    /* ftyp, mdat and moov: headers; ftyp, moov and targets: contents */
+    CHECK(m.reads <= 7); /* ftyp, mdat and moov: headers; ftyp, moov and targets: contents */
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     free(file);
@@ -210,7 +221,7 @@ static void check_frames(const facts *f, bzna_context *context, bzna_dataset *da
             bzna_image image = { .struct_size = sizeof image };
             bzna_picture picture = { .struct_size = sizeof picture };
             char md5[33] = "";
-            CHECK_EQ(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, 200000, &image, &err), BZNA_OK);
+            CHECK_EQ(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, 200000, &image, &err), BZNA_OK);
             CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, &err), BZNA_OK);
             REQUIRE(picture.plane[0] && picture.plane[1] && picture.plane[2]);
             CHECK(picture.depth == 8 && picture.chroma_shift_x == 1 && picture.chroma_shift_y == 1);
@@ -255,7 +266,14 @@ TEST(every_frame_decodes_to_the_md5_of_its_planes)
 
 /* ---- Arguments and edges ---- */
 
-typedef struct opened { counter c; bzna_context *context; bzna_dataset *dataset; uint8_t *file; size_t size; memory_source m; } opened;
+typedef struct opened {
+    counter c;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    uint8_t *file;
+    size_t size;
+    memory_source m;
+} opened;
 
 /* A data set over a private copy of an archive, with room for changes. */
 static int open_copy(opened *o, int a)
@@ -286,7 +304,8 @@ static void close_all(opened *o)
     free(o->file);
 }
 
-/* The open must fail: with that status, no data set, the source left alone, nothing kept. Then *err is checked by the caller. */
+/* The open must fail: with that status, no data set, the source left alone, nothing kept. Then *err is checked by the
+ * caller. */
 static bzna_error open_fails(opened *o, bzna_status status)
 {
     bzna_error err = fresh_error();
@@ -301,10 +320,10 @@ static bzna_error open_fails(opened *o, bzna_status status)
 TEST(without_a_track_the_thumbnail_comes_before_the_picture)
 {
     opened o;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
     CHECK_EQ(image.width, 512);
     CHECK_EQ(image.data_offset, known[0].samples[2].images[1].at);
     close_all(&o);
@@ -313,14 +332,15 @@ TEST(without_a_track_the_thumbnail_comes_before_the_picture)
 TEST(a_track_that_is_not_there_is_named)
 {
     opened o;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_error err = fresh_error();
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, "bzna_mask", NULL, 0, &image, &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_mask", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "bzna_mask");
     CHECK_CONTAINS(err.message, "sample 2");
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, "bzna_fname", NULL, 0, &image, &err), BZNA_E_NOT_FOUND);      /* no picture */
+    /* no picture */
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_fname", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
     close_all(&o);
 }
 
@@ -335,18 +355,18 @@ TEST(a_buffer_too_small_is_refused_and_left_alone)
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     memset(small, 0xa5, sizeof small);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, small, 8245, &image, &err), BZNA_E_BUFFER);
+    CHECK_EQ(bzna_dataset_read_image(o.dataset, 2, NULL, small, 8245, &image, &err), BZNA_E_BUFFER);
     for (size_t i = 0; i < sizeof small; i++)
         REQUIRE(small[i] == 0xa5);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, small, 8246, &image, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_read_image(o.dataset, 2, NULL, small, 8246, &image, &err), BZNA_OK);
     memset(name, 'x', sizeof name);
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, name, 19, &needed, &err), BZNA_E_BUFFER);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", name, 19, &needed, &err), BZNA_E_BUFFER);
     CHECK_EQ(needed, 20);
     CHECK(name[0] == 'x' && name[18] == 'x');
     needed = 0;
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, NULL, 0, &needed, &err), BZNA_E_BUFFER);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", NULL, 0, &needed, &err), BZNA_E_BUFFER);
     CHECK_EQ(needed, 20);
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 2, name, 19, &needed, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 2, "name", name, 19, &needed, NULL), BZNA_OK);
     CHECK_STR(name, "02_bars_vga.JPEG");
     close_all(&o);
 }
@@ -358,20 +378,20 @@ TEST(an_index_out_of_range_is_an_error_everywhere)
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     for (int i = 0; i < 3; i++) {
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         bzna_sample sample = { .struct_size = sizeof sample };
         bzna_error err = fresh_error();
         char name[64];
         int64_t target;
         CHECK_EQ(bzna_dataset_target(o.dataset, beyond[i], &target, &err), BZNA_E_RANGE);
         CHECK_CONTAINS(err.message, "8 samples");
-        CHECK_EQ(bzna_dataset_filename(o.dataset, beyond[i], name, sizeof name, NULL, NULL), BZNA_E_RANGE);
-        CHECK_EQ(bzna_dataset_sample(o.dataset, beyond[i], &sample, NULL), BZNA_E_RANGE);
-        CHECK_EQ(bzna_dataset_image(o.dataset, beyond[i], NULL, NULL, 0, &image, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_field(o.dataset, beyond[i], "name", name, sizeof name, NULL, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, beyond[i], &sample, sizeof sample, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, beyond[i], NULL, &image, sizeof image, NULL), BZNA_E_RANGE);
     }
     {
         bzna_track_info track;
-        CHECK_EQ(bzna_dataset_track(o.dataset, 4, &track, sizeof track), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 4, &track, sizeof track, NULL), BZNA_E_RANGE);
     }
     close_all(&o);
 }
@@ -407,9 +427,9 @@ TEST(null_arguments_are_refused_and_closing_null_does_nothing)
     CHECK_EQ(bzna_writer_close(NULL), BZNA_OK);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     CHECK_EQ(bzna_dataset_target(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 0, NULL, 10, NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 0, NULL, NULL, 0, NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_sample(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", NULL, 10, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, NULL, 0, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_get_sample(o.dataset, 0, NULL, 0, NULL), BZNA_E_ARGUMENT);
     close_all(&o);
 }
 
@@ -481,8 +501,9 @@ TEST(a_missing_target_track_means_no_targets)
         int64_t target = 5;
         char name[64];
         CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == BZNA_TARGET_NONE);
-        CHECK(bzna_dataset_sample(o.dataset, i, &sample, NULL) == BZNA_OK && sample.target == BZNA_TARGET_NONE);
-        CHECK(bzna_dataset_filename(o.dataset, i, name, sizeof name, NULL, NULL) == BZNA_OK);
+        CHECK(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL) == BZNA_OK &&
+              sample.target == BZNA_TARGET_NONE);
+        CHECK(bzna_dataset_field(o.dataset, i, "name", name, sizeof name, NULL, NULL) == BZNA_OK);
         CHECK_STR(name, known[0].samples[i].filename);
     }
     close_all(&o);
@@ -497,7 +518,7 @@ TEST(a_missing_file_name_track_is_not_found)
     open_copy(&o, 1);
     hide_track(&o, 2);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_filename(o.dataset, 3, name, sizeof name, NULL, &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 3, "name", name, sizeof name, NULL, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "3");
     CHECK(bzna_dataset_target(o.dataset, 3, &target, NULL) == BZNA_OK && target == 111);
     close_all(&o);
@@ -516,14 +537,17 @@ TEST(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
         for (uint64_t i = 0; i < 8; i++) {
             const fact_image *m = &known[a].samples[i].images[1];
             bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info info;
             bzna_sample sample = { .struct_size = sizeof sample };
             uint8_t *buffer = malloc((size_t)m->size);
-            CHECK_EQ(bzna_dataset_sample(o.dataset, i, &sample, NULL), BZNA_OK);
-            CHECK(sample.image_count == 1 && sample.offset == (uint64_t)m->at && sample.size == (uint64_t)m->size && sample.target == -1);
-            CHECK_EQ(bzna_dataset_image(o.dataset, i, NULL, buffer, (size_t)m->size, &image, NULL), BZNA_OK);
-            CHECK(image.data_offset == (uint64_t)m->at && image.data_size == (uint64_t)m->size && image.data == buffer);
+            CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
+            CHECK(sample.image_count == 1 && sample.offset == (uint64_t)m->at && sample.size == (uint64_t)m->size &&
+                  sample.target == -1);
+            CHECK_EQ(bzna_dataset_read_image(o.dataset, i, NULL, buffer, (size_t)m->size, &image, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &info, sizeof info, NULL), BZNA_OK);
+            CHECK(info.data_offset == (uint64_t)m->at && image.data_size == (uint64_t)m->size && image.data == buffer);
             CHECK(image.width == 512 && image.height == 512 && image.frame_width == 512 && image.frame_height == 512);
-            CHECK(image.config && !memcmp(image.config, o.file + image.config_offset, (size_t)image.config_size));
+            CHECK(image.config && !memcmp(image.config, o.file + info.config_offset, (size_t)image.config_size));
             CHECK(!memcmp(buffer, o.file + m->at, (size_t)m->size));
 #ifndef BENZINA_NO_AVCODEC
             if (i % 3 == 0) {
@@ -557,7 +581,8 @@ TEST(a_video_with_frames_that_need_others_is_refused)
     close_all(&o);
 }
 
-/* ISO/IEC 14496-12 8.6.2: without stss every sample is a sync sample; with one, those that it lists. All listed is the same thing. */
+/* ISO/IEC 14496-12 8.6.2: without stss every sample is a sync sample; with one, those that it lists. All listed is the
+ * same thing. */
 TEST(a_sync_table_that_lists_every_sample_is_no_obstacle)
 {
     uint8_t stss[48] = { 0, 0, 0, 48, 's', 't', 's', 's', 0, 0, 0, 0, 0, 0, 0, 8 };
@@ -581,13 +606,13 @@ TEST(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
         const fact_sample *s = &known[a].samples[2];
         opened o;
         bzna_error err = fresh_error();
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         open_copy(&o, a);
         memmove(o.file, o.file + s->offset, (size_t)s->size);
         o.size = (size_t)s->size;
         CHECK_EQ(open_now(&o, &err), BZNA_OK);
         CHECK_EQ(bzna_dataset_count(o.dataset), 1);
-        CHECK_EQ(bzna_dataset_image(o.dataset, 0, "bzna_input", NULL, 0, &image, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, "bzna_input", &image, sizeof image, &err), BZNA_OK);
         CHECK_EQ(image.data_offset, s->images[0].at - s->offset);
         CHECK_EQ(image.data_size, s->images[0].size);
         CHECK_EQ(image.width, s->images[0].width);
@@ -602,15 +627,16 @@ static void check_at(const bzna_dataset *view, uint64_t k, int a, int i)
 {
     const fact_sample *s = &known[a].samples[i];
     bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     char name[64] = "";
     int64_t target = 99;
-    CHECK_EQ(bzna_dataset_sample(view, k, &sample, NULL), BZNA_OK);
-    CHECK(sample.index == k && sample.offset == (uint64_t)s->offset && sample.size == (uint64_t)s->size && sample.target == s->target);
+    CHECK_EQ(bzna_dataset_get_sample(view, k, &sample, sizeof sample, NULL), BZNA_OK);
+    CHECK(sample.index == k && sample.offset == (uint64_t)s->offset && sample.size == (uint64_t)s->size &&
+          sample.target == s->target);
     CHECK(bzna_dataset_target(view, k, &target, NULL) == BZNA_OK && target == s->target);
-    CHECK_EQ(bzna_dataset_filename(view, k, name, sizeof name, NULL, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(view, k, "name", name, sizeof name, NULL, NULL), BZNA_OK);
     CHECK_STR(name, s->filename);
-    CHECK_EQ(bzna_dataset_image(view, k, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(view, k, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
     CHECK(image.data_offset == (uint64_t)s->images[0].at && image.codec == (a ? BZNA_CODEC_H264 : BZNA_CODEC_H265));
 }
 
@@ -629,7 +655,8 @@ TEST(archives_laid_end_to_end_count_on_and_live_as_long_as_the_whole)
     parts[1] = o[1].dataset;
     CHECK_EQ(bzna_dataset_concat(o[0].context, parts, 3, &whole, &err), BZNA_OK);
     REQUIRE(whole);
-    CHECK_EQ(bzna_dataset_range(whole, 6, 12, &middle, &err), BZNA_OK);          /* 2 of the first, all of the second, 2 of the third */
+    /* 2 of the first, all of the second, 2 of the third */
+    CHECK_EQ(bzna_dataset_range(whole, 6, 12, &middle, &err), BZNA_OK);
     REQUIRE(middle);
     parts[0] = middle;
     parts[1] = whole;
@@ -647,9 +674,9 @@ TEST(archives_laid_end_to_end_count_on_and_live_as_long_as_the_whole)
         check_at(middle, (uint64_t)k, (k + 6) / 8 == 1, (k + 6) % 8);
     for (int k = 0; k < 36; k++)
         check_at(again, (uint64_t)k, (k < 12 ? k + 6 : k - 12) / 8 == 1, (k < 12 ? k + 6 : k - 12) % 8);
-    CHECK_EQ(bzna_dataset_describe(whole, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(whole, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.sample_count == 24 && info.part_count == 3 && info.size_bytes == 2 * o[0].size + o[1].size);
-    CHECK_EQ(bzna_dataset_describe(middle, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(middle, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.sample_count == 12 && info.part_count == 3);
     CHECK_EQ(bzna_dataset_target(whole, 24, &target, &err), BZNA_E_RANGE);
     CHECK_EQ(target, BZNA_TARGET_NONE);
@@ -685,9 +712,10 @@ TEST(an_archive_in_memory_is_read_where_it_lies)
         for (uint64_t i = 0; i < bzna_dataset_count(file); i++) {
             bzna_image images[2] = { { .struct_size = sizeof(bzna_image) }, { .struct_size = sizeof(bzna_image) } };
             int64_t targets[2];
-            CHECK_EQ(bzna_dataset_image(file, i, NULL, buffers[0], 1 << 20, &images[0], &e), BZNA_OK);
-            CHECK_EQ(bzna_dataset_image(dataset, i, NULL, buffers[1], 1 << 20, &images[1], &e), BZNA_OK);
-            CHECK(images[0].data_size == images[1].data_size && !memcmp(images[0].data, images[1].data, (size_t)images[0].data_size));
+            CHECK_EQ(bzna_dataset_read_image(file, i, NULL, buffers[0], 1 << 20, &images[0], &e), BZNA_OK);
+            CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, buffers[1], 1 << 20, &images[1], &e), BZNA_OK);
+            CHECK(images[0].data_size == images[1].data_size &&
+                  !memcmp(images[0].data, images[1].data, (size_t)images[0].data_size));
             CHECK_EQ(bzna_dataset_target(file, i, &targets[0], &e), BZNA_OK);
             CHECK_EQ(bzna_dataset_target(dataset, i, &targets[1], &e), BZNA_OK);
             CHECK_EQ(targets[0], targets[1]);
@@ -710,7 +738,8 @@ TEST(a_list_of_files_is_one_data_set_in_its_order)
 {
     counter c;
     bzna_context *context = context_of(&c);
-    const char *paths[3] = { archives[1], archives[0], archives[1] }, *missing[2] = { archives[0], "tests/data/none.bzna" };
+    const char *paths[3] = { archives[1], archives[0], archives[1] },
+               *missing[2] = { archives[0], "tests/data/none.bzna" };
     bzna_dataset *parts[3] = { NULL, NULL, NULL }, *list = NULL, *whole = NULL;
     bzna_dataset_config named;
     bzna_error e = { .struct_size = sizeof e };
@@ -721,8 +750,8 @@ TEST(a_list_of_files_is_one_data_set_in_its_order)
     CHECK_EQ(bzna_dataset_count(list), bzna_dataset_count(whole));
     for (uint64_t i = 0; i < bzna_dataset_count(whole); i++) {
         bzna_sample a = { .struct_size = sizeof a }, b = { .struct_size = sizeof b };
-        CHECK_EQ(bzna_dataset_sample(list, i, &a, &e), BZNA_OK);
-        CHECK_EQ(bzna_dataset_sample(whole, i, &b, &e), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(list, i, &a, sizeof a, &e), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(whole, i, &b, sizeof b, &e), BZNA_OK);
         CHECK(!memcmp(&a, &b, sizeof a));
     }
     for (int i = 0; i < 3; i++)
@@ -748,7 +777,8 @@ TEST(a_list_of_files_is_one_data_set_in_its_order)
 TEST(ranges_outside_a_data_set_and_empty_ones_are_refused)
 {
     static const struct { uint64_t first, count; bzna_status status; } cases[] = {
-        { 0, 9, BZNA_E_RANGE }, { 8, 1, BZNA_E_RANGE }, { 9, 1, BZNA_E_RANGE }, { 1, UINT64_MAX, BZNA_E_RANGE }, { UINT64_MAX, 2, BZNA_E_RANGE },
+        { 0, 9, BZNA_E_RANGE }, { 8, 1, BZNA_E_RANGE }, { 9, 1, BZNA_E_RANGE }, { 1, UINT64_MAX, BZNA_E_RANGE },
+        { UINT64_MAX, 2, BZNA_E_RANGE },
         { 3, 0, BZNA_E_NO_SAMPLES }, { 0, 8, BZNA_OK }, { 7, 1, BZNA_OK } };
     opened o;
     bzna_dataset *part, *none[1] = { NULL };
@@ -787,8 +817,10 @@ TEST(files_that_cannot_be_opened_say_why)
         { "png", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, BZNA_E_FORMAT, "not an mp4" },
         { "short", "\0\0\0\x18" "ft", 6, BZNA_E_FORMAT, "not an mp4" },
         { "only_ftyp", "\0\0\0\x10" "ftypisom\0\0\0\0", 16, BZNA_E_TRUNCATED, "moov" },
-        { "unfinished", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0abcdefgh", 40, BZNA_E_UNFINISHED, "not finished" },
-        { "unfinished_at_once", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0", 32, BZNA_E_UNFINISHED, "mdat" },
+        { "unfinished", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0abcdefgh", 40, BZNA_E_UNFINISHED,
+            "not finished" },
+        { "unfinished_at_once", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0", 32, BZNA_E_UNFINISHED,
+            "mdat" },
         { "no_tracks", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\x08moov", 24, BZNA_E_NO_SAMPLES, "bzna_input" } };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[256];
@@ -858,16 +890,17 @@ static int walk_all(const bzna_dataset *dataset)
         bzna_image image = { .struct_size = sizeof image };
         char name[256];
         int64_t target;
-        bzna_status status = bzna_dataset_sample(dataset, i, &sample, &err);
+        bzna_status status = bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &err);
         if (status < 0)
             CHECK(err.status == status && strstr(err.message, "sample"));
         bzna_dataset_target(dataset, i, &target, &err);
-        bzna_dataset_filename(dataset, i, name, sizeof name, NULL, &err);
-        status = bzna_dataset_image(dataset, i, "bzna_input", buffer, sizeof buffer, &image, &err);
+        bzna_dataset_field(dataset, i, "name", name, sizeof name, NULL, &err);
+        status = bzna_dataset_read_image(dataset, i, "bzna_input", buffer, sizeof buffer, &image, &err);
         if (status == BZNA_OK) {
             bzi_format sps;
             size_t needed;
-            CHECK(image.data && (const uint8_t *)image.data >= buffer && (const uint8_t *)image.data + image.data_size <= buffer + sizeof buffer);
+            CHECK(image.data && (const uint8_t *)image.data >= buffer &&
+                  (const uint8_t *)image.data + image.data_size <= buffer + sizeof buffer);
             bzna_image_annexb(&image, NULL, 0, &needed, &err);
             bzi_image_sps(&image, &sps, &err);
             good++;
@@ -889,7 +922,8 @@ TEST(an_archive_cut_off_at_any_byte_is_refused)
         o.dataset = (bzna_dataset *)(void *)&o;
         o.size = size;
         status = open_now(&o, &err);
-        if (status >= 0 || o.dataset || err.status != status || (status != BZNA_E_TRUNCATED && status != (size < 8 ? BZNA_E_FORMAT : BZNA_E_TRUNCATED))) {
+        if (status >= 0 || o.dataset || err.status != status ||
+            (status != BZNA_E_TRUNCATED && status != (size < 8 ? BZNA_E_FORMAT : BZNA_E_TRUNCATED))) {
             printf("  cut at %zu: %s: %s\n", size, bzna_status_name(status), err.message);
             test_failures++;
             break;
@@ -919,7 +953,8 @@ TEST(an_archive_file_cut_off_is_refused_when_mapped_too)
     close_all(&o);
 }
 
-/* The index says fewer bytes than the sample has: every such sample fails, or reads as far as it goes, and never beyond. */
+/* The index says fewer bytes than the sample has: every such sample fails, or reads as far as it goes, and never
+ * beyond. */
 TEST(a_sample_cut_off_at_any_byte_fails_alone)
 {
     const fact_sample *s = &known[1].samples[5];
@@ -930,6 +965,7 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
     entry = box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stsz") + 20 + 4 * 5;
     for (uint64_t size = 0; size <= (uint64_t)s->size; size++) {
         bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info numbers;
         bzna_error err = fresh_error();
         uint8_t *buffer = malloc(size ? size : 1);
         bzna_status status;
@@ -938,27 +974,31 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
             bzna_dataset_close(o.dataset);
             o.dataset = NULL;
             REQUIRE(open_now(&o, NULL) == BZNA_OK);
-        } else {                                            /* the copy that the data set holds: as if the file had said so */
-            be_put((uint8_t *)(uintptr_t)((const bzi_mp4 *)o.dataset->parts[0].container->own)->tracks[0].table.sizes + 4 * 5, size, 4);
+        } else { /* the copy that the data set holds: as if the file had said so */
+            be_put((uint8_t *)(uintptr_t)((const bzi_mp4 *)o.dataset->parts[0].container->own)->tracks[0].table.sizes +
+                       4 * 5,
+                   size, 4);
         }
-        status = bzna_dataset_image(o.dataset, 5, "bzna_input", buffer, size, &image, &err);
+        status = bzna_dataset_read_image(o.dataset, 5, "bzna_input", buffer, size, &image, &err);
         if (status == BZNA_OK)
             readable++;
-        else if (err.status != status || !strstr(err.message, "sample 5") || (status != BZNA_E_BOX && status != BZNA_E_TRUNCATED)) {
+        else if (err.status != status || !strstr(err.message, "sample 5") ||
+                 (status != BZNA_E_BOX && status != BZNA_E_TRUNCATED)) {
             printf("  cut at %llu: %s: %s\n", (unsigned long long)size, bzna_status_name(status), err.message);
             test_failures++;
         }
-        CHECK_EQ(bzna_dataset_image(o.dataset, 4, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 4, "bzna_input", &numbers, sizeof numbers, NULL), BZNA_OK);
         free(buffer);
     }
-    CHECK_EQ(readable, 1);                                  /* the whole one: moov comes last, and every box must end in it */
+    CHECK_EQ(readable, 1); /* the whole one: moov comes last, and every box must end in it */
     close_all(&o);
 }
 
 TEST(an_index_entry_outside_the_file_fails_its_own_sample)
 {
     static const struct { const char *box; size_t entry; uint64_t value; } patches[] = {
-        { "stco", 16 + 4 * 3, 0xfffffff0u }, { "stsz", 20 + 4 * 3, 0xffffffffu }, { "stco", 16 + 4 * 3, 210350 - 10 }, { "stco", 16 + 4 * 3, 210351 },
+        { "stco", 16 + 4 * 3, 0xfffffff0u }, { "stsz", 20 + 4 * 3, 0xffffffffu }, { "stco", 16 + 4 * 3, 210350 - 10 },
+        { "stco", 16 + 4 * 3, 210351 },
         { "stco", 16 + 4 * 3, 210350 - 114130 + 1 } };      /* ends one byte behind the file's end */
     for (size_t k = 0; k < 5; k++) {
         opened o;
@@ -970,18 +1010,20 @@ TEST(an_index_entry_outside_the_file_fails_its_own_sample)
         be_put(o.file + at + patches[k].entry, patches[k].value, 4);
         REQUIRE(open_now(&o, NULL) == BZNA_OK);
         for (uint64_t i = 0; i < 8; i++) {
-            bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info image;
             bzna_sample sample = { .struct_size = sizeof sample };
             bzna_error err = fresh_error();
             int64_t target;
-            CHECK_EQ(bzna_dataset_image(o.dataset, i, NULL, NULL, 0, &image, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &image, sizeof image, &err),
+                     i == 3 ? BZNA_E_BOX : BZNA_OK);
             if (i == 3) {
                 CHECK_CONTAINS(err.message, "there are only 210350");
                 CHECK_CONTAINS(err.message, "sample 3");
                 CHECK_CONTAINS(err.message, "stco");
                 CHECK_EQ(err.byte_offset, box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stco") + 16 + 4 * 3);
             }
-            CHECK_EQ(bzna_dataset_sample(o.dataset, i, &sample, &err), i == 3 ? BZNA_E_BOX : BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, &err),
+                     i == 3 ? BZNA_E_BOX : BZNA_OK);
             CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
         }
         close_all(&o);
@@ -1014,7 +1056,7 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
 {
     opened o;
     const fact_sample *s = &known[0].samples[1];
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_error err = fresh_error();
     size_t stsz, offset = (size_t)s->offset;
     open_copy(&o, 0);
@@ -1023,36 +1065,73 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     be_put(o.file + stsz + 12, 0, 4);                       /* no common size, and no room for 2 entries */
     be_put(o.file + stsz + 16, 2, 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 1, NULL, NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "sample 1: moov/trak[0]/mdia/minf/stbl/stsz at byte ");
     CHECK_EQ(err.fourcc, BZI_FOURCC('s', 't', 's', 'z'));
     CHECK_EQ(err.byte_offset, stsz + 20);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
     close_all(&o);
+}
+
+/* A path that exists is opened as it stands, whatever is in it. */
+TEST(a_path_with_the_characters_of_patterns_is_opened_literally)
+{
+    static const char *const path = TEST_BUILD "/tests/{0..2} *?[a]::.bzna";
+    size_t size;
+    uint8_t *bytes = slurp(archives[0], &size);
+    FILE *file = fopen(path, "wb");
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    REQUIRE(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+    free(bytes);
+    CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 8);
+    bzna_dataset_close(dataset);
+    remove(path);
+    CHECK_EQ(bzna_dataset_open(context, path, NULL, &dataset, &err), BZNA_E_NOT_FOUND);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+}
+
+TEST(bytes_past_the_last_box_are_no_archive)
+{
+    for (size_t more = 0; more < 9; more++) {
+        opened o;
+        bzna_error err = fresh_error();
+        open_copy(&o, 0);
+        o.file[o.size] = 1;                                 /* no padding of zeros */
+        o.size += more;
+        CHECK_EQ(open_now(&o, &err), more ? BZNA_E_TRUNCATED : BZNA_OK);
+        if (more)
+            CHECK_EQ(err.byte_offset, o.size - more);
+        close_all(&o);
+    }
 }
 
 TEST(a_sample_without_moov_or_chunk_fails_alone)
 {
     opened o;
     const fact_sample *s = &known[0].samples[1];
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_error err = fresh_error();
     size_t moov, offset = (size_t)s->offset, stco;
     open_copy(&o, 0);
     moov = box_at(o.file, offset, offset + (size_t)s->size, "moov", NULL, NULL);
     memcpy(o.file + moov + 4, "free", 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 1, NULL, NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "moov");
     CHECK_EQ(err.byte_offset, offset);
     memcpy(o.file + moov + 4, "moov", 4);
     stco = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stco", NULL, NULL);
     be_put(o.file + stco + 16, (uint64_t)s->size - 10, 4);  /* the access unit would end behind the sample */
-    CHECK_EQ(bzna_dataset_image(o.dataset, 1, "bzna_input", NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "sample 1");
     memcpy(o.file + stco + 4, "free", 4);
-    CHECK_EQ(bzna_dataset_image(o.dataset, 1, "bzna_input", NULL, 0, &image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "stco");
     close_all(&o);
 }
@@ -1063,22 +1142,23 @@ TEST(a_sample_larger_than_the_limit_is_refused)
     bzna_context_config config;
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_error err = fresh_error();
     memset(&c, 0, sizeof c);
     bzna_context_config_init(&config, sizeof config);
     config.max_sample_bytes = 100000;
     REQUIRE(bzna_context_open(&config, &context, NULL) == BZNA_OK);
     REQUIRE(bzna_dataset_open(context, archives[0], NULL, &dataset, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(dataset, 3, NULL, NULL, 0, &image, &err), BZNA_E_LIMIT);
+    CHECK_EQ(bzna_dataset_get_image_info(dataset, 3, NULL, &image, sizeof image, &err), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "max_sample_bytes");
     CHECK_EQ(err.byte_offset, known[0].samples[3].offset);
-    CHECK_EQ(bzna_dataset_image(dataset, 0, NULL, NULL, 0, &image, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(dataset, 0, NULL, &image, sizeof image, &err), BZNA_OK);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
 }
 
-/* Hundreds of random changes in and around the indices: whatever comes out, it comes out in order, and everything is given back. */
+/* Hundreds of random changes in and around the indices: whatever comes out, it comes out in order, and everything is
+ * given back. */
 TEST(changed_bytes_never_crash_the_reader)
 {
     uint64_t state = 88172645463325252ull;
@@ -1101,7 +1181,8 @@ TEST(changed_bytes_never_crash_the_reader)
                 state ^= state << 17;
                 at = round % 3 ? moov + state / 256 % (o.size - moov) :
                      (size_t)(s->offset + s->size) - 1 - state / 256 % (a ? 2100 : 6900);
-                be_put(o.file + at, state & 1 ? state >> 56 : (uint64_t)o.file[at] ^ (uint64_t)1 << (state >> 56 & 7), 1);
+                be_put(o.file + at, state & 1 ? state >> 56 : (uint64_t)o.file[at] ^ (uint64_t)1 << (state >> 56 & 7),
+                       1);
             }
             o.dataset = (bzna_dataset *)(void *)&o;
             status = open_now(&o, NULL);
@@ -1156,8 +1237,10 @@ TEST(a_source_larger_than_it_says_or_smaller_is_noticed)
 /* Every single read of open, sample, image, target and name, failing in each way. */
 TEST(every_read_that_fails_is_reported_and_nothing_leaks)
 {
-    static const struct { int64_t result; bzna_status status; } ways[] = { { -5, BZNA_E_IO }, { 0, BZNA_E_TRUNCATED }, { INT64_MAX, BZNA_E_CALLBACK },
-                                                                           { INT64_MIN, BZNA_E_IO } };
+    static const struct {
+        int64_t result;
+        bzna_status status;
+    } ways[] = { { -5, BZNA_E_IO }, { 0, BZNA_E_TRUNCATED }, { INT64_MAX, BZNA_E_CALLBACK }, { INT64_MIN, BZNA_E_IO } };
     for (int way = 0; way < 4; way++) {
         int opens_failed = 0, later_failed = 0, done = 0;
         for (long long n = 1; !done && n < 200; n++) {
@@ -1166,7 +1249,7 @@ TEST(every_read_that_fails_is_reported_and_nothing_leaks)
             bzna_source source;
             bzna_status status;
             open_copy(&o, 1);
-            hide_track(&o, 1);                              /* no target track: fewer reads at open; see below for targets */
+            hide_track(&o, 1); /* no target track: fewer reads at open; see below for targets */
             source = source_of(&o.m, o.file, o.size);
             o.m.bad_at = n;
             o.m.bad_result = ways[way].result;
@@ -1179,13 +1262,14 @@ TEST(every_read_that_fails_is_reported_and_nothing_leaks)
                 CHECK_EQ(o.m.closes, 0);
             } else {
                 bzna_image image = { .struct_size = sizeof image };
+                bzna_image_info numbers;
                 uint8_t *buffer = malloc(200000);
                 char name[64];
-                status = bzna_dataset_image(o.dataset, 2, NULL, buffer, 200000, &image, &err);
+                status = bzna_dataset_read_image(o.dataset, 2, NULL, buffer, 200000, &image, &err);
                 if (status == BZNA_OK)
-                    status = bzna_dataset_image(o.dataset, 2, NULL, NULL, 0, &image, &err);
+                    status = bzna_dataset_get_image_info(o.dataset, 2, NULL, &numbers, sizeof numbers, &err);
                 if (status == BZNA_OK)
-                    status = bzna_dataset_filename(o.dataset, 2, name, sizeof name, NULL, &err);
+                    status = bzna_dataset_field(o.dataset, 2, "name", name, sizeof name, NULL, &err);
                 if (status != BZNA_OK) {
                     later_failed++;
                     CHECK_CONTAINS(err.message, "sample 2");
@@ -1258,12 +1342,13 @@ TEST(a_mapped_archive_allocates_nothing_per_sample)
     calls = c.calls;
     for (uint64_t i = 0; i < 8; i++) {
         bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info numbers;
         bzna_sample sample = { .struct_size = sizeof sample };
         char name[64];
-        CHECK_EQ(bzna_dataset_image(dataset, i, NULL, buffer, 200000, &image, NULL), BZNA_OK);
-        CHECK_EQ(bzna_dataset_image(dataset, i, NULL, NULL, 0, &image, NULL), BZNA_OK);
-        CHECK_EQ(bzna_dataset_sample(dataset, i, &sample, NULL), BZNA_OK);
-        CHECK_EQ(bzna_dataset_filename(dataset, i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, buffer, 200000, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(dataset, i, NULL, &numbers, sizeof numbers, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(dataset, i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
     }
     CHECK_EQ(c.calls, calls);
     bzna_dataset_close(dataset);
@@ -1289,6 +1374,7 @@ TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
             bzna_source source = source_of(&m, file, size);
             bzna_error err = fresh_error();
             bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info numbers;
             bzna_sample sample = { .struct_size = sizeof sample };
             bzna_picture picture = { .struct_size = sizeof picture };
             bzna_status status;
@@ -1306,10 +1392,11 @@ TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
                          bzna_dataset_open(context, archives[1], NULL, &dataset, &err);
                 CHECK((status == BZNA_OK) == (dataset != NULL));
             }
-            if (status == BZNA_OK) status = bzna_dataset_sample(dataset, 2, &sample, &err);
-            if (status == BZNA_OK) status = bzna_dataset_filename(dataset, 2, name, sizeof name, NULL, &err);
-            if (status == BZNA_OK) status = bzna_dataset_image(dataset, 2, NULL, NULL, 0, &image, &err);
-            if (status == BZNA_OK) status = bzna_dataset_image(dataset, 2, NULL, buffer, 200000, &image, &err);
+            if (status == BZNA_OK) status = bzna_dataset_get_sample(dataset, 2, &sample, sizeof sample, &err);
+            if (status == BZNA_OK) status = bzna_dataset_field(dataset, 2, "name", name, sizeof name, NULL, &err);
+            if (status == BZNA_OK)
+                status = bzna_dataset_get_image_info(dataset, 2, NULL, &numbers, sizeof numbers, &err);
+            if (status == BZNA_OK) status = bzna_dataset_read_image(dataset, 2, NULL, buffer, 200000, &image, &err);
 #ifndef BENZINA_NO_AVCODEC
             if (status == BZNA_OK) {
                 status = bzna_decoder_open(context, &decoder, &err);
@@ -1366,26 +1453,34 @@ TEST(answers_are_never_longer_than_the_callers_struct)
     for (size_t given = 4; given < 512; given++) {
         fill(bytes, sizeof bytes, 0);
         memset(bytes, PATTERN, 4);
-        CHECK_EQ(bzna_dataset_describe(o.dataset, (bzna_dataset_info *)(void *)bytes, given), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_info(o.dataset, (bzna_dataset_info *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_dataset_info", given);
-        CHECK_EQ(bzna_dataset_track(o.dataset, 3, (bzna_track_info *)(void *)bytes, given), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_track_info", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_sample", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)bytes, NULL), BZNA_OK);
-        check_behind(bytes, given, sizeof bytes, "bzna_image", given);
-        fill(whole, sizeof whole, sizeof(bzna_image));
-        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)whole, NULL), BZNA_OK);
-        CHECK(!memcmp(bytes + 4, whole + 4, (given < sizeof(bzna_image) ? given : sizeof(bzna_image)) - 4));
-        for (size_t i = sizeof(bzna_image); i < given; i++)
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL),
+                 BZNA_OK);
+        check_behind(bytes, given, sizeof bytes, "bzna_image_info", given);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)whole,
+                                             sizeof(bzna_image_info), NULL),
+                 BZNA_OK);
+        CHECK(!memcmp(bytes + 4, whole + 4, (given < sizeof(bzna_image_info) ? given : sizeof(bzna_image_info)) - 4));
+        for (size_t i = sizeof(bzna_image_info); i < given; i++)
             CHECK(bytes[i] == 0);
     }
     for (uint32_t given = 0; given < 4; given++) {
         fill(bytes, sizeof bytes, given);
-        CHECK_EQ(bzna_dataset_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, NULL), BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_image(o.dataset, 3, NULL, NULL, 0, (bzna_image *)(void *)bytes, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_info(o.dataset, (bzna_dataset_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL),
+                 BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_field_info(o.dataset, 0, (bzna_field_info *)(void *)bytes, given, NULL),
+                 BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL),
+                 BZNA_E_STRUCT_SIZE);
         check_behind(bytes, 4, sizeof bytes, "struct_size below 4", given);
     }
     close_all(&o);
@@ -1410,7 +1505,7 @@ TEST(configs_of_other_versions_are_taken_or_refused)
     CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_E_STRUCT_SIZE);
     newer.config.struct_size = 0;
     CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_E_STRUCT_SIZE);
-    newer.config.struct_size = 8;                           /* an older one: name is not there yet, whatever lies there */
+    newer.config.struct_size = 8; /* an older one: name is not there yet, whatever lies there */
     newer.config.name = (const char *)(uintptr_t)1;
     CHECK_EQ(bzna_dataset_open(o.context, archives[0], &newer.config, &o.dataset, &err), BZNA_OK);
     CHECK_EQ(o.m.closes, 1);
@@ -1513,7 +1608,7 @@ TEST(a_sample_that_is_to_be_turned_fails_alone)
     for (int in_movie = 0; in_movie < 2; in_movie++) {
         const fact_sample *s = &known[in_movie].samples[3];
         const char *path = in_movie ? "moov/mvhd" : "moov/trak.0/tkhd";
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         bzna_error err = fresh_error();
         size_t begin = (size_t)s->offset, end = begin + (size_t)s->size;
         opened o;
@@ -1524,9 +1619,9 @@ TEST(a_sample_that_is_to_be_turned_fails_alone)
         put_matrix(matrix_of(&o, 0, o.size, path), 0, 0x10000, -0x10000, 0);           /* is not the samples' */
         REQUIRE(open_now(&o, &err) == BZNA_OK);
         for (uint64_t i = 0; i < 8; i++)
-            CHECK_EQ(bzna_dataset_image(o.dataset, i, "bzna_input", NULL, 0, &image, &err),
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, "bzna_input", &image, sizeof image, &err),
                      i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
-        CHECK_EQ(bzna_dataset_image(o.dataset, 3, "bzna_thumb", NULL, 0, &image, NULL),
+        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, "bzna_thumb", &image, sizeof image, NULL),
                  in_movie ? BZNA_E_UNSUPPORTED : BZNA_OK);
         CHECK_EQ(err.byte_offset, m - o.file);
         CHECK_CONTAINS(err.message, "sample 3: moov/");
@@ -1550,7 +1645,7 @@ TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
         bzi_sample sample = { (uint64_t)i, { (uint64_t)s->offset, (uint64_t)s->size }, o.file + s->offset };
         const bzi_container *c = o.dataset->parts[0].container;
         bzi_pick pick = { NULL, 0 };
-        bzna_image image;
+        bzi_image image;
         bzna_error err;
         CHECK_EQ(c->ops->image(c, &sample, &pick, scratch, &image, &err), i == 3 ? BZNA_E_UNSUPPORTED : BZNA_OK);
     }
@@ -1630,7 +1725,7 @@ static double difference(bzna_context *context, const char *path, const uint8_t 
     bzna_transform_init(&transform, sizeof transform);
     if (bzna_dataset_open(context, path, NULL, &dataset, &err) == BZNA_OK &&
         bzna_decoder_open(context, &decoder, &err) == BZNA_OK &&
-        bzna_dataset_image(dataset, 0, NULL, buffer, buffer_size, &image, &err) == BZNA_OK &&
+        bzna_dataset_read_image(dataset, 0, NULL, buffer, buffer_size, &image, &err) == BZNA_OK &&
         bzna_decoder_decode(decoder, &image, &picture, &err) == BZNA_OK &&
         bzna_picture_render(&picture, &transform, &output, ours, pixels * 3 * sizeof *ours, &err) == BZNA_OK) {
         worst = 0;
@@ -1659,9 +1754,11 @@ TEST(plain_videos_have_the_colors_that_ffmpeg_gives_them)
         { "libx264 -preset ultrafast -crf 4", 128, 96 }, { "libx264 -preset ultrafast -crf 4", 1280, 720 },
         { "libx264 -preset ultrafast -crf 4 -color_range tv", 128, 96 },
         { "libx264 -preset ultrafast -crf 4 -color_range pc", 128, 96 },
-        { "libx264 -preset ultrafast -crf 4 -color_range pc -color_primaries bt709 -color_trc bt709 -colorspace bt709 -f mov",
+        { "libx264 -preset ultrafast -crf 4 -color_range pc -color_primaries bt709 -color_trc bt709 -colorspace bt709 "
+          "-f mov",
           128, 96 },                                        /* colr of type nclc, which has no range */
-        { "libx264 -preset ultrafast -crf 4 -color_primaries bt709 -color_trc bt709 -colorspace bt709 -f mov", 128, 96 },
+        { "libx264 -preset ultrafast -crf 4 -color_primaries bt709 -color_trc bt709 -colorspace bt709 -f mov", 128,
+            96 },
         { "libx265 -preset ultrafast -crf 4 -x265-params log-level=none", 128, 96 },
         { "libx265 -preset ultrafast -crf 4 -x265-params log-level=none -color_range pc", 128, 96 },
         { "libaom-av1 -cpu-used 8 -crf 4", 128, 96 }, { "libaom-av1 -cpu-used 8 -crf 4 -color_range tv", 128, 96 },
@@ -1737,6 +1834,8 @@ TEST_MAIN(
     RUN(an_index_entry_outside_the_file_fails_its_own_sample)
     RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
     RUN(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
+    RUN(a_path_with_the_characters_of_patterns_is_opened_literally)
+    RUN(bytes_past_the_last_box_are_no_archive)
     RUN(a_sample_without_moov_or_chunk_fails_alone)
     RUN(a_sample_larger_than_the_limit_is_refused)
     RUN(changed_bytes_never_crash_the_reader)

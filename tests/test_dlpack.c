@@ -1,4 +1,5 @@
-/* test_dlpack.c - batches as DLPack tensors: laid out as dlpack.h says, and on loan until whoever has them lets go, in any order, anywhere. */
+/* test_dlpack.c - batches as DLPack tensors: laid out as dlpack.h says, and on loan until whoever has them lets go, in
+ * any order, anywhere. */
 #include "../benzina.c"
 #include "test.h"
 
@@ -23,6 +24,14 @@ typedef struct DLManagedTensor {
     void    *manager_ctx;
     void   (*deleter)(struct DLManagedTensor *self);
 } DLManagedTensor;
+typedef struct { uint32_t major, minor; } DLPackVersion;
+typedef struct DLManagedTensorVersioned {
+    DLPackVersion version;
+    void         *manager_ctx;
+    void        (*deleter)(struct DLManagedTensorVersioned *self);
+    uint64_t      flags;
+    DLTensor      dl_tensor;
+} DLManagedTensorVersioned;
 
 /* The numbers themselves, on 64-bit machines: an ABI is not a matter of taste. */
 TEST(the_structs_are_those_of_dlpack)
@@ -42,9 +51,18 @@ TEST(the_structs_are_those_of_dlpack)
     CHECK_EQ(offsetof(bzi_dl_managed, tensor), 0);
     CHECK_EQ(offsetof(bzi_dl_managed, manager), offsetof(DLManagedTensor, manager_ctx));
     CHECK_EQ(offsetof(bzi_dl_managed, deleter), offsetof(DLManagedTensor, deleter));
+    CHECK_EQ(sizeof(bzi_dl_versioned), sizeof(DLManagedTensorVersioned));
+    CHECK_EQ(offsetof(bzi_dl_versioned, major), offsetof(DLManagedTensorVersioned, version));
+    CHECK_EQ(offsetof(bzi_dl_versioned, minor), offsetof(DLPackVersion, minor));
+    CHECK_EQ(offsetof(bzi_dl_versioned, manager), offsetof(DLManagedTensorVersioned, manager_ctx));
+    CHECK_EQ(offsetof(bzi_dl_versioned, deleter), offsetof(DLManagedTensorVersioned, deleter));
+    CHECK_EQ(offsetof(bzi_dl_versioned, flags), offsetof(DLManagedTensorVersioned, flags));
+    CHECK_EQ(offsetof(bzi_dl_versioned, tensor), offsetof(DLManagedTensorVersioned, dl_tensor));
     if (sizeof(void *) == 8) {
+        CHECK(sizeof(DLManagedTensorVersioned) == 80 && offsetof(DLManagedTensorVersioned, dl_tensor) == 32);
         CHECK(sizeof(DLTensor) == 48 && sizeof(DLManagedTensor) == 64);
-        CHECK(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 && offsetof(DLTensor, shape) == 24);
+        CHECK(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16 && offsetof(DLTensor, dtype) == 20 &&
+              offsetof(DLTensor, shape) == 24);
     }
 }
 
@@ -97,11 +115,12 @@ static bzna_loader_config config_of(uint32_t batch_size)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
-    c.batch_size = batch_size;
-    c.width = WIDTH;
-    c.height = HEIGHT;
-    c.threads = 2;
-    c.order = BZNA_ORDER_SHUFFLE;
+    c.output.batch_size = batch_size;
+    c.output.width = WIDTH;
+    c.output.height = HEIGHT;
+    c.output.device.kind = BZNA_DEVICE_CPU;                 /* on a machine with a GPU, too */
+    c.decode.threads = 2;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
     return c;
 }
 
@@ -141,15 +160,41 @@ static bzna_batch_info info_of(const bzna_batch *batch)
 {
     bzna_batch_info info;
     memset(&info, 0, sizeof info);
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     return info;
 }
+
+static const char *const tensor_names[4] = { "image", "target", "index", "status" };
 
 static DLManagedTensor *tensor_of(bzna_batch *batch, uint32_t field)
 {
     void *tensor = NULL;
-    CHECK_EQ(bzna_batch_to_dlpack(batch, field, &tensor, NULL), BZNA_OK);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[field], BZNA_DLPACK_0, &tensor, NULL), BZNA_OK);
     return tensor;
+}
+
+static DLManagedTensorVersioned *versioned_of(bzna_batch *batch, uint32_t field)
+{
+    void *tensor = NULL;
+    CHECK_EQ(bzna_batch_to_dlpack(batch, tensor_names[field], BZNA_DLPACK_1, &tensor, NULL), BZNA_OK);
+    return tensor;
+}
+
+/* A tensor of either kind. */
+typedef struct exported { uint32_t version; void *managed; } exported;
+
+static exported export_as(bzna_batch *batch, uint32_t field, uint32_t version)
+{
+    exported t = { version, version ? (void *)versioned_of(batch, field) : (void *)tensor_of(batch, field) };
+    return t;
+}
+
+static void delete_exported(exported t)
+{
+    if (t.version)
+        ((DLManagedTensorVersioned *)t.managed)->deleter(t.managed);
+    else
+        ((DLManagedTensor *)t.managed)->deleter(t.managed);
 }
 
 static uint32_t on_loan(rig *r)
@@ -163,7 +208,10 @@ static uint32_t on_loan(rig *r)
 
 TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
 {
-    static const struct { uint8_t code, bits; int32_t ndim; } expected[] = { { kDLFloat, 32, 4 }, { kDLInt, 64, 1 }, { kDLUInt, 64, 1 }, { kDLInt, 32, 1 } };
+    static const struct {
+        uint8_t code, bits;
+        int32_t ndim;
+    } expected[] = { { kDLFloat, 32, 4 }, { kDLInt, 64, 1 }, { kDLUInt, 64, 1 }, { kDLInt, 32, 1 } };
     bzna_loader_config c = config_of(3);
     bzna_batch *batch;
     uint32_t batches = 0;
@@ -171,9 +219,9 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
     rig_open(&r, &c);
     while ((batch = next_batch(&r)) != NULL) {
         bzna_batch_info info = info_of(batch);
-        const void *data[] = { info.data, info.targets, info.indices, info.status };
+        const void *data[] = { info.image.data, info.targets, info.indices, info.status };
         DLManagedTensor *tensors[4];
-        CHECK_EQ(info.shape[0], batches == 2 ? 2 : 3);      /* the last is partial, and so are its tensors */
+        CHECK_EQ(info.image.shape[0], batches == 2 ? 2 : 3);  /* the last is partial, and so are its tensors */
         for (uint32_t f = 0; f < 4; f++) {
             DLTensor *t;
             REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
@@ -182,20 +230,23 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
             CHECK(t->device.device_type == kDLCPU && t->device.device_id == 0);
             CHECK(t->dtype.code == expected[f].code && t->dtype.bits == expected[f].bits && t->dtype.lanes == 1);
             CHECK_EQ(t->ndim, expected[f].ndim);
-            CHECK_EQ(t->shape[0], info.shape[0]);
+            CHECK_EQ(t->shape[0], info.image.shape[0]);
             CHECK(tensors[f]->deleter != NULL);
             if (f == 0) {
                 CHECK(t->shape[1] == 3 && t->shape[2] == HEIGHT && t->shape[3] == WIDTH);
-                CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == HEIGHT * WIDTH && t->strides[2] == WIDTH && t->strides[3] == 1);
+                CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == HEIGHT * WIDTH &&
+                      t->strides[2] == WIDTH && t->strides[3] == 1);
             } else {
                 CHECK_EQ(t->strides[0], 1);                 /* in elements */
             }
         }
         for (uint32_t f = 0; f < 4; f++)                    /* all four at once: none has changed another */
-            CHECK(tensors[f]->dl_tensor.data == data[f] && tensors[f]->dl_tensor.ndim == expected[f].ndim && tensors[f]->dl_tensor.shape[0] == info.shape[0]);
-        for (int64_t i = 0; i < info.shape[0]; i++) {
+            CHECK(tensors[f]->dl_tensor.data == data[f] && tensors[f]->dl_tensor.ndim == expected[f].ndim &&
+                  tensors[f]->dl_tensor.shape[0] == info.image.shape[0]);
+        for (int64_t i = 0; i < info.image.shape[0]; i++) {
             int64_t target = 0;
-            CHECK_EQ(bzna_dataset_target(r.dataset, ((uint64_t *)tensors[2]->dl_tensor.data)[i], &target, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_target(r.dataset, ((uint64_t *)tensors[2]->dl_tensor.data)[i], &target, NULL),
+                     BZNA_OK);
             CHECK_EQ(((int64_t *)tensors[1]->dl_tensor.data)[i], target);
             CHECK_EQ(((int32_t *)tensors[3]->dl_tensor.data)[i], 0);
         }
@@ -220,55 +271,60 @@ static double half_value(uint16_t bits)
 /* Batches of halves say so everywhere, and hold the floats of the same batches rounded: no half is nearer. */
 TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
 {
-    static const struct { uint8_t code, bits; } expected[] = { { kDLFloat, 16 }, { kDLInt, 64 }, { kDLUInt, 64 }, { kDLInt, 32 } };
+    static const struct {
+        uint8_t code, bits;
+    } expected[] = { { kDLFloat, 16 }, { kDLInt, 64 }, { kDLUInt, 64 }, { kDLInt, 32 } };
     for (int way = 0; way < 2; way++) {                     /* axis-aligned, and turned: two loops */
         bzna_loader_config c = config_of(3);
         bzna_loader_info about;
-        bzna_field field = { .struct_size = sizeof field };
+        bzna_tensor field = { .struct_size = sizeof field };
         bzna_batch *batch, *plain;
         uint32_t batches = 0;
         int64_t wrong = 0, different = 0;
         rig r, floats;
-        c.seed = 11;
-        c.warp = way ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
-        c.warp_degrees[0] = way ? -30.0f : 0;
-        c.warp_degrees[1] = way ? 30.0f : 0;
+        c.order.seed = 11;
+        c.warp.kind = way ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
+        c.warp.degrees[0] = way ? -30 : 0;
+        c.warp.degrees[1] = way ? 30 : 0;
         for (int i = 0; i < 3; i++) {
-            c.mean[i] = 110.0f + (float)i;
-            c.std[i] = 60.0f - (float)i;
+            c.color.mean[i] = 110.0f + (float)i;
+            c.color.std[i] = 60.0f - (float)i;
         }
         rig_open(&floats, &c);
-        c.dtype = BZNA_DTYPE_FLOAT16;
+        c.output.dtype = BZNA_DTYPE_FLOAT16;
         rig_open(&r, &c);
-        CHECK_EQ(bzna_loader_field(r.loader, 0, &field), BZNA_OK);
-        CHECK(field.dtype == BZNA_DTYPE_FLOAT16 && field.dimensions == 4 && field.shape[0] == 3 && field.shape[2] == HEIGHT && !strcmp(field.name, "data"));
-        CHECK(bzna_loader_describe(r.loader, &about, sizeof about) == BZNA_OK && about.dtype == BZNA_DTYPE_FLOAT16);
+        CHECK_EQ(bzna_loader_tensor(r.loader, 0, &field, sizeof field, NULL), BZNA_OK);
+        CHECK(field.dtype == BZNA_DTYPE_FLOAT16 && field.dimensions == 4 && field.shape[0] == 3 &&
+              field.shape[2] == HEIGHT && !strcmp(field.name, "image"));
+        CHECK(bzna_loader_get_info(r.loader, &about, sizeof about, NULL) == BZNA_OK &&
+              about.image.dtype == BZNA_DTYPE_FLOAT16);
         while ((batch = next_batch(&r)) != NULL) {
             bzna_batch_info info = info_of(batch), other;
-            const void *data[] = { info.data, info.targets, info.indices, info.status };
+            const void *data[] = { info.image.data, info.targets, info.indices, info.status };
             DLManagedTensor *tensors[4];
             REQUIRE((plain = next_batch(&floats)) != NULL);
             other = info_of(plain);
-            CHECK_EQ(info.dtype, BZNA_DTYPE_FLOAT16);
-            CHECK_EQ(other.dtype, BZNA_DTYPE_FLOAT32);
-            CHECK_EQ(info.data_bytes, (uint64_t)info.shape[0] * 3 * HEIGHT * WIDTH * 2);
-            CHECK_EQ(other.data_bytes, 2 * info.data_bytes);
+            CHECK_EQ(info.image.dtype, BZNA_DTYPE_FLOAT16);
+            CHECK_EQ(other.image.dtype, BZNA_DTYPE_FLOAT32);
+            CHECK_EQ(info.image.bytes, (uint64_t)info.image.shape[0] * 3 * HEIGHT * WIDTH * 2);
+            CHECK_EQ(other.image.bytes, 2 * info.image.bytes);
             for (uint32_t f = 0; f < 4; f++) {
                 DLTensor *t;
                 REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
                 t = &tensors[f]->dl_tensor;
                 CHECK(t->data == data[f] && t->byte_offset == 0 && t->device.device_type == kDLCPU);
                 CHECK(t->dtype.code == expected[f].code && t->dtype.bits == expected[f].bits && t->dtype.lanes == 1);
-                CHECK(t->ndim == (f ? 1 : 4) && t->shape[0] == info.shape[0]);
+                CHECK(t->ndim == (f ? 1 : 4) && t->shape[0] == info.image.shape[0]);
                 CHECK_EQ(t->strides[0], f ? 1 : 3 * HEIGHT * WIDTH);       /* in elements, whatever their size */
             }
-            for (int64_t k = 0; k < info.shape[0] * 3 * HEIGHT * WIDTH; k++) {
+            for (int64_t k = 0; k < info.image.shape[0] * 3 * HEIGHT * WIDTH; k++) {
                 uint16_t half = ((const uint16_t *)tensors[0]->dl_tensor.data)[k];
-                double value = (double)((const float *)other.data)[k], off = fabs(half_value(half) - value);
-                wrong += !(off <= fabs(half_value((uint16_t)(half + 1)) - value)) || !(off <= fabs(half_value(half & 0x7fff ? (uint16_t)(half - 1) : half ^ 0x8000) - value));
+                double value = (double)((const float *)other.image.data)[k], off = fabs(half_value(half) - value);
+                wrong += !(off <= fabs(half_value((uint16_t)(half + 1)) - value)) ||
+                         !(off <= fabs(half_value(half & 0x7fff ? (uint16_t)(half - 1) : half ^ 0x8000) - value));
                 different += half_value(half) < value || half_value(half) > value;
             }
-            for (int64_t i = 0; i < info.shape[0]; i++)
+            for (int64_t i = 0; i < info.image.shape[0]; i++)
                 CHECK(info.indices[i] == other.indices[i] && info.status[i] == BZNA_OK);
             for (uint32_t f = 0; f < 4; f++)
                 tensors[f]->deleter(tensors[f]);
@@ -292,20 +348,22 @@ TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
     for (int way = 0; way < 4; way++) {
         bzna_loader_config c = config_of(3);
         bzna_loader_info about;
-        bzna_field field = { .struct_size = sizeof field };
+        bzna_tensor field = { .struct_size = sizeof field };
         bzna_batch *batch, *plain;
         uint32_t batches = 0, wrong = 0;
         size_t bytes = way / 2 ? 2 : 4;
         rig last, first;
-        c.seed = 12;
-        c.dtype = way / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
-        c.warp = way % 2 ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
-        c.warp_degrees[0] = c.warp_degrees[1] = way % 2 ? 20.0f : 0;
+        c.order.seed = 12;
+        c.output.dtype = way / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
+        c.warp.kind = way % 2 ? BZNA_WARP_SIMILARITY : BZNA_WARP_RANDOM_RESIZED_CROP;
+        c.warp.degrees[0] = c.warp.degrees[1] = way % 2 ? 20 : 0;
         rig_open(&first, &c);
-        c.layout = BZNA_LAYOUT_NHWC;
+        c.output.layout = BZNA_LAYOUT_NHWC;
         rig_open(&last, &c);
-        CHECK(bzna_loader_field(last.loader, 0, &field) == BZNA_OK && field.shape[0] == 3 && field.shape[1] == HEIGHT && field.shape[2] == WIDTH && field.shape[3] == 3);
-        CHECK(bzna_loader_describe(last.loader, &about, sizeof about) == BZNA_OK && about.layout == BZNA_LAYOUT_NHWC && !memcmp(about.shape, field.shape, sizeof field.shape));
+        CHECK(bzna_loader_tensor(last.loader, 0, &field, sizeof field, NULL) == BZNA_OK && field.shape[0] == 3 &&
+              field.shape[1] == HEIGHT && field.shape[2] == WIDTH && field.shape[3] == 3);
+        CHECK(bzna_loader_get_info(last.loader, &about, sizeof about, NULL) == BZNA_OK &&
+              about.layout == BZNA_LAYOUT_NHWC && !memcmp(about.image.shape, field.shape, sizeof field.shape));
         while ((batch = next_batch(&last)) != NULL) {
             bzna_batch_info info = info_of(batch), other;
             DLManagedTensor *tensor = tensor_of(batch, 0);
@@ -313,13 +371,17 @@ TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
             REQUIRE(tensor != NULL && (plain = next_batch(&first)) != NULL);
             t = &tensor->dl_tensor;
             other = info_of(plain);
-            CHECK(info.layout == BZNA_LAYOUT_NHWC && info.shape[1] == HEIGHT && info.shape[2] == WIDTH && info.shape[3] == 3 && info.data_bytes == other.data_bytes);
+            CHECK(info.layout == BZNA_LAYOUT_NHWC && info.image.shape[1] == HEIGHT && info.image.shape[2] == WIDTH &&
+                  info.image.shape[3] == 3 && info.image.bytes == other.image.bytes);
             CHECK(t->shape[1] == HEIGHT && t->shape[2] == WIDTH && t->shape[3] == 3);
-            CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == 3 * WIDTH && t->strides[2] == 3 && t->strides[3] == 1);
-            for (size_t n = 0; n < (size_t)info.shape[0]; n++)
+            CHECK(t->strides[0] == 3 * HEIGHT * WIDTH && t->strides[1] == 3 * WIDTH && t->strides[2] == 3 &&
+                  t->strides[3] == 1);
+            for (size_t n = 0; n < (size_t)info.image.shape[0]; n++)
                 for (size_t k = 0; k < 3 * HEIGHT * WIDTH; k++)
-                    wrong += memcmp((const uint8_t *)info.data + (n * 3 * HEIGHT * WIDTH + k) * bytes,
-                                    (const uint8_t *)other.data + ((n * 3 + k % 3) * HEIGHT * WIDTH + k / 3) * bytes, bytes) != 0;
+                    wrong += memcmp((const uint8_t *)info.image.data + (n * 3 * HEIGHT * WIDTH + k) * bytes,
+                                    (const uint8_t *)other.image.data +
+                                        ((n * 3 + k % 3) * HEIGHT * WIDTH + k / 3) * bytes,
+                                    bytes) != 0;
             tensor->deleter(tensor);
             bzna_batch_release(batch);
             bzna_batch_release(plain);
@@ -337,37 +399,38 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
 {
     bzna_loader_config c = config_of(2);
     rig r;
-    c.epochs = BZNA_EPOCHS_ENDLESS;
-    c.batches_in_flight = 2;
+    c.order.epochs = BZNA_EPOCHS_ENDLESS;
+    c.pipeline.batches_in_flight = 2;
     rig_open(&r, &c);
-    for (uint32_t order = 0; order < 120; order++) {        /* every order of 4 deleters and the release */
+    for (uint32_t order = 0; order < 240; order++) {        /* every order of 4 deleters and the release, twice */
         int left[5] = { 0, 1, 2, 3, 4 }, n = 5;
-        uint32_t code = order;
+        uint32_t code = order % 120;
         bzna_batch *batch = next_batch(&r), *second;
-        DLManagedTensor *tensors[4];
+        exported tensors[4];
         bzna_batch_info info;
         uint64_t index;
         float pixel;
         REQUIRE(batch != NULL);
         info = info_of(batch);
         index = info.indices[1];
-        pixel = ((float *)info.data)[7];
+        pixel = ((float *)info.image.data)[7];
         for (uint32_t f = 0; f < 4; f++)
-            REQUIRE((tensors[f] = tensor_of(batch, f)) != NULL);
+            REQUIRE((tensors[f] = export_as(batch, f, (f + order / 120) % 2)).managed != NULL);
         while (n > 0) {
             int pick = (int)(code % (uint32_t)n), what = left[pick];
             void *tensor = &r;
             code /= (uint32_t)n;
             left[pick] = left[--n];
             CHECK_EQ(on_loan(&r), 1);
-            CHECK(info.indices[1] == index && ((float *)info.data)[7] >= pixel && ((float *)info.data)[7] <= pixel);
+            CHECK(info.indices[1] == index && ((float *)info.image.data)[7] >= pixel &&
+                  ((float *)info.image.data)[7] <= pixel);
             if (what < 4) {
-                tensors[what]->deleter(tensors[what]);
+                delete_exported(tensors[what]);
             } else {
                 CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
                 if (n > 0) {
                     CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);     /* given back, though still lent */
-                    CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, NULL), BZNA_E_STATE);
+                    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", order % 2, &tensor, NULL), BZNA_E_STATE);
                     CHECK(tensor == NULL);
                 }
             }
@@ -380,6 +443,136 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
         CHECK_EQ(on_loan(&r), 0);
         CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);
     }
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+/* dlpack.h 1.0: {1, 0}, and no flag: neither read-only nor copied. */
+TEST(versioned_tensors_are_those_of_dlpack_1_0_and_may_be_out_together_with_the_old_ones)
+{
+    bzna_loader_config c = config_of(3);
+    bzna_batch *batch;
+    rig r;
+    c.output.layout = BZNA_LAYOUT_NHWC;
+    rig_open(&r, &c);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    for (uint32_t f = 0; f < 4; f++) {
+        DLManagedTensorVersioned *v = versioned_of(batch, f);
+        DLManagedTensor *t = tensor_of(batch, f);
+        REQUIRE(v != NULL && t != NULL && (void *)v != (void *)t);
+        CHECK(v->version.major == 1 && v->version.minor == 0);
+        CHECK_EQ(v->flags, 0);
+        CHECK(v->manager_ctx != NULL && v->deleter != NULL);
+        CHECK(v->dl_tensor.data == t->dl_tensor.data && v->dl_tensor.byte_offset == 0);
+        CHECK(v->dl_tensor.device.device_type == kDLCPU && v->dl_tensor.device.device_id == 0);
+        CHECK(!memcmp(&v->dl_tensor.dtype, &t->dl_tensor.dtype, sizeof t->dl_tensor.dtype));
+        CHECK_EQ(v->dl_tensor.ndim, f ? 1 : 4);
+        for (int i = 0; i < v->dl_tensor.ndim; i++)
+            CHECK(v->dl_tensor.shape[i] == t->dl_tensor.shape[i] && v->dl_tensor.strides[i] == t->dl_tensor.strides[i]);
+        if (f % 2)
+            t->deleter(t);
+        v->deleter(v);
+        if (f % 2 == 0)
+            t->deleter(t);
+    }
+    CHECK_EQ(on_loan(&r), 1);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    CHECK_EQ(on_loan(&r), 0);
+    rig_close_all(&r);
+    check_settled(&r);
+}
+
+/* One description, from four calls. */
+TEST(a_batchs_tensors_its_loaders_and_dlpacks_say_the_same)
+{
+    static const uint32_t others[3] = { BZNA_DTYPE_INT64, BZNA_DTYPE_UINT64, BZNA_DTYPE_INT32 };
+    for (int way = 0; way < 4; way++) {
+        bzna_loader_config c = config_of(3);
+        bzna_batch *batch;
+        uint32_t batches = 0;
+        const int half = way % 2, last = way / 2;
+        rig r;
+        c.output.dtype = half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32;
+        c.output.layout = last ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
+        rig_open(&r, &c);
+        for (; (batch = next_batch(&r)) != NULL; batches++) {
+            bzna_batch_info info = info_of(batch);
+            const void *data[4] = { info.image.data, info.targets, info.indices, info.status };
+            for (uint32_t f = 0; f < 4; f++) {
+                bzna_tensor full, of;
+                DLManagedTensor *t = tensor_of(batch, f);
+                uint64_t elements = 1;
+                REQUIRE(t != NULL);
+                CHECK_EQ(bzna_loader_tensor(r.loader, f, &full, sizeof full, NULL), BZNA_OK);
+                CHECK_EQ(bzna_batch_tensor(batch, tensor_names[f], &of, sizeof of, NULL), BZNA_OK);
+                CHECK_STR(of.name, tensor_names[f]);
+                CHECK(of.data == data[f] && full.data == NULL && t->dl_tensor.data == data[f]);
+                CHECK(of.device.kind == BZNA_DEVICE_CPU && of.device.ordinal == 0);
+                CHECK(t->dl_tensor.device.device_type == kDLCPU && t->dl_tensor.device.device_id == 0);
+                CHECK_EQ(of.dtype, f ? others[f - 1] : c.output.dtype);
+                CHECK_EQ(t->dl_tensor.dtype.bits, ((const int[]){ half ? 16 : 32, 64, 64, 32 })[f]);
+                CHECK_EQ(t->dl_tensor.dtype.code, ((const int[]){ kDLFloat, kDLInt, kDLUInt, kDLInt })[f]);
+                CHECK_EQ(of.dimensions, f ? 1 : 4);
+                CHECK_EQ(t->dl_tensor.ndim, of.dimensions);
+                CHECK_EQ(of.shape[0], batches == 2 ? 2 : 3);
+                CHECK_EQ(full.shape[0], 3);                 /* of a full batch, whatever this one is */
+                if (f == 0) {
+                    CHECK_EQ(of.shape[1], last ? HEIGHT : 3);
+                    CHECK_EQ(of.shape[2], last ? WIDTH : HEIGHT);
+                    CHECK_EQ(of.shape[3], last ? 3 : WIDTH);
+                }
+                for (uint32_t i = 0; i < 6; i++) {
+                    CHECK_EQ(i < of.dimensions ? t->dl_tensor.shape[i] : 0, of.shape[i]);
+                    CHECK(i == 0 || full.shape[i] == of.shape[i]);
+                    elements *= i < of.dimensions ? (uint64_t)of.shape[i] : 1;
+                }
+                CHECK_EQ(of.bytes, elements * t->dl_tensor.dtype.bits / 8);
+                CHECK_EQ(full.bytes * (uint64_t)of.shape[0], of.bytes * 3);
+                t->deleter(t);
+                if (f == 0)
+                    CHECK(!memcmp(&of, &info.image, sizeof of));
+                of.data = NULL;                             /* all else is as the loader said */
+                of.shape[0] = full.shape[0];
+                of.bytes = full.bytes;
+                CHECK(!memcmp(&of, &full, sizeof of));
+            }
+            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        }
+        CHECK_EQ(batches, 3);
+        rig_close_all(&r);
+        check_settled(&r);
+    }
+}
+
+TEST(tensors_that_do_not_exist_are_not_described)
+{
+    static const char *const wrong[] = { "", "data", "targets", "imag", "Image",
+                                         "a name that is longer than any tensor may have" };
+    bzna_loader_config c = config_of(4);
+    bzna_error e;
+    bzna_tensor t;
+    bzna_batch *batch;
+    rig r;
+    bzna_error_init(&e, sizeof e);
+    c.output.slices = 2;
+    rig_open(&r, &c);
+    CHECK_EQ(bzna_loader_tensor(r.loader, 4, &t, sizeof t, &e), BZNA_E_RANGE);
+    CHECK_CONTAINS(e.message, "4 is not below 4");
+    CHECK_EQ(bzna_loader_tensor(r.loader, UINT32_MAX, &t, sizeof t, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_tensor(NULL, 0, &t, sizeof t, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_tensor(r.loader, 0, NULL, sizeof t, &e), BZNA_E_ARGUMENT);
+    REQUIRE((batch = next_batch(&r)) != NULL);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        CHECK_EQ(bzna_batch_tensor(batch, wrong[i], &t, sizeof t, &e), BZNA_E_NOT_FOUND);
+        CHECK_CONTAINS(e.message, "no tensor");
+    }
+    CHECK_EQ(bzna_batch_tensor(batch, "image", &t, sizeof t, &e), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(e.message, "2 slices");
+    CHECK_EQ(bzna_batch_tensor(batch, "status", &t, sizeof t, &e), BZNA_OK);
+    CHECK_EQ(bzna_batch_tensor(NULL, "status", &t, sizeof t, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_tensor(batch, NULL, &t, sizeof t, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_tensor(batch, "status", NULL, sizeof t, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     rig_close_all(&r);
     check_settled(&r);
 }
@@ -416,7 +609,9 @@ static void *use_and_delete(void *argument)
         for (int32_t k = 0; k < t->ndim; k++)
             n *= t->shape[k];
         for (int64_t k = 0; k < n; k++)
-            o->sum += f == 0 ? (double)((float *)t->data)[k] : t->dtype.bits == 64 ? (double)((int64_t *)t->data)[k] : (double)((int32_t *)t->data)[k];
+            o->sum += f == 0              ? (double)((float *)t->data)[k] :
+                      t->dtype.bits == 64 ? (double)((int64_t *)t->data)[k] :
+                                            (double)((int32_t *)t->data)[k];
         o->tensors[f]->deleter(o->tensors[f]);
     }
     return NULL;
@@ -439,8 +634,8 @@ TEST(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_t
             REQUIRE((o.tensors[f] = tensor_of(batch, f)) != NULL);
         for (int64_t i = 0; i < 4; i++)
             sum += (double)info.targets[i] + (double)info.indices[i] + info.status[i];
-        for (uint64_t i = 0; i < info.data_bytes / 4; i++)
-            sum += (double)((float *)info.data)[i];
+        for (uint64_t i = 0; i < info.image.bytes / 4; i++)
+            sum += (double)((float *)info.image.data)[i];
         if (!kept)
             CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
         rig_close_all(&r);
@@ -465,7 +660,8 @@ static void *read_on(void *argument)
     reading *o = argument;
     while (!o->stop || !o->rounds) {
         const DLTensor *t = &o->tensor->dl_tensor;
-        o->wrong += t->ndim != 4 || t->shape[0] != 2 || t->shape[3] != WIDTH || t->strides[0] != 3 * HEIGHT * WIDTH || t->strides[3] != 1 || t->dtype.code != kDLFloat;
+        o->wrong += t->ndim != 4 || t->shape[0] != 2 || t->shape[3] != WIDTH || t->strides[0] != 3 * HEIGHT * WIDTH ||
+                    t->strides[3] != 1 || t->dtype.code != kDLFloat;
         o->rounds++;
     }
     o->tensor->deleter(o->tensor);
@@ -528,10 +724,10 @@ TEST(what_cannot_be_a_tensor_is_refused)
     void *tensor = &c;
     bzna_batch *batch;
     rig r;
-    c.slices = 2;
+    c.output.slices = 2;
     rig_open(&r, &c);
     REQUIRE((batch = next_batch(&r)) != NULL);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, &e), BZNA_E_UNSUPPORTED);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &tensor, &e), BZNA_E_UNSUPPORTED);
     CHECK(tensor == NULL);
     CHECK_CONTAINS(e.message, "2 slices");
     for (uint32_t f = 1; f < 4; f++) {                      /* these lie in one piece */
@@ -541,14 +737,21 @@ TEST(what_cannot_be_a_tensor_is_refused)
         t->deleter(t);
     }
     tensor = &c;
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 4, &tensor, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "data", BZNA_DLPACK_0, &tensor, &e), BZNA_E_NOT_FOUND);
     CHECK(tensor == NULL);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, UINT32_MAX, &tensor, &e), BZNA_E_RANGE);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 1, NULL, &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_batch_to_dlpack(NULL, 1, &tensor, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "\"data\"");
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "", BZNA_DLPACK_1, &tensor, &e), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "targets", BZNA_DLPACK_1, &tensor, &e), BZNA_E_NOT_FOUND);
+    tensor = &c;
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "target", BZNA_DLPACK_1 + 1, &tensor, &e), BZNA_E_UNSUPPORTED);
+    CHECK(tensor == NULL);
+    CHECK_CONTAINS(e.message, "version 2");
+    CHECK_EQ(bzna_batch_to_dlpack(batch, NULL, BZNA_DLPACK_0, &tensor, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "target", BZNA_DLPACK_0, NULL, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_to_dlpack(NULL, "target", BZNA_DLPACK_0, &tensor, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(on_loan(&r), 1);
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
-    CHECK_EQ(bzna_batch_to_dlpack(batch, 1, &tensor, &e), BZNA_E_STATE);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "target", BZNA_DLPACK_0, &tensor, &e), BZNA_E_STATE);
     CHECK_CONTAINS(e.message, "not on loan");
     rig_close_all(&r);
     check_settled(&r);
@@ -560,8 +763,8 @@ TEST(the_tensors_of_an_empty_batch_have_no_data)
     bzna_loader_config c = config_of(4);
     bzna_batch *batch;
     rig r;
-    c.rank = 9;
-    c.world_size = 10;                                      /* 8 samples: none for this rank */
+    c.shard.rank = 9;
+    c.shard.world_size = 10;                                /* 8 samples: none for this rank */
     rig_open(&r, &c);
     REQUIRE((batch = next_batch(&r)) != NULL);
     CHECK_EQ(info_of(batch).count, 0);
@@ -582,13 +785,14 @@ TEST(the_tensors_of_an_empty_batch_have_no_data)
 TEST(tensors_of_the_callers_buffers_point_there)
 {
     static float buffers[3][4 * 3 * WIDTH * HEIGHT];
-    void *list[3] = { buffers[0], buffers[1], buffers[2] };
+    enum { BYTES = sizeof buffers[0] };
+    const bzna_buffer list[3] = { { buffers[0], BYTES }, { buffers[1], BYTES }, { buffers[2], BYTES } };
     bzna_loader_config c = config_of(4);
     bzna_batch *batch;
     DLManagedTensor *t;
     rig r;
-    c.buffers = list;
-    c.buffer_count = 3;
+    c.output.buffers = list;
+    c.output.buffer_count = 3;
     rig_open(&r, &c);
     REQUIRE((batch = next_batch(&r)) != NULL);
     REQUIRE((t = tensor_of(batch, 0)) != NULL);
@@ -605,6 +809,9 @@ TEST_MAIN(RUN(the_structs_are_those_of_dlpack)
           RUN(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
           RUN(channels_last_is_the_same_batch_with_its_axes_in_another_order)
     RUN(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
+          RUN(versioned_tensors_are_those_of_dlpack_1_0_and_may_be_out_together_with_the_old_ones)
+          RUN(a_batchs_tensors_its_loaders_and_dlpacks_say_the_same)
+          RUN(tensors_that_do_not_exist_are_not_described)
           RUN(the_same_field_can_be_exported_several_times)
           RUN(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_thread)
           RUN(a_tensor_may_be_read_while_others_of_the_batch_come_and_go)

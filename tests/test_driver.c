@@ -1,4 +1,5 @@
-/* test_driver.c - the driver as it is found: all there, in part, or not at all; and what can be asked of it. On tests/fake's driver. */
+/* test_driver.c - the driver as it is found: all there, in part, or not at all; and what can be asked of it. On
+ * tests/fake's driver. */
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE
 #endif
@@ -42,7 +43,8 @@ TEST_MAIN(RUN(the_driver_is_found_on_the_fake))
 #define COUNT(array) (sizeof (array) / sizeof *(array))
 #define NAME_OF(field, name, type) name,
 
-static const char *const cuda_names[] = { BZI_CUDA_SYMBOLS(NAME_OF) }, *const nvcuvid_names[] = { BZI_NVCUVID_SYMBOLS(NAME_OF) };
+static const char *const cuda_names[] = { BZI_CUDA_SYMBOLS(NAME_OF) }, *const nvcuvid_names[] = { BZI_NVCUVID_SYMBOLS(
+                                                                           NAME_OF) };
 static const fake_interface *fake;
 static fake_control *control;
 static const char *test_now = "";
@@ -68,7 +70,8 @@ static void clear_stack(void)
 {
     CUresult (*current)(CUcontext *context), (*pop)(CUcontext *context);
     CUcontext context = NULL;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
+         *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
     memcpy(&current, &symbols[0], sizeof current);
     memcpy(&pop, &symbols[1], sizeof pop);
     while (current(&context) == CUDA_SUCCESS && context)
@@ -101,7 +104,11 @@ static void require(bzna_status status, const char *what)
     }
 }
 
-static bzna_context *context_of(int32_t device)
+static const bzna_device on_auto = { BZNA_DEVICE_AUTO, 0 }, on_cpu = { BZNA_DEVICE_CPU, 0 };
+
+static bzna_device on_cuda(int32_t ordinal) { return (bzna_device){ BZNA_DEVICE_CUDA, ordinal }; }
+
+static bzna_context *context_of(bzna_device device)
 {
     bzna_context_config config;
     bzna_context *context = NULL;
@@ -120,23 +127,23 @@ static bzna_error no_error(void)
     return e;
 }
 
-/* ---- Loaders ------------------------------------------------------------------------------------------------------------ */
+/* ---- Loaders ----------------------------------------------------------------------------------------------------- */
 
 enum { WIDTH = 40, HEIGHT = 24, BATCH = 8, FLOATS = BATCH * 3 * WIDTH * HEIGHT };
 
-static bzna_loader_config config_of(uint32_t decoder, uint32_t output)
+static bzna_loader_config config_of(uint32_t decoder, bzna_device output)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
-    c.batch_size = BATCH;
-    c.width = WIDTH;
-    c.height = HEIGHT;
-    c.threads = 2;
-    c.seed = 5;
-    c.order = BZNA_ORDER_SHUFFLE;
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.decoder = decoder;
-    c.output = output;
+    c.output.batch_size = BATCH;
+    c.output.width = WIDTH;
+    c.output.height = HEIGHT;
+    c.decode.threads = 2;
+    c.order.seed = 5;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.decode.decoder = decoder;
+    c.output.device = output;
     return c;
 }
 
@@ -151,7 +158,8 @@ static void wait_for(bzna_loader *loader, void *stream)
 }
 
 /* What a loader delivers, how it describes itself, and where its batches lie. BZNA_OK, or why it cannot be opened. */
-static bzna_status one_batch(bzna_context *context, uint32_t decoder, uint32_t output, float *out, bzna_loader_info *loader_info, int32_t *device, bzna_error *e)
+static bzna_status one_batch(bzna_context *context, uint32_t decoder, bzna_device output, float *out,
+                             bzna_loader_info *loader_info, bzna_device *device, bzna_error *e)
 {
     bzna_loader_config c = config_of(decoder, output);
     bzna_dataset *dataset = NULL;
@@ -165,13 +173,13 @@ static bzna_status one_batch(bzna_context *context, uint32_t decoder, uint32_t o
         memset(&info, 0, sizeof info);
         memset(loader_info, 0, sizeof *loader_info);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
-        bzna_batch_describe(batch, &info, sizeof info);
-        bzna_loader_describe(loader, loader_info, sizeof *loader_info);
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        bzna_loader_get_info(loader, loader_info, sizeof *loader_info, NULL);
         wait_for(loader, info.stream);
-        CHECK_EQ(info.data_bytes, FLOATS * sizeof(float));
+        CHECK_EQ(info.image.bytes, FLOATS * sizeof(float));
         CHECK_EQ(info.failed, 0);
-        memcpy(out, info.data, FLOATS * sizeof(float));
-        *device = info.device;
+        memcpy(out, info.image.data, FLOATS * sizeof(float));
+        *device = info.image.device;
         bzna_batch_release(batch);
     }
     bzna_loader_close(loader);
@@ -180,43 +188,53 @@ static bzna_status one_batch(bzna_context *context, uint32_t decoder, uint32_t o
 }
 
 /* The same pixels as the CPU's, wherever they were decoded and lie. */
-static void check_works(bzna_context *context, uint32_t decoder, uint32_t output, uint32_t decodes, int32_t lies, const char *reason)
+static void check_works(bzna_context *context, uint32_t decoder, bzna_device output, uint32_t decodes, bzna_device lies,
+                        const char *reason)
 {
     static float expected[FLOATS], got[FLOATS];
-    bzna_context *cpu = context_of(BZNA_DEVICE_CPU);
+    bzna_context *cpu = context_of(on_cpu);
     bzna_error e = no_error();
     bzna_loader_info info;
-    int32_t device = -9;
-    CHECK_EQ(one_batch(cpu, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, expected, &info, &device, &e), BZNA_OK);
-    CHECK_EQ(device, -1);
+    bzna_device device = on_auto;
+    CHECK_EQ(one_batch(cpu, BZNA_DECODER_AUTO, on_auto, expected, &info, &device, &e), BZNA_OK);
+    CHECK(device.kind == BZNA_DEVICE_CPU && device.ordinal == 0);
     CHECK_EQ(info.decoder, BZNA_DECODER_SOFTWARE);
     bzna_context_close(cpu);
-    device = -9;
+    device = on_auto;
     if (one_batch(context, decoder, output, got, &info, &device, &e) != BZNA_OK) {
         test_failures++;
         printf("  open: %s\n", e.message);
         return;
     }
     CHECK(!memcmp(expected, got, sizeof got));
-    CHECK_EQ(device, lies);
+    CHECK(device.kind == lies.kind && device.ordinal == lies.ordinal);
     CHECK_EQ(info.decoder, decodes);
-    CHECK_EQ(info.device, lies);
+    CHECK(info.image.device.kind == lies.kind && info.image.device.ordinal == lies.ordinal);
     if (reason)
         CHECK_CONTAINS(info.decoder_reason, reason);
 }
 
-static void check_refused(bzna_context *context, uint32_t decoder, uint32_t output, bzna_status status, const char *why)
+static void check_refused(bzna_context *context, uint32_t decoder, bzna_device output, bzna_status status,
+                          const char *why)
 {
     static float got[FLOATS];
     bzna_error e = no_error();
     bzna_loader_info info;
-    int32_t device;
+    bzna_device device;
     CHECK_EQ(one_batch(context, decoder, output, got, &info, &device, &e), status);
-    CHECK_CONTAINS(e.message, decoder == BZNA_DECODER_NVDEC ? "loader_config.decoder" : "loader_config.output");
+    CHECK_CONTAINS(e.message, decoder == BZNA_DECODER_NVDEC ? "loader_config.decode.decoder" :
+                                                              "loader_config.output.device");
     CHECK_CONTAINS(e.message, why);
 }
 
-/* ---- 1. Symbols --------------------------------------------------------------------------------------------------------- */
+/* Devices that no machine has. */
+static const struct { bzna_device device; const char *member; } wrong_devices[] = {
+    { { -1, 0 }, ".kind: -1" },                { { 3, 0 }, ".kind: 3" },
+    { { BZNA_DEVICE_AUTO, 1 }, ".ordinal: 1" }, { { BZNA_DEVICE_CPU, 1 }, ".ordinal: 1" },
+    { { BZNA_DEVICE_CUDA, -1 }, ".ordinal: -1" }, { { BZNA_DEVICE_AUTO, -1 }, ".ordinal: -1" },
+};
+
+/* ---- 1. Symbols -------------------------------------------------------------------------------------------------- */
 
 /* In a child, before the fake is loaded here: a copy of a library that truly has not the symbol. */
 static int child_lacks(const char *library, const char *symbol)
@@ -234,12 +252,17 @@ static int child_lacks(const char *library, const char *symbol)
     if (!dlopen(to, RTLD_NOW | RTLD_LOCAL))
         wrong = 2;
     remove(to);
-    context = context_of(BZNA_DEVICE_AUTO);
+    context = context_of(on_auto);
     if (is_cuda) {
-        wrong |= bzna_context_device(context, &info, sizeof info, &e) == BZNA_E_DEVICE && strstr(e.message, library) && strstr(e.message, symbol) ? 0 : 4;
+        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_E_DEVICE &&
+                         strstr(e.message, library) && strstr(e.message, symbol) ?
+                     0 :
+                     4;
     } else {
-        wrong |= bzna_context_device(context, &info, sizeof info, &e) == BZNA_OK && info.video == BZNA_E_DEVICE && strstr(info.message, library) &&
-                 strstr(info.message, symbol) ? 0 : 8;
+        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_OK &&
+                         info.video == BZNA_E_DEVICE && strstr(info.message, library) && strstr(info.message, symbol) ?
+                     0 :
+                     8;
     }
     bzna_context_close(context);
     return wrong;
@@ -247,7 +270,8 @@ static int child_lacks(const char *library, const char *symbol)
 
 TEST(a_library_that_truly_lacks_a_symbol_is_named_with_it)
 {
-    static const char *const lacks[][2] = { { "libcuda.so.1", "cuLaunchKernel" }, { "libnvcuvid.so.1", "cuvidMapVideoFrame64" } };
+    static const char *const lacks[][2] = { { "libcuda.so.1", "cuLaunchKernel" },
+                                            { "libnvcuvid.so.1", "cuvidMapVideoFrame64" } };
     for (size_t i = 0; i < COUNT(lacks); i++) {
         int result = -1;
         pid_t child;
@@ -268,13 +292,13 @@ TEST(each_symbol_of_libcuda_that_is_missing_is_named)
     BEGIN;
     CHECK(COUNT(cuda_names) >= 31);
     for (size_t i = 0; i < COUNT(cuda_names); i++) {
-        bzna_context *context = context_of(BZNA_DEVICE_AUTO), *other = NULL;
+        bzna_context *context = context_of(on_auto), *other = NULL;
         bzna_context_config config;
         bzna_device_info info;
         bzna_error e = no_error();
         uint32_t count = 9;
         missing_symbol = cuda_names[i];
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, cuda_names[i]);
         CHECK_CONTAINS(e.message, "libcuda.so.1");
         e = no_error();
@@ -282,16 +306,16 @@ TEST(each_symbol_of_libcuda_that_is_missing_is_named)
         CHECK_EQ(count, 0);
         CHECK_CONTAINS(e.message, cuda_names[i]);
         bzna_context_config_init(&config, sizeof config);
-        config.device = 1;
+        config.device = on_cuda(0);
         e = no_error();
         CHECK_EQ(bzna_context_open(&config, &other, &e), BZNA_E_DEVICE);
         CHECK(!other);
         CHECK_CONTAINS(e.message, "context_config.device");
         CHECK_CONTAINS(e.message, cuda_names[i]);
         if (i % 10 == 0) {
-            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, cuda_names[i]);
-            check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, cuda_names[i]);
-            check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, cuda_names[i]);
+            check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, cuda_names[i]);
+            check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, cuda_names[i]);
+            check_refused(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_E_DEVICE, cuda_names[i]);
         }
         bzna_context_close(context);
         finish();
@@ -303,23 +327,23 @@ TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
     BEGIN;
     CHECK(COUNT(nvcuvid_names) >= 11);
     for (size_t i = 0; i < COUNT(nvcuvid_names); i++) {
-        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        bzna_context *context = context_of(on_auto);
         bzna_device_info info;
         bzna_codec_info codec;
         bzna_error e = no_error();
         memset(&info, 0, sizeof info);
         missing_symbol = nvcuvid_names[i];
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
         CHECK_EQ(info.video, BZNA_E_DEVICE);
         CHECK_EQ(info.engines, 0);
         CHECK_CONTAINS(info.message, nvcuvid_names[i]);
         CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
-        CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, nvcuvid_names[i]);
-        check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, nvcuvid_names[i]);
+        check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, nvcuvid_names[i]);
         if (i % 4 == 0) {
-            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, 0, nvcuvid_names[i]);
-            check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, nvcuvid_names[i]);
+            check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cuda(0), nvcuvid_names[i]);
+            check_works(context, BZNA_DECODER_AUTO, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, nvcuvid_names[i]);
         }
         bzna_context_close(context);
         finish();
@@ -328,20 +352,24 @@ TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
 
 TEST(symbols_that_drivers_may_lack_are_not_missed)
 {
-    static const char *const names[] = { "cuCtxGetCurrent", "cuDevicePrimaryCtxGetState", "cuDevicePrimaryCtxSetFlags", "cuStreamCreateWithPriority",
-                                         "cuThreadExchangeStreamCaptureMode", NULL };
+    static const char *const names[] = { "cuCtxGetCurrent",
+                                         "cuDevicePrimaryCtxGetState",
+                                         "cuDevicePrimaryCtxSetFlags",
+                                         "cuStreamCreateWithPriority",
+                                         "cuThreadExchangeStreamCaptureMode",
+                                         NULL };
     BEGIN;
     for (size_t i = 0; i < COUNT(names); i++) {
-        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        bzna_context *context = context_of(on_auto);
         missing_symbol = names[i];
-        check_works(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_DEVICE, BZNA_DECODER_NVDEC, 0, NULL);
-        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_NVDEC, -1, NULL);
+        check_works(context, BZNA_DECODER_NVDEC, on_cuda(0), BZNA_DECODER_NVDEC, on_cuda(0), NULL);
+        check_works(context, BZNA_DECODER_AUTO, on_cpu, BZNA_DECODER_NVDEC, on_cpu, NULL);
         bzna_context_close(context);
         finish();
     }
 }
 
-/* ---- 2. Libraries ------------------------------------------------------------------------------------------------------- */
+/* ---- 2. Libraries ------------------------------------------------------------------------------------------------ */
 
 typedef struct messages {
     int  count;
@@ -376,18 +404,18 @@ TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     config.log_user = &m;
     config.log_level = BZNA_LOG_INFO;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, "libcuda.so.1");
-    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, NULL);
-    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST, BZNA_E_DEVICE, "libcuda.so.1");
-    check_refused(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "libcuda.so.1");
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, "libcuda.so.1");
+    check_works(context, BZNA_DECODER_SOFTWARE, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
+    check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, "libcuda.so.1");
+    check_refused(context, BZNA_DECODER_SOFTWARE, on_cuda(0), BZNA_E_DEVICE, "libcuda.so.1");
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "libcuda.so.1");
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
     CHECK_EQ(count, 0);
     CHECK_EQ(m.count, 1);                                   /* once, not for every loader */
     CHECK_CONTAINS(m.text[0], "no GPU");
-    config.device = 1;
+    config.device = on_cuda(0);
     CHECK_EQ(bzna_context_open(&config, &other, &e), BZNA_E_DEVICE);
     CHECK(!other);
     CHECK_CONTAINS(e.message, "context_config.device");
@@ -407,96 +435,110 @@ TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_container
     BEGIN;
     memset(&info, 0, sizeof info);
     missing_library[0] = "libnvcuvid.so.1";
-    context = context_of(1);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    context = context_of(on_cuda(0));
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.video, BZNA_E_DEVICE);
     CHECK_EQ(info.engines, 0);
     CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
     CHECK_CONTAINS(info.message, "NVIDIA_DRIVER_CAPABILITIES");
     CHECK_CONTAINS(info.message, "video");
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "NVIDIA_DRIVER_CAPABILITIES");
-    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
-    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST, BZNA_E_DEVICE, "video");
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, 0, "libnvcuvid.so.1");
-    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_DEVICE, BZNA_DECODER_SOFTWARE, 0, NULL);
+    check_refused(context, BZNA_DECODER_NVDEC, on_cuda(0), BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
+    check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, "video");
+    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cuda(0), "libnvcuvid.so.1");
+    check_works(context, BZNA_DECODER_SOFTWARE, on_cuda(0), BZNA_DECODER_SOFTWARE, on_cuda(0), NULL);
     CHECK(control->launches > 0);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, "libnvcuvid.so.1");
+    check_works(context, BZNA_DECODER_AUTO, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, "libnvcuvid.so.1");
     bzna_context_close(context);
     finish();
 }
 
 TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
 {
-    static const struct { const char *function; int code; } ways[] = { { "cuInit", 34 }, { "cuInit", 100 }, { "cuInit", 803 }, { "cuInit", 999 }, { "cuDeviceGetCount", 999 },
-                                                                       { "cuDevicePrimaryCtxRetain", 46 }, { "cuDevicePrimaryCtxRetain", 101 }, { "cuModuleLoadData", 222 } };
+    static const struct {
+        const char *function;
+        int code;
+    } ways[] = { { "cuInit", 34 },
+                 { "cuInit", 100 },
+                 { "cuInit", 803 },
+                 { "cuInit", 999 },
+                 { "cuDeviceGetCount", 999 },
+                 { "cuDevicePrimaryCtxRetain", 46 },
+                 { "cuDevicePrimaryCtxRetain", 101 },
+                 { "cuModuleLoadData", 222 } };
     BEGIN;
     for (size_t i = 0; i < COUNT(ways); i++) {
-        bzna_context *context = context_of(BZNA_DEVICE_AUTO), *other = NULL;
+        bzna_context *context = context_of(on_auto), *other = NULL;
         bzna_context_config config;
         bzna_error e = no_error();
         char number[16];
         snprintf(number, sizeof number, "(%d)", ways[i].code);
         fake->fail(ways[i].function, 1, ways[i].code, 1);
-        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, number);
-        check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, number);
+        check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, number);
+        check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, number);
         bzna_context_config_init(&config, sizeof config);
-        config.device = 1;
+        config.device = on_cuda(0);
         CHECK_EQ(bzna_context_open(&config, &other, &e), BZNA_E_DEVICE);
         CHECK_EQ(e.native_code, ways[i].code);
         bzna_context_close(context);
         finish();
     }
     {
-        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        bzna_context *context = context_of(on_auto);
         bzna_device_info info;
         bzna_error e = no_error();
         uint32_t count = 9;
         control->devices = 0;
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
-        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
+        check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
         bzna_context_close(context);
         finish();
     }
     {
-        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        bzna_context *context = context_of(on_auto);
         bzna_device_info info;
         bzna_error e = no_error();
         control->capability_major = 5;
         control->capability_minor = 2;
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, "5.2");
-        check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, "5.2");
+        check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, "5.2");
         bzna_context_close(context);
         finish();
     }
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------------ */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 TEST(nothing_of_the_driver_is_touched_before_it_is_needed)
 {
     bzna_context *context;
     bzna_context_config config;
     BEGIN;
-    context = context_of(BZNA_DEVICE_AUTO);
-    check_works(context, BZNA_DECODER_SOFTWARE, BZNA_OUTPUT_HOST, BZNA_DECODER_SOFTWARE, -1, NULL);
+    context = context_of(on_auto);
+    check_works(context, BZNA_DECODER_SOFTWARE, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
     bzna_context_close(context);
-    context = context_of(BZNA_DEVICE_CPU);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_SOFTWARE, -1, NULL);
-    check_refused(context, BZNA_DECODER_NVDEC, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
-    check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_DEVICE, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
+    context = context_of(on_cpu);
+    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
+    check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
+    check_refused(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
     bzna_context_close(context);
     CHECK_EQ(control->calls[FAKE_cuInit], 0);
-    context = context_of(1);                                /* by number: at once */
+    context = context_of(on_cuda(0));                       /* by number: at once */
     CHECK(control->calls[FAKE_cuInit] > 0);
     CHECK_EQ(control->calls[FAKE_cuModuleLoadData], 1);
     bzna_context_close(context);
     bzna_context_config_init(&config, sizeof config);
-    config.device = -2;
-    CHECK_EQ(bzna_context_open(&config, &context, NULL), BZNA_E_ARGUMENT);
-    config.device = 0;
+    for (size_t i = 0; i < COUNT(wrong_devices); i++) {
+        bzna_error e = no_error();
+        config.device = wrong_devices[i].device;
+        CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(e.message, "context_config.device");
+        CHECK_CONTAINS(e.message, wrong_devices[i].member);
+    }
+    config.device = on_auto;
     config.sessions = 257;
     CHECK_EQ(bzna_context_open(&config, &context, NULL), BZNA_E_ARGUMENT);
     finish();
@@ -510,26 +552,28 @@ TEST(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
     for (int f = 0; f < FAKE_FUNCTION_COUNT; f++)
         for (int i = 0; i < 4; i++)
             for (long long k = 1; k <= 3; k++) {
-                bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+                bzna_context *context = context_of(on_auto);
                 bzna_device_info info;
                 bzna_error e = no_error();
                 bzna_status status;
                 long long came;
                 memset(&info, 0, sizeof info);
                 fake->fail(fake->name(f), k, codes[i], 0);
-                status = bzna_context_device(context, &info, sizeof info, &e);
+                status = bzna_context_get_device_info(context, &info, sizeof info, &e);
                 came = control->calls[f] >= k;
                 fake->fail(fake->name(f), 0, 0, 0);
                 CHECK(status == BZNA_OK || e.message[0]);
-                CHECK(status == BZNA_OK || status == BZNA_E_DEVICE || (status == BZNA_E_MEMORY && codes[i] == 2) || (status == BZNA_E_DEVICE_LOST && codes[i] == 719));
+                CHECK(status == BZNA_OK || status == BZNA_E_DEVICE || (status == BZNA_E_MEMORY && codes[i] == 2) ||
+                      (status == BZNA_E_DEVICE_LOST && codes[i] == 719));
                 CHECK(came || status == BZNA_OK);
                 if (status == BZNA_E_MEMORY)
-                    CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), BZNA_OK);
+                    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
                 else if (status != BZNA_OK)
-                    CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), status);
+                    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), status);
                 bzna_context_close(context);
                 if (!control->lost)
-                    CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2], f == FAKE_cuCtxPushCurrent_v2 && came ? 1 : 0);
+                    CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2],
+                             f == FAKE_cuCtxPushCurrent_v2 && came ? 1 : 0);
                 finish();
                 if (!came)
                     break;
@@ -573,11 +617,11 @@ TEST(without_host_memory_the_device_is_not_opened_and_may_be_later)
         config.allocator = (bzna_allocator){ &m, miser_alloc, miser_release };
         require(bzna_context_open(&config, &context, NULL), "a context");
         m.fail_at = at;
-        status = bzna_context_device(context, &info, sizeof info, &e);
+        status = bzna_context_get_device_info(context, &info, sizeof info, &e);
         CHECK(status == (m.fail_at ? BZNA_OK : BZNA_E_MEMORY));
         CHECK(at > 1 || status == BZNA_E_MEMORY);
         m.fail_at = 0;
-        CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
         bzna_context_close(context);
         CHECK_EQ(m.blocks, 0);
         finish();
@@ -597,8 +641,9 @@ static void *ask(void *argument)
     bzna_codec_info codec;
     for (int i = 0; i < 20; i++) {
         memset(&info, 0, sizeof info);
-        a->wrong += bzna_context_device(a->context, &info, sizeof info, NULL) != BZNA_OK || info.engines != 7;
-        a->wrong += bzna_context_codec(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4, 8 + 2 * ((uint32_t)i % 3), &codec, sizeof codec, NULL) != BZNA_OK;
+        a->wrong += bzna_context_get_device_info(a->context, &info, sizeof info, NULL) != BZNA_OK || info.engines != 7;
+        a->wrong += bzna_context_get_codec_info(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4,
+                                                8 + 2 * ((uint32_t)i % 3), &codec, sizeof codec, NULL) != BZNA_OK;
     }
     return NULL;
 }
@@ -608,7 +653,7 @@ TEST(many_threads_may_ask_a_context_first_and_make_one_device)
     BEGIN;
     for (int round = 0; round < 5; round++) {
         asker askers[8];
-        bzna_context *context = context_of(BZNA_DEVICE_AUTO);
+        bzna_context *context = context_of(on_auto);
         control->seed = round + 1;
         control->call_delay_us = 200;
         for (int i = 0; i < 8; i++) {
@@ -625,7 +670,7 @@ TEST(many_threads_may_ask_a_context_first_and_make_one_device)
     }
 }
 
-/* ---- Devices ------------------------------------------------------------------------------------------------------------ */
+/* ---- Devices ----------------------------------------------------------------------------------------------------- */
 
 TEST(a_device_is_described_as_the_driver_has_it)
 {
@@ -643,11 +688,11 @@ TEST(a_device_is_described_as_the_driver_has_it)
     CHECK_EQ(bzna_device_count(&count, &e), BZNA_OK);
     CHECK_EQ(count, 3);
     CHECK_EQ(bzna_device_count(NULL, &e), BZNA_E_ARGUMENT);
-    context = context_of(3);
+    context = context_of(on_cuda(2));
     memset(&info, 0xee, sizeof info);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.struct_size, sizeof info);
-    CHECK_EQ(info.device, 2);
+    CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 2);
     CHECK_EQ(info.memory_bytes, 141ull << 30);
     CHECK(info.compute_major == 10 && info.compute_minor == 3);
     CHECK_EQ(info.driver, 13010);
@@ -657,13 +702,13 @@ TEST(a_device_is_described_as_the_driver_has_it)
     CHECK_STR(info.name, "Fake GPU");
     CHECK_STR(info.message, "");
     memset(&part, 0xee, sizeof part);                       /* a caller of an older version */
-    CHECK_EQ(bzna_context_device(context, &part, offsetof(bzna_device_info, driver), &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &part, offsetof(bzna_device_info, compute_major), &e), BZNA_OK);
     CHECK_EQ(part.memory_bytes, info.memory_bytes);
-    CHECK_EQ(part.driver, 0xeeeeeeee);
-    CHECK_EQ(bzna_context_device(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_context_device(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 2, NULL);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(part.compute_major, 0xeeeeeeee);
+    CHECK_EQ(bzna_context_get_device_info(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_get_device_info(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
+    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(2), NULL);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.sessions, 3);
     bzna_context_close(context);
     finish();
@@ -677,13 +722,33 @@ TEST(a_device_that_is_not_there_is_refused_with_the_number_that_there_are)
     BEGIN;
     control->devices = 2;
     bzna_context_config_init(&config, sizeof config);
-    config.device = 3;
+    config.device = on_cuda(2);
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_DEVICE);
     CHECK(!context);
     CHECK_CONTAINS(e.message, "context_config.device");
     CHECK_CONTAINS(e.message, "sees 2");
-    config.device = INT32_MAX;
+    config.device = on_cuda(INT32_MAX);
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_DEVICE);
+    finish();
+}
+
+TEST(batches_lie_on_the_contexts_device_and_no_other)
+{
+    bzna_context *context;
+    BEGIN;
+    control->devices = 3;
+    context = context_of(on_cuda(2));
+    for (uint32_t decoder = BZNA_DECODER_AUTO; decoder <= BZNA_DECODER_SOFTWARE; decoder++) {
+        const uint32_t decodes = decoder == BZNA_DECODER_AUTO ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+        check_works(context, decoder, on_cuda(2), decodes, on_cuda(2), NULL);
+        check_refused(context, decoder, on_cuda(1), BZNA_E_ARGUMENT, ".ordinal: 1; the context's device is 2");
+        check_works(context, decoder, on_cuda(0), decodes, on_cuda(2), NULL); /* 0: the context's, whichever it is */
+        check_refused(context, decoder, on_cuda(3), BZNA_E_ARGUMENT, ".ordinal: 3; the context's device is 2");
+        check_works(context, decoder, on_cpu, decodes, on_cpu, NULL);
+        for (size_t i = 0; i < COUNT(wrong_devices); i++)
+            check_refused(context, decoder, wrong_devices[i].device, BZNA_E_ARGUMENT, wrong_devices[i].member);
+    }
+    bzna_context_close(context);
     finish();
 }
 
@@ -694,7 +759,8 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     tcuCtxDestroy_v2 *destroy;
     tcuCtxPopCurrent_v2 *pop;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *symbols[4] = { dlsym(library, "cuInit"), dlsym(library, "cuCtxCreate_v2"), dlsym(library, "cuCtxDestroy_v2"), dlsym(library, "cuCtxPopCurrent_v2") };
+    void *symbols[4] = { dlsym(library, "cuInit"), dlsym(library, "cuCtxCreate_v2"), dlsym(library, "cuCtxDestroy_v2"),
+                         dlsym(library, "cuCtxPopCurrent_v2") };
     CUcontext mine = NULL, popped = NULL;
     bzna_context *context = NULL;
     bzna_context_config config;
@@ -708,49 +774,49 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     control->devices = 3;
     CHECK_EQ(init(0), 0);
     CHECK_EQ(create(&mine, 0, 1), 0);                       /* current here */
-    context = context_of(BZNA_DEVICE_AUTO);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
-    CHECK_EQ(info.device, 1);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
+    context = context_of(on_auto);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 1);
+    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(1), NULL);
     bzna_context_close(context);
-    context = context_of(3);                                /* by number, what is current does not matter */
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
-    CHECK_EQ(info.device, 2);
+    context = context_of(on_cuda(2));                       /* by number, what is current does not matter */
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 2);
     bzna_context_close(context);
     CHECK_EQ(pop(&popped), 0);
     CHECK(popped == mine);                                  /* and is as it was */
-    context = context_of(BZNA_DEVICE_AUTO);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
-    CHECK_EQ(info.device, 0);
+    context = context_of(on_auto);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 0);
     bzna_context_close(context);
     bzna_context_config_init(&config, sizeof config);
     config.cuda_context = mine;
     config.sessions = 2;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
-    CHECK_EQ(bzna_context_device(context, &info, sizeof info, &e), BZNA_OK);
-    CHECK_EQ(info.device, 1);
-    check_works(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_DECODER_NVDEC, 1, NULL);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 1);
+    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(1), NULL);
     bzna_context_close(context);
-    config.device = 2;
+    config.device = on_cuda(1);
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
     bzna_context_close(context);
-    config.device = 3;
+    config.device = on_cuda(2);
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "context_config.cuda_context");
-    config.device = BZNA_DEVICE_CPU;
+    config.device.kind = BZNA_DEVICE_CPU;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(destroy(mine), 0);
     finish();
 }
 
-/* ---- Codecs ------------------------------------------------------------------------------------------------------------- */
+/* ---- Codecs ------------------------------------------------------------------------------------------------------ */
 
 TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
 {
     bzna_context *context;
     bzna_error e = no_error();
     BEGIN;
-    context = context_of(1);
+    context = context_of(on_cuda(0));
     for (int round = 0; round < 3; round++)
         for (uint32_t codec = BZNA_CODEC_H264; codec <= BZNA_CODEC_AV1; codec++)
             for (uint32_t chroma = 0; chroma < 4; chroma++)
@@ -759,8 +825,10 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
                     bzna_codec_info info;
                     uint32_t supported = (caps->chroma_mask >> chroma & 1) && (caps->depth_mask >> depth & 1);
                     memset(&info, 0xee, sizeof info);
-                    CHECK_EQ(bzna_context_codec(context, codec, chroma, depth, &info, sizeof info, &e), BZNA_OK);
-                    CHECK(info.struct_size == sizeof info && info.codec == codec && info.chroma_format == chroma && info.depth == depth && info.reserved0 == 0);
+                    CHECK_EQ(bzna_context_get_codec_info(context, codec, chroma, depth, &info, sizeof info, &e),
+                             BZNA_OK);
+                    CHECK(info.struct_size == sizeof info && info.codec == codec && info.chroma_format == chroma &&
+                          info.depth == depth && info.reserved0 == 0);
                     CHECK_EQ(info.supported, supported);
                     CHECK_EQ(info.engines, supported ? 7 : 0);
                     CHECK_EQ(info.min_width, supported ? caps->min_width : 0);
@@ -771,12 +839,15 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
                 }
     CHECK_EQ(control->calls[FAKE_cuvidGetDecoderCaps], 3 * 4 * 3);
     for (int i = 0; i < 6; i++) {
-        static const uint32_t wrong[6][3] = { { 0, 1, 8 }, { 4, 1, 8 }, { 2, 4, 8 }, { 2, 1, 9 }, { 2, 1, 0 }, { 2, 1, 14 } };
+        static const uint32_t wrong[6][3] = { { 0, 1, 8 }, { 4, 1, 8 }, { 2, 4, 8 },
+                                              { 2, 1, 9 }, { 2, 1, 0 }, { 2, 1, 14 } };
         bzna_codec_info info;
-        CHECK_EQ(bzna_context_codec(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_context_get_codec_info(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e),
+                 BZNA_E_ARGUMENT);
     }
-    CHECK_EQ(bzna_context_codec(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_context_codec(context, 2, 1, 8, NULL, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_get_codec_info(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e),
+             BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_get_codec_info(context, 2, 1, 8, NULL, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
     bzna_context_close(context);
     finish();
 }
@@ -787,18 +858,19 @@ TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
     bzna_codec_info info;
     bzna_error e = no_error();
     BEGIN;
-    context = context_of(1);
+    context = context_of(on_cuda(0));
     fake->fail("cuvidGetDecoderCaps", 1, 999, 0);
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE);
     CHECK_EQ(e.native_code, 999);
     CHECK_CONTAINS(e.message, "cuvidGetDecoderCaps");
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.supported, 1);
     fake->fail("cuvidGetDecoderCaps", 1, 719, 0);           /* and this one ends everything */
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
-    CHECK_EQ(bzna_context_codec(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
-    CHECK_EQ(bzna_context_device(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e), BZNA_E_DEVICE_LOST);
-    check_refused(context, BZNA_DECODER_AUTO, BZNA_OUTPUT_AUTO, BZNA_E_DEVICE_LOST, "lost");
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_get_device_info(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e),
+             BZNA_E_DEVICE_LOST);
+    check_refused(context, BZNA_DECODER_AUTO, on_auto, BZNA_E_DEVICE_LOST, "lost");
     bzna_context_close(context);
     finish();
 }
@@ -827,6 +899,7 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) setup();
     RUN(many_threads_may_ask_a_context_first_and_make_one_device)
     RUN(a_device_is_described_as_the_driver_has_it)
     RUN(a_device_that_is_not_there_is_refused_with_the_number_that_there_are)
+    RUN(batches_lie_on_the_contexts_device_and_no_other)
     RUN(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_must_be_of_the_device)
     RUN(codecs_are_what_the_caps_say_and_are_asked_for_once)
     RUN(a_query_of_caps_that_fails_is_told_and_tried_again)

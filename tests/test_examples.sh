@@ -1,5 +1,5 @@
 #!/bin/sh
-# The examples that need more than the library: a training loop in C++, shards over MPI, an archive behind HTTP (nginx on the loopback).
+# The examples: training loops in C++ and in C; what needs more than the library: shards over MPI, an archive behind HTTP (nginx on the loopback).
 # Usage: sh tests/test_examples.sh BZNA BUILD, from the repository root.
 BZNA=${1:-build/bzna}; BUILD=${2:-build}
 passed=0; failed=0; skipped=0; server=
@@ -53,6 +53,62 @@ test_train() {
     check train_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train" "$T/absent.bzna"
 }
 if have "${CXX:-c++}"; then test_train; else skip train "no C++ compiler"; fi
+
+# --- train.c ---
+# A smaller run, which saves its state after every third batch; as train_torn, it dies while it writes a state.
+build_train_c() {
+    sed -e 's/^enum { EPOCHS .*/enum { EPOCHS = 2, BATCH_SIZE = 16, SIDE_PX = 8, SAVE_EVERY = TRAIN_SAVES };/' \
+        -e 's|"../benzina.h"|"benzina.h"|' examples/train.c >"$T/train.c" && grep -q TRAIN_SAVES "$T/train.c" &&
+    cat >"$T/train_torn.c" <<'EOF' &&
+#include <stdio.h>
+#include <unistd.h>
+static size_t torn_fwrite(const void *data, size_t size, size_t count, FILE *file)
+{
+    fwrite(data, 1, size * count / 2, file);
+    fflush(file);
+    _exit(9);
+}
+#define fwrite torn_fwrite
+#include "train.c"
+EOF
+    ${CC:-cc} -std=c11 -O2 $WARN examples/train.c -o "$T/train_c" $LIBS &&
+    ${CC:-cc} -std=c11 -O2 -I. -DTRAIN_SAVES=3 "$T/train.c" -o "$T/train_small" $LIBS &&
+    ${CC:-cc} -std=c11 -O2 -I. -D_POSIX_C_SOURCE=200809L -DTRAIN_SAVES=1 "$T/train_torn.c" -o "$T/train_torn" $LIBS
+}
+runs_whole() {
+    to "$T/steps.whole" timeout 30 "$T/train_small" "$archive" "$T/train.state" &&
+        [ "$(grep -c '^epoch' "$T/steps.whole")" -eq 10 ] && [ "$(wc -c <"$T/train.state")" -eq 128 ]
+}
+goes_on() {
+    to "$T/steps.rest" timeout 30 "$T/train_small" "$archive" "$T/train.state" &&
+        tail -n 1 "$T/steps.whole" | diff - "$T/steps.rest"
+}
+keeps_its_state() {
+    cp "$T/train.state" "$T/train.before" &&
+        { "$T/train_torn" "$archive" "$T/train.state"; [ $? -eq 9 ]; } &&
+        cmp "$T/train.before" "$T/train.state" && [ "$(wc -c <"$T/train.state.partial")" -eq 64 ]
+}
+refuses_half() {
+    head -c 127 "$T/train.before" >"$T/train.short" &&
+        refuses 'train.short: ' "$T/train_small" "$archive" "$T/train.short" && ! grep -q '^epoch' "$T/refusal"
+}
+names_the_damaged() { # the coded picture of sample 0 lies at bytes 68 to 14961; each of the two epochs meets it once
+    cp tests/data/mini_h265.bzna "$T/damaged.bzna" &&
+        head -c 14000 /dev/zero | tr '\000' '\377' | dd of="$T/damaged.bzna" bs=1 seek=72 conv=notrunc 2>/dev/null &&
+        to "$T/steps.damaged" "$T/train_small" "$T/damaged.bzna" "$T/damaged.state" &&
+        [ "$(grep -c 'damaged.bzna: sample 0: ' "$T/steps.damaged")" -eq 2 ] &&
+        [ "$(grep -c '8 samples' "$T/steps.damaged")" -eq 2 ]
+}
+test_train_c() {
+    check train_c_builds build_train_c || return
+    check train_c_runs_to_its_end runs_whole || return
+    check train_c_goes_on_from_its_state goes_on
+    check train_c_replaces_its_state_as_a_whole keeps_its_state
+    check train_c_refuses_a_state_that_falls_short refuses_half
+    check train_c_names_a_damaged_picture names_the_damaged
+    check train_c_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train_c" "$T/absent.bzna" "$T/none"
+}
+if have "${CC:-cc}"; then test_train_c; else skip train_c "no C compiler"; fi
 
 # --- mpi.c ---
 ranks() { # number, arguments...

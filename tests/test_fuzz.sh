@@ -1,9 +1,12 @@
 #!/bin/sh
-# A sample of the 20,000 fixed single-byte corruptions (make fuzz does them all): every 4th, under a sanitizer every 50th. Also every file
-# that ever went wrong, from tests/data/crashers. Plain mp4 files of AV1 and of 10 bits, coded here where ffmpeg can, are treated likewise.
+# A sample of the fixed single-byte corruptions (make fuzz does them all): every 20th; with TEST_ALL every 4th, under a sanitizer every 50th.
+# Also every file that ever went wrong, from tests/data/crashers. tests/data/seeds has files of less than 8 kB: two pictures of 16x16
+# (bzna pack --crf 40), or three of 64x48 (ffmpeg -f lavfi -i testsrc=size=64x48 -frames:v 3 -g 1). Most of their bytes are boxes, which are
+# thus hit more often than those of photographs. Plain mp4 files of AV1 and of 10 bits, coded here where ffmpeg can, are treated likewise.
 BUILD=${2:-build}
 passed=0; failed=0; skipped=0
-step=4; [ -z "$SANITIZE" ] || step=50
+step=4; [ -n "$TEST_ALL" ] || step=20; [ -z "$SANITIZE" ] || step=50
+[ $step -ne 20 ] || echo "LEFT test_fuzz.sh: four of five corruptions"
 mkdir -p "$BUILD/tests"
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c11 -O2 -g -I. -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec libavutil) -o "$BUILD/tests/fuzz_archive" tests/fuzz_archive.c \
@@ -16,7 +19,12 @@ run() { # name, arguments...
 run corruptions_of_h265_do_no_harm corrupt tests/data/mini_h265.bzna 0 10000 $step & first=$!
 if run corruptions_of_h264_do_no_harm corrupt tests/data/mini_h264.bzna 0 10000 $step; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 if wait $first; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-if run files_that_once_went_wrong replay tests/data/*.bzna $(ls tests/data/crashers/* 2>/dev/null); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+for file in tests/data/seeds/*; do
+    seed=$(basename "$file" | tr . _)
+    if run "corruptions_of_small_${seed}_do_no_harm" corrupt "$file" 0 2000 "$step"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    if run "corruptions_of_small_${seed}_are_parsed" parse "$file" 0 20000 "$step"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+done
+if run files_that_once_went_wrong replay tests/data/*.bzna tests/data/seeds/* $(ls tests/data/crashers/* 2>/dev/null); then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 plain() { # name, encoder and its options...
     name=$1; shift
     file="$BUILD/tests/fuzz_$name.mp4"

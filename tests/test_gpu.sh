@@ -35,6 +35,7 @@ fi
 check gpu_check_is_skipped_without_a_driver says "SKIP gpu-check: context_config.device: libcuda.so.1" driverless $MAKE gpu-check
 check gpu_check_counts_what_it_skips says "tests/gpu_check.c: 0 passed, 0 failed, " driverless $MAKE gpu-check
 check gpu_bench_is_skipped_without_a_driver says "SKIP gpu-bench: context_config.device: libcuda.so.1" driverless $MAKE gpu-bench
+if [ -z "$TEST_ALL" ]; then echo "LEFT test_gpu.sh: gpu-check and gpu-bench on the fake driver"; finish; fi
 if [ ! -x "$BZNA" ] || ! command -v ffmpeg >/dev/null; then skip "gpu-check on the fake driver" "no $BZNA or no ffmpeg to make data with"; finish; fi
 
 cp "$BZNA" "$BUILD/draw_pictures" "$T/"

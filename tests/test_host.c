@@ -121,7 +121,8 @@ TEST(an_error_is_written_on_failure_only)
     CHECK_EQ(bzna_dataset_open(context, "tests/data/mini_h264.bzna", NULL, &dataset, &err), BZNA_OK);
     CHECK(!memcmp(&err, &before, sizeof err));
     bzna_dataset_close(dataset);
-    CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere", NULL, &dataset, NULL), BZNA_E_NOT_FOUND);      /* err may be NULL */
+    /* err may be NULL */
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere", NULL, &dataset, NULL), BZNA_E_NOT_FOUND);
     CHECK(dataset == NULL);
     bzna_context_close(context);
 }
@@ -159,9 +160,14 @@ TEST(a_shortened_message_is_still_utf_8)
         BZI_FAIL(&err, BZNA_E_BOX, "the reason");
         bzi_error_prefix(&err, name);
         for (const unsigned char *p = (const unsigned char *)err.message; *p;) {
-            int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
+            int more = *p < 0x80               ? 0 :
+                       *p >= 0xc2 && *p < 0xe0 ? 1 :
+                       *p >= 0xe0 && *p < 0xf0 ? 2 :
+                       *p >= 0xf0 && *p < 0xf5 ? 3 :
+                                                 -1;
             if (more < 0) {
-                printf("  %zu bytes of padding: no UTF-8 at byte %d\n", pad, (int)(p - (const unsigned char *)err.message));
+                printf("  %zu bytes of padding: no UTF-8 at byte %d\n", pad,
+                       (int)(p - (const unsigned char *)err.message));
                 test_failures++;
                 return;
             }
@@ -266,8 +272,10 @@ TEST(a_context_takes_its_own_memory_from_the_allocator)
 TEST(a_bad_context_config_is_refused_by_field)
 {
     static const struct { const char *field; size_t at; int32_t value; bzna_status status; } cases[] = {
-        { "device", offsetof(bzna_context_config, device), -2, BZNA_E_ARGUMENT },
-        { "device", offsetof(bzna_context_config, device), 1000, NO_SUCH_DEVICE },
+        { "device.kind", offsetof(bzna_context_config, device.kind), -1, BZNA_E_ARGUMENT },
+        { "device.kind", offsetof(bzna_context_config, device.kind), 3, BZNA_E_ARGUMENT },
+        { "device.ordinal", offsetof(bzna_context_config, device.ordinal), -1, BZNA_E_ARGUMENT },
+        { "device.ordinal", offsetof(bzna_context_config, device.ordinal), 1, BZNA_E_ARGUMENT }, /* of no CUDA device */
         { "log_level", offsetof(bzna_context_config, log_level), -1, BZNA_E_ARGUMENT },
         { "log_level", offsetof(bzna_context_config, log_level), 5, BZNA_E_ARGUMENT },
         { "max_edge_px", offsetof(bzna_context_config, max_edge_px), 65536, BZNA_E_ARGUMENT },
@@ -299,12 +307,25 @@ TEST(a_bad_context_config_is_refused_by_field)
         CHECK_EQ(bzna_context_open(&config, &context, &err), BZNA_E_ARGUMENT);
         CHECK_EQ(bzna_context_open(NULL, NULL, &err), BZNA_E_ARGUMENT);
     }
+    {
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_error err = fresh_error();
+        bzna_context_config_init(&config, sizeof config);
+        config.device.kind = BZNA_DEVICE_CUDA;
+        config.device.ordinal = 1000;
+        CHECK_EQ(bzna_context_open(&config, &context, &err), NO_SUCH_DEVICE);
+        CHECK_CONTAINS(err.message, "device");
+        config.device.ordinal = -1;
+        CHECK_EQ(bzna_context_open(&config, &context, &err), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(err.message, "device.ordinal");
+    }
 }
 
 TEST(a_context_config_at_its_limits_is_accepted)
 {
     static const struct { size_t at; int32_t value; } cases[] = {
-        { offsetof(bzna_context_config, device), BZNA_DEVICE_CPU },
+        { offsetof(bzna_context_config, device.kind), BZNA_DEVICE_CPU },
         { offsetof(bzna_context_config, log_level), BZNA_LOG_ERROR },
         { offsetof(bzna_context_config, log_level), BZNA_LOG_DEBUG }, { offsetof(bzna_context_config, max_edge_px), 1 },
         { offsetof(bzna_context_config, max_edge_px), 65535 }, { offsetof(bzna_context_config, sessions), 1 },
@@ -544,8 +565,8 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
     static const char *const names[7] = { "alloc", "release", "read_at", "size", "source.close", "write_at", "log" };
     intruder in;
     bzna_context_config config;
-    bzna_source source = { &in, in_read, in_size, in_close };
-    bzna_sink sink = { &in, in_write, in_close };
+    bzna_source source = { sizeof(bzna_source), 0, &in, in_read, in_size, in_close };
+    bzna_sink sink = { sizeof(bzna_sink), 0, &in, in_write, in_close };
     bzna_dataset *dataset = NULL;
     bzna_writer *writer = NULL;
     bzna_loader_config loading;
@@ -563,11 +584,11 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
 #ifndef BENZINA_NO_AVCODEC
     REQUIRE(bzna_decoder_open(in.context, &in.decoder, NULL) == BZNA_OK);
     bzna_loader_config_init(&loading, sizeof loading);
-    loading.batch_size = 1;
-    loading.width = loading.height = 8;
-    loading.threads = 1;
+    loading.output.batch_size = 1;
+    loading.output.width = loading.output.height = 8;
+    loading.decode.threads = 1;
     REQUIRE(bzna_loader_open(in.context, in.dataset, &loading, &in.loader, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_loader_stop(in.loader), BZNA_OK);
+    CHECK_EQ(bzna_loader_stop(in.loader, NULL), BZNA_OK);
 #else
     (void)loading;
 #endif
@@ -577,7 +598,8 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
     CHECK_EQ(bzna_writer_open_sink(in.context, &sink, NULL, &writer, NULL), BZNA_OK);
     CHECK_EQ(bzna_writer_close(writer), BZNA_OK);
     bzi_log(in.context->host, BZNA_LOG_ERROR, BZNA_OK, "hello");
-    CHECK_EQ(bzna_dataset_open(in.context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), BZNA_OK);     /* delivers the log */
+    /* delivers the log */
+    CHECK_EQ(bzna_dataset_open(in.context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), BZNA_OK);
     bzna_dataset_close(dataset);
     in.armed = 0;
     for (int at = 0; at < 7; at++)

@@ -97,7 +97,8 @@ function wrong(text) { print FILENAME ":" FNR ": " text; bad = 1; exit 1 }
 END { if (!bad && depth) { print FILENAME ": the " stack[depth] " of line " from[depth] " has no end"; exit 1 } }
 AWK
 
-# What the compiler cannot see: names that nobody defines, calls with another number of arguments, fields that no struct has.
+# What the compiler cannot see: names that nobody defines, or only further down, calls with another number of arguments, fields that no
+# struct has, and settings that a loader's group has not: changed(config.output; width = ...).
 cat >"$t/names.awk" <<'AWK'
 function wrong(text) { print text ": " $0; bad = 1 }
 function arguments(text,   i, c, d, count) {       # of "f(...", up to its closing bracket; -1 where that is on another line
@@ -118,7 +119,15 @@ FNR == 1 { pass++ }
     rest = $0
     if (inside && match(rest, /^(mutable )?struct bzna_[a-z0-9_]+/)) { name = substr(rest, 1, RLENGTH); sub(/.* /, "", name); defined[name] = 1 }
     if (inside && match(rest, /^const [A-Za-z_0-9]+/)) defined[substr(rest, 7, RLENGTH - 6)] = 1
-    if (inside && match(rest, /^ [a-z_0-9]+::/)) { name = substr(rest, 2, RLENGTH - 3); field[name] = 1 }
+    if (inside && match(rest, /^(mutable )?struct bzna_[a-z0-9_]+/)) struct = name
+    if (inside && match(rest, /^ [a-z_0-9]+::/)) {
+        name = substr(rest, 2, RLENGTH - 3); field[name] = 1
+        type = substr(rest, RLENGTH + 1); member[struct, name] = type
+        while (pass == 1 && match(type, /bzna_[a-z0-9_]+/)) {
+            if (!(substr(type, RSTART, RLENGTH) in defined)) wrong(substr(type, RSTART, RLENGTH) " is not defined yet")
+            type = substr(type, RSTART + RLENGTH)
+        }
+    }
     if (inside && match(rest, /^bzna_[a-z0-9_]+\(/)) { name = substr(rest, 1, RLENGTH - 1); defined[name] = 1; arity[name] = arguments(substr(rest, RLENGTH)) }
     if (!inside && match(rest, /^function bzna_[a-z0-9_]+/)) { name = substr(rest, 10, RLENGTH - 9); local[name] = 1 }
     if (pass == 1) next
@@ -134,13 +143,22 @@ FNR == 1 { pass++ }
                 wrong(name " takes " arity[name] " arguments, not " count)
         }
         text = rest
-        while (match(text, /(^|[^A-Za-z0-9_.])(config|info|err|state)\.[a-z_0-9]+/)) {
-            name = substr(text, RSTART, RLENGTH); sub(/.*\./, "", name); text = substr(text, RSTART + RLENGTH)
-            if (!(name in field)) wrong("no struct of LibBenzina has a field " name)
+        while (match(text, /(^|[^A-Za-z0-9_.])(config|info|err|state|counts)(\.[a-z_0-9]+)+/)) {
+            name = substr(text, RSTART, RLENGTH); text = substr(text, RSTART + RLENGTH)
+            n = split(name, names, ".")
+            for (i = 2; i <= n; i++) if (!(names[i] in field)) wrong("no struct of LibBenzina has a field " names[i])
+        }
+        if (match(rest, /changed\(config\.[a-z_]+;/)) {
+            name = substr(rest, RSTART + 15, RLENGTH - 16); group = member["bzna_loader_config", name]; text = substr(rest, RSTART + RLENGTH - 1)
+            if (group == "") wrong("bzna_loader_config has no group " name)
+            while (match(text, /[(;,] *[a-z_0-9]+ = /)) {
+                name = substr(text, RSTART + 1, RLENGTH - 4); gsub(/ /, "", name); text = substr(text, RSTART + RLENGTH); settings++
+                if (!((group, name) in member)) wrong(group " has no " name)
+            }
         }
     }
 }
-END { exit bad }
+END { if (settings < 25) { print "only " settings + 0 " settings were found"; bad = 1 } exit bad }
 AWK
 
 # Lines that go on (an open bracket, a comma or = at the end) as one.
@@ -317,16 +335,22 @@ s/bzna_batch_error(batch::Ptr{bzna_batch}, slot::UInt32, /bzna_batch_error(batch
 s/bzna_dataset_close(dataset::Ptr{bzna_dataset})/bzna_dataset_close(dataset::Ptr{bzna_loader})/
 s/libbenzina.bzna_loader_save(/libbenzina.bzna_loader_safe(/
 s/state::Ref{bzna_loader_state}, struct_size::Csize_t/state::Ref{bzna_loader_stats}, struct_size::Csize_t/
+s/struct_size::Csize_t,$/struct_size::Cint,/
 s/(dataset::Ptr{bzna_dataset}, index::UInt64, target/(dataset::Ptr{bzna_dataset}, target::UInt64, target/
 s/^    native_code::Int32$/    native_code::UInt32/
 s/message::NTuple{232,Cchar}/message::NTuple{228,Cchar}/
 /^    fill_space::UInt32/d
 /^    reserved0::UInt32/d
-s/^    flip_h::Float32/    flip_h::Float64/
-s/^    flip_v::Float32/    flip_v::UInt32/
-s/^    shape::NTuple{4,Int64}/    shape::NTuple{4,Int32}/
+s/^    flip_h::Float64/    flip_h::Float32/
+s/^    flip_v::Float64/    flip_v::UInt32/
+s/^    shape::NTuple{6,Int64}/    shape::NTuple{4,Int64}/
 s/^    targets::Ptr{Int64}/    targets::Ptr{Int32}/
-s/^    buffers::Ptr{Ptr{Cvoid}}/    buffers::Ptr{Cvoid}/
+s/^    buffers::Ptr{bzna_buffer}/    buffers::Ptr{Cvoid}/
+s/^    kind::Int32/    kind::UInt32/
+s/^    output::bzna_loader_output/    output::bzna_loader_order/
+s/^    read::bzna_loader_read/    reading::bzna_loader_read/
+/^struct bzna_buffer/,/^end/d
+/^    reserved::NTuple{4,UInt64}/d
 s/^    capacity::UInt64/    capacities::UInt64/
 s/BZNA_AGAIN = Int32(2)/BZNA_AGAIN = Int32(3)/
 s/BZNA_LAST_PAD = UInt32(2)/BZNA_LAST_PADDED = UInt32(2)/
@@ -334,10 +358,15 @@ s/const bzna_status = Int32/const bzna_status = Int64/
 s/@cfunction(bzna_source_read_at, Int64/@cfunction(bzna_source_read_at, Int32/
 s/@cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))/@cfunction(bzna_source_size, Int64, (Ptr{Cvoid}, UInt64))/
 s/bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst/bzna_source_read_at(user::Ptr{Cvoid}, offset::Int64, dst/
-s/config.batch_size = batchsize/config.batchsize = batchsize/
+s/batch_size = batchsize/batchsize = batchsize/
+s/changed(config.read; /changed(config.decode; /
+s/changed(config.errors; /changed(config.error; /
+s/(scale = crop_area, ratio = /(scale = crop_area, aspect = /
+s/info.image.shape/info.image.shapes/
 s/info.last_of_epoch == 0/info.is_last == 0/
 s/bzna_batch_release(handle)/bzna_batch_release(handle, err)/
 s/bzna_loader_save(loader.handle, state, /bzna_loader_save(loader.handle, /
+s/^    check(bzna_loader_get_stats(loader.handle, counts, sizeof(bzna_loader_stats), err), err)/    check(bzna_loader_get_stats(loader.handle, counts, sizeof(bzna_loader_stats)), err)/
 s/BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,/BZNA_NO_OFFSET,/
 s/^end # module LibBenzina/# module LibBenzina/
 s/^    return batch === nothing ? nothing : (batch, batch)/    return batch === nothing ? nothing : (batch, batch/

@@ -9,7 +9,7 @@
 #define SENTINEL (-12345.0f)
 #define HALF_SENTINEL 0xfdcb          /* a NaN that no conversion gives */
 
-/* ---- Random pictures ---------------------------------------------------------------------------------------------------- */
+/* ---- Random pictures --------------------------------------------------------------------------------------------- */
 
 static uint64_t random_state = 1;
 
@@ -25,7 +25,8 @@ static uint32_t random_u32(void)
 static int32_t random_int(int32_t lo, int32_t hi) { return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1)); }
 static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (random_u32() / 4294967296.0); }
 
-/* A frame in memory of exactly its size, so that a sanitizer sees every step outside. Cr of a semi-planar frame lies in memory[1]. */
+/* A frame in memory of exactly its size, so that a sanitizer sees every step outside. Cr of a semi-planar frame lies in
+ * memory[1]. */
 typedef struct frame {
     bzi_kernel_slot slot;
     uint8_t *memory[3];
@@ -38,8 +39,10 @@ static void frame_free(frame *f)
         free(f->memory[p]);
 }
 
-/* A frame_w x frame_h frame of noise; planes: 1 gray, 2 semi-planar (NV12, P016), 3 planar. The picture is the whole frame. */
-static frame frame_make(int32_t frame_w, int32_t frame_h, int planes, int32_t shift_x, int32_t shift_y, int32_t depth, int32_t padding)
+/* A frame_w x frame_h frame of noise; planes: 1 gray, 2 semi-planar (NV12, P016), 3 planar. The picture is the whole
+ * frame. */
+static frame frame_make(int32_t frame_w, int32_t frame_h, int planes, int32_t shift_x, int32_t shift_y, int32_t depth,
+                        int32_t padding)
 {
     frame f;
     memset(&f, 0, sizeof f);
@@ -107,8 +110,10 @@ static frame frame_random(void)
 /* A crop, perhaps mirrored, perhaps reaching beyond the picture, scaled to the output. */
 static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
 {
-    double w = slot->x1 - slot->x0 + 1, h = slot->y1 - slot->y0 + 1, crop_w = w * random_real(0.05, 1.5), crop_h = h * random_real(0.05, 1.5);
-    double x = (w - crop_w) * random_real(-0.2, 1.2), y = (h - crop_h) * random_real(-0.2, 1.2), sx = crop_w / width, sy = crop_h / height;
+    double w = slot->x1 - slot->x0 + 1, h = slot->y1 - slot->y0 + 1, crop_w = w * random_real(0.05, 1.5),
+           crop_h = h * random_real(0.05, 1.5);
+    double x = (w - crop_w) * random_real(-0.2, 1.2), y = (h - crop_h) * random_real(-0.2, 1.2), sx = crop_w / width,
+           sy = crop_h / height;
     int flip_x = random_int(0, 1), flip_y = random_int(0, 1);
     const double m[9] = { flip_x ? -sx : sx, 0, flip_x ? x + crop_w - sx / 2 - 0.5 : x + sx / 2 - 0.5,
                           0, flip_y ? -sy : sy, flip_y ? y + crop_h - sy / 2 - 0.5 : y + sy / 2 - 0.5, 0, 0, 1 };
@@ -116,21 +121,25 @@ static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
         slot->h[i] = (float)m[i];
 }
 
-/* ---- Rendering ---------------------------------------------------------------------------------------------------------- */
+/* ---- Rendering --------------------------------------------------------------------------------------------------- */
 
-enum { EDGE = 48, ROOM = 3 * EDGE * EDGE + 2 };        /* outputs are at most EDGE x EDGE; one guard before, one behind */
+enum { EDGE = 48, ROOM = 3 * EDGE * EDGE + 2 }; /* outputs are at most EDGE x EDGE; one guard before, one behind */
 static float buffer_a[ROOM], buffer_b[ROOM];
 static uint16_t half_a[ROOM], half_b[ROOM];
 
 static bzi_kernel_output output_nchw(int32_t width, int32_t height)
 {
-    bzi_kernel_output out = { .width = width, .height = height, .stride_c = (int64_t)width * height, .stride_y = width, .stride_x = 1 };
+    bzi_kernel_output out = {
+        .width = width, .height = height, .stride_c = (int64_t)width * height, .stride_y = width, .stride_x = 1
+    };
     return out;
 }
 
 static bzi_kernel_output output_nhwc(int32_t width, int32_t height)
 {
-    bzi_kernel_output out = { .width = width, .height = height, .stride_c = 1, .stride_y = (int64_t)width * 3, .stride_x = 3 };
+    bzi_kernel_output out = {
+        .width = width, .height = height, .stride_c = 1, .stride_y = (int64_t)width * 3, .stride_x = 3
+    };
     return out;
 }
 
@@ -225,11 +234,12 @@ static float sample_at(const frame *f, float u, float v, int channel)
     return render(bzi_kernel_warp_plain, slot, output_nchw(1, 1), buffer_a)[channel];
 }
 
-/* ---- The oracle: TRANSFORMS in double precision, in frame coordinates ---------------------------------------------------- */
+/* ---- The oracle: TRANSFORMS in double precision, in frame coordinates -------------------------------------------- */
 
 static double oracle_fetch(const bzi_kernel_slot *slot, int p, int32_t x, int32_t y)
 {
-    const uint8_t *at = (const uint8_t *)(uintptr_t)slot->plane[p] + (ptrdiff_t)y * slot->pitch[p] + (ptrdiff_t)x * slot->step[p];
+    const uint8_t *at = (const uint8_t *)(uintptr_t)slot->plane[p] + (ptrdiff_t)y * slot->pitch[p] +
+                        (ptrdiff_t)x * slot->step[p];
     return slot->depth <= 8 ? at[0] : (at[0] + 256 * at[1]) >> slot->low_zeros;
 }
 
@@ -242,7 +252,8 @@ static double oracle_plane(const bzi_kernel_slot *slot, int p, double x, double 
     y = slot->top  ? y / (1 << sy) : (y + 0.5) / (1 << sy) - 0.5;
     x = fmin(fmax(x, slot->x0 >> sx), slot->x1 >> sx);
     y = fmin(fmax(y, slot->y0 >> sy), slot->y1 >> sy);
-    int32_t ix = (int32_t)floor(x), iy = (int32_t)floor(y), jx = ix < slot->x1 >> sx ? ix + 1 : ix, jy = iy < slot->y1 >> sy ? iy + 1 : iy;
+    int32_t ix = (int32_t)floor(x), iy = (int32_t)floor(y), jx = ix < slot->x1 >> sx ? ix + 1 : ix,
+            jy = iy < slot->y1 >> sy ? iy + 1 : iy;
     double fx = x - ix, fy = y - iy;
     return (1 - fy) * ((1 - fx) * oracle_fetch(slot, p, ix, iy) + fx * oracle_fetch(slot, p, jx, iy)) +
                 fy  * ((1 - fx) * oracle_fetch(slot, p, ix, jy) + fx * oracle_fetch(slot, p, jx, jy));
@@ -264,7 +275,8 @@ static int oracle(const bzi_kernel_slot *slot, int32_t x, int32_t y, double c[3]
 {
     const float *h = slot->h;
     double w = (double)h[6] * x + (double)h[7] * y + h[8], u = ((double)h[0] * x + (double)h[1] * y + h[2]) / w;
-    double v = ((double)h[3] * x + (double)h[4] * y + h[5]) / w, right = slot->x1 - slot->x0 + 0.5, bottom = slot->y1 - slot->y0 + 0.5;
+    double v = ((double)h[3] * x + (double)h[4] * y + h[5]) / w, right = slot->x1 - slot->x0 + 0.5,
+           bottom = slot->y1 - slot->y0 + 0.5;
     double near = fmin(fmin(fabs(u + 0.5), fabs(u - right)), fmin(fabs(v + 0.5), fabs(v - bottom)));
     if (near < 1e-3)
         return 0;
@@ -288,7 +300,7 @@ static int oracle(const bzi_kernel_slot *slot, int32_t x, int32_t y, double c[3]
     return 1;
 }
 
-/* ---- The loops agree ---------------------------------------------------------------------------------------------------- */
+/* ---- The loops agree --------------------------------------------------------------------------------------------- */
 
 TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
 {
@@ -368,7 +380,7 @@ TEST(interleaved_pixels_have_the_values_of_planar_ones)
     }
 }
 
-/* ---- Binary16 ----------------------------------------------------------------------------------------------------------- */
+/* ---- Binary16 ---------------------------------------------------------------------------------------------------- */
 
 /* The value of the half with these bits; that of infinity's is 65536, the next in line. */
 static float half_value(int bits)
@@ -384,7 +396,8 @@ TEST(every_half_and_what_lies_between_two_is_rounded_to_the_nearest_even_one)
     for (int bits = 0; bits < 0x10000; bits++) {
         if ((bits & 0x7fff) >= 0x7c00)
             continue;
-        float value = half_value(bits), middle = (value + half_value(bits + 1)) / 2, away = value < 0 || bits & 0x8000 ? -INFINITY : INFINITY;
+        float value = half_value(bits), middle = (value + half_value(bits + 1)) / 2,
+              away = value < 0 || bits & 0x8000 ? -INFINITY : INFINITY;
         wrong += bzi_kernel_half(value) != bits;
         wrong += bzi_kernel_half(middle) != bits + (bits & 1);
         wrong += bzi_kernel_half(nextafterf(middle, 0)) != bits;
@@ -435,7 +448,7 @@ TEST(fill_fills_halves_too)
     frame_free(&f);
 }
 
-/* ---- What a GPU thread does ----------------------------------------------------------------------------------------------- */
+/* ---- What a GPU thread does -------------------------------------------------------------------------------------- */
 
 /* All threads of a launch, one after the other; fewer than there are pixels, or more. */
 static void warp_threads(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
@@ -449,8 +462,10 @@ static void warp_threads(const bzi_kernel_slot *slot, const bzi_kernel_output *o
 /* Mostly what a hardware decoder gives: 8 bit NV12 with an even pitch; else P016, planar, 4:4:4, gray, odd pitches. */
 static frame frame_decoded(void)
 {
-    int32_t w = random_int(1, 40), h = random_int(1, 40), shift = random_int(0, 9) ? 1 : 0, depth = random_int(0, 9) ? 8 : random_int(9, 16);
-    frame f = frame_make(w, h, random_int(0, 9) ? 2 : random_int(1, 3), shift, shift, depth, random_int(0, 9) ? 2 * random_int(0, 3) : 1);
+    int32_t w = random_int(1, 40), h = random_int(1, 40), shift = random_int(0, 9) ? 1 : 0,
+            depth = random_int(0, 9) ? 8 : random_int(9, 16);
+    frame f = frame_make(w, h, random_int(0, 9) ? 2 : random_int(1, 3), shift, shift, depth,
+                         random_int(0, 9) ? 2 * random_int(0, 3) : 1);
     if (random_int(0, 2)) {
         f.slot.x0 = random_int(0, w - 1);
         f.slot.y0 = random_int(0, h - 1);
@@ -471,7 +486,8 @@ static frame frame_decoded(void)
 
 TEST(gpu_threads_equal_the_plain_loop_to_the_bit)
 {
-    static const float hostile[] = { 0, -0.0f, 1, -1, 1e-45f, 1e30f, -3.4e38f, 16777216.0f, 4e9f, NAN, INFINITY, -INFINITY };
+    static const float hostile[] = { 0,        -0.0f,       1,    -1,  1e-45f,   1e30f,
+                                     -3.4e38f, 16777216.0f, 4e9f, NAN, INFINITY, -INFINITY };
     int different = 0, ways[3] = { 0, 0, 0 };
     random_state = 16;
     for (int i = 0; i < 6000; i++) {
@@ -484,7 +500,9 @@ TEST(gpu_threads_equal_the_plain_loop_to_the_bit)
         for (int k = 0; i % 4 == 2 && k < 2; k++)
             slot->h[6 + k] += (float)random_real(-0.01, 0.02);
         for (int k = 0; i % 8 == 4 && k < 6; k++)         /* exactly on the edges and between */
-            slot->h[k] = k % 4 == 0 ? 0.5f * (float)random_int(-4, 4) : k % 3 == 2 ? 0.5f * (float)random_int(-4, 40) : 0;
+            slot->h[k] = k % 4 == 0 ? 0.5f * (float)random_int(-4, 4) :
+                         k % 3 == 2 ? 0.5f * (float)random_int(-4, 40) :
+                                      0;
         if (i % 4 == 3)
             slot->h[random_int(0, i % 8 == 3 ? 5 : 8)] = hostile[random_u32() % (sizeof hostile / sizeof *hostile)];
         bzi_kernel_output out = random_int(0, 3) ? output_nchw(width, height) : output_nhwc(width, height);
@@ -497,7 +515,7 @@ TEST(gpu_threads_equal_the_plain_loop_to_the_bit)
     CHECK(ways[0] > 500 && ways[1] > 500 && ways[2] > 500);
 }
 
-/* ---- Where samples are read --------------------------------------------------------------------------------------------- */
+/* ---- Where samples are read -------------------------------------------------------------------------------------- */
 
 TEST(half_a_pixel_outside_is_the_border_and_more_is_fill)
 {
@@ -531,7 +549,8 @@ TEST(padding_is_never_read)
         for (int p = 0; p < 3; p++) {
             int32_t sx = p ? slot->shift_x : 0, sy = p ? slot->shift_y : 0, size = slot->depth > 8 ? 2 : 1;
             for (size_t at = 0; f.memory[p] && at < f.bytes[p]; at++) {
-                int32_t x = (int32_t)(at % (size_t)slot->pitch[p]) / slot->step[p], y = (int32_t)(at / (size_t)slot->pitch[p]);
+                int32_t x = (int32_t)(at % (size_t)slot->pitch[p]) / slot->step[p],
+                        y = (int32_t)(at / (size_t)slot->pitch[p]);
                 if (x < slot->x0 >> sx || x > slot->x1 >> sx || y < slot->y0 >> sy || y > slot->y1 >> sy)
                     f.memory[p][at] = (uint8_t)(f.memory[p][at] + 100 * size);
             }
@@ -544,7 +563,8 @@ TEST(padding_is_never_read)
 
 TEST(hostile_matrices_read_nothing_outside_and_write_every_pixel)
 {
-    static const float values[] = { 0, 1, -1, 1e-45f, 1e30f, -3.4e38f, 16777216.0f, -2147483648.0f, 4e9f, NAN, INFINITY, -INFINITY };
+    static const float values[] = { 0,    1,   -1,       1e-45f,   1e30f, -3.4e38f, 16777216.0f, -2147483648.0f,
+                                    4e9f, NAN, INFINITY, -INFINITY };
     random_state = 7;
     for (int i = 0; i < 3000; i++) {
         frame f = frame_random();
@@ -578,7 +598,7 @@ TEST(one_pixel_is_its_color_anywhere_and_no_pixel_is_fill)
     }
 }
 
-/* ---- Chroma ------------------------------------------------------------------------------------------------------------- */
+/* ---- Chroma ------------------------------------------------------------------------------------------------------ */
 
 TEST(chroma_lies_where_its_siting_says)
 {
@@ -664,7 +684,7 @@ TEST(gray_has_three_equal_channels)
     }
 }
 
-/* ---- Color ------------------------------------------------------------------------------------------------------------- */
+/* ---- Color ------------------------------------------------------------------------------------------------------- */
 
 TEST(the_identity_on_444_is_the_color_conversion_alone)
 {
@@ -675,7 +695,8 @@ TEST(the_identity_on_444_is_the_color_conversion_alone)
         double y = oracle_fetch(&f.slot, 0, i % 33, i / 33);
         double cb = oracle_fetch(&f.slot, 1, i % 33, i / 33) - 128, cr = oracle_fetch(&f.slot, 2, i % 33, i / 33) - 128;
         CHECK_NEAR(got[i],               fmin(fmax(y + 1.402 * cr, 0), 255), 1e-4);
-        CHECK_NEAR(got[33 * 21 + i],     fmin(fmax(y - 0.114 * 1.772 / 0.587 * cb - 0.299 * 1.402 / 0.587 * cr, 0), 255), 1e-4);
+        CHECK_NEAR(got[33 * 21 + i], fmin(fmax(y - 0.114 * 1.772 / 0.587 * cb - 0.299 * 1.402 / 0.587 * cr, 0), 255),
+                   1e-4);
         CHECK_NEAR(got[2 * 33 * 21 + i], fmin(fmax(y + 1.772 * cb, 0), 255), 1e-4);
     }
     frame_free(&f);
@@ -684,8 +705,10 @@ TEST(the_identity_on_444_is_the_color_conversion_alone)
 TEST(limited_range_601_gives_the_known_values)
 {
     static const struct { float ycc[3], rgb[3]; } known[] = {
-        { { 235, 128, 128 }, { 255, 255, 255 } }, { { 16, 128, 128 }, { 0, 0, 0 } }, { { 126, 128, 128 }, { 128.082f, 128.082f, 128.082f } },
-        { { 81, 90, 240 },   { 254.4f, 0, 0 } },  { { 145, 54, 34 },  { 0, 255, 0 } }, { { 41, 240, 110 }, { 0, 0, 255 } },
+        { { 235, 128, 128 }, { 255, 255, 255 } }, { { 16, 128, 128 }, { 0, 0, 0 } },
+        { { 126, 128, 128 }, { 128.082f, 128.082f, 128.082f } },
+        { { 81, 90, 240 },   { 254.4f, 0, 0 } },  { { 145, 54, 34 },  { 0, 255, 0 } },
+        { { 41, 240, 110 }, { 0, 0, 255 } },
         { { 255, 128, 128 }, { 255, 255, 255 } }, { { 0, 128, 128 },  { 0, 0, 0 } },
     };
     float rgb[12];
@@ -693,7 +716,7 @@ TEST(limited_range_601_gives_the_known_values)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         int rounded = i >= 3 && i < 6;        /* the primaries are no exact 8-bit codes */
         float c[3] = { known[i].ycc[0], known[i].ycc[1], known[i].ycc[2] };
-        bzi_kernel_mix(rgb, c);
+        bzi_kernel_apply_matrix(rgb, c);
         for (int k = 0; k < 3; k++)
             CHECK_NEAR(c[k], known[i].rgb[k], rounded ? 1.2 : 1e-3);
     }
@@ -705,13 +728,16 @@ TEST(every_matrix_and_depth_inverts_its_definition)
     for (int i = 0; i < 4 * 2 * 9 * 8; i++) {
         const double *k = weights[i & 3];
         int full = i >> 2 & 1, corner = i >> 3 & 7, depth = 8 + (i >> 6) % 9;
-        double r = corner & 1 ? 0.9 : 0.2, g = corner & 2 ? 0.8 : 0.1, b = corner & 4 ? 0.7 : 0.3, unit = ldexp(1, depth - 8);
-        double y = k[0] * r + (1 - k[0] - k[1]) * g + k[1] * b, cb = (b - y) / (2 * (1 - k[1])), cr = (r - y) / (2 * (1 - k[0]));
+        double r = corner & 1 ? 0.9 : 0.2, g = corner & 2 ? 0.8 : 0.1, b = corner & 4 ? 0.7 : 0.3,
+               unit = ldexp(1, depth - 8);
+        double y = k[0] * r + (1 - k[0] - k[1]) * g + k[1] * b, cb = (b - y) / (2 * (1 - k[1])),
+               cr = (r - y) / (2 * (1 - k[0]));
         double top = ldexp(1, depth) - 1, middle = ldexp(1, depth - 1);
-        float rgb[12], c[3] = { (float)(full ? y * top : unit * (219 * y + 16)), (float)(full ? cb * top + middle : unit * (224 * cb + 128)),
+        float rgb[12], c[3] = { (float)(full ? y * top : unit * (219 * y + 16)),
+                                (float)(full ? cb * top + middle : unit * (224 * cb + 128)),
                                 (float)(full ? cr * top + middle : unit * (224 * cr + 128)) };
         bzi_kernel_rgb_matrix(k[0], k[1], full, depth, rgb);
-        bzi_kernel_mix(rgb, c);
+        bzi_kernel_apply_matrix(rgb, c);
         CHECK_NEAR(c[0], 255 * r, 1e-3);
         CHECK_NEAR(c[1], 255 * g, 1e-3);
         CHECK_NEAR(c[2], 255 * b, 1e-3);
@@ -749,7 +775,7 @@ TEST(nan_in_a_matrix_of_color_gives_black_not_nan)
     frame_free(&f);
 }
 
-/* ---- The rest ----------------------------------------------------------------------------------------------------------- */
+/* ---- The rest ---------------------------------------------------------------------------------------------------- */
 
 TEST(fill_fills_its_slot_and_nothing_else)
 {

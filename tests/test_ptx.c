@@ -1,10 +1,11 @@
-/* test_ptx.c - the GPU's kernel as it ships: the PTX inside benzina.c, run here by a small interpreter, one thread after the other, on host
- * memory. Its pictures must be those of bzi_kernel_warp_plain to the bit, and it may read samples of its picture and write elements of its
- * slot only.
+/* test_ptx.c - the GPU's kernel as it ships: the PTX inside benzina.c, run here by a small interpreter, one thread
+ * after the other, on host memory. Its pictures must be those of bzi_kernel_warp_plain to the bit, and it may read
+ * samples of its picture and write elements of its slot only.
  *
- * That proves what clang has made of benzina_kernels.cu, instruction by instruction, each with the meaning that NVIDIA's manual "PTX ISA" gives
- * it; every instruction is executed, and altered ones are found out. It proves nothing about ptxas, the driver or the hardware, nor about
- * threads that run at the same time: those never share an element, which is proven here too.
+ * That proves what clang has made of benzina_kernels.cu, instruction by instruction, each with the meaning that
+ * NVIDIA's manual "PTX ISA" gives it; every instruction is executed, and altered ones are found out. It proves nothing
+ * about ptxas, the driver or the hardware, nor about threads that run at the same time: those never share an element,
+ * which is proven here too.
  *
  * An instruction that the interpreter does not know is a failure which names it: another compiler gives others. */
 #include "../benzina.c"
@@ -28,9 +29,17 @@ TEST_MAIN(RUN(the_ptx_gives_the_bits_of_the_plain_loop))
 #define COUNT(array) (sizeof (array) / sizeof *(array))
 #define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
 
-/* ---- A program, decoded ------------------------------------------------------------------------------------------------- */
+/* ---- A program, decoded ------------------------------------------------------------------------------------------ */
 
-enum { MAX_REGISTERS = 8192, MAX_CODE = 16384, MAX_LABELS = 2048, MAX_BANKS = 16, MAX_PARAMETERS = 2, MAX_VECTOR = 4, NAME = 64 };
+enum {
+    MAX_REGISTERS = 8192,
+    MAX_CODE = 16384,
+    MAX_LABELS = 2048,
+    MAX_BANKS = 16,
+    MAX_PARAMETERS = 2,
+    MAX_VECTOR = 4,
+    NAME = 64
+};
 
 /* kind: 'p'redicate, 'b'its, 'u'nsigned, 's'igned, 'f'loat. */
 typedef struct ptx_type {
@@ -39,8 +48,37 @@ typedef struct ptx_type {
 } ptx_type;
 
 typedef enum ptx_op {
-    OP_MOV, OP_PACK, OP_UNPACK, OP_ADD, OP_SUB, OP_MUL, OP_MAD, OP_DIV, OP_REM, OP_RCP, OP_MIN, OP_MAX, OP_NEG, OP_ABS, OP_AND, OP_OR, OP_XOR,
-    OP_NOT, OP_SHL, OP_SHR, OP_BFE, OP_PRMT, OP_SETP, OP_SELP, OP_SLCT, OP_CVT, OP_CVTA, OP_LD, OP_ST, OP_BRA, OP_RET
+    OP_MOV,
+    OP_PACK,
+    OP_UNPACK,
+    OP_ADD,
+    OP_SUB,
+    OP_MUL,
+    OP_MAD,
+    OP_DIV,
+    OP_REM,
+    OP_RCP,
+    OP_MIN,
+    OP_MAX,
+    OP_NEG,
+    OP_ABS,
+    OP_AND,
+    OP_OR,
+    OP_XOR,
+    OP_NOT,
+    OP_SHL,
+    OP_SHR,
+    OP_BFE,
+    OP_PRMT,
+    OP_SETP,
+    OP_SELP,
+    OP_SLCT,
+    OP_CVT,
+    OP_CVTA,
+    OP_LD,
+    OP_ST,
+    OP_BRA,
+    OP_RET
 } ptx_op;
 
 enum { ARG_NONE, ARG_REGISTER, ARG_INTEGER, ARG_FLOAT, ARG_ADDRESS, ARG_SPECIAL };
@@ -48,8 +86,27 @@ enum { GUARD_NONE, GUARD_IF, GUARD_UNLESS };
 enum { PART_NONE, PART_LO, PART_HI, PART_WIDE };
 enum { ROUND_NONE, ROUND_RN, ROUND_RNI, ROUND_RZI, ROUND_RMI, ROUND_RPI };
 enum { SPACE_GENERIC, SPACE_GLOBAL, SPACE_PARAM };
-enum { COMPARE_NONE, COMPARE_EQ, COMPARE_NE, COMPARE_LT, COMPARE_LE, COMPARE_GT, COMPARE_GE, COMPARE_EQU, COMPARE_NEU, COMPARE_LTU, COMPARE_LEU,
-       COMPARE_GTU, COMPARE_GEU, COMPARE_LO, COMPARE_LS, COMPARE_HI, COMPARE_HS, COMPARE_NUM, COMPARE_NAN };
+enum {
+    COMPARE_NONE,
+    COMPARE_EQ,
+    COMPARE_NE,
+    COMPARE_LT,
+    COMPARE_LE,
+    COMPARE_GT,
+    COMPARE_GE,
+    COMPARE_EQU,
+    COMPARE_NEU,
+    COMPARE_LTU,
+    COMPARE_LEU,
+    COMPARE_GTU,
+    COMPARE_GEU,
+    COMPARE_LO,
+    COMPARE_LS,
+    COMPARE_HI,
+    COMPARE_HS,
+    COMPARE_NUM,
+    COMPARE_NAN
+};
 
 typedef struct ptx_arg {
     uint8_t  kind, negated;
@@ -110,7 +167,7 @@ static int64_t bits_signed(uint64_t value, uint32_t bits)
     return (int64_t)(((value & bits_mask(bits)) ^ sign) - sign);
 }
 
-/* ---- Decoding ----------------------------------------------------------------------------------------------------------- */
+/* ---- Decoding ---------------------------------------------------------------------------------------------------- */
 
 typedef struct ptx_parser {
     ptx_program *program;
@@ -123,8 +180,8 @@ typedef struct ptx_parser {
 static void ptx_refuse(ptx_parser *parser, const char *why)
 {
     if (!parser->program->error[0])
-        snprintf(parser->program->error, sizeof parser->program->error, "line %d: %s: %s: teach tests/test_ptx.c this", parser->number,
-                 parser->line + strspn(parser->line, " \t"), why);
+        snprintf(parser->program->error, sizeof parser->program->error, "line %d: %s: %s: teach tests/test_ptx.c this",
+                 parser->number, parser->line + strspn(parser->line, " \t"), why);
 }
 
 static void ptx_space(ptx_parser *parser) { parser->at += strspn(parser->at, " \t"); }
@@ -171,8 +228,10 @@ static uint64_t ptx_number(ptx_parser *parser)
 static int ptx_type_of(const char *name, ptx_type *type)
 {
     static const struct { const char *name; ptx_type type; } types[] = {
-        { "pred", { 'p', 1 } }, { "b8", { 'b', 8 } }, { "b16", { 'b', 16 } }, { "b32", { 'b', 32 } }, { "b64", { 'b', 64 } }, { "u8", { 'u', 8 } },
-        { "u16", { 'u', 16 } }, { "u32", { 'u', 32 } }, { "u64", { 'u', 64 } }, { "s8", { 's', 8 } }, { "s16", { 's', 16 } }, { "s32", { 's', 32 } },
+        { "pred", { 'p', 1 } }, { "b8", { 'b', 8 } }, { "b16", { 'b', 16 } }, { "b32", { 'b', 32 } },
+        { "b64", { 'b', 64 } }, { "u8", { 'u', 8 } },
+        { "u16", { 'u', 16 } }, { "u32", { 'u', 32 } }, { "u64", { 'u', 64 } }, { "s8", { 's', 8 } },
+        { "s16", { 's', 16 } }, { "s32", { 's', 32 } },
         { "s64", { 's', 64 } }, { "f16", { 'f', 16 } }, { "f32", { 'f', 32 } },
     };
     for (size_t i = 0; i < COUNT(types); i++)
@@ -185,8 +244,8 @@ static int ptx_type_of(const char *name, ptx_type *type)
 
 static int ptx_special_of(const char *name)
 {
-    static const char *const names[] = { "%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z", "%nctaid.x",
-                                         "%nctaid.y", "%nctaid.z" };
+    static const char *const names[] = { "%tid.x",   "%tid.y",   "%tid.z",   "%ntid.x",   "%ntid.y",   "%ntid.z",
+                                         "%ctaid.x", "%ctaid.y", "%ctaid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z" };
     for (size_t i = 0; i < COUNT(names); i++)
         if (!strcmp(name, names[i]))
             return (int)i;
@@ -208,8 +267,11 @@ static ptx_arg ptx_register_of(ptx_parser *parser, const char *name)
     for (uint32_t i = 0; i < program->bank_count; i++) {
         const ptx_bank *bank = &program->banks[i];
         unsigned long number = strtoul(name + letters, NULL, 10);
-        if (strlen(bank->name) == letters && !strncmp(bank->name, name, letters) && name[letters] && number < bank->count)
-            return (ptx_arg){ .kind = ARG_REGISTER, .index = (uint16_t)(bank->first + number), .value = bits_mask(bank->type.bits) };
+        if (strlen(bank->name) == letters && !strncmp(bank->name, name, letters) && name[letters] &&
+            number < bank->count)
+            return (ptx_arg){ .kind = ARG_REGISTER,
+                              .index = (uint16_t)(bank->first + number),
+                              .value = bits_mask(bank->type.bits) };
     }
     ptx_refuse(parser, "a register that is not declared");
     return (ptx_arg){ .kind = ARG_NONE };
@@ -293,25 +355,36 @@ typedef struct ptx_form {
 } ptx_form;
 
 static const ptx_form ptx_forms[] = {
-    { "mov",  OP_MOV,  1, T_ALL | T_PRED, 0 },              { "add",  OP_ADD,  2, T_INT | T_FLOAT, N_RN },   { "sub",  OP_SUB,  2, T_INT | T_FLOAT, N_RN },
-    { "mul",  OP_MUL,  2, T_INT | T_FLOAT, N_RN | N_PART }, { "mad",  OP_MAD,  3, T_INT, N_PART },           { "div",  OP_DIV,  2, T_INT | T_FLOAT, N_RN },
-    { "rem",  OP_REM,  2, T_INT, 0 },                       { "rcp",  OP_RCP,  1, T_FLOAT, N_RN },           { "min",  OP_MIN,  2, T_INT | T_FLOAT, 0 },
-    { "max",  OP_MAX,  2, T_INT | T_FLOAT, 0 },             { "neg",  OP_NEG,  1, T_SIGNED | T_FLOAT, 0 },   { "abs",  OP_ABS,  1, T_SIGNED | T_FLOAT, 0 },
-    { "and",  OP_AND,  2, T_LOGIC, 0 },                     { "or",   OP_OR,   2, T_LOGIC, 0 },              { "xor",  OP_XOR,  2, T_LOGIC, 0 },
-    { "not",  OP_NOT,  1, T_LOGIC, 0 },                     { "shl",  OP_SHL,  2, T_BITS, 0 },               { "shr",  OP_SHR,  2, T_BITS | T_INT, 0 },
-    { "bfe",  OP_BFE,  3, T_INT, 0 },                       { "prmt", OP_PRMT, 3, T_B32, 0 },                { "setp", OP_SETP, 2, T_ALL, N_COMPARE },
-    { "selp", OP_SELP, 3, T_ALL, 0 },                       { "slct", OP_SLCT, 3, T_ALL, N_FROM },           { "cvta", OP_CVTA, 1, T_INT, 0 },
+    { "mov",  OP_MOV,  1, T_ALL | T_PRED, 0 },              { "add",  OP_ADD,  2, T_INT | T_FLOAT, N_RN },
+    { "sub",  OP_SUB,  2, T_INT | T_FLOAT, N_RN },
+    { "mul",  OP_MUL,  2, T_INT | T_FLOAT, N_RN | N_PART }, { "mad",  OP_MAD,  3, T_INT, N_PART },
+    { "div",  OP_DIV,  2, T_INT | T_FLOAT, N_RN },
+    { "rem",  OP_REM,  2, T_INT, 0 },                       { "rcp",  OP_RCP,  1, T_FLOAT, N_RN },
+    { "min",  OP_MIN,  2, T_INT | T_FLOAT, 0 },
+    { "max",  OP_MAX,  2, T_INT | T_FLOAT, 0 },             { "neg",  OP_NEG,  1, T_SIGNED | T_FLOAT, 0 },
+    { "abs",  OP_ABS,  1, T_SIGNED | T_FLOAT, 0 },
+    { "and",  OP_AND,  2, T_LOGIC, 0 },                     { "or",   OP_OR,   2, T_LOGIC, 0 },
+    { "xor",  OP_XOR,  2, T_LOGIC, 0 },
+    { "not",  OP_NOT,  1, T_LOGIC, 0 },                     { "shl",  OP_SHL,  2, T_BITS, 0 },
+    { "shr",  OP_SHR,  2, T_BITS | T_INT, 0 },
+    { "bfe",  OP_BFE,  3, T_INT, 0 },                       { "prmt", OP_PRMT, 3, T_B32, 0 },
+    { "setp", OP_SETP, 2, T_ALL, N_COMPARE },
+    { "selp", OP_SELP, 3, T_ALL, 0 },                       { "slct", OP_SLCT, 3, T_ALL, N_FROM },
+    { "cvta", OP_CVTA, 1, T_INT, 0 },
     { "cvt",  OP_CVT,  1, T_INT | T_BYTE | T_FLOAT | T_HALF, N_FROM },
     { "ld",   OP_LD,   0, T_ALL | T_BYTE, 0 },              { "st",   OP_ST,   0, T_ALL | T_BYTE, 0 },
-    { "bra",  OP_BRA,  0, 0, N_UNTYPED },                   { "ret",  OP_RET,  0, 0, N_UNTYPED },            { "exit", OP_RET,  0, 0, N_UNTYPED },
+    { "bra",  OP_BRA,  0, 0, N_UNTYPED },                   { "ret",  OP_RET,  0, 0, N_UNTYPED },
+    { "exit", OP_RET,  0, 0, N_UNTYPED },
 };
 
 static int ptx_allows(uint8_t types, ptx_type type)
 {
     int is_integer = type.kind == 'u' || type.kind == 's';
-    return ((types & T_INT) && is_integer && type.bits > 8) || ((types & T_SIGNED) && type.kind == 's' && type.bits > 8) ||
-           ((types & T_BITS) && type.kind == 'b' && type.bits > 8) || ((types & T_BYTE) && type.bits == 8) || ((types & T_PRED) && type.kind == 'p') ||
-           ((types & T_FLOAT) && type.kind == 'f' && type.bits == 32) || ((types & T_HALF) && type.kind == 'f' && type.bits == 16) ||
+    return ((types & T_INT) && is_integer && type.bits > 8) ||
+           ((types & T_SIGNED) && type.kind == 's' && type.bits > 8) ||
+           ((types & T_BITS) && type.kind == 'b' && type.bits > 8) || ((types & T_BYTE) && type.bits == 8) ||
+           ((types & T_PRED) && type.kind == 'p') || ((types & T_FLOAT) && type.kind == 'f' && type.bits == 32) ||
+           ((types & T_HALF) && type.kind == 'f' && type.bits == 16) ||
            ((types & T_B32) && type.kind == 'b' && type.bits == 32);
 }
 
@@ -323,7 +396,8 @@ static uint8_t ptx_choice(const char *name, const char *const *names, size_t cou
             return (uint8_t)(i + 1);
     return 0;
 }
-#define CHOICE(name, ...) ptx_choice(name, (const char *const[]){ __VA_ARGS__ }, COUNT(((const char *const[]){ __VA_ARGS__ })))
+#define CHOICE(name, ...) ptx_choice(name, (const char *const[]){ __VA_ARGS__ }, \
+    COUNT(((const char *const[]){ __VA_ARGS__ })))
 
 static int ptx_memory_suffix(ptx_code *code, const char *suffix)
 {
@@ -349,14 +423,15 @@ static int ptx_suffix(ptx_code *code, const ptx_form *form, const char *suffix)
         return !strcmp(suffix, "uni");
     if (code->op == OP_CVTA)
         return !strcmp(suffix, "to") || (!strcmp(suffix, "global") && (code->space = SPACE_GLOBAL));
-    if ((form->needs & N_COMPARE) && (choice = CHOICE(suffix, "eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "lo", "ls", "hi",
-                                                      "hs", "num", "nan")))
+    if ((form->needs & N_COMPARE) && (choice = CHOICE(suffix, "eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu",
+                                                      "leu", "gtu", "geu", "lo", "ls", "hi", "hs", "num", "nan")))
         place = &code->compare;
     else if ((form->needs & N_COMPARE) && (choice = CHOICE(suffix, "and", "or", "xor")))
         place = &code->combine;
     else if ((form->needs & N_PART) && (choice = CHOICE(suffix, "lo", "hi", "wide")))
         place = &code->part;
-    else if (((form->needs & N_RN) || code->op == OP_CVT) && (choice = CHOICE(suffix, "rn", "rni", "rzi", "rmi", "rpi")))
+    else if (((form->needs & N_RN) || code->op == OP_CVT) &&
+             (choice = CHOICE(suffix, "rn", "rni", "rzi", "rmi", "rpi")))
         place = &code->round;
     if (!place || *place)
         return 0;
@@ -364,7 +439,8 @@ static int ptx_suffix(ptx_code *code, const ptx_form *form, const char *suffix)
     return 1;
 }
 
-/* Which rounding a conversion says: to an integer, one to integers; to a float that cannot hold every value, .rn; else none. */
+/* Which rounding a conversion says: to an integer, one to integers; to a float that cannot hold every value, .rn; else
+ * none. */
 static int ptx_rounds_well(const ptx_code *code)
 {
     if (code->from.kind == 'f' && (code->type.kind != 'f' || (code->type.bits == code->from.bits && code->round)))
@@ -379,11 +455,13 @@ static void ptx_check_suffixes(ptx_parser *parser, const ptx_code *code, const p
     int is_float = code->type.kind == 'f';
     if ((form->needs & N_UNTYPED) ? code->type.kind != 0 : !ptx_allows(form->types, code->type))
         ptx_refuse(parser, "its type is not known");
-    else if ((form->needs & N_FROM) ? !ptx_allows(code->op == OP_CVT ? form->types : T_SIGNED | T_FLOAT, code->from) : code->from.kind != 0)
+    else if ((form->needs & N_FROM) ? !ptx_allows(code->op == OP_CVT ? form->types : T_SIGNED | T_FLOAT, code->from) :
+                                      code->from.kind != 0)
         ptx_refuse(parser, "its types are not known");
     else if (code->op == OP_CVT ? !ptx_rounds_well(code) : code->round > ROUND_RN || (code->round && !is_float))
         ptx_refuse(parser, "its rounding is not known");
-    else if ((form->needs & N_RN) && is_float && !code->round)         /* "may be optimized aggressively": ptxas makes fma of such */
+    else if ((form->needs & N_RN) && is_float &&
+             !code->round) /* "may be optimized aggressively": ptxas makes fma of such */
         ptx_refuse(parser, "float arithmetic must say .rn, or bits differ");
     else if ((form->needs & N_PART) && !is_float != (code->part != PART_NONE))
         ptx_refuse(parser, "its part of the product is not known");
@@ -391,7 +469,8 @@ static void ptx_check_suffixes(ptx_parser *parser, const ptx_code *code, const p
         ptx_refuse(parser, "no products of 128 bits");
     else if ((form->needs & N_COMPARE) && !code->compare)
         ptx_refuse(parser, "its comparison is not known");
-    else if (code->compare >= COMPARE_LO && code->compare <= COMPARE_HS ? code->type.kind != 'u' : code->compare > COMPARE_GE && !is_float)
+    else if (code->compare >= COMPARE_LO && code->compare <= COMPARE_HS ? code->type.kind != 'u' :
+                                                                          code->compare > COMPARE_GE && !is_float)
         ptx_refuse(parser, "its comparison does not suit its type");
     else if (code->compare > COMPARE_NE && code->type.kind == 'b')
         ptx_refuse(parser, "its comparison does not suit its type");
@@ -413,7 +492,8 @@ static void ptx_opcode(ptx_parser *parser, ptx_code *code)
         if (!strcmp(word, ptx_forms[i].name))
             form = &ptx_forms[i];
     if (!form) {
-        ptx_refuse(parser, strcmp(word, "fma") ? "an instruction that is not known" : "fused arithmetic must not occur, bits differ");
+        ptx_refuse(parser, strcmp(word, "fma") ? "an instruction that is not known" :
+                                                 "fused arithmetic must not occur, bits differ");
         return;
     }
     code->op = form->op;
@@ -457,8 +537,10 @@ static void ptx_check_argument(ptx_parser *parser, const ptx_code *code, ptx_arg
     const ptx_bank *bank = arg->kind == ARG_REGISTER ? ptx_bank_of(parser->program, arg->index) : NULL;
     int wider = code->op == OP_CVT || code->op == OP_LD || code->op == OP_ST, known = is_source;
     if (bank)
-        known = (bank->type.bits == type.bits || (wider && bank->type.bits > type.bits)) && (bank->type.kind == 'p') == (type.kind == 'p') &&
-                !(bank->type.kind == 'f' && (type.kind == 'u' || type.kind == 's')) && !(type.kind == 'f' && (bank->type.kind == 'u' || bank->type.kind == 's'));
+        known = (bank->type.bits == type.bits || (wider && bank->type.bits > type.bits)) &&
+                (bank->type.kind == 'p') == (type.kind == 'p') &&
+                !(bank->type.kind == 'f' && (type.kind == 'u' || type.kind == 's')) &&
+                !(type.kind == 'f' && (bank->type.kind == 'u' || bank->type.kind == 's'));
     else if (arg->kind == ARG_INTEGER)
         known = known && type.kind != 'f' && type.kind != 'p';
     else if (arg->kind == ARG_FLOAT)
@@ -726,7 +808,7 @@ static void ptx_free(ptx_program *program)
     free(program);
 }
 
-/* ---- Running ------------------------------------------------------------------------------------------------------------ */
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
 
 /* Which bytes a thread may load. */
 typedef struct ptx_readable {
@@ -836,7 +918,8 @@ static uint64_t ptx_multiply(const ptx_code *code, uint64_t a, uint64_t b)
     uint32_t bits = code->type.bits;
     if (code->part == PART_LO)
         return a * b;
-    uint64_t product = code->type.kind == 's' ? (uint64_t)(bits_signed(a, bits) * bits_signed(b, bits)) : a * b;      /* of 16 or 32 bits */
+    /* of 16 or 32 bits */
+    uint64_t product = code->type.kind == 's' ? (uint64_t)(bits_signed(a, bits) * bits_signed(b, bits)) : a * b;
     return code->part == PART_WIDE ? product : product >> bits;
 }
 
@@ -958,11 +1041,13 @@ static int integer_compares(const ptx_code *code, uint64_t a, uint64_t b)
 
 static uint64_t ptx_compare(const ptx_code *code, uint64_t a, uint64_t b, uint64_t c)
 {
-    uint64_t result = (uint64_t)(code->type.kind == 'f' ? float_compares(code->compare, float_of(a), float_of(b)) : integer_compares(code, a, b));
+    uint64_t result = (uint64_t)(code->type.kind == 'f' ? float_compares(code->compare, float_of(a), float_of(b)) :
+                                                          integer_compares(code, a, b));
     return code->combine == 0 ? result : code->combine == 1 ? result & c : code->combine == 2 ? result | c : result ^ c;
 }
 
-/* Halves are multiples of 2^-24 at least, and have 11 bits: rint rounds such a multiple to even, without any other rounding before. */
+/* Halves are multiples of 2^-24 at least, and have 11 bits: rint rounds such a multiple to even, without any other
+ * rounding before. */
 static uint64_t half_bits(float value)
 {
     double size = fabs((double)value);
@@ -987,7 +1072,10 @@ static float half_value(uint64_t bits)
 
 static double double_rounded(double value, uint8_t round)
 {
-    return round == ROUND_RNI ? rint(value) : round == ROUND_RZI ? trunc(value) : round == ROUND_RMI ? floor(value) : ceil(value);
+    return round == ROUND_RNI ? rint(value) :
+           round == ROUND_RZI ? trunc(value) :
+           round == ROUND_RMI ? floor(value) :
+                                ceil(value);
 }
 
 /* "NaN inputs are converted to 0", and "the result is clamped to the destination range by default". */
@@ -997,7 +1085,9 @@ static uint64_t float_to_integer(float value, ptx_type to, uint8_t round)
     if (isnan(value))
         return 0;
     if (to.kind == 's')
-        return whole >= end ? bits_mask(to.bits - 1u) : whole < -end ? (uint64_t)1 << (to.bits - 1) : (uint64_t)(int64_t)whole;
+        return whole >= end ? bits_mask(to.bits - 1u) :
+               whole < -end ? (uint64_t)1 << (to.bits - 1) :
+                              (uint64_t)(int64_t)whole;
     return whole >= end ? bits_mask(to.bits) : whole < 0.0 ? 0 : (uint64_t)whole;
 }
 
@@ -1016,7 +1106,8 @@ static uint64_t ptx_convert(const ptx_code *code, uint64_t a)
         return float_bits(from.kind == 's' ? (float)bits_signed(a, from.bits) : (float)a);
     else
         a = from.kind == 's' ? (uint64_t)bits_signed(a, from.bits) : a;
-    return to.kind == 's' ? (uint64_t)bits_signed(a, to.bits) : a & bits_mask(to.bits);      /* a wider register is filled by the destination's sign */
+    /* a wider register is filled by the destination's sign */
+    return to.kind == 's' ? (uint64_t)bits_signed(a, to.bits) : a & bits_mask(to.bits);
 }
 
 /* Where the bytes lie; NULL, and a fault, where they may not be read. */
@@ -1122,10 +1213,14 @@ static void ptx_execute(ptx_thread *thread, const ptx_code *code)
     case OP_CVTA:
     case OP_MOV:  result = a; break;
     case OP_SELP: result = c ? a : b; break;
-    case OP_SLCT: result = (code->from.kind == 'f' ? float_of(c) >= 0.0f : bits_signed(c, code->from.bits) >= 0) ? a : b; break;
+    case OP_SLCT:
+        result = (code->from.kind == 'f' ? float_of(c) >= 0.0f : bits_signed(c, code->from.bits) >= 0) ? a : b;
+        break;
     case OP_SETP: result = ptx_compare(code, a, b, c); break;
     case OP_CVT:  result = ptx_convert(code, a); break;
-    default:      result = code->type.kind == 'f' ? ptx_float(thread->launch, code->op, a, b) : ptx_integer(thread, code, a, b, c);
+    default:
+        result = code->type.kind == 'f' ? ptx_float(thread->launch, code->op, a, b) :
+                                          ptx_integer(thread, code, a, b, c);
     }
     ptx_write(thread, &code->to[0], result);
 }
@@ -1182,7 +1277,7 @@ static int ptx_run(ptx_launch *launch)
     return !launch->fault[0];
 }
 
-/* ---- The program that ships --------------------------------------------------------------------------------------------- */
+/* ---- The program that ships -------------------------------------------------------------------------------------- */
 
 /* The text that bzi_device_load_kernel gives to the driver. */
 static char *shipped_text(void)
@@ -1221,8 +1316,8 @@ TEST(every_line_is_understood_and_none_changes_bits)
 }
 #define NEED_SHIPPED() if (!shipped) SKIP("every_line_is_understood_and_none_changes_bits did not pass")
 
-/* A driver refuses PTX of a later ISA than its own, whatever is in it. Clang 14 writes 5.0 for sm_60; 16 and 19 write 7.8 and 8.5, unless they are
- * given --cuda-feature=+ptx50, which 14 does not know. */
+/* A driver refuses PTX of a later ISA than its own, whatever is in it. Clang 14 writes 5.0 for sm_60; 16 and 19 write
+ * 7.8 and 8.5, unless they are given --cuda-feature=+ptx50, which 14 does not know. */
 TEST(a_driver_of_cuda_9_loads_it)
 {
     char *text = shipped_text(), *entry = strstr(text, ".visible");
@@ -1232,14 +1327,17 @@ TEST(a_driver_of_cuda_9_loads_it)
     free(text);
 }
 
-/* ---- The interpreter itself --------------------------------------------------------------------------------------------- */
+/* ---- The interpreter itself -------------------------------------------------------------------------------------- */
 
 static ptx_program *snippet(const char *instruction)
 {
     char text[1024];
     snprintf(text, sizeof text,
-             ".version 5.0\n.target sm_60\n.address_size 64\n.visible .entry bzi_kernel_warp_slots(\n.param .align 8 .b8 p0[2176],\n.param .align 8 .b8 p1[40]\n)\n{\n"
-             ".reg .pred %%p<4>;\n.reg .b16 %%rs<4>;\n.reg .b32 %%r<4>;\n.reg .f32 %%f<4>;\n.reg .b64 %%rd<4>;\n%s\nret;\n}\n", instruction);
+             ".version 5.0\n.target sm_60\n.address_size 64\n.visible .entry bzi_kernel_warp_slots(\n.param .align 8 "
+             ".b8 p0[2176],\n.param .align 8 .b8 p1[40]\n)\n{\n"
+             ".reg .pred %%p<4>;\n.reg .b16 %%rs<4>;\n.reg .b32 %%r<4>;\n.reg .f32 %%f<4>;\n.reg .b64 "
+             "%%rd<4>;\n%s\nret;\n}\n",
+             instruction);
     return ptx_decode(text);
 }
 
@@ -1273,66 +1371,111 @@ TEST(instructions_do_what_the_manual_says)
 {
     enum { PLUS = 0, NAN_BITS = 0x7fffffff };
     static const struct { const char *text; uint64_t a, b, c, result; } known[] = {
-        { "add.s32 %r0, %r1, %r2;", 0xffffffff, 2, 0, 1 },                 { "sub.s64 %rd0, %rd1, 1;", 0, 0, 0, UINT64_MAX },
-        { "mul.lo.s32 %r0, %r1, %r2;", 0x10001, 0x10001, 0, 0x20001 },     { "mul.hi.u32 %r0, %r1, %r2;", 0xffffffff, 0xffffffff, 0, 0xfffffffe },
-        { "mul.hi.s32 %r0, %r1, %r2;", 0xffffffff, 2, 0, 0xffffffff },     { "mul.wide.s32 %rd0, %r1, %r2;", 0xfffffffe, 3, 0, (uint64_t)-6 },
-        { "mul.wide.u32 %rd0, %r1, %r2;", 0xfffffffe, 3, 0, 0x2fffffffa }, { "mul.wide.u16 %r0, %rs1, %rs2;", 0xffff, 0xffff, 0, 0xfffe0001 },
-        { "mad.lo.s32 %r0, %r1, %r2, %r3;", 3, 4, 5, 17 },                 { "mad.wide.s32 %rd0, %r1, %r2, %rd3;", 0xffffffff, 4, 5, 1 },
+        { "add.s32 %r0, %r1, %r2;", 0xffffffff, 2, 0, 1 },
+        { "sub.s64 %rd0, %rd1, 1;", 0, 0, 0, UINT64_MAX },
+        { "mul.lo.s32 %r0, %r1, %r2;", 0x10001, 0x10001, 0, 0x20001 },
+        { "mul.hi.u32 %r0, %r1, %r2;", 0xffffffff, 0xffffffff, 0, 0xfffffffe },
+        { "mul.hi.s32 %r0, %r1, %r2;", 0xffffffff, 2, 0, 0xffffffff },
+        { "mul.wide.s32 %rd0, %r1, %r2;", 0xfffffffe, 3, 0, (uint64_t)-6 },
+        { "mul.wide.u32 %rd0, %r1, %r2;", 0xfffffffe, 3, 0, 0x2fffffffa },
+        { "mul.wide.u16 %r0, %rs1, %rs2;", 0xffff, 0xffff, 0, 0xfffe0001 },
+        { "mad.lo.s32 %r0, %r1, %r2, %r3;", 3, 4, 5, 17 },
+        { "mad.wide.s32 %rd0, %r1, %r2, %rd3;", 0xffffffff, 4, 5, 1 },
         { "div.s32 %r0, %r1, %r2;", (uint64_t)-7, 2, 0, 0xfffffffd },      { "rem.u32 %r0, %r1, %r2;", 7, 4, 0, 3 },
-        { "min.s32 %r0, %r1, %r2;", 0xffffffff, 1, 0, 0xffffffff },        { "min.u32 %r0, %r1, %r2;", 0xffffffff, 1, 0, 1 },
+        { "min.s32 %r0, %r1, %r2;", 0xffffffff, 1, 0, 0xffffffff },
+        { "min.u32 %r0, %r1, %r2;", 0xffffffff, 1, 0, 1 },
         { "max.s16 %rs0, %rs1, %rs2;", 0x8000, 1, 0, 1 },                  { "abs.s32 %r0, %r1;", 0xfffffffb, 0, 0, 5 },
-        { "neg.s32 %r0, %r1;", 1, 0, 0, 0xffffffff },                      { "not.b32 %r0, %r1;", 0xff, 0, 0, 0xffffff00 },
-        { "not.pred %p0, %p1;", 1, 0, 0, 0 },                              { "xor.b16 %rs0, %rs1, 255;", 0x0f0f, 0, 0, 0x0ff0 },
+        { "neg.s32 %r0, %r1;", 1, 0, 0, 0xffffffff },
+        { "not.b32 %r0, %r1;", 0xff, 0, 0, 0xffffff00 },
+        { "not.pred %p0, %p1;", 1, 0, 0, 0 },
+        { "xor.b16 %rs0, %rs1, 255;", 0x0f0f, 0, 0, 0x0ff0 },
         { "and.pred %p0, %p1, %p2;", 1, 0, 0, 0 },                         { "or.pred %p0, %p1, %p2;", 1, 0, 0, 1 },
         { "shl.b32 %r0, %r1, %r2;", 3, 31, 0, 0x80000000 },                { "shl.b32 %r0, %r1, %r2;", 3, 32, 0, 0 },
-        { "shl.b64 %rd0, %rd1, %r2;", 1, 0xffffffff, 0, 0 },               { "shr.u32 %r0, %r1, %r2;", 0x80000000, 33, 0, 0 },
-        { "shr.s32 %r0, %r1, %r2;", 0x80000000, 255, 0, 0xffffffff },      { "shr.s32 %r0, %r1, %r2;", 0x80000000, 4, 0, 0xf8000000 },
-        { "bfe.u32 %r0, %r1, 8, 8;", 0x12345678, 0, 0, 0x56 },             { "bfe.s32 %r0, %r1, %r2, %r3;", 0xf000, 12, 4, 0xffffffff },
+        { "shl.b64 %rd0, %rd1, %r2;", 1, 0xffffffff, 0, 0 },
+        { "shr.u32 %r0, %r1, %r2;", 0x80000000, 33, 0, 0 },
+        { "shr.s32 %r0, %r1, %r2;", 0x80000000, 255, 0, 0xffffffff },
+        { "shr.s32 %r0, %r1, %r2;", 0x80000000, 4, 0, 0xf8000000 },
+        { "bfe.u32 %r0, %r1, 8, 8;", 0x12345678, 0, 0, 0x56 },
+        { "bfe.s32 %r0, %r1, %r2, %r3;", 0xf000, 12, 4, 0xffffffff },
         { "prmt.b32 %r0, %r1, %r2, 30292;", 0x44332211, 0x88776655, 0, 0x88776655 },     /* 0x7654 */
         { "prmt.b32 %r0, %r1, %r2, %r3;", 0x44332281, 0x88776655, 0x0008, 0x818181ff },
-        { "setp.lt.s32 %p0, %r1, %r2;", 0xffffffff, 0, 0, 1 },             { "setp.lt.u32 %p0, %r1, %r2;", 0xffffffff, 0, 0, 0 },
+        { "setp.lt.s32 %p0, %r1, %r2;", 0xffffffff, 0, 0, 1 },
+        { "setp.lt.u32 %p0, %r1, %r2;", 0xffffffff, 0, 0, 0 },
         { "setp.hs.u32 %p0, %r1, %r2;", 5, 5, 0, 1 },                      { "setp.hi.u32 %p0, %r1, %r2;", 5, 5, 0, 0 },
-        { "setp.ge.s64 %p0, %rd1, -1;", UINT64_MAX, 0, 0, 1 },             { "setp.eq.and.s32 %p0, %r1, %r2, !%p3;", 5, 5, 0, 1 },
-        { "setp.lt.f32 %p0, %f1, %f2;", NAN_BITS, 0, 0, 0 },               { "setp.ltu.f32 %p0, %f1, %f2;", NAN_BITS, 0, 0, 1 },
-        { "setp.ne.f32 %p0, %f1, %f2;", NAN_BITS, 0, 0, 0 },               { "setp.neu.f32 %p0, %f1, %f2;", NAN_BITS, 0, 0, 1 },
-        { "setp.eq.f32 %p0, %f1, %f2;", 0x80000000, PLUS, 0, 1 },          { "setp.gtu.f32 %p0, %f1, %f2;", 0x3f800000, 0x3f800000, 0, 0 },
-        { "setp.num.f32 %p0, %f1, %f2;", 0, 0x7f800000, 0, 1 },            { "setp.nan.f32 %p0, %f1, %f2;", 0, 0xffc00000, 0, 1 },
-        { "selp.b64 %rd0, %rd1, 7, %p3;", 5, 0, 0, 7 },                    { "selp.f32 %f0, %f1, 0f3F800000, %p3;", 5, 0, 1, 5 },
-        { "slct.b32.s32 %r0, %r1, %r2, %r3;", 5, 6, 0xffffffff, 6 },       { "slct.f32.f32 %f0, %f1, %f2, %f3;", 5, 6, 0x80000000, 5 },
+        { "setp.ge.s64 %p0, %rd1, -1;", UINT64_MAX, 0, 0, 1 },
+        { "setp.eq.and.s32 %p0, %r1, %r2, !%p3;", 5, 5, 0, 1 },
+        { "setp.lt.f32 %p0, %f1, %f2;", NAN_BITS, 0, 0, 0 },
+        { "setp.ltu.f32 %p0, %f1, %f2;", NAN_BITS, 0, 0, 1 },
+        { "setp.ne.f32 %p0, %f1, %f2;", NAN_BITS, 0, 0, 0 },
+        { "setp.neu.f32 %p0, %f1, %f2;", NAN_BITS, 0, 0, 1 },
+        { "setp.eq.f32 %p0, %f1, %f2;", 0x80000000, PLUS, 0, 1 },
+        { "setp.gtu.f32 %p0, %f1, %f2;", 0x3f800000, 0x3f800000, 0, 0 },
+        { "setp.num.f32 %p0, %f1, %f2;", 0, 0x7f800000, 0, 1 },
+        { "setp.nan.f32 %p0, %f1, %f2;", 0, 0xffc00000, 0, 1 },
+        { "selp.b64 %rd0, %rd1, 7, %p3;", 5, 0, 0, 7 },
+        { "selp.f32 %f0, %f1, 0f3F800000, %p3;", 5, 0, 1, 5 },
+        { "slct.b32.s32 %r0, %r1, %r2, %r3;", 5, 6, 0xffffffff, 6 },
+        { "slct.f32.f32 %f0, %f1, %f2, %f3;", 5, 6, 0x80000000, 5 },
         { "slct.f32.f32 %f0, %f1, %f2, %f3;", 5, 6, NAN_BITS, 6 },
-        { "add.rn.f32 %f0, %f1, %f2;", 0x3f800000, 0x33800000, 0, 0x3f800000 },        /* half a last bit: ties to even */
+        { "add.rn.f32 %f0, %f1, %f2;", 0x3f800000, 0x33800000, 0, 0x3f800000 }, /* half a last bit: ties to even */
         { "add.rn.f32 %f0, %f1, %f2;", 0x3f800001, 0x33800000, 0, 0x3f800002 },
         { "mul.rn.f32 %f0, %f1, %f2;", 0x00800000, 0x3f000000, 0, 0x00400000 },        /* subnormals are kept */
-        { "mul.rn.f32 %f0, %f1, %f2;", 0x7f800000, 0, 0, NAN_BITS },       { "div.rn.f32 %f0, %f1, %f2;", 0x3f800000, 0x40400000, 0, 0x3eaaaaab },
-        { "div.rn.f32 %f0, %f1, %f2;", 0x3f800000, 0x80000000, 0, 0xff800000 },        { "rcp.rn.f32 %f0, %f1;", 0x40800000, 0, 0, 0x3e800000 },
-        { "max.f32 %f0, %f1, %f2;", 0xffc00001, 0xc0000000, 0, 0xc0000000 }, { "min.f32 %f0, %f1, %f2;", 0x40000000, NAN_BITS, 0, 0x40000000 },
-        { "max.f32 %f0, %f1, %f2;", 0x80000000, PLUS, 0, PLUS },           { "max.f32 %f0, %f1, %f2;", PLUS, 0x80000000, 0, PLUS },
-        { "min.f32 %f0, %f1, %f2;", PLUS, 0x80000000, 0, 0x80000000 },     { "max.f32 %f0, %f1, %f2;", 0xffc00001, 0x7fc00001, 0, NAN_BITS },
-        { "neg.f32 %f0, %f1;", 0x3f800000, 0, 0, 0xbf800000 },             { "abs.f32 %f0, %f1;", 0xbf800000, 0, 0, 0x3f800000 },
-        { "cvt.rzi.s32.f32 %r0, %f1;", 0xbfe00000, 0, 0, 0xffffffff },     { "cvt.rzi.s32.f32 %r0, %f1;", NAN_BITS, 0, 0, 0 },
-        { "cvt.rzi.s32.f32 %r0, %f1;", 0x4f000000, 0, 0, 0x7fffffff },     { "cvt.rzi.s32.f32 %r0, %f1;", 0xff800000, 0, 0, 0x80000000 },
-        { "cvt.rzi.u32.f32 %r0, %f1;", 0xbf800000, 0, 0, 0 },              { "cvt.rzi.u32.f32 %r0, %f1;", 0x7f800000, 0, 0, 0xffffffff },
-        { "cvt.rni.s32.f32 %r0, %f1;", 0x40200000, 0, 0, 2 },              { "cvt.rmi.f32.f32 %f0, %f1;", 0xbf000000, 0, 0, 0xbf800000 },
-        { "cvt.rpi.s32.f32 %r0, %f1;", 0x3f000000, 0, 0, 1 },              { "cvt.rn.f32.s32 %f0, %r1;", 0x01000001, 0, 0, 0x4b800000 },
-        { "cvt.rn.f32.s32 %f0, %r1;", 0xffffffff, 0, 0, 0xbf800000 },      { "cvt.rn.f32.u32 %f0, %r1;", 0xffffffff, 0, 0, 0x4f800000 },
-        { "cvt.rn.f32.u16 %f0, %rs1;", 0xffff, 0, 0, 0x477fff00 },         { "cvt.rn.f32.u8 %f0, %rs1;", 0x1ff, 0, 0, 0x437f0000 },
-        { "cvt.s64.s32 %rd0, %r1;", 0x80000000, 0, 0, 0xffffffff80000000 }, { "cvt.u64.u32 %rd0, %r1;", 0x80000000, 0, 0, 0x80000000 },
-        { "cvt.u32.u64 %r0, %rd1;", 0x123456789a, 0, 0, 0x3456789a },      { "cvt.s32.s8 %r0, %r1;", 0x180, 0, 0, 0xffffff80 },
-        { "cvt.rn.f16.f32 %rs0, %f1;", 0x477fefff, 0, 0, 0x7bff },         { "cvt.rn.f16.f32 %rs0, %f1;", 0x477ff000, 0, 0, 0x7c00 },
-        { "cvt.rn.f16.f32 %rs0, %f1;", 0xc77ff000, 0, 0, 0xfc00 },         { "cvt.rn.f16.f32 %rs0, %f1;", 0x33000000, 0, 0, 0 },      /* 2^-25 ties */
-        { "cvt.rn.f16.f32 %rs0, %f1;", 0x33000001, 0, 0, 1 },              { "cvt.rn.f16.f32 %rs0, %f1;", 0x387fffff, 0, 0, 0x0400 },
-        { "cvt.rn.f16.f32 %rs0, %f1;", 0x3f801000, 0, 0, 0x3c00 },         { "cvt.rn.f16.f32 %rs0, %f1;", 0x3f803000, 0, 0, 0x3c02 },
-        { "cvt.rn.f16.f32 %rs0, %f1;", 0x80000000, 0, 0, 0x8000 },         { "cvt.rn.f16.f32 %rs0, %f1;", 0xffc00000, 0, 0, 0x7fff },
-        { "cvt.f32.f16 %f0, %rs1;", 0x0001, 0, 0, 0x33800000 },            { "cvt.f32.f16 %f0, %rs1;", 0xbc00, 0, 0, 0xbf800000 },
+        { "mul.rn.f32 %f0, %f1, %f2;", 0x7f800000, 0, 0, NAN_BITS },
+        { "div.rn.f32 %f0, %f1, %f2;", 0x3f800000, 0x40400000, 0, 0x3eaaaaab },
+        { "div.rn.f32 %f0, %f1, %f2;", 0x3f800000, 0x80000000, 0, 0xff800000 },
+        { "rcp.rn.f32 %f0, %f1;", 0x40800000, 0, 0, 0x3e800000 },
+        { "max.f32 %f0, %f1, %f2;", 0xffc00001, 0xc0000000, 0, 0xc0000000 },
+        { "min.f32 %f0, %f1, %f2;", 0x40000000, NAN_BITS, 0, 0x40000000 },
+        { "max.f32 %f0, %f1, %f2;", 0x80000000, PLUS, 0, PLUS },
+        { "max.f32 %f0, %f1, %f2;", PLUS, 0x80000000, 0, PLUS },
+        { "min.f32 %f0, %f1, %f2;", PLUS, 0x80000000, 0, 0x80000000 },
+        { "max.f32 %f0, %f1, %f2;", 0xffc00001, 0x7fc00001, 0, NAN_BITS },
+        { "neg.f32 %f0, %f1;", 0x3f800000, 0, 0, 0xbf800000 },
+        { "abs.f32 %f0, %f1;", 0xbf800000, 0, 0, 0x3f800000 },
+        { "cvt.rzi.s32.f32 %r0, %f1;", 0xbfe00000, 0, 0, 0xffffffff },
+        { "cvt.rzi.s32.f32 %r0, %f1;", NAN_BITS, 0, 0, 0 },
+        { "cvt.rzi.s32.f32 %r0, %f1;", 0x4f000000, 0, 0, 0x7fffffff },
+        { "cvt.rzi.s32.f32 %r0, %f1;", 0xff800000, 0, 0, 0x80000000 },
+        { "cvt.rzi.u32.f32 %r0, %f1;", 0xbf800000, 0, 0, 0 },
+        { "cvt.rzi.u32.f32 %r0, %f1;", 0x7f800000, 0, 0, 0xffffffff },
+        { "cvt.rni.s32.f32 %r0, %f1;", 0x40200000, 0, 0, 2 },
+        { "cvt.rmi.f32.f32 %f0, %f1;", 0xbf000000, 0, 0, 0xbf800000 },
+        { "cvt.rpi.s32.f32 %r0, %f1;", 0x3f000000, 0, 0, 1 },
+        { "cvt.rn.f32.s32 %f0, %r1;", 0x01000001, 0, 0, 0x4b800000 },
+        { "cvt.rn.f32.s32 %f0, %r1;", 0xffffffff, 0, 0, 0xbf800000 },
+        { "cvt.rn.f32.u32 %f0, %r1;", 0xffffffff, 0, 0, 0x4f800000 },
+        { "cvt.rn.f32.u16 %f0, %rs1;", 0xffff, 0, 0, 0x477fff00 },
+        { "cvt.rn.f32.u8 %f0, %rs1;", 0x1ff, 0, 0, 0x437f0000 },
+        { "cvt.s64.s32 %rd0, %r1;", 0x80000000, 0, 0, 0xffffffff80000000 },
+        { "cvt.u64.u32 %rd0, %r1;", 0x80000000, 0, 0, 0x80000000 },
+        { "cvt.u32.u64 %r0, %rd1;", 0x123456789a, 0, 0, 0x3456789a },
+        { "cvt.s32.s8 %r0, %r1;", 0x180, 0, 0, 0xffffff80 },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0x477fefff, 0, 0, 0x7bff },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0x477ff000, 0, 0, 0x7c00 },
+        /* 2^-25 ties */
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0xc77ff000, 0, 0, 0xfc00 },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0x33000000, 0, 0, 0 },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0x33000001, 0, 0, 1 },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0x387fffff, 0, 0, 0x0400 },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0x3f801000, 0, 0, 0x3c00 },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0x3f803000, 0, 0, 0x3c02 },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0x80000000, 0, 0, 0x8000 },
+        { "cvt.rn.f16.f32 %rs0, %f1;", 0xffc00000, 0, 0, 0x7fff },
+        { "cvt.f32.f16 %f0, %rs1;", 0x0001, 0, 0, 0x33800000 },
+        { "cvt.f32.f16 %f0, %rs1;", 0xbc00, 0, 0, 0xbf800000 },
         { "mov.b64 %rd0, {%r1, %r2};", 0x11111111, 0x22222222, 0, 0x2222222211111111 },
-        { "mov.b32 {%rs0, %rs3}, %r1;", 0x11112222, 0, 0, 0x2222 },        { "mov.f32 %f0, 0fBF800000;", 0, 0, 0, 0xbf800000 },
-        { "mov.u64 %rd0, p1;", 0, 0, 0, PARAM_SPACE + 0x100000000 },       { "cvta.to.global.u64 %rd0, %rd1;", 5, 0, 0, 5 },
-        { "ld.param.u16 %rs0, [p0+2];", 0, 0, 0, 0x0403 },                 { "ld.param.v2.u32 {%r0, %r2}, [%rd1];", PARAM_SPACE, 0, 0, 0x04030201 },
+        { "mov.b32 {%rs0, %rs3}, %r1;", 0x11112222, 0, 0, 0x2222 },
+        { "mov.f32 %f0, 0fBF800000;", 0, 0, 0, 0xbf800000 },
+        { "mov.u64 %rd0, p1;", 0, 0, 0, PARAM_SPACE + 0x100000000 },
+        { "cvta.to.global.u64 %rd0, %rd1;", 5, 0, 0, 5 },
+        { "ld.param.u16 %rs0, [p0+2];", 0, 0, 0, 0x0403 },
+        { "ld.param.v2.u32 {%r0, %r2}, [%rd1];", PARAM_SPACE, 0, 0, 0x04030201 },
     };
     for (size_t i = 0; i < COUNT(known); i++) {
         uint64_t result = snippet_result(known[i].text, known[i].a, known[i].b, known[i].c);
         if (result != known[i].result)
-            printf("  %s gives %llx, not %llx\n", known[i].text, (unsigned long long)result, (unsigned long long)known[i].result);
+            printf("  %s gives %llx, not %llx\n", known[i].text, (unsigned long long)result,
+                   (unsigned long long)known[i].result);
         CHECK(result == known[i].result);
     }
 }
@@ -1340,13 +1483,39 @@ TEST(instructions_do_what_the_manual_says)
 TEST(what_is_not_known_or_changes_bits_is_refused)
 {
     static const char *const refused[] = {
-        "fma.rn.f32 %f0, %f1, %f2, %f3;", "mad.rn.f32 %f0, %f1, %f2, %f3;", "add.f32 %f0, %f1, %f2;", "mul.f32 %f0, %f1, %f2;", "sub.f32 %f0, %f1, %f2;",
-        "add.rn.ftz.f32 %f0, %f1, %f2;", "div.approx.f32 %f0, %f1, %f2;", "div.full.f32 %f0, %f1, %f2;", "rcp.approx.ftz.f32 %f0, %f1;",
-        "add.rz.f32 %f0, %f1, %f2;", "cvt.rn.sat.f32.s32 %f0, %r1;", "cvt.f32.s32 %f0, %r1;", "cvt.rz.f16.f32 %rs0, %f1;", "sin.approx.f32 %f0, %f1;",
-        "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [t, {%f0, %f1}];", "bar.sync 0;", "atom.global.add.u32 %r0, [%rd1], %r2;", "add.s32 %r0, %r1, %rd2;",
-        "add.s32 %r0, %r1, %r9;", "add.s32 %f0, %f1, %f2;", "mov.u32 %r0, %laneid;", "bra NOWHERE;", "setp.ltu.s32 %p0, %r1, %r2;",
-        "mov.u64 %rd0, nothing;", "st.param.u32 [p0], %r1;", "ld.shared.u32 %r0, [%rd1];", "call f;", ".local .b8 x[4];", "add.s32 %r0, %r1, %r2; ret;",
-        "max.NaN.f32 %f0, %f1, %f2;", "mul.hi.u64 %rd0, %rd1, %rd2;", "add.s32 %r0, %r1, 0f3F800000;", "@%r0 ret;",
+        "fma.rn.f32 %f0, %f1, %f2, %f3;",
+        "mad.rn.f32 %f0, %f1, %f2, %f3;",
+        "add.f32 %f0, %f1, %f2;",
+        "mul.f32 %f0, %f1, %f2;",
+        "sub.f32 %f0, %f1, %f2;",
+        "add.rn.ftz.f32 %f0, %f1, %f2;",
+        "div.approx.f32 %f0, %f1, %f2;",
+        "div.full.f32 %f0, %f1, %f2;",
+        "rcp.approx.ftz.f32 %f0, %f1;",
+        "add.rz.f32 %f0, %f1, %f2;",
+        "cvt.rn.sat.f32.s32 %f0, %r1;",
+        "cvt.f32.s32 %f0, %r1;",
+        "cvt.rz.f16.f32 %rs0, %f1;",
+        "sin.approx.f32 %f0, %f1;",
+        "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [t, {%f0, %f1}];",
+        "bar.sync 0;",
+        "atom.global.add.u32 %r0, [%rd1], %r2;",
+        "add.s32 %r0, %r1, %rd2;",
+        "add.s32 %r0, %r1, %r9;",
+        "add.s32 %f0, %f1, %f2;",
+        "mov.u32 %r0, %laneid;",
+        "bra NOWHERE;",
+        "setp.ltu.s32 %p0, %r1, %r2;",
+        "mov.u64 %rd0, nothing;",
+        "st.param.u32 [p0], %r1;",
+        "ld.shared.u32 %r0, [%rd1];",
+        "call f;",
+        ".local .b8 x[4];",
+        "add.s32 %r0, %r1, %r2; ret;",
+        "max.NaN.f32 %f0, %f1, %f2;",
+        "mul.hi.u64 %rd0, %rd1, %rd2;",
+        "add.s32 %r0, %r1, 0f3F800000;",
+        "@%r0 ret;",
     };
     for (size_t i = 0; i < COUNT(refused); i++) {
         ptx_program *program = snippet(refused[i]);
@@ -1370,8 +1539,12 @@ static const char *snippet_fault(const char *instructions)
     snprintf(text, sizeof text, instructions, (unsigned long long)(uintptr_t)&memory);
     ptx_program *program = snippet(text);
     CHECK_STR(program->error, "");
-    launch = (ptx_launch){ .program = program, .parameters = { parameters, parameters }, .readable = (const ptx_readable (*)[3])planes, .writable = &slot,
-                           .element = 4, .limit = 100 };
+    launch = (ptx_launch){ .program = program,
+                           .parameters = { parameters, parameters },
+                           .readable = (const ptx_readable(*)[3])planes,
+                           .writable = &slot,
+                           .element = 4,
+                           .limit = 100 };
     memset(count, 0, sizeof count);
     thread.launch = &launch;
     ptx_run_thread(&thread);
@@ -1384,7 +1557,8 @@ TEST(what_a_thread_must_not_do_is_a_fault)
 #define MEMORY "mov.u64 %%rd1, %llu;\n"
     CHECK_STR(snippet_fault(MEMORY "ld.global.nc.u32 %%r1, [%%rd1];"), "");
     CHECK_STR(snippet_fault(MEMORY "ld.global.nc.u16 %%rs1, [%%rd1+6];"), "");
-    CHECK_STR(snippet_fault(MEMORY "mov.u32 %%r1, 5;\nst.global.u32 [%%rd1], %%r1;\nst.global.u32 [%%rd1+4], %%r1;"), "");
+    CHECK_STR(snippet_fault(MEMORY "mov.u32 %%r1, 5;\nst.global.u32 [%%rd1], %%r1;\nst.global.u32 [%%rd1+4], %%r1;"),
+              "");
     CHECK_CONTAINS(snippet_fault(MEMORY "ld.global.nc.u32 %%r1, [%%rd1+4];"), "not of the picture");
     CHECK_CONTAINS(snippet_fault(MEMORY "ld.global.nc.u16 %%rs1, [%%rd1+1];"), "not aligned");
     CHECK_CONTAINS(snippet_fault(MEMORY "ld.global.nc.u8 %%rs1, [%%rd1+8];"), "outside");
@@ -1395,14 +1569,15 @@ TEST(what_a_thread_must_not_do_is_a_fault)
     CHECK_CONTAINS(snippet_fault(MEMORY "ld.param.u64 %%rd2, [p1+4];"), "not aligned");
     CHECK_CONTAINS(snippet_fault(MEMORY "st.global.u32 [%%rd1], %%r1;"), "nothing has written");
     CHECK_CONTAINS(snippet_fault(MEMORY "@%%p1 add.s64 %%rd1, %%rd1, 1;"), "nothing has written");
-    CHECK_CONTAINS(snippet_fault(MEMORY "mov.u32 %%r1, 5;\nst.global.u32 [%%rd1], %%r1;\nst.global.u32 [%%rd1], %%r1;"), "again");
+    CHECK_CONTAINS(snippet_fault(MEMORY "mov.u32 %%r1, 5;\nst.global.u32 [%%rd1], %%r1;\nst.global.u32 [%%rd1], %%r1;"),
+                   "again");
     CHECK_CONTAINS(snippet_fault(MEMORY "mov.u32 %%r1, 5;\nst.global.u32 [%%rd1+8], %%r1;"), "no element");
     CHECK_CONTAINS(snippet_fault(MEMORY "mov.u16 %%rs1, 5;\nst.global.u16 [%%rd1], %%rs1;"), "another size");
     CHECK_CONTAINS(snippet_fault(MEMORY "AGAIN:\nbra AGAIN;"), "does not end");
 #undef MEMORY
 }
 
-/* ---- Random pictures ---------------------------------------------------------------------------------------------------- */
+/* ---- Random pictures --------------------------------------------------------------------------------------------- */
 
 static uint64_t random_state = 1;
 
@@ -1418,10 +1593,12 @@ static uint32_t random_u32(void)
 static int32_t random_int(int32_t lo, int32_t hi) { return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1)); }
 static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (random_u32() / 4294967296.0); }
 
-enum { NV12, P016, PLANAR, DEEP, GRAY, SUBSAMPLED, ALMOST_NV12, FORMATS };      /* ALMOST: what keeps it from the way for NV12 */
+/* ALMOST: what keeps it from the way for NV12 */
+enum { NV12, P016, PLANAR, DEEP, GRAY, SUBSAMPLED, ALMOST_NV12, FORMATS };
 enum { ALIGNED, AFFINE, PROJECTIVE, EDGES, HOSTILE, OUTSIDE, EMPTY, WARPS };
 
-/* A frame of exactly its bytes, and which of them are samples of the picture. Cr of a semi-planar frame lies in memory[1]. */
+/* A frame of exactly its bytes, and which of them are samples of the picture. Cr of a semi-planar frame lies in
+ * memory[1]. */
 typedef struct frame {
     bzi_kernel_slot slot;
     uint8_t *memory[3], *allowed[3];
@@ -1429,7 +1606,8 @@ typedef struct frame {
 } frame;
 
 typedef struct frame_layout {
-    int32_t width, height, planes, shift_x, shift_y, depth, low_zeros, padding, skew;      /* planes: 1 gray, 2 semi-planar, 3 planar; skew: of Cb, in bytes */
+    /* planes: 1 gray, 2 semi-planar, 3 planar; skew: of Cb, in bytes */
+    int32_t width, height, planes, shift_x, shift_y, depth, low_zeros, padding, skew;
 } frame_layout;
 
 static frame_layout layout_of(int format)
@@ -1479,7 +1657,8 @@ static frame frame_make(const frame_layout *layout)
     bzi_kernel_slot *slot = &f.slot;
     for (int p = 0; p < layout->planes; p++) {
         int32_t width  = p ? (layout->width  + (1 << layout->shift_x) - 1) >> layout->shift_x : layout->width;
-        int32_t height = p ? (layout->height + (1 << layout->shift_y) - 1) >> layout->shift_y : layout->height, skew = p ? layout->skew : 0;
+        int32_t height = p ? (layout->height + (1 << layout->shift_y) - 1) >> layout->shift_y : layout->height,
+                skew = p ? layout->skew : 0;
         slot->step[p]  = p && layout->planes == 2 ? 2 * size : size;
         slot->pitch[p] = width * slot->step[p] + layout->padding * size;
         f.bytes[p]   = (size_t)slot->pitch[p] * (size_t)(height - 1) + (size_t)(width * slot->step[p] + skew);
@@ -1515,11 +1694,13 @@ static void frame_allow(frame *f)
 {
     const bzi_kernel_slot *slot = &f->slot;
     for (int p = 0; p < 3 && slot->x0 <= slot->x1 && slot->y0 <= slot->y1; p++) {
-        int32_t sx = p ? slot->shift_x : 0, sy = p ? slot->shift_y : 0, size = slot->depth > 8 ? 2 : 1, m = p == 2 && !f->memory[2] ? 1 : p;
+        int32_t sx = p ? slot->shift_x : 0, sy = p ? slot->shift_y : 0, size = slot->depth > 8 ? 2 : 1,
+                m = p == 2 && !f->memory[2] ? 1 : p;
         for (int32_t y = slot->y0 >> sy; slot->plane[p] && y <= slot->y1 >> sy; y++)
             for (int32_t x = slot->x0 >> sx; x <= slot->x1 >> sx; x++)
-                memset(f->allowed[m] + (slot->plane[p] - (uint64_t)(uintptr_t)f->memory[m]) + (size_t)y * (size_t)slot->pitch[p] +
-                       (size_t)(x * slot->step[p]), 1, (size_t)size);
+                memset(f->allowed[m] + (slot->plane[p] - (uint64_t)(uintptr_t)f->memory[m]) +
+                           (size_t)y * (size_t)slot->pitch[p] + (size_t)(x * slot->step[p]),
+                       1, (size_t)size);
     }
 }
 
@@ -1541,8 +1722,10 @@ static void random_rectangle(bzi_kernel_slot *slot, int warp)
 /* A crop, perhaps mirrored, perhaps reaching beyond the picture, scaled to the output. */
 static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
 {
-    double w = slot->x1 - slot->x0 + 1, h = slot->y1 - slot->y0 + 1, crop_w = w * random_real(0.05, 1.5), crop_h = h * random_real(0.05, 1.5);
-    double x = (w - crop_w) * random_real(-0.2, 1.2), y = (h - crop_h) * random_real(-0.2, 1.2), sx = crop_w / width, sy = crop_h / height;
+    double w = slot->x1 - slot->x0 + 1, h = slot->y1 - slot->y0 + 1, crop_w = w * random_real(0.05, 1.5),
+           crop_h = h * random_real(0.05, 1.5);
+    double x = (w - crop_w) * random_real(-0.2, 1.2), y = (h - crop_h) * random_real(-0.2, 1.2), sx = crop_w / width,
+           sy = crop_h / height;
     int flip_x = random_int(0, 1), flip_y = random_int(0, 1);
     const double m[9] = { flip_x ? -sx : sx, 0, flip_x ? x + crop_w - sx / 2 - 0.5 : x + sx / 2 - 0.5,
                           0, flip_y ? -sy : sy, flip_y ? y + crop_h - sy / 2 - 0.5 : y + sy / 2 - 0.5, 0, 0, 1 };
@@ -1550,12 +1733,14 @@ static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
         slot->h[i] = (float)m[i];
 }
 
-/* Positions are multiples of a half: exactly on the edges, which are half a pixel outside, and between. Perhaps mirrored; zeros are 0 or -0. */
+/* Positions are multiples of a half: exactly on the edges, which are half a pixel outside, and between. Perhaps
+ * mirrored; zeros are 0 or -0. */
 static void random_edges(bzi_kernel_slot *slot)
 {
     int is_affine = random_int(0, 1);
     for (int axis = 0; axis < 2; axis++) {
-        int32_t last = axis ? slot->y1 - slot->y0 : slot->x1 - slot->x0, step = random_int(1, 4) * (random_int(0, 1) ? 1 : -1);
+        int32_t last = axis ? slot->y1 - slot->y0 : slot->x1 - slot->x0,
+                step = random_int(1, 4) * (random_int(0, 1) ? 1 : -1);
         int32_t from = random_int(-4, 2) + (step < 0 ? 2 * last + 2 : 0), across = is_affine ? random_int(-1, 1) : 0;
         slot->h[axis * 4]     = 0.5f * (float)step;
         slot->h[axis * 3 + 2] = 0.5f * (float)from;
@@ -1565,7 +1750,8 @@ static void random_edges(bzi_kernel_slot *slot)
 
 static void random_warp(bzi_kernel_slot *slot, int warp, int32_t width, int32_t height)
 {
-    static const float hostile[] = { 0, -0.0f, 1, -1, 1e-45f, 1e30f, -3.4e38f, 16777216.0f, 4e9f, -2147483648.0f, NAN, INFINITY, -INFINITY };
+    static const float hostile[] = { 0,    -0.0f,          1,   -1,       1e-45f,   1e30f, -3.4e38f, 16777216.0f,
+                                     4e9f, -2147483648.0f, NAN, INFINITY, -INFINITY };
     random_crop(slot, width, height);
     for (int k = 0; (warp == AFFINE || warp == PROJECTIVE) && k < 2; k++)
         slot->h[1 + 2 * k] += (float)random_real(-0.3, 0.3);
@@ -1591,7 +1777,8 @@ static void random_colors(bzi_kernel_slot *slot, int warp)
     for (int c = 0; c < 3; c++) {
         slot->bias[c]  = (float)random_real(0, 255);
         slot->scale[c] = (float)random_real(-1, 1);
-        slot->scale[c] *= random_int(0, 5) ? 1.0f : random_int(0, 1) ? 3000.0f : 1e-7f;       /* halves: to infinity, to subnormals */
+        /* halves: to infinity, to subnormals */
+        slot->scale[c] *= random_int(0, 5) ? 1.0f : random_int(0, 1) ? 3000.0f : 1e-7f;
         slot->fill[c]  = (float)random_real(-1000, 1000);
     }
     if (warp == HOSTILE && random_int(0, 1)) {
@@ -1615,13 +1802,14 @@ static frame frame_random(int format, int warp, int32_t width, int32_t height)
     return f;
 }
 
-/* ---- A launch, and what it should give ----------------------------------------------------------------------------------- */
+/* ---- A launch, and what it should give --------------------------------------------------------------------------- */
 
 typedef struct scene {
     frame             frames[BZI_KERNEL_SLOTS];
     uint32_t          count, grid[2], block[2];
     bzi_kernel_output out;
-    size_t            origin, span;       /* the first pixel's place among the elements of a slot, and how many lie from the lowest to the highest */
+    /* the first pixel's place among the elements of a slot, and how many lie from the lowest to the highest */
+    size_t            origin, span;
     uint8_t          *expected;
 } scene;
 
@@ -1731,9 +1919,15 @@ static int scene_run(const scene *s, ptx_program *program, int zeros, uint64_t *
     uint8_t *batch = room(scene_bytes(s));
     memset(batch, 0xc5, scene_bytes(s));
     memset(&slots, 0xa5, sizeof slots);
-    ptx_launch launch = { .program = program, .grid = { s->grid[0], s->grid[1], s->count }, .block = { s->block[0], s->block[1], 1 },
-                          .parameters = { (const uint8_t *)&slots, (const uint8_t *)&s->out }, .readable = (const ptx_readable (*)[3])readable,
-                          .writable = writable, .element = s->out.half ? 2 : 4, .zeros = zeros, .limit = *steps ? *steps * 3 : UINT64_MAX };
+    ptx_launch launch = { .program = program,
+                          .grid = { s->grid[0], s->grid[1], s->count },
+                          .block = { s->block[0], s->block[1], 1 },
+                          .parameters = { (const uint8_t *)&slots, (const uint8_t *)&s->out },
+                          .readable = (const ptx_readable(*)[3])readable,
+                          .writable = writable,
+                          .element = s->out.half ? 2 : 4,
+                          .zeros = zeros,
+                          .limit = *steps ? *steps * 3 : UINT64_MAX };
     for (uint32_t i = 0; i < s->count; i++) {
         const frame *f = &s->frames[i];
         slots.slot[i] = f->slot;
@@ -1759,12 +1953,14 @@ static int scene_agrees(const scene *s, int zeros)
     pixels += (uint64_t)s->out.width * (uint64_t)s->out.height * s->count;
     threads += (uint64_t)s->grid[0] * s->grid[1] * s->block[0] * s->block[1] * s->count;
     if (!same)
-        printf("  %d x %d, %u slots, strides %lld %lld %lld, half %u: %s\n", s->out.width, s->out.height, s->count, (long long)s->out.stride_c,
-               (long long)s->out.stride_y, (long long)s->out.stride_x, s->out.half, fault[0] ? fault : "another picture, or not all of it");
+        printf("  %d x %d, %u slots, strides %lld %lld %lld, half %u: %s\n", s->out.width, s->out.height, s->count,
+               (long long)s->out.stride_c, (long long)s->out.stride_y, (long long)s->out.stride_x, s->out.half,
+               fault[0] ? fault : "another picture, or not all of it");
     return same;
 }
 
-static const int32_t sizes[][2] = { { 1, 1 }, { 33, 21 }, { 64, 40 }, { 97, 61 }, { 1, 45 }, { 40, 1 }, { 17, 9 }, { 32, 8 } };
+static const int32_t sizes[][2] = { { 1, 1 },  { 33, 21 }, { 64, 40 }, { 97, 61 },
+                                    { 1, 45 }, { 40, 1 },  { 17, 9 },  { 32, 8 } };
 
 /* rounds of launches, of every size in turn; returns how many did not agree. */
 static int disagreements(int rounds, int format, int warp)
@@ -1842,7 +2038,7 @@ TEST(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
     }
 }
 
-/* ---- That a difference would be found ----------------------------------------------------------------------------------- */
+/* ---- That a difference would be found ---------------------------------------------------------------------------- */
 
 TEST(every_instruction_was_executed)
 {
@@ -1861,22 +2057,28 @@ TEST(every_instruction_was_executed)
     }
     CHECK_EQ(never, 0);
     CHECK(pixels > ROUNDS(300000, 50000));
-    printf("  %u instructions executed, %u branches one way only; %llu pixels, %llu threads\n", shipped->count - never, one_way,
-           (unsigned long long)pixels, (unsigned long long)threads);
+    printf("  %u instructions executed, %u branches one way only; %llu pixels, %llu threads\n", shipped->count - never,
+           one_way, (unsigned long long)pixels, (unsigned long long)threads);
 }
 
 /* Alterations of an instruction: what it begins with, and begins with then. */
 static const struct { const char *from, *to; } alterations[] = {
-    { "add.rn.f32", "sub.rn.f32" }, { "sub.rn.f32", "add.rn.f32" }, { "mul.rn.f32", "add.rn.f32" }, { "div.rn.f32", "mul.rn.f32" }, { "rcp.rn.f32", "neg.f32" },
-    { "max.f32", "min.f32" }, { "min.f32", "max.f32" }, { "min.s32", "max.s32" }, { "add.s64", "sub.s64" }, { "add.s32", "sub.s32" }, { "sub.s32", "add.s32" },
-    { "mul.lo.s64", "add.s64" }, { "mul.lo.s32", "add.s32" }, { "shl.b64", "shr.u64" }, { "shl.b32", "shr.u32" }, { "shr.u32", "shl.b32" },
-    { "shr.s32", "shl.b32" }, { "cvt.rzi.s32.f32", "cvt.rpi.s32.f32" }, { "and.b16", "xor.b16" }, { "and.b32", "xor.b32" },
-    { "setp.ge.f32", "setp.gt.f32" }, { "setp.lt.f32", "setp.le.f32" }, { "setp.ltu.f32", "setp.leu.f32" }, { "setp.gtu.f32", "setp.geu.f32" },
+    { "add.rn.f32", "sub.rn.f32" }, { "sub.rn.f32", "add.rn.f32" }, { "mul.rn.f32", "add.rn.f32" },
+    { "div.rn.f32", "mul.rn.f32" }, { "rcp.rn.f32", "neg.f32" },
+    { "max.f32", "min.f32" }, { "min.f32", "max.f32" }, { "min.s32", "max.s32" }, { "add.s64", "sub.s64" },
+    { "add.s32", "sub.s32" }, { "sub.s32", "add.s32" },
+    { "mul.lo.s64", "add.s64" }, { "mul.lo.s32", "add.s32" }, { "shl.b64", "shr.u64" }, { "shl.b32", "shr.u32" },
+    { "shr.u32", "shl.b32" },
+    { "shr.s32", "shl.b32" }, { "cvt.rzi.s32.f32", "cvt.rpi.s32.f32" }, { "and.b16", "xor.b16" },
+    { "and.b32", "xor.b32" },
+    { "setp.ge.f32", "setp.gt.f32" }, { "setp.lt.f32", "setp.le.f32" }, { "setp.ltu.f32", "setp.leu.f32" },
+    { "setp.gtu.f32", "setp.geu.f32" },
 };
 
 enum { ALTERED = 512 };
 
-/* The line, altered, to out. Returns 0 when there is nothing to alter. way 0: the instruction; 1: its constant, or the sources of selp. */
+/* The line, altered, to out. Returns 0 when there is nothing to alter. way 0: the instruction; 1: its constant, or the
+ * sources of selp. */
 static int alter(const char *line, int way, char out[ALTERED])
 {
     size_t indent = strspn(line, " \t"), length = strcspn(line, "\n");
@@ -1900,11 +2102,13 @@ static int alter(const char *line, int way, char out[ALTERED])
     const char *comma = length ? line + length : line;
     while (comma > line && *comma != ',')
         comma--;
-    if (way == 1 && *comma == ',' && !strncmp(comma, ", 0f", 4) && strncmp(comma, ", 0f00000000", 12) && strncmp(line + indent, "setp", 4)) {
+    if (way == 1 && *comma == ',' && !strncmp(comma, ", 0f", 4) && strncmp(comma, ", 0f00000000", 12) &&
+        strncmp(line + indent, "setp", 4)) {
         snprintf(out, ALTERED, "%.*s, 0f3E123456;", (int)(comma - line), line);
         return 1;
     }
-    if (way == 1 && *comma == ',' && comma[2] >= '1' && comma[2] <= '9' && strncmp(line + indent, "setp", 4) && strncmp(line + indent, "selp", 4)) {
+    if (way == 1 && *comma == ',' && comma[2] >= '1' && comma[2] <= '9' && strncmp(line + indent, "setp", 4) &&
+        strncmp(line + indent, "selp", 4)) {
         snprintf(out, ALTERED, "%.*s, %lu;", (int)(comma - line), line, strtoul(comma + 2, NULL, 10) + 1);
         return 1;
     }
@@ -1959,7 +2163,8 @@ static char *text_with(const char *text, const char *line, const char *altered)
     return changed;
 }
 
-/* Those that survive can be seen with TEST_PTX_VERBOSE=1; most cannot be told apart, like -0.0 for +0.0 added, or a way chosen that gives the same bits. */
+/* Those that survive can be seen with TEST_PTX_VERBOSE=1; most cannot be told apart, like -0.0 for +0.0 added, or a way
+ * chosen that gives the same bits. */
 TEST(one_altered_instruction_gives_another_picture)
 {
     NEED_SHIPPED();

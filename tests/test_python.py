@@ -203,6 +203,26 @@ class Interface(unittest.TestCase):
         for name, number in known:
             self.assertEqual(getattr(benzina, name), number, name)
 
+    def test_structs_that_are_filled_in_are_prepared_by_the_library(self):
+        prepared = {name[:-len("_init")] for name, (_, arguments) in Header.functions().items()
+                    if name.endswith("_init") and len(arguments) == 2}
+        self.assertEqual(set(benzina._inits), prepared)
+        self.assertEqual(benzina._new("sample_desc").target, benzina.TARGET_NONE)
+        self.assertEqual(benzina._new("error").byte_offset, benzina.NO_OFFSET)
+        self.assertEqual(tuple(benzina._new("transform").homography), (1, 0, 0, 0, 1, 0, 0, 0, 1))
+
+    def test_every_argument_of_a_loader_has_a_field_of_its_own(self):
+        for field in benzina._FIELDS.values():
+            group, member = field.split(".")
+            self.assertTrue(hasattr(getattr(structs.loader_config(), group), member), field)
+        self.assertEqual(len(set(benzina._FIELDS.values())), len(benzina._FIELDS))
+        self.assertLessEqual(set(benzina._CHOICES), set(benzina._FIELDS))
+
+    def test_the_stored_orders_are_what_their_program_writes(self):
+        run = subprocess.run([sys.executable, "-B", "tests/orders.py"], check=True, capture_output=True, timeout=60)
+        with open("tests/orders.h", "rb") as file:
+            self.assertTrue(file.read() == run.stdout, "run: python3 tests/orders.py > tests/orders.h")
+
     def test_random_numbers_and_permutation_are_the_headers(self):
         streams = re.findall(r"seed (\d+), +epoch (\d+), sample (\d+), +operation (\d+): +(\w+) (\w+) (\w+) (\w+)", Header.whole)
         self.assertEqual(len(streams), 2)
@@ -300,14 +320,21 @@ class Errors(unittest.TestCase):
 
     @needs_decoder
     def test_a_bad_setting_is_named(self):
-        self.assertIn("batch_size", self.fails(Status.E_ARGUMENT, loader_of, batch_size=0).message)
-        self.assertIn("rank", self.fails(Status.E_ARGUMENT, loader_of, rank=3, world_size=2).message)
+        for name, options in (("batch_size", dict(batch_size=0)), ("rank", dict(rank=3, world_size=2)),
+                              ("num_threads", dict(num_threads=9999)), ("multibuffering", dict(multibuffering=99)),
+                              ("reader_threads", dict(reader_threads=999)), ("read_ahead", dict(read_ahead=99999)),
+                              ("shape", dict(shape=0)), ("epoch_samples", dict(epoch_samples=3)),
+                              ("weights", dict(weights=[1] * 7, weighting="once"))):
+            said = self.fails(Status.E_ARGUMENT, loader_of, **options).message
+            self.assertRegex(said, r"^[\w, ]*\b%s\b" % name)
+            self.assertNotIn("loader_config", said)
+        self.assertRegex(self.fails(Status.E_NOT_FOUND, loader_of, track="sketch").message, "^track: ")
         self.assertEqual(benzina._registry, {})
 
     def test_arguments_that_contradict_each_other(self):
         for options in (dict(mean=1, bias_transform=1), dict(std=1, norm_transform=ops.ConstantNormTransform(2)), dict(std=(1, 0, 1)),
                         dict(drop_last=True, last_batch="pad"), dict(on_error="explode"), dict(seed=None, world_size=2), dict(output="xml"),
-                        dict(bias_transform=(1, 2)), dict(indices=[]), dict(device="cpu"), dict(epochs=0), dict(path="x"),
+                        dict(bias_transform=(1, 2)), dict(indices=[]), dict(epochs=0), dict(path="x"),
                         dict(memory="attic"), dict(memory="device", output="numpy"), dict(dtype="float64"), dict(decoder="abacus")):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)
@@ -315,6 +342,9 @@ class Errors(unittest.TestCase):
             loader_of(no_such_argument=1)
         for make in (lambda: ops.ConstantNormTransform(0), lambda: ops.SimilarityTransform(scale=(-1, 1)), lambda: ops.ConstantWarpTransform([1]),
                      lambda: ops.SimilarityTransform(ratio=(1, 2, 3)), lambda: benzina.Context("abacus"),
+                     lambda: benzina.Context((3, 0)), lambda: benzina.Context((2, 0, 0)),
+                     lambda: benzina.Context((2, -1)), lambda: benzina.Context("cuda:4294967296"),
+                     lambda: loader_of(device="abacus"),
                      lambda: ops.RandomResizedCrop(law="moore"),
                      lambda: loader_of(warp_transform=ops.RandomResizedCrop(law="benzina"), warp_law="torchvision")):
             with self.assertRaises(ValueError):
@@ -358,6 +388,48 @@ class Datasets(unittest.TestCase):
         self.assertEqual(whole[3].filename, "00_plasma_land.JPEG")
         with self.assertRaises(ValueError):
             whole[::2]
+
+    def test_fields_are_read_by_name(self):
+        dataset = benzina.Dataset(ARCHIVE)
+        self.assertEqual((dataset.fields, dataset.info.container), (["image", "thumb", "target", "name"], b"archive"))
+        sample = dataset[3]
+        self.assertEqual(list(sample.fields), dataset.fields)
+        for i in (0, 3, 7):
+            self.assertEqual((dataset.field(i, "target"), dataset.field(i, "name")),
+                             (dataset.target(i) if dataset.target(i) >= 0 else None, dataset.filename(i)))
+        self.assertEqual((sample.fields["target"], sample.fields["name"]), (111, "03_plasma_big.JPEG"))
+        self.assertEqual(dataset.field(-5, "target"), 111)
+        for name in ("image", "thumb"):
+            self.assertTrue(sample.fields[name] == annexb(sample, name)[0], name)
+        self.assertNotEqual(sample.fields["image"], sample.fields["thumb"])
+        with self.assertRaises(KeyError):
+            dataset.field(3, "sketch")
+        self.assertNotIn("sketch", sample.fields)
+        with self.assertRaises(IndexError):
+            dataset.field(8, "target")
+        with self.assertRaises(ValueError):
+            benzina.Sample(*sample).fields
+        dataset.close()
+        with self.assertRaises(Error):
+            sample.fields["target"]
+
+    def test_a_plain_video_has_pictures_alone(self):
+        dataset = benzina.Dataset(io.BytesIO(BYTES.replace(b"bzna_", b"film_")))
+        self.assertEqual((dataset.fields, dataset.info.container), (["image"], b"mp4 video"))
+        self.assertEqual((dataset[3].filename, dataset[3].target, dataset[3].images), (None, -1, ("film_thumb",)))
+        self.assertTrue(dataset[3].fields["image"] == annexb(dataset[3])[0])
+        with self.assertRaises(KeyError):
+            dataset.field(3, "name")
+
+    def test_the_file_says_where_a_picture_lies(self):
+        for sample in benzina.Dataset(ARCHIVE):
+            for track in ("image", "thumb", "bzna_input"):
+                info = sample.image_info(track)
+                image, kept = sample._coded(track)
+                self.assertEqual((info.width, info.height, info.frame_width, info.codec, info.fourcc),
+                                 (image.width, image.height, image.frame_width, benzina.CODEC_H265, 0x68766331))
+                self.assertTrue(BYTES[info.data_offset:][:info.data_size] ==
+                                ctypes.string_at(image.data, image.data_size))
 
     def test_a_missing_split(self):
         with self.assertRaises(Error) as caught:
@@ -490,7 +562,7 @@ class Named(benzina.Dataset):
 
 def annexb(sample, track=None):
     """A sample's picture as a stream."""
-    image, kept = sample._coded(track)
+    image, kept = sample._coded(track or "image")
     buffer, needed = ctypes.create_string_buffer(sample.size + 10000), ctypes.c_size_t()
     benzina._check(lib.bzna_image_annexb(image, buffer, len(buffer), needed, None))
     return buffer.raw[:needed.value], (image.width, image.height)
@@ -513,8 +585,8 @@ def rewritten(dataset):
 
 def damaged(data, sample, track="bzna_input"):
     """The archive's bytes with that sample's coded picture destroyed."""
-    image, kept = sample._coded(track)
-    first, size = image.data_offset, image.data_size
+    info = sample.image_info(track)
+    first, size = info.data_offset, info.data_size
     return data[:first + 4] + bytes([data[first + 4] & 0x81 | 0x26, 1]) + b"\xff" * (size - 6) + data[first + size:]
 
 
@@ -591,7 +663,7 @@ class Writers(unittest.TestCase):
                 self.assertEqual(digest(loader_of(made, track=track)), digest(loader_of(dataset, track=track)), track)
             self.assertEqual([coded(s, track) for s in rewritten(made)], [coded(s, track) for s in made], track)
         self.assertEqual([s.target for s in benzina.Dataset(self.path, split="validation")], [37, 185])
-        apart = [[s._coded("bzna_thumb")[0].data_offset != s._coded("bzna_input")[0].data_offset for s in d] for d in (dataset, made)]
+        apart = [[s.image_info("thumb").data_offset != s.image_info().data_offset for s in d] for d in (dataset, made)]
         self.assertEqual(apart, [[i in (2, 3) for i in range(COUNT)]] * 2)      # thumbnails that are the picture are not doubled
 
     def test_coded_bytes(self):
@@ -831,6 +903,14 @@ class Order(unittest.TestCase):
         self.assertEqual(again.state_dict(), state)
         self.assertEqual(order(again), list(range(8)))
 
+    def test_a_state_of_other_pixels_is_taken_only_when_asked_to(self):
+        state = loader_of(shape=16, shuffle=True).state_dict()
+        with self.assertRaises(Error) as caught:
+            loader_of(shape=24, shuffle=True).load_state_dict(state)
+        self.assertIn("restore_any_pixels", caught.exception.message)
+        self.assertNotIn("loader_config", caught.exception.message)
+        loader_of(shape=24, shuffle=True, restore_any_pixels=1).load_state_dict(state)
+
     def test_states_of_others_are_refused(self):
         state = loader_of().state_dict()["state"]
         damaged = state[:20] + bytes([state[20] ^ 1]) + state[21:]
@@ -846,16 +926,14 @@ class Order(unittest.TestCase):
 
 def rendered(dataset, index, shape, matrix, bias=(0, 0, 0), scale=(1, 1, 1)):
     """One sample as bzna_picture_render makes it, apart from any loader."""
-    sample, image, picture = benzina._new("sample"), benzina._new("image"), benzina._new("picture")
-    benzina._check(lib.bzna_dataset_sample(dataset.handle, index, sample, None))
-    buffer = ctypes.create_string_buffer(sample.size)
-    benzina._check(lib.bzna_dataset_image(dataset.handle, index, None, buffer, sample.size, image, None))
+    image, picture = benzina._new("image"), benzina._new("picture")
+    buffer = ctypes.create_string_buffer(dataset[index].size)
+    benzina._check(lib.bzna_dataset_read_image(dataset.handle, index, None, buffer, len(buffer), image, None))
     decoder = ctypes.c_void_p()
     benzina._check(lib.bzna_decoder_open(dataset._context.handle, decoder, None))
     try:
         benzina._check(lib.bzna_decoder_decode(decoder, image, picture, None))
-        transform, output = structs.transform(), benzina._new("output")
-        lib.bzna_transform_init(transform, ctypes.sizeof(transform))
+        transform, output = benzina._new("transform"), benzina._new("output")
         transform.homography[:] = matrix((picture.width, picture.height))
         transform.bias[:], transform.scale[:] = bias, scale
         output.height, output.width = shape
@@ -960,16 +1038,20 @@ class Pixels(unittest.TestCase):
 capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
-USED = b"used_dltensor"
+DLPACKS = {                                     # by max_version: a capsule's name, its name once taken, its struct
+    None: (b"dltensor", b"used_dltensor", benzina._DLManagedTensor),
+    (1, 0): (b"dltensor_versioned", b"used_dltensor_versioned", benzina._DLManagedTensorVersioned),
+}
 
 
 class Consumer:
     """Takes a capsule as a framework does: keeps the tensor, renames the capsule, calls the deleter when done."""
 
-    def __init__(self, exporter):
-        capsule = exporter.__dlpack__()
-        self.managed = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor"))
-        capsule_rename(capsule, USED)
+    def __init__(self, exporter, max_version=None):
+        name, used, managed = DLPACKS[max_version]
+        capsule = exporter.__dlpack__(max_version=max_version)
+        self.managed = managed.from_address(capsule_pointer(capsule, name))
+        capsule_rename(capsule, used)
 
     def bytes(self):
         t = self.managed.tensor
@@ -1000,18 +1082,33 @@ class Lifetimes(unittest.TestCase):
         capsule = batch.images.__dlpack__()
         self.assertEqual(capsule_name(capsule), b"dltensor")
         tensor = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
-        self.assertEqual((tensor.data, tensor.byte_offset), (batch.info.data, 0))
+        self.assertEqual((tensor.data, tensor.byte_offset), (batch.info.image.data, 0))
         self.assertEqual((tensor.device_type, tensor.device_id), (1, 0))
         self.assertEqual((tensor.code, tensor.bits, tensor.lanes), (2, 32, 1))
         self.assertEqual(tensor.shape[:tensor.dimensions], [4, 3, 6, 10])
         self.assertEqual(tensor.strides[:tensor.dimensions], [180, 60, 10, 1])
         for field, dtype, kind in ((batch.targets, "int64", (0, 64)), (batch.indices, "uint64", (1, 64)), (batch.status, "int32", (0, 32))):
             self.assertEqual((field.dtype, field.shape), (dtype, (4,)))
-            capsule = field.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=False)
+            capsule = field.__dlpack__(stream=None, max_version=(0, 8), dl_device=(1, 0), copy=False)
             tensor = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
             self.assertEqual((tensor.code, tensor.bits), kind)
         self.assertEqual(batch.__dlpack_device__(), (1, 0))
         self.assertEqual(capsule_name(batch.__dlpack__()), b"dltensor")
+
+    def test_who_takes_dlpack_1_gets_a_versioned_capsule(self):
+        loader, steps, batch = self.one(shape=(6, 10))
+        for field in (batch.images, batch.targets, batch.indices, batch.status):
+            plain = benzina._DLManagedTensor.from_address(capsule_pointer(field.__dlpack__(), b"dltensor")).tensor
+            for max_version in ((1, 0), [1, 1], (2, 0)):
+                capsule = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
+                self.assertEqual(capsule_name(capsule), b"dltensor_versioned")
+                address = capsule_pointer(capsule, b"dltensor_versioned")
+                managed = benzina._DLManagedTensorVersioned.from_address(address)
+                self.assertEqual((managed.major, managed.flags), (1, 0))        # may be written to, is no copy
+                self.assertEqual(bytes(managed.tensor), bytes(plain))
+        for max_version in (None, (0, 8), (0, 99)):
+            self.assertEqual(capsule_name(batch.__dlpack__(max_version=max_version)), b"dltensor", max_version)
+        self.assertEqual(capsule_name(batch.__dlpack__(max_version=(1, 0))), b"dltensor_versioned")
 
     def test_what_cannot_be_exported_is_refused(self):
         loader, steps, batch = self.one()
@@ -1022,16 +1119,17 @@ class Lifetimes(unittest.TestCase):
         self.assertFalse(hasattr(batch.images, "__cuda_array_interface__"))
 
     def test_a_capsule_that_nobody_took_gives_the_batch_back(self):
-        loader, steps, batch = self.one()
-        capsule = batch.images.__dlpack__()
-        batch.release()
-        self.blocked(steps)
-        del capsule
-        self.assertEqual(next(steps).number, 1)
+        for max_version in DLPACKS:
+            loader, steps, batch = self.one()
+            capsule = batch.images.__dlpack__(max_version=max_version)
+            batch.release()
+            self.blocked(steps)
+            del capsule
+            self.assertEqual(next(steps).number, 1)
 
     def test_a_tensor_that_was_taken_keeps_the_batch_until_it_is_deleted(self):
         loader, steps, batch = self.one()
-        first, second = Consumer(batch.images), Consumer(batch.images)
+        first, second = (Consumer(batch.images, max_version) for max_version in DLPACKS)
         expected = pixels(batch.images)
         del batch
         self.blocked(steps)
@@ -1042,16 +1140,17 @@ class Lifetimes(unittest.TestCase):
         self.assertEqual(next(steps).number, 1)
 
     def test_a_tensor_may_be_deleted_on_another_thread_after_everything_was_closed(self):
-        loader, steps, batch = self.one()
-        expected, consumer = pixels(batch.images), Consumer(batch)
-        loader.dataset.close()
-        loader.close()
-        del loader, steps, batch
-        gc.collect()
-        self.assertEqual(consumer.bytes(), expected)
-        thread = threading.Thread(target=consumer.delete)
-        thread.start()
-        thread.join()
+        for max_version in DLPACKS:
+            loader, steps, batch = self.one()
+            expected, consumer = pixels(batch.images), Consumer(batch, max_version)
+            loader.dataset.close()
+            loader.close()
+            del loader, steps, batch
+            gc.collect()
+            self.assertEqual(consumer.bytes(), expected)
+            thread = threading.Thread(target=consumer.delete)
+            thread.start()
+            thread.join()
 
     def test_a_view_keeps_a_released_batch(self):
         loader, steps, batch = self.one()
@@ -1427,6 +1526,29 @@ class Sources(unittest.TestCase):
 
 # ---- devices ----------------------------------------------------------------------------------------------------------------
 
+class Devices(unittest.TestCase):
+    def test_a_device_is_named_in_several_ways(self):
+        cuda = benzina.DEVICE_CUDA
+        for device, pair in ((None, (0, 0)), ("cpu", (1, 0)), ("cuda", (cuda, 0)), ("cuda:0", (cuda, 0)),
+                             ("cuda:12", (cuda, 12)), (3, (cuda, 3)), ((1, 0), (1, 0)), ([2, 5], (cuda, 5))):
+            self.assertEqual(benzina._device_of(device), pair)
+
+    @needs_decoder
+    def test_a_loader_works_on_the_device_that_it_names_else_on_its_datasets(self):
+        mine = benzina.Context("cpu")
+        dataset, plain = benzina.Dataset(ARCHIVE, context=mine), benzina.Dataset(ARCHIVE)
+        expected = digest(loader_of(dataset))
+        for device in ("cpu", (1, 0)):
+            self.assertIs(loader_of(dataset, device=device)._context, mine)     # which may have limits, a log
+            elsewhere = loader_of(plain, device=device)
+            self.assertIs(elsewhere._context, benzina._shared_context((1, 0)))
+            self.assertEqual(digest(elsewhere), expected)
+            opened = benzina.DataLoader(None, path=ARCHIVE, shape=8, seed=1, device=device)
+            self.assertIs(opened.dataset._context, elsewhere._context)
+        self.assertIs(loader_of(plain)._context, plain._context)
+        self.assertIs(pickle.loads(pickle.dumps(elsewhere._context)), elsewhere._context)
+
+
 class NoDevice(unittest.TestCase):
     """What is said where there is no GPU: to this process, one with a file before the driver that is no library."""
 
@@ -1449,7 +1571,7 @@ if decodes:
     refusals += [refused(lambda: benzina.DataLoader(dataset, shape=8, seed=1, **more)) for more in (dict(memory="device"), dict(decoder="nvdec"))]
     loader = benzina.DataLoader(dataset, shape=8, seed=1, batch_size=8, output="field")
     batch = next(loader.batches())
-    assert loader.info.device == -1 and batch.__dlpack_device__() == (1, 0) and batch.stream is None
+    assert (loader.info.image.device.kind, batch.__dlpack_device__(), batch.stream) == (1, (1, 0), None)
     try:
         batch.move(1)
     except benzina.Error as error:
@@ -1516,7 +1638,8 @@ def refused(kind, make, *arguments, **named):
 expected = [batch.images.memoryview().tobytes() for batch in loader_of("cpu").batches()]
 assert len(expected) == 3 and benzina.device_count() == 1
 loader = loader_of(memory="device", decoder="nvdec")
-assert loader.info.device == 0 and loader.info.decoder == benzina.DECODER_NVDEC
+assert (loader.info.image.device.kind, loader.info.image.device.ordinal) == (benzina.DEVICE_CUDA, 0)
+assert loader.info.decoder == benzina.DECODER_NVDEC
 streams = [None, 1, new_stream(), -1]
 for epoch in range(2):
     loader.set_epoch(0)
@@ -1528,7 +1651,8 @@ for epoch in range(2):
         capsule = field.__dlpack__(stream=stream, max_version=(1, 0), dl_device=(2, 0), copy=False)
         assert before > 2 and batch.stream == {None: 1, -1: before}.get(stream, stream)
         interface = field.__cuda_array_interface__
-        assert (interface["typestr"], interface["stream"], interface["data"][0]) == ("<f4", batch.stream, batch.info.data)
+        assert (interface["typestr"], interface["stream"]) == ("<f4", batch.stream)
+        assert interface["data"][0] == batch.info.image.data
         assert read(batch) == expected[i]
         for make in (field.memoryview, lambda: field.__dlpack__(stream=0), lambda: field.__dlpack__(stream=2), lambda: field.__dlpack__(dl_device=(1, 0)),
                      lambda: field.__dlpack__(stream=1, copy=True)):
@@ -1537,6 +1661,25 @@ for epoch in range(2):
 assert loader.statistics.samples_nvdec >= 16 and loader.statistics.samples_software == 0
 print("done")
 """), "done\n")
+
+    def test_a_loader_names_its_device_in_several_ways(self):
+        self.assertEqual(self.run_on_device("""
+def made(dataset, **more):
+    loader = benzina.DataLoader(dataset, shape=(24, 40), batch_size=8, seed=1234, output="field", **more)
+    return loader, next(loader.batches()).images.memoryview().tobytes()
+for dataset in (benzina.Dataset(%r), benzina.Dataset(%r, context=benzina.Context("cpu"))):
+    loader, expected = made(dataset, device="cpu")
+    assert loader.info.decoder == benzina.DECODER_SOFTWARE
+    sessions = set()
+    for device in ("cuda", "cuda:0", 0, (2, 0), loader_of(memory="device").batches().__next__().__dlpack_device__()):
+        loader, images = made(dataset, device=device)
+        assert loader.info.decoder == benzina.DECODER_NVDEC and images == expected
+        sessions.add(loader._context.handle)
+    assert len(sessions) == 1                   # which share the decode sessions
+    for device in ("cuda:1", (2, 7)):
+        assert "cuda" in refused(benzina.Error, made, dataset, device=device).lower()
+print("done")
+""" % (ARCHIVE, ARCHIVE)), "done\n")
 
     def test_a_consumers_stream_may_be_the_loaders(self):
         self.assertEqual(self.run_on_device("""
@@ -1561,14 +1704,16 @@ def digest(loader):
 expected = digest(loader_of("cpu"))
 for more in (dict(), dict(memory="host"), dict(output="memoryview"), dict(output="numpy"), dict(device=None)):
     loader = loader_of(**more)
-    assert loader.info.decoder == benzina.DECODER_NVDEC and loader.info.device == -1 and loader.info.decoder_name.startswith(b"NVDEC")
+    assert loader.info.decoder == benzina.DECODER_NVDEC and loader.info.image.device.kind == benzina.DEVICE_CPU
+    assert loader.info.decoder_name.startswith(b"NVDEC")
     assert digest(loader) == expected
     assert loader.info.sessions == loader.dataset._context.device.sessions > 0
 assert digest(loader_of(decoder="software")) == expected and loader_of(decoder="software").info.sessions == 0
 halves = digest(loader_of("cpu", dtype="float16"))
 assert digest(loader_of(dtype="float16")) == halves != expected
 device = loader_of().dataset._context.device
-assert device.device == 0 and device.name and device.video == 0 and device.memory_bytes > 0
+assert (device.device.kind, device.device.ordinal) == (benzina.DEVICE_CUDA, 0)
+assert device.name and device.video == 0 and device.memory_bytes > 0
 assert loader_of().dataset._context.codec(benzina.CODEC_H265).supported == 1
 print("done")
 """), "done\n")
@@ -1645,7 +1790,7 @@ class Numpy(unittest.TestCase):
         batch = next(loader_of(batch_size=4).batches())
         view = batch.images.numpy()
         self.assertEqual((view.shape, view.dtype, view.flags.writeable), ((4, 3, 24, 24), self.numpy.float32, True))
-        self.assertEqual(view.ctypes.data, batch.info.data)
+        self.assertEqual(view.ctypes.data, batch.info.image.data)
         self.assertEqual(view.tobytes(), pixels(batch.images))
         self.assertEqual(batch.targets.numpy().tolist(), [0, 37, 74, 111])
 
@@ -1653,10 +1798,27 @@ class Numpy(unittest.TestCase):
         from_dlpack = self.dlpack()
         batch = next(loader_of(batch_size=4).batches())
         view, taken = batch.images.numpy(), from_dlpack(batch.images)
-        self.assertEqual(taken.ctypes.data, batch.info.data)
+        self.assertEqual(taken.ctypes.data, batch.info.image.data)
         self.assertTrue((view == taken).all())
         self.assertEqual(from_dlpack(batch.indices).tolist(), [0, 1, 2, 3])
         self.assertTrue((from_dlpack(batch) == view).all())
+
+    def test_numpy_gets_the_kind_of_capsule_that_it_asks_for(self):
+        from_dlpack, batch, seen = self.dlpack(), next(loader_of(batch_size=4).batches()), []
+
+        class Spy:
+            __dlpack_device__ = batch.__dlpack_device__
+
+            def __dlpack__(self, **options):
+                capsule = batch.__dlpack__(**options)
+                seen.append((options.get("max_version"), capsule_name(capsule)))
+                return capsule
+        taken = from_dlpack(Spy())
+        self.assertEqual((len(seen), taken.ctypes.data), (1, batch.info.image.data))
+        max_version, name = seen[0]
+        self.assertEqual(name, b"dltensor_versioned" if max_version and max_version >= (1, 0) else b"dltensor")
+        if int(self.numpy.__version__.split(".")[0]) >= 2 and max_version:
+            self.assertTrue(taken.flags.writeable)
 
     def test_arrays_outlive_loader_and_dataset(self):
         for make in (lambda batch: batch.images.numpy(), lambda batch: getattr(self.numpy, "from_dlpack", Field.numpy)(batch.images)):
@@ -1705,7 +1867,7 @@ class Numpy(unittest.TestCase):
                 from_dlpack(Odd())
         finally:
             sys.stderr, sys.unraisablehook = stderr, hook
-        del batch
+        batch = None
         gc.collect()
         self.assertEqual(next(steps).number, 1)
 
@@ -1728,7 +1890,7 @@ class Torch(unittest.TestCase):
         batch = next(loader_of(batch_size=4).batches())
         images, targets = batch.images.torch(), self.torch.from_dlpack(batch.targets)
         self.assertEqual((tuple(images.shape), images.dtype, targets.dtype), ((4, 3, 24, 24), self.torch.float32, self.torch.int64))
-        self.assertEqual(images.data_ptr(), batch.info.data)
+        self.assertEqual(images.data_ptr(), batch.info.image.data)
         self.assertEqual(array.array("f", images.flatten().tolist()).tobytes(), pixels(batch.images))
         self.assertEqual(targets.tolist(), [0, 37, 74, 111])
 

@@ -1,12 +1,14 @@
-/* test_sampler.c - random numbers, the keyed permutation, shards: known answers, published constructions, and statistics.
- * Every seed is fixed, so a statistical test either always passes or always fails; bounds are five standard deviations. */
+/* test_sampler.c - random numbers, the keyed permutation, shards: known answers, published constructions, and
+ * statistics. Every seed is fixed, so a statistical test either always passes or always fails; bounds are five standard
+ * deviations. */
 #include "../benzina.c"
 #include "test.h"
 #include "orders.h"
 
-/* ---- Oracles ------------------------------------------------------------------------------------------------------------ */
+/* ---- Oracles ----------------------------------------------------------------------------------------------------- */
 
-/* Philox4x32-10 from the paper (Salmon et al. 2011, section 4.3), written as bijections of named words instead of the library's loop. */
+/* Philox4x32-10 from the paper (Salmon et al. 2011, section 4.3), written as bijections of named words instead of the
+ * library's loop. */
 static void oracle_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t x[4], k[2];
@@ -31,8 +33,10 @@ static void oracle_philox(const uint32_t counter[4], const uint32_t key[2], uint
 /* Word n of the stream of (seed, epoch, sample, operation), as the comment over bzna_random says. */
 static uint32_t oracle_word(uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation, uint32_t n)
 {
-    uint32_t seed_words[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) }, epoch_words[4] = { (uint32_t)epoch, (uint32_t)(epoch >> 32), 0, 0 };
-    uint32_t derived[4], key[2], counter[4] = { (uint32_t)sample, (uint32_t)(sample >> 32), operation, n / 4 }, block[4];
+    uint32_t seed_words[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) },
+             epoch_words[4] = { (uint32_t)epoch, (uint32_t)(epoch >> 32), 0, 0 };
+    uint32_t derived[4], key[2], counter[4] = { (uint32_t)sample, (uint32_t)(sample >> 32), operation, n / 4 },
+                                 block[4];
     oracle_philox(epoch_words, seed_words, derived);
     key[0] = derived[0];
     key[1] = derived[1];
@@ -62,14 +66,16 @@ static void check_uniform(const char *what, const uint32_t *counts, uint32_t cel
     }
 }
 
-/* ---- Philox and streams ------------------------------------------------------------------------------------------------- */
+/* ---- Philox and streams ------------------------------------------------------------------------------------------ */
 
 TEST(philox_gives_the_published_vectors_of_random123)
 {
     static const struct { uint32_t counter[4], key[2], out[4]; } known[] = {
         { { 0, 0, 0, 0 }, { 0, 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
-        { { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff }, { 0xffffffff, 0xffffffff }, { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-        { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, { 0xa4093822, 0x299f31d0 }, { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+        { { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff }, { 0xffffffff, 0xffffffff },
+            { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
+        { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, { 0xa4093822, 0x299f31d0 },
+            { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint32_t out[4], other[4];
@@ -111,7 +117,8 @@ TEST(streams_are_made_as_the_header_says)
                     bzna_random random;
                     bzna_random_init(&random, values[s], values[e], values[i], operations[o]);
                     for (uint32_t n = 0; n < 11; n++)
-                        CHECK_EQ(bzna_random_u32(&random), oracle_word(values[s], values[e], values[i], operations[o], n));
+                        CHECK_EQ(bzna_random_u32(&random),
+                                 oracle_word(values[s], values[e], values[i], operations[o], n));
                 }
 }
 
@@ -120,7 +127,8 @@ TEST(uniform_takes_two_words_low_then_high)
     bzna_random random;
     bzna_random_init(&random, 99, 7, 12345, BZNA_OPERATION_USER);
     for (uint32_t n = 0; n < 2000; n += 2) {
-        uint64_t low = oracle_word(99, 7, 12345, 16, n), high = oracle_word(99, 7, 12345, 16, n + 1), k = (high << 32 | low) >> 11;
+        uint64_t low = oracle_word(99, 7, 12345, 16, n), high = oracle_word(99, 7, 12345, 16, n + 1),
+                 k = (high << 32 | low) >> 11;
         double expected = -3.5 + (8.25 - -3.5) * ((double)k / 9007199254740992.0);
         CHECK(bzna_random_uniform(&random, -3.5, 8.25) == expected);
     }
@@ -246,7 +254,8 @@ TEST(views_and_occurrences_of_a_sample_have_streams_of_their_own)
 
 TEST(uniform_of_any_range_stays_in_it)
 {
-    static const double ranges[][2] = { { -1, 1 }, { 0, 1e-300 }, { 0.75, 4.0 / 3 }, { -180, 180 }, { 1e6, 1e6 + 1 }, { 0, 7 }, { -0.25, 0 } };
+    static const double ranges[][2] = { { -1, 1 },        { 0, 1e-300 }, { 0.75, 4.0 / 3 }, { -180, 180 },
+                                        { 1e6, 1e6 + 1 }, { 0, 7 },      { -0.25, 0 } };
     for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
         bzna_random random;
         double lowest = INFINITY, highest = -INFINITY, width = ranges[r][1] - ranges[r][0];
@@ -257,11 +266,12 @@ TEST(uniform_of_any_range_stays_in_it)
             lowest = fmin(lowest, u);
             highest = fmax(highest, u);
         }
-        CHECK(lowest - ranges[r][0] < width * 1e-3 && ranges[r][1] - highest < width * 1e-3);     /* and reaches both ends */
+        /* and reaches both ends */
+        CHECK(lowest - ranges[r][0] < width * 1e-3 && ranges[r][1] - highest < width * 1e-3);
     }
 }
 
-/* ---- The permutation ---------------------------------------------------------------------------------------------------- */
+/* ---- The permutation --------------------------------------------------------------------------------------------- */
 
 static void check_bijection(uint64_t seed, uint64_t epoch, uint64_t count)
 {
@@ -362,7 +372,8 @@ TEST(an_order_has_one_fixed_point_on_average)
             for (uint64_t i = 0; i < counts[c]; i++)
                 fixed += bzi_permutation_at(&p, i) == i;
         }
-        CHECK_NEAR((double)fixed / EPOCHS, 1, 5 / sqrt(EPOCHS));      /* the number of fixed points has mean 1 and variance 1 */
+        /* the number of fixed points has mean 1 and variance 1 */
+        CHECK_NEAR((double)fixed / EPOCHS, 1, 5 / sqrt(EPOCHS));
     }
 }
 
@@ -431,7 +442,8 @@ TEST(neighbors_in_an_order_are_unrelated)
             memset(distances, 0, sizeof distances);
             for (uint64_t epoch = 0; total < (uint64_t)n * 400; epoch++) {
                 bzi_permutation p = bzi_permutation_make(14, epoch, n);
-                for (uint64_t i = 0; i + step < n; i += 2 * step, total++)    /* disjoint pairs, so that they count as independent */
+                /* disjoint pairs, so that they count as independent */
+                for (uint64_t i = 0; i + step < n; i += 2 * step, total++)
                     distances[(bzi_permutation_at(&p, i + step) + n - bzi_permutation_at(&p, i)) % n]++;
             }
             CHECK_EQ(distances[0], 0);
@@ -464,8 +476,10 @@ TEST(orders_of_other_seeds_and_epochs_are_other_orders)
         }
     }
     CHECK_NEAR(same / (ORDERS * (ORDERS - 1) / 2), 1, 5 / sqrt(ORDERS * (ORDERS - 1) / 2));
-    CHECK(bzna_permute(5, 1ull << 32, N, 0) != bzna_permute(5, 0, N, 0) || bzna_permute(5, 1ull << 32, N, 1) != bzna_permute(5, 0, N, 1));
-    CHECK(bzna_permute(1ull << 32, 0, N, 0) != bzna_permute(0, 0, N, 0) || bzna_permute(1ull << 32, 0, N, 1) != bzna_permute(0, 0, N, 1));
+    CHECK(bzna_permute(5, 1ull << 32, N, 0) != bzna_permute(5, 0, N, 0) ||
+          bzna_permute(5, 1ull << 32, N, 1) != bzna_permute(5, 0, N, 1));
+    CHECK(bzna_permute(1ull << 32, 0, N, 0) != bzna_permute(0, 0, N, 0) ||
+          bzna_permute(1ull << 32, 0, N, 1) != bzna_permute(0, 0, N, 1));
 }
 
 TEST(the_order_is_not_keyed_as_the_samples_random_numbers_are)
@@ -500,7 +514,8 @@ static uint64_t permutation_inverse(const bzi_permutation *p, uint64_t index)
 
 TEST(large_orders_stay_in_range_and_can_be_inverted)
 {
-    static const uint64_t counts[] = { 1281167, 1ull << 32, (1ull << 40) + 1, (1ull << 62) - 1, (1ull << 62) + 1, (1ull << 63) - 1, 1ull << 63 };
+    static const uint64_t counts[] = { 1281167,          1ull << 32,       (1ull << 40) + 1, (1ull << 62) - 1,
+                                       (1ull << 62) + 1, (1ull << 63) - 1, 1ull << 63 };
     static uint64_t values[2000];
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         bzi_permutation p = bzi_permutation_make(c, 9, counts[c]);
@@ -544,27 +559,28 @@ TEST(a_position_costs_little)
         for (uint64_t i = 0; i < N / 4; i++)
             sum -= bzna_permute(1, 1, counts[c], i % counts[c]);
         whole = (cpu_ns() - start) * 4;
-        printf("a position of %llu: %.1f ns prepared, %.1f ns by bzna_permute (%llx)\n", (unsigned long long)counts[c], (double)prepared / N,
-               (double)whole / N, (unsigned long long)sum & 15);
+        printf("a position of %llu: %.1f ns prepared, %.1f ns by bzna_permute (%llx)\n", (unsigned long long)counts[c],
+               (double)prepared / N, (double)whole / N, (unsigned long long)sum & 15);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(TEST_EMULATED)
         CHECK(prepared / N < 2000 && whole / N < 2000);
 #endif
     }
 }
 
-/* ---- Shards ------------------------------------------------------------------------------------------------------------- */
+/* ---- Shards ------------------------------------------------------------------------------------------------------ */
 
 
 /* The positions start .. count - 1 dealt as DistributedSampler deals them, one rank after the other. */
 static void check_shards(uint64_t count, uint64_t start, uint32_t world, uint32_t batch, uint32_t last_batch)
 {
     static uint8_t seen[4096];
-    uint64_t bad = 0, left = count - start, step = (uint64_t)world * batch, batches = last_batch == BZNA_LAST_DROP ? left / step : (left + step - 1) / step;
+    uint64_t bad = 0, left = count - start, step = (uint64_t)world * batch,
+             batches = last_batch == BZNA_LAST_DROP ? left / step : (left + step - 1) / step;
     uint64_t end = last_batch == BZNA_LAST_DROP ? start + batches * step : count;
     memset(seen, 0, sizeof seen);
     for (uint32_t rank = 0; rank < world; rank++) {
         bzi_shard shard = { count, start, batch, world, rank, last_batch };
-        uint64_t next = start + rank;                        /* the rank's own list: start + rank, + world, + world, ... */
+        uint64_t next = start + rank; /* the rank's own list: start + rank, + world, + world, ... */
         bad += bzi_shard_batches(&shard) != batches;         /* the same for every rank */
         for (uint64_t j = 0; j < batches; j++) {
             uint32_t real = bzi_shard_real(&shard, j);
@@ -583,8 +599,8 @@ static void check_shards(uint64_t count, uint64_t start, uint32_t world, uint32_
         bad += seen[i] != (i >= start && i < end);           /* exactly once, all ranks together */
     if (bad) {
         test_failures++;
-        printf("  count %llu from %llu, world %u, batch %u, policy %u: %llu faults\n", (unsigned long long)count, (unsigned long long)start, world, batch,
-               last_batch, (unsigned long long)bad);
+        printf("  count %llu from %llu, world %u, batch %u, policy %u: %llu faults\n", (unsigned long long)count,
+               (unsigned long long)start, world, batch, last_batch, (unsigned long long)bad);
     }
 }
 
@@ -603,11 +619,13 @@ TEST(a_shard_may_start_anywhere)
 {
     for (int i = 0; i < 3000; i++) {
         uint64_t count = 1 + scramble() % 500, start = scramble() % (count + 1);
-        check_shards(count, start, 1 + (uint32_t)(scramble() % 64), 1 + (uint32_t)(scramble() % 40), (uint32_t)(scramble() % 3));
+        check_shards(count, start, 1 + (uint32_t)(scramble() % 64), 1 + (uint32_t)(scramble() % 40),
+                     (uint32_t)(scramble() % 3));
     }
 }
 
-/* A run that changes its world size, batch size and policy in the middle: what the parts took, together, is the epoch. */
+/* A run that changes its world size, batch size and policy in the middle: what the parts took, together, is the
+ * epoch. */
 TEST(the_world_may_change_in_the_middle_of_an_epoch)
 {
     static uint8_t seen[600];

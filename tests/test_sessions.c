@@ -1,8 +1,9 @@
-/* test_sessions.c - decoding on the device: every slot its own picture, whatever the driver does, and nothing left behind.
+/* test_sessions.c - decoding on the device: every slot its own picture, whatever the driver does, and nothing left
+ * behind.
  *
- * The driver is tests/fake's, which delays, fails and watches as a test tells it. The oracle is the library's pure half: a slot must hold, to the
- * bit, what bzna_picture_render makes of the picture that bzna_decoder decodes. Each test ends without a violation of the driver's rules, and
- * with nothing alive in it. */
+ * The driver is tests/fake's, which delays, fails and watches as a test tells it. The oracle is the library's pure
+ * half: a slot must hold, to the bit, what bzna_picture_render makes of the picture that bzna_decoder decodes. Each
+ * test ends without a violation of the driver's rules, and with nothing alive in it. */
 #include "../benzina.c"
 #include "test.h"
 
@@ -32,7 +33,7 @@ TEST_MAIN(RUN(sessions_decode_on_the_fake_driver))
 static const fake_interface *fake;
 static fake_control *control;
 
-/* ---- Small things ------------------------------------------------------------------------------------------------------- */
+/* ---- Small things ------------------------------------------------------------------------------------------------ */
 
 static void require(bzna_status status, const char *what)
 {
@@ -94,7 +95,8 @@ static void clear_stack(void)
 {
     CUresult (*current)(CUcontext *context), (*pop)(CUcontext *context);
     CUcontext context = NULL;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
+         *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
     memcpy(&current, &symbols[0], sizeof current);
     memcpy(&pop, &symbols[1], sizeof pop);
     control->lost_push = 0;
@@ -119,7 +121,7 @@ static void finish(void)
     alarm(0);
 }
 
-/* ---- Coded pictures ----------------------------------------------------------------------------------------------------- */
+/* ---- Coded pictures ---------------------------------------------------------------------------------------------- */
 
 /* One coded picture, and what libavcodec makes of it. */
 typedef struct coded {
@@ -131,8 +133,8 @@ typedef struct coded {
 enum { CODED = 64 };
 static coded catalogue[CODED];
 static int catalogued;
-/* Numbers in the catalogue. plain: one frame size and format, different crops. fragile: H.264. sizes: other frame sizes. formats: whatever NVDEC decodes.
- * software: what it does not. */
+/* Numbers in the catalogue. plain: one frame size and format, different crops. fragile: H.264. sizes: other frame
+ * sizes. formats: whatever NVDEC decodes. software: what it does not. */
 static int plain[8], fragile[4], sizes[16], formats[24], software[12];
 static int window_left, window_top;   /* of what is coded next, in its parameter sets */
 static int more[2], more_count, plain_count, fragile_count, size_count, format_count, software_count, has_encoders;
@@ -143,14 +145,17 @@ static void draw(AVFrame *frame, int number)
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     uint32_t noise = 12345u + (uint32_t)number * 77u;
     for (int p = 0; p < format->nb_components; p++) {
-        int w = p ? -(-frame->width >> format->log2_chroma_w) : frame->width, h = p ? -(-frame->height >> format->log2_chroma_h) : frame->height;
+        int w = p ? -(-frame->width >> format->log2_chroma_w) : frame->width,
+            h = p ? -(-frame->height >> format->log2_chroma_h) : frame->height;
         int depth = format->comp[p].depth, top = (1 << depth) - 1;
         for (int y = 0; y < h; y++)
             for (int x = 0; x < w; x++) {
-                double v = 0.5 + 0.3 * sin(0.05 * (number + 2) * x + p) + 0.2 * cos(0.07 * (number % 5 + 1) * y + number);
+                double v = 0.5 + 0.3 * sin(0.05 * (number + 2) * x + p) +
+                           0.2 * cos(0.07 * (number % 5 + 1) * y + number);
                 int value;
                 noise = noise * 1664525u + 1013904223u;
-                value = (int)(v * top) + ((x / 16 + y / 16 + number) % 3 - 1) * (top >> 4) + (int)(noise >> 24) * top / 32768;
+                value = (int)(v * top) + ((x / 16 + y / 16 + number) % 3 - 1) * (top >> 4) +
+                        (int)(noise >> 24) * top / 32768;
                 value = value < 0 ? 0 : value > top ? top : value;
                 if (depth > 8)
                     ((uint16_t *)(void *)(frame->data[p] + (ptrdiff_t)y * frame->linesize[p]))[x] = (uint16_t)value;
@@ -178,13 +183,15 @@ static AVPacket *encode(const char *name, enum AVPixelFormat format, int width, 
         encoder->log_level_offset = 64;
         av_opt_set(encoder->priv_data, "preset", "ultrafast", 0);
         av_opt_set_double(encoder->priv_data, "crf", 36, 0);
-        av_opt_set(encoder->priv_data, "x265-params", "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0", 0);
+        av_opt_set(encoder->priv_data, "x265-params",
+                   "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0",
+                   0);
         av_opt_set(encoder->priv_data, "x264-params", "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1", 0);
         if (av_frame_get_buffer(frame, 0) >= 0) {
             draw(frame, number);
             frame->pict_type = AV_PICTURE_TYPE_I;
-            good = avcodec_open2(encoder, codec, NULL) >= 0 && avcodec_send_frame(encoder, frame) >= 0 && avcodec_send_frame(encoder, NULL) >= 0 &&
-                   avcodec_receive_packet(encoder, packet) >= 0;
+            good = avcodec_open2(encoder, codec, NULL) >= 0 && avcodec_send_frame(encoder, frame) >= 0 &&
+                   avcodec_send_frame(encoder, NULL) >= 0 && avcodec_receive_packet(encoder, packet) >= 0;
         }
     }
     avcodec_free_context(&encoder);
@@ -204,7 +211,8 @@ static void set_window(AVPacket *packet, int h265, int left, int top)
     context->par_in->codec_id = h265 ? AV_CODEC_ID_HEVC : AV_CODEC_ID_H264;
     av_opt_set_int(context->priv_data, "crop_left", left, 0);
     av_opt_set_int(context->priv_data, "crop_top", top, 0);
-    if (av_bsf_init(context) < 0 || av_bsf_send_packet(context, packet) < 0 || av_bsf_receive_packet(context, packet) < 0)
+    if (av_bsf_init(context) < 0 || av_bsf_send_packet(context, packet) < 0 ||
+        av_bsf_receive_packet(context, packet) < 0)
         abort();
     av_bsf_free(&context);
 }
@@ -248,9 +256,12 @@ static int catalogue_load(uint32_t codec, uint64_t index, const char *track)
     bzna_dataset *dataset = NULL;
     memset(c, 0, sizeof *c);
     c->image.struct_size = sizeof c->image;
-    require(bzna_context_open(&(bzna_context_config){ .struct_size = sizeof(bzna_context_config), .device = BZNA_DEVICE_CPU }, &context, NULL), "context");
+    require(bzna_context_open(
+                &(bzna_context_config){ .struct_size = sizeof(bzna_context_config), .device.kind = BZNA_DEVICE_CPU },
+                &context, NULL),
+            "context");
     require(bzna_dataset_open(context, files[codec - 1], NULL, &dataset, NULL), files[codec - 1]);
-    require(bzna_dataset_image(dataset, index, track, buffer, ROOM, &c->image, NULL), "image");
+    require(bzna_dataset_read_image(dataset, index, track, buffer, ROOM, &c->image, NULL), "image");
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     return catalogued++;
@@ -266,7 +277,8 @@ static void listed(int *list, int *count, int number, int in_software)
 
 static void catalogue_make(void)
 {
-    static const uint32_t crops[][4] = { { 0, 0, 160, 144 }, { 0, 0, 101, 77 }, { 13, 7, 120, 90 }, { 59, 43, 101, 101 }, { 1, 1, 159, 143 }, { 80, 40, 33, 97 } };
+    static const uint32_t crops[][4] = { { 0, 0, 160, 144 },   { 0, 0, 101, 77 },  { 13, 7, 120, 90 },
+                                         { 59, 43, 101, 101 }, { 1, 1, 159, 143 }, { 80, 40, 33, 97 } };
     has_encoders = avcodec_find_encoder_by_name("libx265") && avcodec_find_encoder_by_name("libx264");
     for (size_t i = 0; i < COUNT(crops) && has_encoders; i++)
         listed(plain, &plain_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 160, 144, crops[i]), 0);
@@ -279,7 +291,8 @@ static void catalogue_make(void)
     else
         listed(fragile, &fragile_count, catalogue_load(BZNA_CODEC_H264, 4, NULL), 0);
     if (has_encoders) {
-        static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 }, { 152, 248 }, { 320, 200 }, { 264, 264 } };
+        static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 },
+                                        { 152, 248 }, { 320, 200 }, { 264, 264 } };
         for (size_t i = 0; i < COUNT(other); i++)
             listed(sizes, &size_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, other[i][0], other[i][1], NULL), 0);
         listed(more, &more_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 192, 144, NULL), 0);
@@ -287,28 +300,36 @@ static void catalogue_make(void)
         listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 64, 48, NULL), 0);
         listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 208, 112, NULL), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 146, 150, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 170, 146, (const uint32_t[]){ 3, 5, 101, 99 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P, 170, 146, (const uint32_t[]){ 3, 5, 101, 99 }), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 160, 144, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 7, 9, 131, 77 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 7, 9, 131, 77 }), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 151, 147, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 176, 144, (const uint32_t[]){ 11, 1, 99, 143 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV444P, 176, 144, (const uint32_t[]){ 11, 1, 99, 143 }), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P10, 145, 155, NULL), 0);
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P12, 160, 152, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P12, 160, 144, (const uint32_t[]){ 0, 1, 97, 95 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV444P12, 160, 144, (const uint32_t[]){ 0, 1, 97, 95 }), 0);
         listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 66, 50, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 130, 98, (const uint32_t[]){ 9, 3, 51, 61 }), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 136, NULL), 0);     /* as coded, 144 rows: the least there may be */
+        listed(formats, &format_count,
+               catalogue_add("libx264", AV_PIX_FMT_YUV420P, 130, 98, (const uint32_t[]){ 9, 3, 51, 61 }), 0);
+        /* as coded, 144 rows: the least there may be */
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 136, NULL), 0);
         window_left = 8;
         window_top = 6;
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 152, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 5, 3, 101, 77 }), 0);
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 5, 3, 101, 77 }), 0);
         listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 98, 82, NULL), 0);
         window_left = 3;
         window_top = 5;
         listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 160, 152, NULL), 0);
         window_left = window_top = 0;
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P, 160, 144, NULL), 1);
-        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P10, 176, 144, (const uint32_t[]){ 5, 3, 91, 99 }), 1);
+        listed(software, &software_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV422P10, 176, 144, (const uint32_t[]){ 5, 3, 91, 99 }), 1);
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_GRAY8, 160, 144, NULL), 1);
         listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 128, 96, NULL), 1);
         listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV444P, 160, 144, NULL), 1);
@@ -317,7 +338,7 @@ static void catalogue_make(void)
     }
 }
 
-/* ---- Archives in memory ------------------------------------------------------------------------------------------------- */
+/* ---- Archives in memory ------------------------------------------------------------------------------------------ */
 
 enum { SAMPLES = 512 };
 
@@ -357,7 +378,7 @@ static int64_t archive_size(void *user) { return (int64_t)((archive *)user)->siz
 
 static bzna_dataset *archive_open(bzna_context *context, archive *a)
 {
-    bzna_source source = { a, archive_read, archive_size, NULL };
+    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL };
     bzna_dataset *dataset = NULL;
     require(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), "a source");
     return dataset;
@@ -370,7 +391,7 @@ static bzna_context *cpu_context(void)
     bzna_context_config config;
     bzna_context *context = NULL;
     bzna_context_config_init(&config, sizeof config);
-    config.device = BZNA_DEVICE_CPU;
+    config.device.kind = BZNA_DEVICE_CPU;
     require(bzna_context_open(&config, &context, NULL), "a context");
     return context;
 }
@@ -379,24 +400,24 @@ static bzna_context *cpu_context(void)
 static archive *archive_make(uint64_t count, const int *list, int list_count)
 {
     archive *a = take_memory(sizeof *a);
-    bzna_sink sink = { a, archive_write, NULL };
+    bzna_sink sink = { sizeof sink, 0, a, archive_write, NULL };
     bzna_context *context = cpu_context();
     bzna_dataset *dataset;
     bzna_writer *writer = NULL;
     a->count = count;
     require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "a writer");
     for (uint64_t i = 0; i < count; i++) {
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = target_of(i) };
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = target_of(i) };
         a->which[i] = list[i % (uint64_t)list_count];
-        desc.input = &catalogue[a->which[i]].image;
+        desc.image = &catalogue[a->which[i]].image;
         require(bzna_writer_add(writer, &desc, NULL), "a sample");
     }
     require(bzna_writer_finish(writer, NULL), "an archive");
     bzna_writer_close(writer);
     dataset = archive_open(context, a);
     for (uint64_t i = 0; i < count; i++) {
-        bzna_image image = { .struct_size = sizeof image };
-        require(bzna_dataset_image(dataset, i, "bzna_input", NULL, 0, &image, NULL), "an image");
+        bzna_image_info image;
+        require(bzna_dataset_get_image_info(dataset, i, "bzna_input", &image, sizeof image, NULL), "an image");
         a->at[i] = image.data_offset;
         a->length[i] = image.data_size;
     }
@@ -416,7 +437,7 @@ static bzna_status archive_decode(bzna_dataset *dataset, bzna_decoder *decoder, 
 {
     static uint8_t buffer[1 << 18];
     bzna_image image = { .struct_size = sizeof image };
-    bzna_status status = bzna_dataset_image(dataset, index, "bzna_input", buffer, sizeof buffer, &image, NULL);
+    bzna_status status = bzna_dataset_read_image(dataset, index, "bzna_input", buffer, sizeof buffer, &image, NULL);
     picture->struct_size = sizeof *picture;
     return status == BZNA_OK ? bzna_decoder_decode(decoder, &image, picture, NULL) : status;
 }
@@ -438,7 +459,8 @@ static void catalogue_decode(int first)
         bzna_picture *p = &catalogue[first + i].picture;
         require(archive_decode(dataset, decoder, (uint64_t)i, p), "a picture");
         for (int k = 0; k < 3 && p->plane[k]; k++) {
-            size_t w = (k ? (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x : p->frame_width) * (p->depth > 8 ? 2u : 1u);
+            size_t w = (k ? (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x : p->frame_width) *
+                       (p->depth > 8 ? 2u : 1u);
             size_t h = k ? (p->frame_height + (1u << p->chroma_shift_y) - 1) >> p->chroma_shift_y : p->frame_height;
             uint8_t *copy = take_memory(w * h);
             for (size_t y = 0; y < h; y++)
@@ -453,7 +475,8 @@ static void catalogue_decode(int first)
     archive_free(a);
 }
 
-/* Damages a sample so that libavcodec, too, finds no picture. kind 0: the slice's data; 1: it ends early; 2: not a slice; 3: a length of its units. */
+/* Damages a sample so that libavcodec, too, finds no picture. kind 0: the slice's data; 1: it ends early; 2: not a
+ * slice; 3: a length of its units. */
 static void archive_damage(archive *a, uint64_t index, int kind)
 {
     bzna_context *context = cpu_context();
@@ -481,31 +504,31 @@ static void archive_damage(archive *a, uint64_t index, int kind)
     bzna_context_close(context);
 }
 
-/* ---- The model ---------------------------------------------------------------------------------------------------------- */
+/* ---- The model --------------------------------------------------------------------------------------------------- */
 
 enum { WIDTH = 24, HEIGHT = 16, SLOT = 3 * WIDTH * HEIGHT, SLOT_MAX = SLOT * (int)sizeof(float), BATCH_MAX = 64 };
 
-static bzna_loader_config config_of(uint32_t batch_size, uint32_t output, uint32_t dtype)
+static bzna_loader_config config_of(uint32_t batch_size, int32_t output, uint32_t dtype)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
-    c.batch_size = batch_size;
-    c.width = WIDTH;
-    c.height = HEIGHT;
-    c.order = BZNA_ORDER_SHUFFLE;
-    c.seed = 77;
-    c.threads = 2;
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.flip_h = 0.5f;
-    c.decoder = BZNA_DECODER_NVDEC;
-    c.output = output;
-    c.dtype = dtype;
+    c.output.batch_size = batch_size;
+    c.output.width = WIDTH;
+    c.output.height = HEIGHT;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.order.seed = 77;
+    c.decode.threads = 2;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.warp.flip_h = 0.5;
+    c.decode.decoder = BZNA_DECODER_NVDEC;
+    c.output.device.kind = output;
+    c.output.dtype = dtype;
     for (int i = 0; i < 3; i++) {
-        c.mean[i] = 120 + (float)i;
-        c.std[i] = 57 - (float)i;
-        c.fill[i] = 2.5f * (float)(i + 1);
+        c.color.mean[i] = 120 + (float)i;
+        c.color.std[i] = 57 - (float)i;
+        c.color.fill[i] = 2.5f * (float)(i + 1);
     }
-    c.fill_space = BZNA_FILL_OUTPUT;
+    c.color.fill_space = BZNA_FILL_OUTPUT;
     return c;
 }
 
@@ -522,15 +545,22 @@ static int samples_may_fail;          /* of runs that begin now */
 
 static run run_of(const archive *a, const bzna_loader_config *c)
 {
-    run r = { a, *c, c->first_epoch, 0, samples_may_fail, 0, 0 };
+    run r = { a, *c, c->order.first_epoch, 0, samples_may_fail, 0, 0 };
     return r;
 }
 
-static size_t slot_bytes(const run *r) { return (size_t)3 * r->c.width * r->c.height * (r->c.dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4); }
+static size_t slot_bytes(const run *r)
+{
+    return (size_t)3 * r->c.output.width * r->c.output.height * (r->c.output.dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4);
+}
 
 static void render(const run *r, const bzna_picture *picture, const bzna_transform *t, void *out)
 {
-    bzna_output output = { .struct_size = sizeof output, .width = r->c.width, .height = r->c.height, .dtype = r->c.dtype };
+    bzna_output output = { .struct_size = sizeof output,
+                           .width = r->c.output.width,
+                           .height = r->c.output.height,
+                           .dtype = r->c.output.dtype,
+                           .layout = r->c.output.layout };
     if (bzna_picture_render(picture, t, &output, out, slot_bytes(r), NULL) != BZNA_OK)
         abort();
 }
@@ -539,31 +569,36 @@ static void transform_of(const run *r, bzna_transform *t)
 {
     bzna_transform_init(t, sizeof *t);
     for (int i = 0; i < 3; i++) {
-        t->bias[i] = r->c.mean[i];
-        t->scale[i] = 1 / r->c.std[i];
-        t->fill[i] = r->c.fill[i];
+        t->bias[i] = r->c.color.mean[i];
+        t->scale[i] = 1 / r->c.color.std[i];
+        t->fill[i] = r->c.color.fill[i];
     }
-    t->fill_space = r->c.fill_space;
+    t->fill_space = r->c.color.fill_space;
 }
 
 /* A sample's slot by the pure functions. */
 static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t slot, void *out)
 {
     const bzna_picture *picture = &catalogue[r->a->which[index]].picture;
-    bzna_similarity warp;
     bzna_transform t;
     bzna_random random;
-    bzna_similarity_random_resized_crop(&warp, sizeof warp);
-    warp.flip_h = r->c.flip_h;
     transform_of(r, &t);
-    bzna_random_init(&random, r->c.seed, epoch, index, BZNA_OPERATION_WARP);
-    if (bzna_warp_similarity(&random, &warp, picture->width, picture->height, r->c.width, r->c.height, t.homography) != BZNA_OK)
+    bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_WARP);
+    if (bzna_warp_draw(&random, &r->c.warp, picture->width, picture->height, r->c.output.width, r->c.output.height,
+                       t.homography, NULL) != BZNA_OK)
         abort();
-    if (r->c.transform) {
-        bzna_sample_info info = { .struct_size = sizeof info, .slot = slot, .index = index, .epoch = epoch, .target = target_of(index), .width = picture->width,
-                                  .height = picture->height, .out_width = r->c.width, .out_height = r->c.height };
-        bzna_random_init(&random, r->c.seed, epoch, index, BZNA_OPERATION_USER);
-        r->c.transform(r->c.transform_user, &info, &random, &t);
+    if (r->c.pipeline.transform) {
+        bzna_sample_info info = { .struct_size = sizeof info,
+                                  .slot = slot,
+                                  .index = index,
+                                  .epoch = epoch,
+                                  .target = target_of(index),
+                                  .width = picture->width,
+                                  .height = picture->height,
+                                  .out_width = r->c.output.width,
+                                  .out_height = r->c.output.height };
+        bzna_random_init(&random, r->c.order.seed, epoch, index, BZNA_OPERATION_USER);
+        r->c.pipeline.transform(r->c.pipeline.transform_user, &info, &random, &t);
     }
     render(r, picture, &t, out);
 }
@@ -579,7 +614,8 @@ static void expected_fill(const run *r, void *out)
 
 static uint64_t index_at(const run *r, uint64_t epoch, uint64_t position)
 {
-    return r->c.order == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.seed, epoch, r->a->count, position) : position;
+    return r->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(r->c.order.seed, epoch, r->a->count, position) :
+                                                   position;
 }
 
 /* A batch as it was when it came: its arrays are written again once it is released. */
@@ -593,14 +629,17 @@ typedef struct seen {
 
 static void check_slot(run *r, const seen *s, uint32_t slot, const uint8_t *data)
 {
-    uint8_t expected[SLOT_MAX], *larger = slot_bytes(r) > sizeof expected ? take_memory(slot_bytes(r)) : NULL, *want = larger ? larger : expected;
+    uint8_t expected[SLOT_MAX], *larger = slot_bytes(r) > sizeof expected ? take_memory(slot_bytes(r)) : NULL,
+                                *want = larger ? larger : expected;
     uint64_t position = s->position + slot, index = index_at(r, s->epoch, position), tries = 0;
     int right = 1;
-    while (r->c.on_error == BZNA_ON_ERROR_REPLACE && (r->a->bad[index] || (r->may_fail && index != s->indices[slot])) && tries++ < 64) {
+    while (r->c.errors.policy == BZNA_ON_ERROR_REPLACE &&
+           (r->a->bad[index] || (r->may_fail && index != s->indices[slot])) && tries++ < 64) {
         position = (position + 1) % r->a->count;
         index = index_at(r, s->epoch, position);
     }
-    right = s->indices[slot] == index && s->targets[slot] == target_of(index) && (s->status[slot] == BZNA_OK || r->a->bad[index] || r->may_fail) &&
+    right = s->indices[slot] == index && s->targets[slot] == target_of(index) &&
+            (s->status[slot] == BZNA_OK || r->a->bad[index] || r->may_fail) &&
             !(s->status[slot] == BZNA_OK && r->a->bad[index]);
     r->failed += s->status[slot] != BZNA_OK;
     if (s->status[slot] != BZNA_OK)
@@ -609,8 +648,9 @@ static void check_slot(run *r, const seen *s, uint32_t slot, const uint8_t *data
         expected_slot(r, s->epoch, index, slot, want);
     if (!right || memcmp(want, data, slot_bytes(r))) {
         test_failures++;
-        printf("  %s: epoch %d, position %d, slot %d: index %d (%d), status %s, %s pixels\n", test_now, (int)s->epoch, (int)s->position, (int)slot,
-               (int)s->indices[slot], (int)index, bzna_status_name(s->status[slot]), memcmp(want, data, slot_bytes(r)) ? "other" : "right");
+        printf("  %s: epoch %d, position %d, slot %d: index %d (%d), status %s, %s pixels\n", test_now, (int)s->epoch,
+               (int)s->position, (int)slot, (int)s->indices[slot], (int)index, bzna_status_name(s->status[slot]),
+               memcmp(want, data, slot_bytes(r)) ? "other" : "right");
     }
     free(larger);
 }
@@ -626,16 +666,16 @@ static void see(run *r, const bzna_batch *batch, bzna_batch_info *info, seen *s)
 {
     uint32_t failed = 0;
     memset(info, 0, sizeof *info);
-    CHECK_EQ(bzna_batch_describe(batch, info, sizeof *info), BZNA_OK);
+    CHECK_EQ(bzna_batch_get_info(batch, info, sizeof *info, NULL), BZNA_OK);
     if (r->position == r->a->count) {
         r->epoch++;
         r->position = 0;
     }
     CHECK_EQ(info->epoch, r->epoch);
     CHECK_EQ(info->position, r->position);
-    CHECK_EQ(info->count, bzi_min(r->c.batch_size, r->a->count - r->position));
-    CHECK_EQ(info->device, r->c.output == BZNA_OUTPUT_DEVICE ? 0 : -1);
-    CHECK_EQ(info->dtype, r->c.dtype);
+    CHECK_EQ(info->count, bzi_min(r->c.output.batch_size, r->a->count - r->position));
+    CHECK(info->image.device.kind == r->c.output.device.kind && info->image.device.ordinal == 0);
+    CHECK_EQ(info->image.dtype, r->c.output.dtype);
     s->epoch = info->epoch;
     s->position = info->position;
     s->count = info->count;
@@ -653,7 +693,7 @@ static void see(run *r, const bzna_batch *batch, bzna_batch_info *info, seen *s)
     r->batches++;
 }
 
-/* ---- The driver, as a user of the library has it ------------------------------------------------------------------------- */
+/* ---- The driver, as a user of the library has it ----------------------------------------------------------------- */
 
 typedef CUresult host_alloc_fn(void **host, size_t bytes, unsigned flags);
 typedef CUresult host_free_fn(void *host);
@@ -683,12 +723,17 @@ static struct {
 static void driver_load(void)
 {
     const struct { const char *name; void *field; } symbols[] = {
-        { "cuInit", &driver.init }, { "cuDevicePrimaryCtxRetain", &driver.retain }, { "cuDevicePrimaryCtxRelease", &driver.release },
-        { "cuCtxCreate_v2", &driver.create }, { "cuCtxDestroy_v2", &driver.destroy }, { "cuCtxPushCurrent_v2", &driver.push },
+        { "cuInit", &driver.init }, { "cuDevicePrimaryCtxRetain", &driver.retain },
+        { "cuDevicePrimaryCtxRelease", &driver.release },
+        { "cuCtxCreate_v2", &driver.create }, { "cuCtxDestroy_v2", &driver.destroy },
+        { "cuCtxPushCurrent_v2", &driver.push },
         { "cuCtxPopCurrent_v2", &driver.pop }, { "cuMemAlloc_v2", &driver.alloc }, { "cuMemFree_v2", &driver.free },
-        { "cuMemHostAlloc", &driver.host_alloc }, { "cuMemFreeHost", &driver.host_free }, { "cuMemcpyDtoHAsync_v2", &driver.download },
-        { "cuStreamCreate", &driver.stream }, { "cuStreamDestroy_v2", &driver.stream_free }, { "cuStreamSynchronize", &driver.stream_sync },
-        { "cuEventCreate", &driver.event }, { "cuEventDestroy_v2", &driver.event_free }, { "cuEventRecord", &driver.record },
+        { "cuMemHostAlloc", &driver.host_alloc }, { "cuMemFreeHost", &driver.host_free },
+        { "cuMemcpyDtoHAsync_v2", &driver.download },
+        { "cuStreamCreate", &driver.stream }, { "cuStreamDestroy_v2", &driver.stream_free },
+        { "cuStreamSynchronize", &driver.stream_sync },
+        { "cuEventCreate", &driver.event }, { "cuEventDestroy_v2", &driver.event_free },
+        { "cuEventRecord", &driver.record },
         { "cuEventSynchronize", &driver.event_sync } };
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; i < COUNT(symbols); i++) {
@@ -732,10 +777,11 @@ static CUresult wait_for(int device, void *stream)
     return result;
 }
 
-/* ---- Consumers ---------------------------------------------------------------------------------------------------------- */
+/* ---- Consumers --------------------------------------------------------------------------------------------------- */
 
-/* How batches are read. HOST: where they lie. SYNCED: on the device, once its stream is done. QUEUED: copied to the host on their own stream
- * and released at once; read much later. GIVEN: the same on a stream of ours. MOVED: the same, but moved to a stream of ours. */
+/* How batches are read. HOST: where they lie. SYNCED: on the device, once its stream is done. QUEUED: copied to the
+ * host on their own stream and released at once; read much later. GIVEN: the same on a stream of ours. MOVED: the same,
+ * but moved to a stream of ours. */
 enum { HOST, SYNCED, QUEUED, GIVEN, MOVED, CONSUMERS };
 enum { KEPT = 5 };
 
@@ -756,7 +802,7 @@ typedef struct consumer {
 /* Before the loader, whose config gets our stream. */
 static void consumer_open(consumer *u, int kind, bzna_loader_config *c)
 {
-    size_t bytes = c->batch_size * (size_t)3 * c->width * c->height * 4;
+    size_t bytes = c->output.batch_size * (size_t)3 * c->output.width * c->output.height * 4;
     memset(u, 0, sizeof *u);
     u->kind = kind;
     if (kind < QUEUED)
@@ -765,7 +811,7 @@ static void consumer_open(consumer *u, int kind, bzna_loader_config *c)
     if (kind != QUEUED)
         CHECK_EQ(driver.stream(&u->stream, CU_STREAM_NON_BLOCKING), 0);
     if (kind == GIVEN)
-        c->stream = u->stream;
+        c->output.stream = u->stream;
     for (int i = 0; i < KEPT; i++) {
         CHECK_EQ(driver.host_alloc(&u->kept[i].pinned, bytes, 0), 0);
         CHECK_EQ(driver.event(&u->kept[i].copied, CU_EVENT_DISABLE_TIMING), 0);
@@ -796,10 +842,10 @@ static void consumer_take(consumer *u, run *r, bzna_batch *batch)
         consumer_read(u, r, k);
     see(r, batch, &info, &k->s);
     if (u->kind == SYNCED)
-        CHECK_EQ(wait_for(info.device, info.stream), 0);
+        CHECK_EQ(wait_for(info.image.device.ordinal, info.stream), 0);
     if (u->kind < QUEUED) {
         CHECK((info.stream != NULL) == (u->kind == SYNCED));
-        check_slots(r, &k->s, info.data);
+        check_slots(r, &k->s, info.image.data);
         CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
         return;
     }
@@ -807,12 +853,12 @@ static void consumer_take(consumer *u, run *r, bzna_batch *batch)
     stream = info.stream;
     if (u->kind == MOVED) {
         CHECK_EQ(bzna_batch_move(batch, u->stream, &e), BZNA_OK);
-        bzna_batch_describe(batch, &info, sizeof info);
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
         CHECK(info.stream == u->stream);
         stream = u->stream;
     }
     CHECK(enter(0));
-    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, stream), 0);
+    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.image.data, info.image.bytes, stream), 0);
     CHECK_EQ(driver.record(k->copied, stream), 0);
     leave(0);
     k->used = 1;
@@ -845,7 +891,7 @@ static void consumer_close(consumer *u, run *r)
         driver.release(0);
 }
 
-/* ---- Contexts and walks ------------------------------------------------------------------------------------------------- */
+/* ---- Contexts and walks ------------------------------------------------------------------------------------------ */
 
 static bzna_context *gpu_context(uint32_t sessions)
 {
@@ -895,15 +941,16 @@ static run walk(bzna_context *context, archive *a, const bzna_loader_config *con
     bzna_loader *loader;
     consumer u;
     run r;
-    c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
+    c.output.device.kind = kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA;
     consumer_open(&u, kind, &c);
     loader = loader_open(context, dataset, &c);
     r = run_of(a, &c);
     walk_some(loader, &u, &r, UINT64_MAX);
-    CHECK_EQ(r.batches, (c.epochs ? c.epochs : 1) * ((a->count + c.batch_size - 1) / c.batch_size));
+    CHECK_EQ(r.batches,
+             (c.order.epochs ? c.order.epochs : 1) * ((a->count + c.output.batch_size - 1) / c.output.batch_size));
     if (stats) {
         memset(stats, 0, sizeof *stats);
-        CHECK_EQ(bzna_loader_statistics(loader, stats, sizeof *stats), BZNA_OK);
+        CHECK_EQ(bzna_loader_get_stats(loader, stats, sizeof *stats, NULL), BZNA_OK);
     }
     CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
     consumer_close(&u, &r);
@@ -939,7 +986,7 @@ static archive *mixed_archive(uint64_t count)
     return archive_make(count, all, n);
 }
 
-/* ---- 6. Every slot its own picture -------------------------------------------------------------------------------------- */
+/* ---- 6. Every slot its own picture ------------------------------------------------------------------------------- */
 
 TEST(under_random_delays_every_slot_holds_its_own_picture)
 {
@@ -947,15 +994,16 @@ TEST(under_random_delays_every_slot_holds_its_own_picture)
     BEGIN;
     a = plain_archive(61);
     for (int round = 0; round < 8; round++) {
-        bzna_loader_config c = config_of(round % 2 ? 7 : 16, 0, round / 2 % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of(round % 2 ? 7 : 16, 0,
+                                         round / 2 % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
         bzna_context *context = gpu_context(14);
         bzna_loader_stats stats;
         control->seed = round + 1;
         delays(round % 3 * 700, round % 4 * 200, round % 2 * 60);
         control->parser_index = round % 3;
         control->pitch_step = round % 3 * 64;
-        c.epochs = 2;
-        c.reader_threads = (uint32_t)round % 3 + 1;
+        c.order.epochs = 2;
+        c.read.threads = (uint32_t)round % 3 + 1;
         walk(context, a, &c, round / 4 == 0 ? HOST : SYNCED, &stats);
         CHECK_EQ(stats.samples_nvdec, 2 * a->count);
         CHECK_EQ(stats.samples_failed + stats.fallbacks + stats.sessions_lost, 0);
@@ -968,7 +1016,7 @@ TEST(under_random_delays_every_slot_holds_its_own_picture)
     archive_free(a);
 }
 
-/* ---- 7, 8. Order in streams, and threads -------------------------------------------------------------------------------- */
+/* ---- 7, 8. Order in streams, and threads ------------------------------------------------------------------------- */
 
 TEST(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
 {
@@ -979,8 +1027,8 @@ TEST(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixel
         for (int round = 0; round < 3; round++) {
             bzna_loader_config c = config_of(4, 0, round == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
             bzna_context *context = gpu_context(round == 2 ? 2 : 7);
-            c.epochs = (uint64_t[]){ 8, 6, 3 }[round];
-            c.batches_in_flight = (uint32_t[]){ 1, 3, 2 }[round];
+            c.order.epochs = (uint64_t[]){ 8, 6, 3 }[round];
+            c.pipeline.batches_in_flight = (uint32_t[]){ 1, 3, 2 }[round];
             control->seed = 100 + round;
             delays(round == 2 ? 0 : 200, (long long[]){ 150, 400, 900 }[round], round == 1 ? 40 : 0);
             walk(context, a, &c, kind, NULL);
@@ -1005,7 +1053,8 @@ static watched *watch(watched *all, int *count, long long decoder)
     return &all[(*count)++];
 }
 
-/* A surface is mapped on the session's stream, read by a kernel on that stream, and only then unmapped; all of it by one thread. */
+/* A surface is mapped on the session's stream, read by a kernel on that stream, and only then unmapped; all of it by
+ * one thread. */
 static void check_log_of_decoders(void)
 {
     static watched all[256];
@@ -1013,8 +1062,10 @@ static void check_log_of_decoders(void)
     CHECK(control->log_count < FAKE_LOG_SIZE);
     for (long long i = 0; i < control->log_count && i < FAKE_LOG_SIZE; i++) {
         const fake_entry *entry = &control->log[i];
-        int of_session = entry->function == FAKE_cuvidMapVideoFrame64 || entry->function == FAKE_cuvidUnmapVideoFrame64 || entry->function == FAKE_cuvidDecodePicture ||
-                         entry->function == FAKE_cuvidGetDecodeStatus || entry->function == FAKE_cuvidReconfigureDecoder;
+        int of_session = entry->function == FAKE_cuvidMapVideoFrame64 ||
+                         entry->function == FAKE_cuvidUnmapVideoFrame64 || entry->function == FAKE_cuvidDecodePicture ||
+                         entry->function == FAKE_cuvidGetDecodeStatus ||
+                         entry->function == FAKE_cuvidReconfigureDecoder;
         if (of_session) {
             watched *w = watch(all, &count, entry->decoder);
             CHECK(!w->thread || w->thread == entry->thread);
@@ -1056,7 +1107,7 @@ TEST(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_
     for (int kind = HOST; kind <= QUEUED; kind++) {
         context = gpu_context(5);
         delays(200, 200, 0);
-        c.epochs = 3;
+        c.order.epochs = 3;
         walk(context, a, &c, kind, NULL);
         check_log_of_decoders();
         bzna_context_close(context);
@@ -1065,15 +1116,15 @@ TEST(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_
     archive_free(a);
 }
 
-/* On the device the consumer's stream waits for events that lanes recorded behind their launches. Of the lanes, it is the threads that see to it that the
- * consumer's release has been reached: their streams wait for nobody. */
+/* On the device the consumer's stream waits for events that lanes recorded behind their launches. Of the lanes, it is
+ * the threads that see to it that the consumer's release has been reached: their streams wait for nobody. */
 TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
 {
     archive *a;
     bzna_context *context;
     bzna_dataset *dataset;
     bzna_loader *loader;
-    bzna_loader_config c = config_of(8, BZNA_OUTPUT_DEVICE, 0);
+    bzna_loader_config c = config_of(8, BZNA_DEVICE_CUDA, 0);
     consumer u;
     run r;
     long long arrivals = 0, departures = 0, waits = 0, stream;
@@ -1081,8 +1132,8 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     a = plain_archive(64);
     context = gpu_context(3);
     dataset = archive_open(context, a);
-    c.epochs = 3;
-    c.batches_in_flight = 2;
+    c.order.epochs = 3;
+    c.pipeline.batches_in_flight = 2;
     consumer_open(&u, GIVEN, &c);
     stream = (long long)(intptr_t)u.stream;
     loader = loader_open(context, dataset, &c);
@@ -1107,7 +1158,7 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     }
     CHECK(arrivals >= (long long)r.batches);
     CHECK(departures >= 2 * (long long)r.batches);          /* ours behind the copy, and the release's */
-    CHECK(waits >= (long long)r.batches - c.batches_in_flight);
+    CHECK(waits >= (long long)r.batches - c.pipeline.batches_in_flight);
     bzna_loader_close(loader);
     consumer_close(&u, &r);
     bzna_dataset_close(dataset);
@@ -1116,7 +1167,7 @@ TEST(batches_are_ordered_by_events_between_the_consumers_stream_and_the_lanes)
     archive_free(a);
 }
 
-/* ---- 13. Damaged samples ------------------------------------------------------------------------------------------------ */
+/* ---- 13. Damaged samples ----------------------------------------------------------------------------------------- */
 
 /* H.265 and H.264, by turns: libavcodec notices more damage in the latter. */
 static archive *damaged_archive(uint64_t count)
@@ -1140,7 +1191,8 @@ TEST(damaged_samples_among_good_ones_cost_their_own_slots)
     BEGIN;
     a = damaged_archive(48);
     for (int round = 0; round < 6; round++) {
-        bzna_loader_config c = config_of(round % 2 ? 48 : 5, 0, round / 2 == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of(round % 2 ? 48 : 5, 0,
+                                         round / 2 == 1 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
         bzna_context *context = gpu_context(round < 4 ? 4 : 1);
         bzna_loader_stats stats;
         run r;
@@ -1148,7 +1200,7 @@ TEST(damaged_samples_among_good_ones_cost_their_own_slots)
         control->parser_propagates = round == 2;
         control->seed = 40 + round;
         delays(300, round * 100, 0);
-        c.epochs = 2;
+        c.order.epochs = 2;
         r = walk(context, a, &c, (int[]){ HOST, SYNCED, QUEUED, HOST, MOVED, SYNCED }[round], &stats);
         CHECK_EQ(r.failed, 2 * 9);
         CHECK_EQ(stats.samples_failed, 2 * 9);
@@ -1175,9 +1227,9 @@ TEST(a_damaged_sample_is_replaced_by_the_next_good_one_and_never_shows_the_fill)
         run r;
         control->seed = 50 + round;
         delays(round % 2 ? 0 : 500, (long long[]){ 0, 800, 1500, 300, 900 }[round], 0);
-        c.epochs = 2;
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.batches_in_flight = 2;
+        c.order.epochs = 2;
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.pipeline.batches_in_flight = 2;
         r = walk(context, a, &c, round, &stats);
         CHECK_EQ(r.failed, 0);
         CHECK(stats.replaced >= 2 * 9);
@@ -1195,7 +1247,7 @@ TEST(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
     a = plain_archive(40);
     archive_damage(a, 22, 0);
     for (int kind = HOST; kind <= SYNCED; kind++) {
-        bzna_loader_config c = config_of(4, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(4, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(6);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1204,8 +1256,8 @@ TEST(stop_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
         consumer u;
         run r;
         delays(400, 300, 0);
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.on_error = BZNA_ON_ERROR_STOP;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.errors.policy = BZNA_ON_ERROR_STOP;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -1244,8 +1296,8 @@ TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
         int kind = round % 4;
         delays(300, 500, 0);
         fake->fail("engine_picture", (long long[]){ 1, 2, 7, 30 }[round / 2], 999, 0);
-        c.on_error = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
-        c.output = kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE;
+        c.errors.policy = round % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.output.device.kind = kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA;
         dataset = archive_open(context, a);
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
@@ -1265,7 +1317,7 @@ TEST(an_engine_that_spoils_a_picture_costs_one_slot_and_with_replacing_none)
     archive_free(a);
 }
 
-/* ---- 14. The driver fails ----------------------------------------------------------------------------------------------- */
+/* ---- 14. The driver fails ---------------------------------------------------------------------------------------- */
 
 /* What a run of two loaders on one context met. */
 typedef struct ordeal {
@@ -1276,7 +1328,8 @@ typedef struct ordeal {
 } ordeal;
 
 /* Runs a loader to its end, or to its error. Every call must return in time; what is delivered must be right. */
-static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *dataset, archive *a, const bzna_loader_config *c, bzna_status *opened)
+static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *dataset, archive *a,
+                              const bzna_loader_config *c, bzna_status *opened)
 {
     bzna_loader *loader = NULL;
     bzna_batch *batch;
@@ -1305,7 +1358,7 @@ static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *da
         if (info.stream)
             synced = wait_for(0, info.stream);
         if (synced == CUDA_SUCCESS && !control->lost)
-            check_slots(&r, &s, info.data);
+            check_slots(&r, &s, info.image.data);
         bzna_batch_release(batch);
     }
     if (status < 0) {
@@ -1319,16 +1372,17 @@ static bzna_status ordeal_run(ordeal *o, bzna_context *context, bzna_dataset *da
     return status;
 }
 
-static ordeal ordeal_make(archive *a, const char *function, long long k, int code, int later, int kind, uint32_t sessions)
+static ordeal ordeal_make(archive *a, const char *function, long long k, int code, int later, int kind,
+                          uint32_t sessions)
 {
     ordeal o = { 0, 0, 0, 0, 0, 0, 0 };
-    bzna_loader_config c = config_of(3, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+    bzna_loader_config c = config_of(3, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
     bzna_context *context = gpu_context(sessions);
     bzna_dataset *dataset = archive_open(context, a);
     uint64_t start;
     int failures = test_failures;
-    c.threads = 1;
-    c.batches_in_flight = 2;
+    c.decode.threads = 1;
+    c.pipeline.batches_in_flight = 2;
     if (function)
         fake->fail(function, k, code, later);
     o.ended = ordeal_run(&o, context, dataset, a, &c, &o.opened);
@@ -1348,8 +1402,10 @@ static ordeal ordeal_make(archive *a, const char *function, long long k, int cod
     CHECK_EQ(control->violations, 0);
     CHECK(!fake->leaks());
     if (test_failures != failures)
-        printf("  above: %s, call %lld returns %d (%d): opened %d, ended %d after %d batches, a later loader %d, slowest call %.3f s\n", function ? function : "-", k,
-               code, kind, (int)o.opened, (int)o.ended, (int)o.batches, (int)o.later, o.slowest);
+        printf("  above: %s, call %lld returns %d (%d): opened %d, ended %d after %d batches, a later loader %d, "
+               "slowest call %.3f s\n",
+               function ? function : "-", k, code, kind, (int)o.opened, (int)o.ended, (int)o.batches, (int)o.later,
+               o.slowest);
     return o;
 }
 
@@ -1374,10 +1430,12 @@ static void calls_of(archive *a, int kind, long long calls[FAKE_FUNCTION_COUNT])
     finish();
 }
 
-/* Calls to fail: the first, the second, others for each kind of output, and one in the middle of the second loader's life. */
+/* Calls to fail: the first, the second, others for each kind of output, and one in the middle of the second loader's
+ * life. */
 static int interesting(long long calls, int kind, long long ks[4])
 {
-    long long all[4] = { 1, kind == HOST ? 2 : 3, calls / (kind == HOST ? 4 : 3), kind == HOST ? calls / 2 : calls * 3 / 4 };
+    long long all[4] = { 1, kind == HOST ? 2 : 3, calls / (kind == HOST ? 4 : 3),
+                         kind == HOST ? calls / 2 : calls * 3 / 4 };
     int n = 0;
     for (int i = 0; i < 4; i++)
         if (all[i] > (n ? ks[n - 1] : 0) && all[i] <= calls)
@@ -1387,8 +1445,10 @@ static int interesting(long long calls, int kind, long long ks[4])
 
 static int releases_something(const char *name)
 {
-    static const char *const all[] = { "cuDevicePrimaryCtxRelease", "cuMemFree_v2", "cuMemFreeHost", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuModuleUnload",
-                                       "cuvidDestroyDecoder", "cuvidUnmapVideoFrame64", "cuvidDestroyVideoParser", "cuCtxPopCurrent_v2", "cuGetErrorName" };
+    static const char *const all[] = { "cuDevicePrimaryCtxRelease", "cuMemFree_v2",           "cuMemFreeHost",
+                                       "cuStreamDestroy_v2",        "cuEventDestroy_v2",      "cuModuleUnload",
+                                       "cuvidDestroyDecoder",       "cuvidUnmapVideoFrame64", "cuvidDestroyVideoParser",
+                                       "cuCtxPopCurrent_v2",        "cuGetErrorName" };
     for (size_t i = 0; i < COUNT(all); i++)
         if (!strcmp(name, all[i]))
             return 1;
@@ -1417,8 +1477,10 @@ TEST(a_lost_device_ends_every_loader_at_once_whatever_call_reports_it)
                     continue;
                 }
                 if (!releases_something(name)) {            /* these may come last */
-                    CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
-                    CHECK(o.later == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE || (o.ended == BZNA_END && o.opened == BZNA_OK));
+                    CHECK(o.opened == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE ||
+                          (o.opened == BZNA_OK && (o.ended == BZNA_E_DEVICE_LOST || o.ended == BZNA_END)));
+                    CHECK(o.later == BZNA_E_DEVICE_LOST || o.opened == BZNA_E_DEVICE ||
+                          (o.ended == BZNA_END && o.opened == BZNA_OK));
                 }
                 finish();
             }
@@ -1437,7 +1499,8 @@ TEST(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and
         long long calls[FAKE_FUNCTION_COUNT], ks[4];
         calls_of(a, kind, calls);
         for (int f = 0; f < FAKE_FUNCTION_COUNT; f++) {
-            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], kind, ks);      /* in a stream, every error is sticky */
+            /* in a stream, every error is sticky */
+            int n = f == FAKE_stream_copy || f == FAKE_stream_kernel ? 0 : interesting(calls[f], kind, ks);
             for (int i = 2 * kind * SANITIZED; i < n; i += ROUNDS(1, 4)) {
                 const char *name = fake->name(f);
                 int code = codes[(f + i) % 3];
@@ -1445,9 +1508,11 @@ TEST(a_call_that_fails_without_losing_the_device_costs_samples_or_the_loader_and
                 control->seed = f + i;
                 delays(100, 200, 0);
                 o = ordeal_make(a, name, ks[i], code, 0, kind, 3);
-                if (f == FAKE_cuCtxPushCurrent_v2 ? o.later >= 0 && o.later != BZNA_END : o.opened == BZNA_OK && o.later != BZNA_END) {
+                if (f == FAKE_cuCtxPushCurrent_v2 ? o.later >= 0 && o.later != BZNA_END :
+                                                    o.opened == BZNA_OK && o.later != BZNA_END) {
                     test_failures++;
-                    printf("  %s, call %lld returns %d (%d): a later loader gets %d\n", name, ks[i], code, kind, (int)o.later);
+                    printf("  %s, call %lld returns %d (%d): a later loader gets %d\n", name, ks[i], code, kind,
+                           (int)o.later);
                 }
                 finish();
             }
@@ -1478,7 +1543,8 @@ TEST(a_call_that_fails_from_some_time_on_never_hangs_anything)
                 }
                 CHECK(o.opened != BZNA_OK || o.later == BZNA_END);
                 if (o.opened == BZNA_OK && o.later != BZNA_END)
-                    printf("  %s from call %lld on (%d): a later loader gets %d\n", fake->name(f), ks[i], kind, (int)o.later);
+                    printf("  %s from call %lld on (%d): a later loader gets %d\n", fake->name(f), ks[i], kind,
+                           (int)o.later);
                 finish();
             }
         }
@@ -1521,10 +1587,12 @@ TEST(a_batch_that_cannot_be_had_fails_as_every_later_one_does)
     archive_free(a);
 }
 
-/* A picture that a call of the driver's refuses is libavcodec's; a session whose calls all fail ends, and when all have, libavcodec goes on alone. */
+/* A picture that a call of the driver's refuses is libavcodec's; a session whose calls all fail ends, and when all
+ * have, libavcodec goes on alone. */
 TEST(what_a_failing_call_costs_nvdec_libavcodec_decodes)
 {
-    static const char *const names[] = { "cuvidDecodePicture", "cuvidMapVideoFrame64", "cuvidParseVideoData", "cuvidCreateVideoParser", "cuvidCreateDecoder" };
+    static const char *const names[] = { "cuvidDecodePicture", "cuvidMapVideoFrame64", "cuvidParseVideoData",
+                                         "cuvidCreateVideoParser", "cuvidCreateDecoder" };
     archive *a;
     BEGIN;
     a = plain_archive(120);
@@ -1549,7 +1617,7 @@ TEST(what_a_failing_call_costs_nvdec_libavcodec_decodes)
     archive_free(a);
 }
 
-/* ---- 15. Out of memory -------------------------------------------------------------------------------------------------- */
+/* ---- 15. Out of memory ------------------------------------------------------------------------------------------- */
 
 TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_on)
 {
@@ -1570,11 +1638,12 @@ TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_o
         require(bzna_context_open(&config, &context, NULL), "a context");
         delays(500, 200, 0);
         control->engine_us = 500;                           /* so that every session gets work */
-        c.epochs = 2;
+        c.order.epochs = 2;
         if (way == 0)
-            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 0);     /* once: trying again helps */
+            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 0); /* once: trying again helps */
         if (way == 1)
-            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2, 1);     /* for good: kind sessions live */
+            fake->fail("cuvidCreateDecoder", (long long[]){ 1, 2, 3, 4 }[kind], 2,
+                       1); /* for good: kind sessions live */
         if (way == 2)
             control->memory_budget = (long long)(3 << 20) + (long long)kind * (long long)one;
         r = walk(context, a, &c, kind, &stats);
@@ -1585,7 +1654,7 @@ TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_o
         if (way > 0 && kind == 0) {
             CHECK_EQ(stats.sessions_lost, 4);
             CHECK_EQ(stats.samples_nvdec, 0);
-        } else if (way > 0) {                               /* kind sessions have a decoder; the others give up after a few tries */
+        } else if (way > 0) { /* kind sessions have a decoder; the others give up after a few tries */
             CHECK(stats.sessions_lost <= (uint64_t)(4 - kind));
             CHECK(stats.samples_software <= 4 * (uint64_t)(4 - kind));
             CHECK(stats.decoders_made <= (uint64_t)kind && stats.decoders_made > 0);
@@ -1642,7 +1711,7 @@ TEST(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
         config.decode_memory_bytes = 60u << 20;
         require(bzna_context_open(&config, &context, NULL), "a context");
         delays(200, 200, 0);
-        c.epochs = 2;
+        c.order.epochs = 2;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec + stats.samples_software, 150);
         bzna_context_close(context);
@@ -1670,8 +1739,8 @@ TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_b
         config.sessions = 1;
         config.decode_memory_bytes = 2 * one + one / 2;     /* the larger one, and not both */
         require(bzna_context_open(&config, &context, NULL), "a context");
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.reader_threads = 1;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.read.threads = 1;
         if (way > 1)
             fake->fail("cuvidCreateDecoder", way, 999, 0);
         CHECK_EQ(walk(context, a, &c, way % 2 ? SYNCED : HOST, &stats).failed, 0);
@@ -1686,10 +1755,12 @@ TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_b
     archive_free(a);
 }
 
-/* Every other picture needs a decoder that never fits. The session gives up the idle one for the first of them, but not again. */
+/* Every other picture needs a decoder that never fits. The session gives up the idle one for the first of them, but not
+ * again. */
 TEST(a_decoder_that_could_not_be_made_costs_the_idle_ones_only_once)
 {
-    const int two[2] = { plain[0], format_count ? formats[4] : plain[0] };       /* 4:2:0 and 4:4:4, which is twice as large */
+    /* 4:2:0 and 4:4:4, which is twice as large */
+    const int two[2] = { plain[0], format_count ? formats[4] : plain[0] };
     archive *a;
     BEGIN;
     if (!has_encoders)
@@ -1704,8 +1775,8 @@ TEST(a_decoder_that_could_not_be_made_costs_the_idle_ones_only_once)
         config.sessions = 1;
         config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
         require(bzna_context_open(&config, &context, NULL), "a context");
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.reader_threads = 1;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.read.threads = 1;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec, 10);
         CHECK_EQ(stats.samples_software, 10);
@@ -1740,8 +1811,8 @@ TEST(a_session_that_ends_finishes_what_it_has_in_flight)
         config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
         require(bzna_context_open(&config, &context, NULL), "a context");
         control->engine_us = 3000;
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.reader_threads = 1;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.read.threads = 1;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec + stats.samples_software, 48);
         CHECK(stats.samples_nvdec >= 4);
@@ -1779,8 +1850,8 @@ TEST(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
             config.sessions = 1;
             config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
             require(bzna_context_open(&config, &context, NULL), "a context");
-            c.order = BZNA_ORDER_SEQUENTIAL;
-            c.reader_threads = 1;
+            c.order.kind = BZNA_ORDER_SEQUENTIAL;
+            c.read.threads = 1;
             CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
             CHECK_EQ(stats.samples_nvdec, cases[k].decoded);
             CHECK_EQ(stats.samples_software, count - cases[k].decoded);
@@ -1793,7 +1864,7 @@ TEST(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
         }
 }
 
-/* ---- 17. Closing -------------------------------------------------------------------------------------------------------- */
+/* ---- 17. Closing ------------------------------------------------------------------------------------------------- */
 
 TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
 {
@@ -1802,7 +1873,7 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
     a = plain_archive(40);
     archive_damage(a, 17, 2);
     for (int round = 0; round < ROUNDS(120, 40); round++) {
-        bzna_loader_config c = config_of(4, roll(2) ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(4, roll(2) ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(1 + roll(6));
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1810,19 +1881,20 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
         int order = (int)roll(6), taken = (int)roll(4), n = 0;
         control->seed = round + 1;
         delays(roll(800), roll(800), round % 3 ? 0 : 100);
-        c.on_error = roll(2);
-        c.epochs = 3;
+        c.errors.policy = roll(2);
+        c.order.epochs = 3;
         loader = loader_open(context, dataset, &c);
         if (roll(2))
             sleep_us(roll(6000));
         for (int i = 0; i < taken; i++)
             CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &held[n++], NULL), BZNA_OK);
         if (roll(3) == 0)
-            bzna_loader_stop(loader);
+            bzna_loader_stop(loader, NULL);
         if (n && roll(2))
             bzna_batch_release(held[--n]);
         for (int i = 0; i < 3; i++) {                       /* contexts, data sets and loaders in any order */
-            static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+            static const int orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
+                                              { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
             if (orders[order][i] == 0)
                 CHECK_EQ(bzna_context_close(context), BZNA_OK);
             if (orders[order][i] == 1)
@@ -1837,14 +1909,14 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
             run r = run_of(a, &c);
             seen s;
             memset(&info, 0, sizeof info);
-            bzna_batch_describe(batch, &info, sizeof info);
+            bzna_batch_get_info(batch, &info, sizeof info, NULL);
             if (info.stream) {
-                CHECK_EQ(wait_for(info.device, info.stream), 0);
+                CHECK_EQ(wait_for(info.image.device.ordinal, info.stream), 0);
             }
             r.epoch = info.epoch;
             r.position = info.position;
             see(&r, batch, &info, &s);
-            check_slots(&r, &s, info.data);
+            check_slots(&r, &s, info.image.data);
             CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
         }
         CHECK_EQ(bzna_loader_close(NULL), BZNA_OK);
@@ -1886,7 +1958,7 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
     BEGIN;
     a = plain_archive(40);
     for (int round = 0; round < 8; round++) {
-        bzna_loader_config c = config_of(40, round % 2 ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(40, round % 2 ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1895,13 +1967,13 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
         uint64_t start;
         int way = round / 2;
         control->engine_us = 60000;
-        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
         w.loader = loader = loader_open(context, dataset, &c);
         REQUIRE(pthread_create(&thread, NULL, wait_in_next, &w) == 0);
         sleep_us(30000);
         start = bzi_os_now_ns();
         if (way == 0)
-            CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+            CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
         if (way == 1)
             fake->fail("engine_picture", 1, 719, 0);
         if (way == 2)
@@ -1930,13 +2002,13 @@ TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
     BEGIN;
     a = plain_archive(60);
     for (int way = 0; way < 4; way++) {
-        bzna_loader_config c = config_of(60, way % 2 ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, 0);
+        bzna_loader_config c = config_of(60, way % 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU, 0);
         bzna_context *context = gpu_context(1);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
         uint64_t start;
         control->engine_us = 30000;
-        c.read_ahead = 60;
+        c.read.ahead_samples = 60;
         loader = loader_open(context, dataset, &c);
         sleep_us(60000);
         start = bzi_os_now_ns();
@@ -1962,7 +2034,7 @@ TEST(memory_is_not_freed_below_kernels_when_an_event_could_not_be_recorded)
     BEGIN;
     a = plain_archive(24);
     for (int round = 0; round < 4; round++) {
-        bzna_loader_config c = config_of(6, round % 2 ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(6, round % 2 ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1987,7 +2059,7 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
     BEGIN;
     a = plain_archive(48);
     for (int round = 0; round < 4; round++) {
-        bzna_loader_config c = config_of(4, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(4, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -1995,8 +2067,8 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
         consumer u;
         run r;
         control->stream_us = 1500;
-        c.batches_in_flight = 2;
-        c.epochs = 2;
+        c.pipeline.batches_in_flight = 2;
+        c.order.epochs = 2;
         consumer_open(&u, QUEUED, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -2012,7 +2084,7 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
             see(&r, batch, &info, &k->s);
             CHECK(enter(0));
             for (int n = 0; n < 6; n++)                     /* a slow reader */
-                driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, info.stream);
+                driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.image.data, info.image.bytes, info.stream);
             driver.record(k->copied, info.stream);
             leave(0);
             k->used = 1;
@@ -2030,7 +2102,7 @@ TEST(a_release_that_the_driver_refuses_is_an_error_and_never_wrong_pixels)
     archive_free(a);
 }
 
-/* ---- 16. Fork ----------------------------------------------------------------------------------------------------------- */
+/* ---- 16. Fork ---------------------------------------------------------------------------------------------------- */
 
 static int in_child(int (*run_there)(void *argument), void *argument)
 {
@@ -2068,11 +2140,18 @@ static int child_uses_all(void *argument)
     int wrong = 0;
     wrong |= bzna_loader_next(f->loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_E_STATE ? 0 : 1;
     wrong |= bzna_loader_open(f->context, f->dataset, &f->c, &other, NULL) == BZNA_E_STATE ? 0 : 2;
-    wrong |= bzna_context_device(f->context, &info, sizeof info, NULL) == BZNA_E_STATE && bzna_context_codec(f->context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, NULL) ==
-             BZNA_E_STATE ? 0 : 4;
-    wrong |= bzna_batch_release(f->batch) == BZNA_E_STATE && bzna_batch_move(f->batch, NULL, NULL) == BZNA_E_STATE ? 0 : 8;
-    wrong |= bzna_loader_reset(f->loader, 0, NULL) == BZNA_E_STATE && bzna_loader_stop(f->loader) == BZNA_E_STATE &&
-             bzna_loader_statistics(f->loader, &stats, sizeof stats) == BZNA_E_STATE ? 0 : 16;
+    wrong |= bzna_context_get_device_info(f->context, &info, sizeof info, NULL) == BZNA_E_STATE &&
+                     bzna_context_get_codec_info(f->context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, NULL) ==
+                         BZNA_E_STATE ?
+                 0 :
+                 4;
+    wrong |= bzna_batch_release(f->batch) == BZNA_E_STATE && bzna_batch_move(f->batch, NULL, NULL) == BZNA_E_STATE ? 0 :
+                                                                                                                     8;
+    wrong |= bzna_loader_reset(f->loader, 0, NULL) == BZNA_E_STATE &&
+                     bzna_loader_stop(f->loader, NULL) == BZNA_E_STATE &&
+                     bzna_loader_get_stats(f->loader, &stats, sizeof stats, NULL) == BZNA_E_STATE ?
+                 0 :
+                 16;
     wrong |= bzna_loader_close(f->loader) == BZNA_E_STATE ? 0 : 32;
     wrong |= bzna_device_count(&count, NULL) == BZNA_E_STATE ? 0 : 64;
     bzna_dataset_close(f->dataset);
@@ -2092,9 +2171,9 @@ static int child_starts_anew(void *argument)
     bzna_context_config_init(&config, sizeof config);
     if (bzna_context_open(&config, &context, NULL) != BZNA_OK)
         return 1;
-    wrong |= bzna_context_device(context, &info, sizeof info, NULL) == BZNA_E_STATE ? 0 : 2;
+    wrong |= bzna_context_get_device_info(context, &info, sizeof info, NULL) == BZNA_E_STATE ? 0 : 2;
     wrong |= bzna_context_close(context) == BZNA_OK ? 0 : 4;
-    config.device = 1;
+    config.device.kind = BZNA_DEVICE_CUDA;
     wrong |= bzna_context_open(&config, &context, NULL) == BZNA_E_STATE ? 0 : 8;
     return wrong;
 }
@@ -2114,9 +2193,10 @@ static int child_forks_itself_software(void *argument)
     bzna_dataset *dataset = archive_open(context, f->a);
     bzna_loader_config c = f->c;
     int wrong;
-    c.decoder = BZNA_DECODER_SOFTWARE;
-    c.output = BZNA_OUTPUT_HOST;
-    wrong = bzna_loader_open(context, dataset, &c, &loader, NULL) != BZNA_OK || bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) != BZNA_OK;
+    c.decode.decoder = BZNA_DECODER_SOFTWARE;
+    c.output.device.kind = BZNA_DEVICE_CPU;
+    wrong = bzna_loader_open(context, dataset, &c, &loader, NULL) != BZNA_OK ||
+            bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) != BZNA_OK;
     return wrong;
 }
 
@@ -2127,7 +2207,12 @@ TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
     a = plain_archive(40);
     for (int kind = HOST; kind <= SYNCED; kind++) {
         bzna_context *context = gpu_context(5);
-        family f = { context, archive_open(context, a), NULL, NULL, config_of(4, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0), a };
+        family f = { context,
+                     archive_open(context, a),
+                     NULL,
+                     NULL,
+                     config_of(4, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0),
+                     a };
         consumer u;
         run r = run_of(a, &f.c);
         int wrong;
@@ -2165,7 +2250,7 @@ TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
     archive_free(a);
 }
 
-/* ---- 18. Steady state --------------------------------------------------------------------------------------------------- */
+/* ---- 18. Steady state -------------------------------------------------------------------------------------------- */
 
 /* Counts everything; releases must give the right size back. */
 typedef struct ledger {
@@ -2201,10 +2286,25 @@ typedef struct tally { long long values[20]; } tally;
 /* What must stand still. */
 static tally tally_of(ledger *l)
 {
-    tally t = { { l->calls, control->mem_allocs, control->mem_frees, control->host_allocs, control->host_frees, control->creates, control->destroys,
-                  control->reconfigures, control->parser_creates, control->streams_created, control->streams_destroyed, control->events_created,
-                  control->events_destroyed, control->event_syncs, control->stream_syncs, control->pageable_copies, control->calls[FAKE_cuvidGetDecoderCaps],
-                  control->calls[FAKE_cuModuleLoadData], control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2],
+    tally t = { { l->calls,
+                  control->mem_allocs,
+                  control->mem_frees,
+                  control->host_allocs,
+                  control->host_frees,
+                  control->creates,
+                  control->destroys,
+                  control->reconfigures,
+                  control->parser_creates,
+                  control->streams_created,
+                  control->streams_destroyed,
+                  control->events_created,
+                  control->events_destroyed,
+                  control->event_syncs,
+                  control->stream_syncs,
+                  control->pageable_copies,
+                  control->calls[FAKE_cuvidGetDecoderCaps],
+                  control->calls[FAKE_cuModuleLoadData],
+                  control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2],
                   control->calls[FAKE_cuDevicePrimaryCtxRetain] } };
     return t;
 }
@@ -2220,15 +2320,33 @@ static int consumer_waits(const void *stream)
             me = control->log[i].thread;                    /* a release */
     CHECK(me >= 0);
     for (long long i = 0; i < control->log_count; i++)
-        waits += control->log[i].thread == me && (control->log[i].function == FAKE_cuEventSynchronize || control->log[i].function == FAKE_cuStreamSynchronize);
+        waits += control->log[i].thread == me && (control->log[i].function == FAKE_cuEventSynchronize ||
+                                                  control->log[i].function == FAKE_cuStreamSynchronize);
     return waits;
 }
 
 TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
 {
-    static const char *const names[20] = { "host allocations", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "decoders created", "destroyed",
-                                           "reconfigured", "parsers", "streams", "streams ended", "events", "events ended", "event syncs", "stream syncs",
-                                           "pageable copies", "caps asked", "modules", "contexts pushed and not popped", "contexts retained" };
+    static const char *const names[20] = { "host allocations",
+                                           "cuMemAlloc",
+                                           "cuMemFree",
+                                           "cuMemHostAlloc",
+                                           "cuMemFreeHost",
+                                           "decoders created",
+                                           "destroyed",
+                                           "reconfigured",
+                                           "parsers",
+                                           "streams",
+                                           "streams ended",
+                                           "events",
+                                           "events ended",
+                                           "event syncs",
+                                           "stream syncs",
+                                           "pageable copies",
+                                           "caps asked",
+                                           "modules",
+                                           "contexts pushed and not popped",
+                                           "contexts retained" };
     archive *a;
     BEGIN;
     a = archive_make(64, plain, 1);                         /* one set of parameters */
@@ -2237,7 +2355,7 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         bzna_context_config config;
         bzna_context *context = NULL;
         bzna_dataset *dataset;
-        bzna_loader_config c = config_of(16, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(16, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_loader *loader;
         bzna_batch *batch;
         tally before, after;
@@ -2249,7 +2367,7 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         config.allocator = (bzna_allocator){ &l, ledger_alloc, ledger_release };
         require(bzna_context_open(&config, &context, NULL), "a context");
         dataset = archive_open(context, a);
-        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
         loader = loader_open(context, dataset, &c);
         control->engine_us = 1500;                          /* every session and every item comes to its turn */
         for (int i = 0; i < 40 || control->creates < 5; i++) {
@@ -2262,21 +2380,22 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         for (int i = 0; i < 60; i++) {
             bzna_batch_info info;
             REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
-            bzna_batch_describe(batch, &info, sizeof info);
+            bzna_batch_get_info(batch, &info, sizeof info, NULL);
             stream = info.stream;
             bzna_batch_release(batch);
         }
         after = tally_of(&l);
         syncs = after.values[13] - before.values[13];
         for (int i = 0; i < 20; i++) {
-            if (i == 18 || i == 13)                         /* threads come and go between push and pop; for events, see below */
+            if (i == 18 || i == 13) /* threads come and go between push and pop; for events, see below */
                 continue;
             if (after.values[i] != before.values[i]) {
                 test_failures++;
                 printf("  %s: %lld\n", names[i], after.values[i] - before.values[i]);
             }
         }
-        CHECK(syncs <= (kind == HOST ? 60 * 5 : 60 + 3));   /* on the device, a reader waits once a batch at most, for the consumer's work on it */
+        /* on the device, a reader waits once a batch at most, for the consumer's work on it */
+        CHECK(syncs <= (kind == HOST ? 60 * 5 : 60 + 3));
         CHECK(kind == HOST || !consumer_waits(stream));
         bzna_loader_close(loader);
         bzna_dataset_close(dataset);
@@ -2306,13 +2425,13 @@ TEST(up_to_eight_alternating_frame_sizes_cost_nothing_once_each_session_has_met_
         bzna_loader_stats stats;
         long long parsers;
         control->engine_us = 300;                           /* both sessions get work */
-        c.epochs = 4;
+        c.order.epochs = 4;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK(stats.decoders_made <= 16 && stats.decoders_reconfigured == 0);
         parsers = control->parser_creates;
         CHECK(parsers <= 16);
-        c.seed = 5;
-        c.epochs = 1;
+        c.order.seed = 5;
+        c.order.epochs = 1;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK(stats.decoders_made <= 16 && stats.decoders_reconfigured == 0);
         CHECK(control->parser_creates <= 16);
@@ -2338,9 +2457,9 @@ TEST(frames_of_many_sizes_share_a_bounded_number_of_decoders)
         bzna_loader_config c = config_of(12, 0, 0);
         bzna_context *context = gpu_context(3);
         delays(100, 200, 0);
-        c.epochs = 4;
+        c.order.epochs = 4;
         CHECK_EQ(walk(context, a, &c, kind, &before).failed, 0);
-        c.seed = 5;
+        c.order.seed = 5;
         CHECK_EQ(walk(context, a, &c, kind, &after).failed, 0);
         CHECK(after.decoders_made <= 3 * 8);
         CHECK(after.decoders_reconfigured > before.decoders_reconfigured);
@@ -2387,20 +2506,20 @@ TEST(large_and_small_frames_mix_in_a_batch)
         bzna_loader_config c = config_of(8, 0, 0);
         bzna_context *context = gpu_context(2);
         bzna_loader_stats stats;
-        c.track = "bzna_input";
+        c.fields.image = "bzna_input";
         delays(100, 100, 0);
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec, 24);
-        c.epochs = ROUNDS(6, 3);
+        c.order.epochs = ROUNDS(6, 3);
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
-        CHECK(stats.decoders_made <= 2 * 4 * 3);            /* two sessions, four places, which grow to serve all three sizes */
+        CHECK(stats.decoders_made <= 2 * 4 * 3); /* two sessions, four places, which grow to serve all three sizes */
         bzna_context_close(context);
         finish();
     }
     archive_free(a);
 }
 
-/* ---- Several loaders and contexts --------------------------------------------------------------------------------------- */
+/* ---- Several loaders and contexts -------------------------------------------------------------------------------- */
 
 typedef struct walker {
     bzna_context *context;
@@ -2435,11 +2554,11 @@ TEST(loaders_of_different_sizes_types_and_outputs_share_sessions_and_device)
             w->context = contexts[1] ? contexts[i % 2] : contexts[0];
             w->a = i % 2 ? a : b;
             w->c = config_of((uint32_t[]){ 4, 9, 16, 5 }[i], 0, i / 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
-            w->c.width = (uint32_t[]){ 24, 17, 33, 20 }[i];
-            w->c.height = (uint32_t[]){ 16, 19, 8, 20 }[i];
-            w->c.seed = (uint64_t)(1000 * round + i);
-            w->c.epochs = ROUNDS(2, 1);
-            w->c.on_error = i == 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+            w->c.output.width = (uint32_t[]){ 24, 17, 33, 20 }[i];
+            w->c.output.height = (uint32_t[]){ 16, 19, 8, 20 }[i];
+            w->c.order.seed = (uint64_t)(1000 * round + i);
+            w->c.order.epochs = ROUNDS(2, 1);
+            w->c.errors.policy = i == 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
             w->kind = (i + round) % CONSUMERS;
             REQUIRE(pthread_create(&threads[i], NULL, walk_alone, w) == 0);
         }
@@ -2486,7 +2605,7 @@ TEST(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
         CHECK_EQ(driver.push(other), 0);
         CHECK_EQ(driver.destroy(other), 0);
         users_context = NULL;
-        CHECK_EQ(driver.destroy(mine), 0);                         /* a violation if anything of the library's is left in it */
+        CHECK_EQ(driver.destroy(mine), 0); /* a violation if anything of the library's is left in it */
         finish();
     }
     archive_free(a);
@@ -2495,7 +2614,7 @@ TEST(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
 /* Device memory as a framework would give it. */
 typedef struct device_ledger {
     _Atomic int64_t blocks, bytes, calls, mistakes;
-    int off, refuse_from;             /* addresses are so many bytes too high; from this call on there is none. 0: never */
+    int off, refuse_from; /* addresses are so many bytes too high; from this call on there is none. 0: never */
     pthread_mutex_t lock;
     struct { uint64_t ptr; size_t size; } block[256];
 } device_ledger;
@@ -2568,7 +2687,7 @@ TEST(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
         bzna_loader_config c = config_of(6, 0, 0);
         bzna_context *context = ledger_context(&l, 3);
         delays(200, 300, 0);
-        c.epochs = 2;
+        c.order.epochs = 2;
         CHECK_EQ(walk(context, a, &c, kind, NULL).failed, 0);
         bzna_context_close(context);
         CHECK(l.calls >= 3);
@@ -2591,7 +2710,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
     pthread_mutex_init(&l.lock, NULL);
     a = software_count ? archive_make(20, software, software_count) : plain_archive(20);
     for (int way = 0; way < 6; way++) {
-        bzna_loader_config c = config_of(6, way % 2 ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, 0);
+        bzna_loader_config c = config_of(6, way % 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU, 0);
         bzna_context *context = ledger_context(&l, 2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader = NULL;
@@ -2609,15 +2728,15 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
         l.calls = 0;
         finish();
     }
-    if (software_count)                                     /* what goes up from libavcodec finds none: its samples fail, and tell */
+    if (software_count) /* what goes up from libavcodec finds none: its samples fail, and tell */
         for (int way = 0; way < 2; way++) {
-            bzna_loader_config c = config_of(5, BZNA_OUTPUT_DEVICE, 0);
+            bzna_loader_config c = config_of(5, BZNA_DEVICE_CUDA, 0);
             bzna_context *context = ledger_context(&l, 2);
             bzna_dataset *dataset = archive_open(context, a);
             bzna_loader *loader;
             consumer u;
             run r;
-            c.batches_in_flight = 3;
+            c.pipeline.batches_in_flight = 3;
             if (way)
                 l.refuse_from = 4;
             consumer_open(&u, SYNCED, &c);
@@ -2670,7 +2789,7 @@ TEST(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memo
     BEGIN;
     a = plain_archive(24);
     for (int round = 0; round < 2; round++) {
-        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
         bzna_context_config config;
         bzna_context *context = NULL;
         bzna_dataset *dataset;
@@ -2719,7 +2838,8 @@ TEST(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memo
     archive_free(a);
 }
 
-/* One session for two loaders. What the first one's consumer has enqueued takes long; its batches, given back, wait for that, and nothing else does. */
+/* One session for two loaders. What the first one's consumer has enqueued takes long; its batches, given back, wait for
+ * that, and nothing else does. */
 TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
 {
     const int ms = ROUNDS(1200, 6000);
@@ -2727,7 +2847,7 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
     BEGIN;
     a = plain_archive(48);
     for (int kind = HOST; kind <= SYNCED; kind++) {
-        bzna_loader_config c = config_of(4, BZNA_OUTPUT_DEVICE, 0), other = c;
+        bzna_loader_config c = config_of(4, BZNA_DEVICE_CUDA, 0), other = c;
         bzna_context *context = gpu_context(1);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -2737,8 +2857,8 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
         run r;
         void *pinned = NULL;
         uint64_t start;
-        c.epochs = 3;
-        c.batches_in_flight = 2;
+        c.order.epochs = 3;
+        c.pipeline.batches_in_flight = 2;
         consumer_open(&u, GIVEN, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -2751,10 +2871,10 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
             see(&r, batches[i], &info, &s);
         }
         CHECK_EQ(driver.stream_sync(u.stream), 0);
-        sleep_us(200000);                                   /* all streams are quiet: both batches are there, and on loan */
+        sleep_us(200000); /* all streams are quiet: both batches are there, and on loan */
         control->stream_us = 1000 * ms;
         start = bzi_os_now_ns();
-        CHECK_EQ(driver.download(pinned, (CUdeviceptr)(uintptr_t)info.data, 4096, u.stream), 0);
+        CHECK_EQ(driver.download(pinned, (CUdeviceptr)(uintptr_t)info.image.data, 4096, u.stream), 0);
         sleep_us(100000);
         control->stream_us = 0;
         for (int i = 0; i < 2; i++)
@@ -2789,7 +2909,7 @@ static bzna_batch *take_and_work(bzna_loader *loader, consumer *u, run *r, int n
     CHECK_EQ(driver.stream_sync(u->stream), 0);
     sleep_us(20000);
     control->stream_us = 1000 * ms;
-    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.data, info.data_bytes, u->stream), 0);
+    CHECK_EQ(driver.download(k->pinned, (CUdeviceptr)(uintptr_t)info.image.data, info.image.bytes, u->stream), 0);
     sleep_us(20000);
     control->stream_us = 0;
     leave(0);
@@ -2802,21 +2922,21 @@ TEST(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
     BEGIN;
     a = plain_archive(60);
     {
-        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
         bzna_loader_stats stats;
         consumer u;
         run r;
-        c.batches_in_flight = 1;
+        c.pipeline.batches_in_flight = 1;
         consumer_open(&u, GIVEN, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
         for (int i = 0; i < 6; i++)
             bzna_batch_release(take_and_work(loader, &u, &r, i, ROUNDS(200, 1500)));
         memset(&stats, 0, sizeof stats);
-        bzna_loader_statistics(loader, &stats, sizeof stats);
+        bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
         CHECK_EQ(stats.limiting_stage, BZNA_STAGE_DELIVER);
         bzna_loader_close(loader);
         consumer_close(&u, &r);
@@ -2827,14 +2947,15 @@ TEST(work_that_a_consumer_has_enqueued_is_what_limits_where_it_does)
     archive_free(a);
 }
 
-/* The release can neither be recorded nor waited for: the loader breaks, and a reset must not plan the memory before it is read. */
+/* The release can neither be recorded nor waited for: the loader breaks, and a reset must not plan the memory before it
+ * is read. */
 TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
 {
     archive *a;
     BEGIN;
     a = plain_archive(60);
     {
-        bzna_loader_config c = config_of(6, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(2);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
@@ -2842,8 +2963,8 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
         consumer u;
         run r;
         uint64_t start;
-        c.epochs = 4;
-        c.batches_in_flight = 1;
+        c.order.epochs = 4;
+        c.pipeline.batches_in_flight = 1;
         consumer_open(&u, GIVEN, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -2856,7 +2977,8 @@ TEST(after_a_release_that_failed_a_reset_waits_for_what_reads_the_batch)
         CHECK_EQ(bzna_loader_reset(loader, 3, NULL), BZNA_OK);
         REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
         CHECK(seconds_since(start) > 0.7);
-        check_slots(&r, &u.kept[0].s, u.kept[0].pinned);    /* of the first batch: copied whole before the second was written */
+        /* of the first batch: copied whole before the second was written */
+        check_slots(&r, &u.kept[0].s, u.kept[0].pinned);
         bzna_batch_release(batch);
         bzna_loader_close(loader);
         consumer_close(&u, &r);
@@ -2874,10 +2996,10 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
     BEGIN;
     a = plain_archive(60);
     for (int kind = HOST; kind < CONSUMERS; kind++) {
-        bzna_loader_config c = config_of(SLICES * EACH, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(SLICES * EACH, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_context *context = gpu_context(3);
         bzna_dataset *dataset = archive_open(context, a);
-        void *buffers[IN_FLIGHT * SLICES];
+        bzna_buffer buffers[IN_FLIGHT * SLICES];
         const size_t bytes = EACH * SLOT * sizeof(float);
         bzna_loader *loader;
         bzna_batch *batch;
@@ -2888,16 +3010,17 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
         for (int i = 0; i < IN_FLIGHT * SLICES; i++) {
             CUdeviceptr ptr = 0;
             CHECK_EQ(driver.alloc(&ptr, bytes), 0);
-            buffers[i] = kind == HOST ? take_memory(bytes) : (void *)(uintptr_t)ptr;
+            buffers[i].data = kind == HOST ? take_memory(bytes) : (void *)(uintptr_t)ptr;
+            buffers[i].bytes = bytes;
             if (kind == HOST)
                 driver.free(ptr);
         }
         driver.pop(NULL);             /* and keep the reference */
-        c.batches_in_flight = IN_FLIGHT;
-        c.buffers = buffers;
-        c.buffer_count = IN_FLIGHT * SLICES;
-        c.slices = SLICES;
-        c.epochs = 2;
+        c.pipeline.batches_in_flight = IN_FLIGHT;
+        c.output.buffers = buffers;
+        c.output.buffer_count = IN_FLIGHT * SLICES;
+        c.output.slices = SLICES;
+        c.order.epochs = 2;
         consumer_open(&u, kind == HOST ? HOST : GIVEN, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -2912,9 +3035,9 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
                 void *data = NULL;
                 uint32_t count = 0;
                 int ours = 0;
-                CHECK_EQ(bzna_batch_slice(batch, k, &data, &count), BZNA_OK);
+                CHECK_EQ(bzna_batch_slice(batch, k, &data, &count, NULL), BZNA_OK);
                 for (int i = 0; i < IN_FLIGHT; i++)
-                    ours |= data == buffers[i * SLICES + (int)k];
+                    ours |= data == buffers[i * SLICES + (int)k].data;
                 CHECK(ours);
                 part = s;
                 part.position += k * EACH;
@@ -2932,9 +3055,9 @@ TEST(batches_lie_in_the_users_buffers_on_host_or_device_slice_by_slice)
         CHECK(enter(0));
         for (int i = 0; i < IN_FLIGHT * SLICES; i++)
             if (kind == HOST)
-                free(buffers[i]);
+                free(buffers[i].data);
             else
-                CHECK_EQ(driver.free((CUdeviceptr)(uintptr_t)buffers[i]), 0);
+                CHECK_EQ(driver.free((CUdeviceptr)(uintptr_t)buffers[i].data), 0);
         leave(0);
         driver.release(0);
         bzna_dataset_close(dataset);
@@ -2954,7 +3077,7 @@ TEST(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
     archive_damage(a, 5, 2);
     delays(60, 60, 0);
     for (int i = 0; i < cycles; i++) {
-        bzna_loader_config c = config_of(3, roll(2) ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(3, roll(2) ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_dataset *dataset;
         bzna_loader *loader;
         bzna_batch *held[2];
@@ -2962,9 +3085,9 @@ TEST(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
         if (!context)
             context = gpu_context(1 + roll(3));
         dataset = archive_open(context, a);
-        c.threads = 1;
-        c.batches_in_flight = 2;
-        c.on_error = roll(2);
+        c.decode.threads = 1;
+        c.pipeline.batches_in_flight = 2;
+        c.errors.policy = roll(2);
         loader = loader_open(context, dataset, &c);
         for (uint32_t want = roll(5); want; want--) {
             bzna_batch *batch = NULL;
@@ -2992,7 +3115,7 @@ TEST(a_thousand_loaders_and_contexts_closed_in_any_phase_leave_nothing)
     archive_free(a);
 }
 
-/* ---- States, callbacks, tensors, restarts ------------------------------------------------------------------------------- */
+/* ---- States, callbacks, tensors, restarts ------------------------------------------------------------------------ */
 
 static bzna_context *any_context(int on_gpu) { return on_gpu ? gpu_context(4) : cpu_context(); }
 
@@ -3009,13 +3132,14 @@ TEST(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_
             int on_gpu = (way + leg) % 2, kind = !on_gpu ? HOST : way / 2 ? QUEUED : HOST;
             bzna_context *context = any_context(on_gpu);
             bzna_dataset *dataset = archive_open(context, a);
-            bzna_loader_config c = config_of((uint32_t[]){ 5, 8, 6 }[leg], kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+            bzna_loader_config c = config_of((uint32_t[]){ 5, 8, 6 }[leg],
+                                             kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
             bzna_loader *loader;
             consumer u;
             run r;
             delays(200, 200, 0);
-            c.decoder = on_gpu ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
-            c.epochs = 2;
+            c.decode.decoder = on_gpu ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
+            c.order.epochs = 2;
             consumer_open(&u, kind, &c);
             loader = loader_open(context, dataset, &c);
             r = run_of(a, &c);
@@ -3025,7 +3149,7 @@ TEST(a_state_saved_on_the_cpu_goes_on_on_the_gpu_and_back_with_the_same_samples_
                 r.position = position;
             }
             walk_some(loader, &u, &r, leg == 2 ? UINT64_MAX : 4);
-            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+            CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
             epoch = r.epoch;
             position = r.position;
             batches += r.batches;
@@ -3063,14 +3187,14 @@ TEST(the_transform_callback_has_the_same_say_on_the_device)
     for (int kind = HOST; kind < CONSUMERS; kind += ROUNDS(1, 2)) {
         bzna_context *context = gpu_context(5);
         bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader_config c = config_of(7, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(7, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
         bzna_loader *loader;
         consumer u;
         run r;
         delays(300, 300, 0);
-        c.transform = change;
-        c.epochs = 2;
-        c.on_error = kind == SYNCED ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.pipeline.transform = change;
+        c.order.epochs = 2;
+        c.errors.policy = kind == SYNCED ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
@@ -3094,63 +3218,92 @@ TEST(a_tensor_of_the_device_says_so_and_keeps_the_batch)
     archive *a;
     BEGIN;
     a = plain_archive(24);
-    for (int on_device = 0; on_device < 2; on_device++)
-        for (int half = 0; half < 2; half++) {
-            bzna_context *context;
-            bzna_dataset *dataset;
-            bzna_loader_config c = config_of(4, on_device ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
-            bzna_context_config config;
-            bzna_loader *loader;
-            bzna_batch *batch = NULL;
-            bzna_batch_info info;
-            bzna_field field = { .struct_size = sizeof field };
-            void *tensor = NULL, *other = NULL;
-            bzi_dl_managed *m;
-            seen s;
-            run r = run_of(a, &c);
-            control->devices = 3;
-            bzna_context_config_init(&config, sizeof config);
-            config.sessions = 2;
-            config.device = 2;                              /* CUDA's device 1 */
-            require(bzna_context_open(&config, &context, NULL), "a context");
-            dataset = archive_open(context, a);
-            loader = loader_open(context, dataset, &c);
-            REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
-            memset(&info, 0, sizeof info);
-            bzna_batch_describe(batch, &info, sizeof info);
-            CHECK_EQ(info.device, on_device ? 1 : -1);
-            CHECK_EQ(bzna_loader_field(loader, 0, &field), BZNA_OK);
-            CHECK_EQ(field.device, on_device ? 1 : -1);
-            CHECK_EQ(bzna_loader_field(loader, 1, &field), BZNA_OK);
-            CHECK_EQ(field.device, -1);
-            CHECK_EQ(bzna_batch_to_dlpack(batch, 0, &tensor, NULL), BZNA_OK);
-            CHECK_EQ(bzna_batch_to_dlpack(batch, 2, &other, NULL), BZNA_OK);
-            m = tensor;
-            CHECK_EQ(m->tensor.device_type, on_device ? 2 : 1);
-            CHECK_EQ(m->tensor.device_id, on_device ? 1 : 0);
-            CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 && m->tensor.data == info.data);
-            m = other;
-            CHECK_EQ(m->tensor.device_type, 1);
-            CHECK_EQ(m->tensor.device_id, 0);
-            CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
-            bzna_loader_close(loader);
-            bzna_dataset_close(dataset);
-            bzna_context_close(context);
-            if (on_device)                                  /* it can still be read */
-                CHECK_EQ(wait_for(1, info.stream), 0);
-            s.epoch = s.position = 0;
-            s.count = info.count;
-            for (uint32_t i = 0; i < info.count; i++) {
-                s.indices[i] = info.indices[i];
-                s.targets[i] = info.targets[i];
-                s.status[i] = info.status[i];
-            }
-            check_slots(&r, &s, info.data);
-            m->deleter(m);
-            m = tensor;
-            m->deleter(m);
-            finish();
+    for (int way = 0; way < 8; way++) {
+        const int on_device = way & 1, half = way >> 1 & 1, last = way >> 2;
+        bzna_context *context;
+        bzna_dataset *dataset;
+        const bzna_device lies = { on_device ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU, on_device };
+        bzna_loader_config c = config_of(4, lies.kind, half ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_context_config config;
+        bzna_loader *loader;
+        bzna_batch *batch = NULL;
+        bzna_batch_info info;
+        bzna_tensor field, of;
+        void *tensor = NULL, *versioned = NULL, *other = NULL;
+        bzi_dl_managed *m;
+        bzi_dl_versioned *v;
+        seen s;
+        run r;
+        control->devices = 3;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 2;
+        config.device = (bzna_device){ BZNA_DEVICE_CUDA, 1 };
+        c.output.device = lies;
+        c.output.layout = last ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
+        r = run_of(a, &c);
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        dataset = archive_open(context, a);
+        loader = loader_open(context, dataset, &c);
+        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+        memset(&info, 0, sizeof info);
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        CHECK(info.image.device.kind == lies.kind && info.image.device.ordinal == lies.ordinal);
+        CHECK(info.image.dtype == c.output.dtype && info.image.dimensions == 4 && info.image.shape[0] == 4);
+        CHECK_EQ(info.image.bytes, 4 * SLOT * (half ? 2 : 4));
+        CHECK_EQ(info.image.shape[1], last ? HEIGHT : 3);
+        CHECK_EQ(info.image.shape[2], last ? WIDTH : HEIGHT);
+        CHECK_EQ(info.image.shape[3], last ? 3 : WIDTH);
+        CHECK_EQ(bzna_batch_tensor(batch, "image", &of, sizeof of, NULL), BZNA_OK);
+        CHECK(!memcmp(&of, &info.image, sizeof of));
+        CHECK_EQ(bzna_loader_tensor(loader, 0, &field, sizeof field, NULL), BZNA_OK);
+        CHECK(field.data == NULL);
+        field.data = of.data;                               /* all else is the same, of a full batch */
+        CHECK(!memcmp(&of, &field, sizeof of));
+        for (uint32_t number = 1; number < 4; number++) {   /* these are on the host, always */
+            CHECK_EQ(bzna_loader_tensor(loader, number, &field, sizeof field, NULL), BZNA_OK);
+            CHECK(field.device.kind == BZNA_DEVICE_CPU && field.device.ordinal == 0);
+            CHECK_EQ(bzna_batch_tensor(batch, field.name, &of, sizeof of, NULL), BZNA_OK);
+            CHECK(of.device.kind == BZNA_DEVICE_CPU && of.device.ordinal == 0);
+            CHECK(of.dtype == field.dtype && of.bytes == field.bytes);
         }
+        CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &tensor, NULL), BZNA_OK);
+        CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_1, &versioned, NULL), BZNA_OK);
+        CHECK_EQ(bzna_batch_to_dlpack(batch, "index", BZNA_DLPACK_0, &other, NULL), BZNA_OK);
+        m = tensor;
+        v = versioned;
+        CHECK_EQ(m->tensor.device_type, on_device ? 2 : 1);
+        CHECK_EQ(m->tensor.device_id, on_device ? 1 : 0);
+        CHECK(m->tensor.code == 2 && m->tensor.bits == (half ? 16 : 32) && m->tensor.dimensions == 4 &&
+              m->tensor.data == info.image.data);
+        CHECK(v->major == 1 && v->minor == 0 && v->flags == 0 && !memcmp(&v->tensor, &m->tensor, sizeof v->tensor));
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(m->tensor.shape[i], info.image.shape[i]);
+        m = other;
+        CHECK_EQ(m->tensor.device_type, 1);
+        CHECK_EQ(m->tensor.device_id, 0);
+        CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        if (on_device)                                      /* it can still be read */
+            CHECK_EQ(wait_for(1, info.stream), 0);
+        s.epoch = s.position = 0;
+        s.count = info.count;
+        for (uint32_t i = 0; i < info.count; i++) {
+            s.indices[i] = info.indices[i];
+            s.targets[i] = info.targets[i];
+            s.status[i] = info.status[i];
+        }
+        check_slots(&r, &s, info.image.data);
+        m->deleter(m);
+        if (last)
+            v->deleter(v);
+        m = tensor;
+        m->deleter(m);
+        if (!last)
+            v->deleter(v);
+        finish();
+    }
     archive_free(a);
 }
 
@@ -3163,7 +3316,8 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
     for (int kind = HOST; kind < CONSUMERS; kind++) {
         bzna_context *context = gpu_context(kind == QUEUED ? 14 : 4);
         bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader_config c = config_of(6, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, kind == GIVEN ? BZNA_DTYPE_FLOAT16 : 0);
+        bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA,
+                                         kind == GIVEN ? BZNA_DTYPE_FLOAT16 : 0);
         bzna_loader *loader;
         bzna_loader_state state;
         bzna_batch *batch = NULL;
@@ -3171,12 +3325,12 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
         consumer u;
         run r;
         delays(400, 400, kind == SYNCED ? 50 : 0);
-        c.epochs = BZNA_EPOCHS_ENDLESS;
-        c.on_error = kind % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
+        c.errors.policy = kind % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         consumer_open(&u, kind, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
-        CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+        CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
         for (int i = 0; i < 40; i++) {
             switch (roll(4)) {
             case 0:
@@ -3185,7 +3339,7 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
                 CHECK_EQ(bzna_loader_reset(loader, r.epoch, NULL), BZNA_OK);
                 break;
             case 1:
-                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
                 CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_E_STOPPED);
                 r.epoch = 2;
                 r.position = 0;
@@ -3197,7 +3351,7 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
                 r.position = position;
                 break;
             default:
-                CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+                CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
                 epoch = r.epoch;
                 position = r.position;
             }
@@ -3213,7 +3367,7 @@ TEST(stops_resets_and_restores_amid_work_give_what_comes_next)
     archive_free(a);
 }
 
-/* ---- 4, 5, 9, 10. Surfaces, queues, engines ----------------------------------------------------------------------------- */
+/* ---- 4, 5, 9, 10. Surfaces, queues, engines ---------------------------------------------------------------------- */
 
 /* A violation otherwise: a surface that is in flight or mapped is submitted again. */
 TEST(surfaces_are_not_used_again_before_they_are_unmapped_whatever_index_the_parser_names)
@@ -3248,7 +3402,7 @@ TEST(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
         bzna_context *context = gpu_context(3);
         long long deep = 0, all = 0;
         control->engine_us = 1500;
-        c.reader_threads = 2;
+        c.read.threads = 2;
         walk(context, a, &c, kind, NULL);
         for (int i = 0; i < 33; i++) {
             all += control->map_depth[i];
@@ -3267,14 +3421,17 @@ TEST(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
 
 TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for)
 {
-    static const struct { int engines; uint32_t wanted, sessions; } ways[] = { { 7, 0, 14 }, { 1, 0, 2 }, { 7, 9, 9 }, { 2, 1, 1 }, { 3, 0, 6 } };
+    static const struct {
+        int engines;
+        uint32_t wanted, sessions;
+    } ways[] = { { 7, 0, 14 }, { 1, 0, 2 }, { 7, 9, 9 }, { 2, 1, 1 }, { 3, 0, 6 } };
     archive *a;
     BEGIN;
     a = plain_archive(150);
     for (size_t i = 0; i < COUNT(ways); i++) {
         bzna_context *context = gpu_context(ways[i].wanted);
         bzna_dataset *dataset = archive_open(context, a);
-        bzna_loader_config c = config_of(50, BZNA_OUTPUT_DEVICE, 0);
+        bzna_loader_config c = config_of(50, BZNA_DEVICE_CUDA, 0);
         bzna_loader *loader;
         bzna_loader_info info;
         bzna_device_info device;
@@ -3284,18 +3441,18 @@ TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_as_many_as_asked_for
         control->engine_us = 3000;
         memset(&info, 0, sizeof info);
         memset(&device, 0, sizeof device);
-        CHECK_EQ(bzna_context_device(context, &device, sizeof device, NULL), BZNA_OK);
+        CHECK_EQ(bzna_context_get_device_info(context, &device, sizeof device, NULL), BZNA_OK);
         CHECK_EQ(device.sessions, 0);
         CHECK_EQ(device.engines, ways[i].engines);
         consumer_open(&u, SYNCED, &c);
         loader = loader_open(context, dataset, &c);
         r = run_of(a, &c);
-        CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+        CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
         CHECK_EQ(info.sessions, ways[i].sessions);
         CHECK_EQ(info.reader_threads, info.sessions < 4 ? 2 : info.sessions < 16 ? info.sessions / 2 : 8);
         CHECK_EQ(info.decoder, BZNA_DECODER_NVDEC);
         CHECK_CONTAINS(info.decoder_name, "Fake GPU");
-        CHECK_EQ(bzna_context_device(context, &device, sizeof device, NULL), BZNA_OK);
+        CHECK_EQ(bzna_context_get_device_info(context, &device, sizeof device, NULL), BZNA_OK);
         CHECK_EQ(device.sessions, ways[i].sessions);
         walk_some(loader, &u, &r, UINT64_MAX);
         CHECK(control->max_busy_decoders >= (long long)bzi_min(ways[i].sessions, (uint64_t)ways[i].engines));
@@ -3316,7 +3473,7 @@ TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcode
     a = mixed_archive(40);
     for (int lies = 0; lies < 2; lies++)
         for (int kind = HOST; kind < CONSUMERS; kind++) {
-            bzna_loader_config c = config_of(6, kind == HOST ? BZNA_OUTPUT_HOST : BZNA_OUTPUT_DEVICE, 0);
+            bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
             bzna_context *context = gpu_context(0);
             bzna_dataset *dataset = archive_open(context, a);
             bzna_loader *loader = NULL;
@@ -3328,14 +3485,14 @@ TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcode
             memset(&info, 0, sizeof info);
             CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_DEVICE);
             CHECK(!loader);
-            CHECK_CONTAINS(e.message, "loader_config.decoder");
+            CHECK_CONTAINS(e.message, "loader_config.decode.decoder");
             CHECK_CONTAINS(e.message, "NVDEC engine");
-            CHECK_EQ(bzna_context_device(context, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
             CHECK_EQ(info.video, BZNA_E_DEVICE);
             CHECK_EQ(info.engines, 0);
             CHECK_CONTAINS(info.message, "NVDEC engine");
             bzna_dataset_close(dataset);
-            c.decoder = BZNA_DECODER_AUTO;
+            c.decode.decoder = BZNA_DECODER_AUTO;
             CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
             CHECK_EQ(stats.samples_software, 40);
             CHECK_EQ(stats.fallbacks, 0);
@@ -3347,7 +3504,7 @@ TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcode
     archive_free(a);
 }
 
-/* ---- 11, 12. Formats ---------------------------------------------------------------------------------------------------- */
+/* ---- 11, 12. Formats --------------------------------------------------------------------------------------------- */
 
 /* Identity warps of whole frames, so that every pixel of the picture is seen, at its edges too. */
 static bzna_status straight(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
@@ -3372,8 +3529,8 @@ static void check_formats(const int *list, int count, uint64_t software_each)
         control->parser_index = round % 3;
         delays(100, 200, 0);
         if (round > 4) {
-            c.transform = straight;
-            c.width = c.height = 180;
+            c.pipeline.transform = straight;
+            c.output.width = c.output.height = 180;
         }
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
         CHECK_EQ(stats.fallbacks, software_each * 3);
@@ -3399,13 +3556,14 @@ TEST(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failu
         bzna_context *context = gpu_context(1);
         bzna_loader_config c = config_of(5, 0, 0);
         bzna_loader_stats stats;
-        c.order = BZNA_ORDER_SEQUENTIAL;
-        c.reader_threads = 1;
+        c.order.kind = BZNA_ORDER_SEQUENTIAL;
+        c.read.threads = 1;
         if (way == 2)
             fake->fail("cuvidDecodePicture", 6, 1, 0);
         CHECK_EQ(walk(context, a, &c, SYNCED, &stats).failed, 0);
         CHECK_EQ(stats.fallbacks, way == 2);
-        CHECK_EQ(control->parser_creates, ((long long[]){ 2, 1, 2, 20 })[way]);      /* a ninth one in turn is always the one that was let go */
+        /* a ninth one in turn is always the one that was let go */
+        CHECK_EQ(control->parser_creates, ((long long[]){ 2, 1, 2, 20 })[way]);
         bzna_context_close(context);
         CHECK_EQ(control->parser_creates, control->parser_destroys);
         finish();
@@ -3454,23 +3612,24 @@ TEST(a_batch_is_the_same_from_the_cpu_and_from_the_gpu)
     for (uint32_t way = 0; way < 4; way++) {
         bzna_context *contexts[2] = { cpu_context(), gpu_context(3) };
         bzna_dataset *datasets[2] = { archive_open(contexts[0], a), archive_open(contexts[1], a) };
-        bzna_loader_config c = config_of((uint32_t)n, BZNA_OUTPUT_HOST, way % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of((uint32_t)n, BZNA_DEVICE_CPU,
+                                         way % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
         bzna_loader *loaders[2];
         bzna_batch *batches[2] = { NULL, NULL };
         bzna_batch_info infos[2];
-        c.width = 97;
-        c.height = 61;
-        c.layout = way / 2 ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
-        c.decoder = BZNA_DECODER_AUTO;
+        c.output.width = 97;
+        c.output.height = 61;
+        c.output.layout = way / 2 ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW;
+        c.decode.decoder = BZNA_DECODER_AUTO;
         for (int i = 0; i < 2; i++) {
             loaders[i] = loader_open(contexts[i], datasets[i], &c);
             CHECK_EQ(bzna_loader_next(loaders[i], BZNA_WAIT_FOREVER, &batches[i], NULL), BZNA_OK);
             memset(&infos[i], 0, sizeof infos[i]);
-            bzna_batch_describe(batches[i], &infos[i], sizeof infos[i]);
+            bzna_batch_get_info(batches[i], &infos[i], sizeof infos[i], NULL);
         }
         CHECK(control->decodes > 0);
-        CHECK_EQ(infos[0].data_bytes, infos[1].data_bytes);
-        CHECK(!memcmp(infos[0].data, infos[1].data, infos[0].data_bytes));
+        CHECK_EQ(infos[0].image.bytes, infos[1].image.bytes);
+        CHECK(!memcmp(infos[0].image.data, infos[1].image.data, infos[0].image.bytes));
         CHECK(!memcmp(infos[0].indices, infos[1].indices, infos[0].count * sizeof infos[0].indices[0]));
         CHECK_EQ(infos[0].failed, 1);
         CHECK_EQ(infos[1].failed, 1);
@@ -3526,9 +3685,13 @@ TEST(a_device_that_lacks_a_codec_decodes_the_other_and_says_once_why)
             CHECK_EQ(stats.fallbacks, lacks == FAKE_HEVC ? 48 : 16);
             CHECK_EQ(stats.samples_nvdec, lacks == FAKE_HEVC ? 16 : 48);
             memset(&info, 0xff, sizeof info);
-            CHECK_EQ(bzna_context_codec(context, lacks == FAKE_HEVC ? BZNA_CODEC_H265 : BZNA_CODEC_H264, 1, 8, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_context_get_codec_info(context, lacks == FAKE_HEVC ? BZNA_CODEC_H265 : BZNA_CODEC_H264, 1, 8,
+                                                 &info, sizeof info, NULL),
+                     BZNA_OK);
             CHECK(!info.supported && !info.engines && !info.max_width && !info.max_macroblocks);
-            CHECK_EQ(bzna_context_codec(context, lacks == FAKE_HEVC ? BZNA_CODEC_H264 : BZNA_CODEC_H265, 1, 8, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_context_get_codec_info(context, lacks == FAKE_HEVC ? BZNA_CODEC_H264 : BZNA_CODEC_H265, 1, 8,
+                                                 &info, sizeof info, NULL),
+                     BZNA_OK);
             CHECK(info.supported == 1 && info.engines == 7);
             bzna_context_close(context);
             CHECK_EQ(m.count, 1);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_tool.sh - what the command-line tool and the examples promise, tried from outside
+# test_tool.sh - tests of the command-line tool and of the C examples
 #
 #     sh tests/test_tool.sh build/bzna build        from the repository's root
 #
@@ -19,7 +19,7 @@ trap 'rm -rf "$t"' EXIT
 trap 'exit 1' HUP INT TERM
 passed=0 failed=0 skipped=0
 
-# A python3, one with numpy if there is one.
+# A python3, with numpy if possible.
 for python in "$PYTHON" python3 /usr/bin/python3; do "$python" -c 'import numpy' 2>/dev/null && break; python=; done
 numpy=$python
 python=${python:-$(command -v python3)}
@@ -83,6 +83,9 @@ usage_tests() {
     for command in pack info list extract verify batch bench; do
         expect 0 "$command --help" "$bzna" $command --help
         says "$t/out" "usage: bzna $command" "$command --help shows its usage"
+        cp "$t/out" "$t/help"
+        expect 0 "help $command" "$bzna" help $command
+        if cmp -s "$t/out" "$t/help"; then pass; else fail "help $command is $command --help"; fi
         run "$bzna" $command --nonsense
         same "$command refuses an unknown option" "$status" 2
         says "$t/err" "--nonsense" "$command names the unknown option"
@@ -90,25 +93,26 @@ usage_tests() {
         same "$command without arguments" "$status" 2
     done
     refused 2 "--crf" "a number out of range" "$bzna" pack "$t" -o "$t/x.bzna" --crf 77
-    refused 2 "--codec" "a word that is no choice" "$bzna" pack "$t" -o "$t/x.bzna" --codec vp9
-    refused 2 "--jobs" "a value that is no number" "$bzna" pack "$t" -o "$t/x.bzna" --jobs=many
+    refused 2 "--codec" "a value that is not among the choices" "$bzna" pack "$t" -o "$t/x.bzna" --codec vp9
+    refused 2 "--jobs" "a value that is not a number" "$bzna" pack "$t" -o "$t/x.bzna" --jobs=many
     refused 2 "--out" "a missing value" "$bzna" pack "$t" -o
     refused 2 "-o" "pack without -o" "$bzna" pack "$t"
-    refused 2 "too many" "an argument too many" "$bzna" info a b
-    refused 2 "too many" "devices takes no argument" "$bzna" devices 0
+    refused 2 "too many" "too many arguments" "$bzna" info a b
+    refused 2 "too many" "devices takes no arguments" "$bzna" devices 0
     refused 2 "--nonsense" "devices refuses an unknown option" "$bzna" devices --nonsense
     expect 0 "devices --help" "$bzna" devices --help
     says "$t/out" "usage: bzna devices [options]" "devices --help shows its usage"
     for value in none -1 1x 99999999999999999999; do
-        refused 2 "--device wants auto|cpu|N" "--device $value" "$bzna" bench $data/mini_h265.bzna --device $value
+        refused 2 "--device must be auto|cpu|N" "--device $value" "$bzna" bench $data/mini_h265.bzna --device $value
     done
-    refused 2 "--output" "an output that is no choice" "$bzna" bench $data/mini_h265.bzna --output gpu
-    refused 2 "--dtype" "a type that is no choice" "$bzna" bench $data/mini_h265.bzna --dtype f64
+    refused 2 "--output" "an output that is not among the choices" "$bzna" bench $data/mini_h265.bzna --output gpu
+    refused 2 "--dtype" "a dtype that is not among the choices" "$bzna" bench $data/mini_h265.bzna --dtype f64
     refused 2 "--sessions" "too many sessions" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --sessions 257
-    refused 2 "INDEX" "an index that is no number" "$bzna" extract $data/mini_h265.bzna one --md5
+    refused 2 "INDEX" "an index that is not a number" "$bzna" extract $data/mini_h265.bzna one --md5
     refused 2 "x.gif" "a format that extract cannot write" "$bzna" extract $data/mini_h265.bzna 0 -o "$t/x.gif"
     refused 2 "nothing to do" "extract without anything to do" "$bzna" extract $data/mini_h265.bzna 0
     refused 2 "frobnicate" "an unknown command" "$bzna" frobnicate
+    refused 2 "frobnicate" "help for an unknown command" "$bzna" help frobnicate
     expect 2 "no command" "$bzna"
 }
 
@@ -123,8 +127,8 @@ bad_file_tests() {
         done
     done
     refused 1 "missing.bzna" "extract of a missing file" "$bzna" extract "$t/missing.bzna" 0 --md5
-    refused 1 "" "extract beyond the end" "$bzna" extract $data/mini_h265.bzna 8 --md5
-    refused 1 "" "extract of a track that is not there" "$bzna" extract $data/mini_h265.bzna 0 --md5 --track nonsense
+    refused 1 "" "extract of an index past the end" "$bzna" extract $data/mini_h265.bzna 8 --md5
+    refused 1 "" "extract of a missing track" "$bzna" extract $data/mini_h265.bzna 0 --md5 --track nonsense
     refused 1 "hvc1" "H.265 is not written as H.264" "$bzna" extract $data/mini_h265.bzna 0 -o "$t/x.h264"
 }
 
@@ -206,7 +210,7 @@ damage_tests() {
     expect 1 "a damaged payload is seen with --decode" "$bzna" verify --decode --jobs 2 --json "$t/payload.bzna"
     same "verify --decode names the sample" "$(grep '"message"' "$t/out" | field index)" 2
     refused 1 "" "extract of a damaged picture" "$bzna" extract "$t/payload.bzna" 2 --md5
-    expect 0 "its neighbor can be extracted" "$bzna" extract "$t/payload.bzna" 3 --md5
+    expect 0 "the sample after a damaged one can be extracted" "$bzna" extract "$t/payload.bzna" 3 --md5
 }
 
 
@@ -263,7 +267,10 @@ pack_tests() {
 field_all() { sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" "$t/out" | tr '\n' ' '; }
 
 movie_tests() {
-    if ! command -v ffprobe >/dev/null 2>&1; then skip "other players see every picture" "ffprobe is not installed"; return; fi
+    if ! command -v ffprobe >/dev/null 2>&1; then
+        skip "ffprobe sees every picture" "ffprobe is not installed"
+        return
+    fi
     for archive in one two; do
         same "ffprobe sees every picture of $archive" "$(ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames \
             -of csv=p=0 "$t/$archive.bzna" 2>&1 | tr -d ',')" 12
@@ -293,7 +300,7 @@ orientation_tests() {
         found=$(for xy in "2 2" "$((w - 3)) 2" "2 $((h - 3))" "$((w - 3)) $((h - 3))"; do
             # shellcheck disable=SC2086  # two words
             pixel "$t/x.ppm" $w $h $xy; done | awk '{ printf "%s", $1 < 56 ? "A" : $1 < 128 ? "B" : $1 < 200 ? "C" : "D" }')
-        same "orientation $o turns the picture the right way" "$found" "${corners#*:}"
+        same "orientation $o gives an upright picture" "$found" "${corners#*:}"
     done
 }
 
@@ -335,9 +342,10 @@ name_tests() {
     cp "$t/drawn/shapes/00.ppm" "$t/flat/c*[d]?.ppm"
     printf 'P6 1 1 255\n\310\144\062' >"$t/flat/e.ppm"
     { printf 'P5 3 700 255\n'; dd if=/dev/zero bs=2100 count=1 2>/dev/null; } >"$t/flat/f.pgm"
-    expect 0 "pack of a flat folder with odd names and sizes" "$bzna" pack "$t/flat" -o "$t/flat.bzna" --preset superfast
-    expect 0 "verify of it" "$bzna" verify --decode "$t/flat.bzna"
-    expect 0 "list of it" "$bzna" list --json "$t/flat.bzna"
+    expect 0 "pack of a flat folder with odd names and sizes" "$bzna" pack "$t/flat" -o "$t/flat.bzna" \
+        --preset superfast
+    expect 0 "verify of a flat folder's archive" "$bzna" verify --decode "$t/flat.bzna"
+    expect 0 "list of a flat folder's archive" "$bzna" list --json "$t/flat.bzna"
     json "$t/out" "odd names are JSON"
     same "a flat folder has no targets" "$(field_all target)" "null null null null null "
     says "$t/out" '"100%d%03d.ppm"' "a name with % is kept"
@@ -346,7 +354,7 @@ name_tests() {
     same "one pixel stays one pixel" "$(ppm_size "$t/x.ppm")" "1 1"
     same "and keeps its color" "$(pixel "$t/x.ppm" 1 1 0 0 | awk '{ print (($1-200)^2 < 50 && ($2-100)^2 < 50 && ($3-50)^2 < 50) }')" 1
     run "$bzna" extract "$t/flat.bzna" 4 --track bzna_thumb -o "$t/x.ppm"
-    same "a sliver's thumbnail" "$(ppm_size "$t/x.ppm")" "2 512"
+    same "the thumbnail of a picture of 3x700 pixels" "$(ppm_size "$t/x.ppm")" "2 512"
 }
 
 # Chroma stays where luma is: spots of brightness and color around the same points near the corners still are.
@@ -354,10 +362,11 @@ chroma_tests() {
     if [ -z "$numpy" ]; then skip "chroma stays where luma is" "there is no python3 with numpy"; return; fi
     mkdir -p "$t/chroma/spots"
     expect 0 "pictures with spots" "$numpy" tests/tool_pictures.py chroma "$t/chroma/spots"
-    expect 0 "pack of them" "$bzna" pack "$t/chroma" -o "$t/chroma.bzna" --codec h264 --preset ultrafast --crf 1
+    expect 0 "pack of pictures with spots" "$bzna" pack "$t/chroma" -o "$t/chroma.bzna" --codec h264 \
+        --preset ultrafast --crf 1
     expect 0 "their chroma is measured" "$numpy" tests/tool_pictures.py shift "$bzna" "$t/chroma.bzna"
     cp "$t/out" "$t/shift"
-    same "that of all of them" "$(grep -c bzna_input "$t/shift") $(grep -c bzna_thumb "$t/shift")" \
+    same "the chroma of all pictures is measured" "$(grep -c bzna_input "$t/shift") $(grep -c bzna_thumb "$t/shift")" \
         "$(ls "$t/chroma/spots" | wc -l | tr -d ' ') 18"
     for kind in 444 422 420 411 440 rgb cmyk; do
         far=$(awk -v k="$kind" 'index($1, k "_") == 1 { n++; if (!($3 < 0.1)) print }
@@ -402,7 +411,7 @@ icon_tests() {
         set -- $kind
         run "$bzna" extract "$t/icons.bzna" "$1" -o "$t/x.ppm"
         same "the largest picture of icon $1 is taken" "$(ppm_size "$t/x.ppm")" "$2 $2"
-        same "and it is that one, with most colors" \
+        same "of icon $1's pictures of that size, the one with most colors is taken" \
             "$(pixel "$t/x.ppm" "$2" "$2" 8 8 | awk -v red="$3" '{ print (($1-red)^2 < 50 && ($3-30)^2 < 50) }')" 1
     done
 }
@@ -421,17 +430,17 @@ class_tests() {
     pack_numbers
     same "classes are numbered as text" "$(field_all filename)" \
         "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
-    says "$t/warning" 'in the order of their names as text: "10" is class 2, "2" is class 3' "and a warning says so"
-    says "$t/warning" "--class-order numeric" "and what to type"
+    says "$t/warning" 'in the order of their names as text: "10" is class 2, "2" is class 3' "a warning says so"
+    says "$t/warning" "--class-order numeric" "the warning says what to type"
     pack_numbers --class-order text
-    same "--class-order text keeps that" "$(field_all filename)" \
+    same "--class-order text numbers classes as text" "$(field_all filename)" \
         "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
-    same "and does not warn" "$(cat "$t/warning")" ""
+    same "--class-order text does not warn" "$(cat "$t/warning")" ""
     pack_numbers --class-order numeric
     same "--class-order numeric numbers by value" "$(field_all filename)" \
         "0.jpg 1.jpg 2.jpg 10.jpg x09.jpg x9.jpg x10.jpg y1b.jpg y2a.jpg "
-    same "without a warning" "$(cat "$t/warning")" ""
-    same "and the targets are in that order" "$(field_all target)" "0 1 2 3 4 5 6 7 8 "
+    same "--class-order numeric does not warn" "$(cat "$t/warning")" ""
+    same "targets are in the order of the classes" "$(field_all target)" "0 1 2 3 4 5 6 7 8 "
     run "$bzna" pack "$t/exif" -o "$t/numbers.bzna" --preset ultrafast --overwrite
     same "without classes there is no warning" "$(cat "$t/err")" ""
 
@@ -446,11 +455,12 @@ class_tests() {
     done
     refused 1 "bzna pack $t/splits/inet/val -o val.bzna" "the message says what to type" \
         "$bzna" pack "$t/splits/inet" -o "$t/split.bzna"
-    if ls "$t"/split.bzna* >/dev/null 2>&1; then fail "splits leave no file"; else pass; fi
+    if ls "$t"/split.bzna* >/dev/null 2>&1; then fail "refused splits leave no file"; else pass; fi
     expect 0 "a split by itself has classes" "$bzna" pack "$t/splits/inet/train" -o "$t/split.bzna" \
         --preset ultrafast --json
-    says "$t/out" '"classes":["ants","bees"]' "its own ones"
-    expect 0 "a train among buses is a class" "$bzna" pack "$t/splits/cars" -o "$t/split.bzna" --preset ultrafast \
+    says "$t/out" '"classes":["ants","bees"]' "the classes are those of the split"
+    expect 0 "a folder named train among other folders is a class" \
+        "$bzna" pack "$t/splits/cars" -o "$t/split.bzna" --preset ultrafast \
         --overwrite
 }
 
@@ -466,40 +476,41 @@ halted_pack() {
 
 output_tests() {
     echo "not to be lost" >"$t/kept.bzna"
-    refused 2 "kept.bzna: is there already" "an output that is there is not replaced" "$bzna" pack "$t/exif" \
+    refused 2 "kept.bzna: already exists" "an existing output is not replaced" "$bzna" pack "$t/exif" \
         -o "$t/kept.bzna"
     says "$t/err" "bzna pack --overwrite" "the message says what to type"
-    same "it is as it was" "$(cat "$t/kept.bzna")" "not to be lost"
+    same "the existing output is unchanged" "$(cat "$t/kept.bzna")" "not to be lost"
     expect 0 "--overwrite replaces it" "$bzna" pack "$t/exif" -o "$t/kept.bzna" --preset ultrafast --overwrite
-    expect 0 "by an archive" "$bzna" verify --decode "$t/kept.bzna"
+    expect 0 "the new archive is complete" "$bzna" verify --decode "$t/kept.bzna"
 
     halted_pack "$t/locked.bzna"
     refused 1 "locked.bzna.partial: another bzna pack is writing it" "a second pack to the same output" \
         "$bzna" pack "$t/exif" -o "$t/locked.bzna"
-    refused 1 "another bzna pack is writing it" "even with --overwrite" "$bzna" pack "$t/exif" -o "$t/locked.bzna" \
+    refused 1 "another bzna pack is writing it" "a second pack to the same output with --overwrite" \
+        "$bzna" pack "$t/exif" -o "$t/locked.bzna" \
         --overwrite
     kill -CONT $halted
     wait $halted
-    same "the first one ends well" "$?" 0
-    expect 0 "and its archive is whole" "$bzna" verify --decode --json "$t/locked.bzna"
-    says "$t/out" '{"samples":12,"bad":[]}' "with all its pictures"
+    same "the first pack succeeds" "$?" 0
+    expect 0 "the first pack writes a complete archive" "$bzna" verify --decode --json "$t/locked.bzna"
+    says "$t/out" '{"samples":12,"bad":[]}' "the archive of the first pack has all its pictures"
 
     halted_pack "$t/killed.bzna"
     kill -KILL $halted
     wait $halted 2>/dev/null
-    expect 0 "what a killed run has left does not block the next" "$bzna" pack "$t/exif" -o "$t/killed.bzna" \
+    expect 0 "the partial file of a killed run does not block the next run" "$bzna" pack "$t/exif" -o "$t/killed.bzna" \
         --preset ultrafast
-    expect 0 "whose archive is whole" "$bzna" verify --decode --json "$t/killed.bzna"
-    says "$t/out" '{"samples":8,"bad":[]}' "and holds nothing of the other"
+    expect 0 "the archive of the next run is complete" "$bzna" verify --decode --json "$t/killed.bzna"
+    says "$t/out" '{"samples":8,"bad":[]}' "the archive holds nothing of the killed run"
 
     halted_pack "$t/sudden.bzna"
     echo "not to be lost" >"$t/sudden.bzna"
     kill -CONT $halted
     wait $halted
-    same "an output that came meanwhile is a failure" "$?" 1
-    same "and is as it was" "$(cat "$t/sudden.bzna")" "not to be lost"
+    same "an output that another program made meanwhile is an error" "$?" 1
+    same "the output of another program is unchanged" "$(cat "$t/sudden.bzna")" "not to be lost"
     says "$t/halted.err" "the new archive is $t/sudden.bzna.partial" "the message says where the archive is"
-    expect 0 "and there it is" "$bzna" verify --decode "$t/sudden.bzna.partial"
+    expect 0 "the new archive is complete under that name" "$bzna" verify --decode "$t/sudden.bzna.partial"
     rm -f "$t/sudden.bzna.partial"
 
     bad=
@@ -511,7 +522,7 @@ output_tests() {
         run "$bzna" verify --decode "$t/raced.bzna"
         case "$ends$status" in 000 | 010 | 100) ;; *) bad="$bad $ends$status" ;; esac
     done
-    same "of two packs at once, at least one ends well, and the archive is whole" "$bad" ""
+    same "of two simultaneous packs at least one succeeds, and the archive is complete" "$bad" ""
     if ls "$t"/*.partial >/dev/null 2>&1; then fail "no partial file is left" "$(ls "$t"/*.partial)"; else pass; fi
 }
 
@@ -522,19 +533,26 @@ batch_tests() {
     expect 0 "batch" "$bzna" batch "$t/one.bzna" -o "$t/b1" --batch 8 --size 64 --shuffle --seed 5 --flip 0.5
     says "$t/out" "decoder" "batch says who decodes"
     same "batch writes each picture and a contact sheet" "$(cd "$t/b1" && echo *)" \
-        "00000.ppm 00001.ppm 00002.ppm 00003.ppm 00004.ppm 00005.ppm 00006.ppm 00007.ppm contact.ppm"
-    same "the pictures are as large as asked" "$(ppm_size "$t/b1/00000.ppm")" "64 64"
+        "00000.ppm 00001.ppm 00002.ppm 00003.ppm 00004.ppm 00005.ppm 00006.ppm 00007.ppm contact.png contact.ppm"
+    same "the pictures have the size asked for" "$(ppm_size "$t/b1/00000.ppm")" "64 64"
     same "the contact sheet is a grid" "$(ppm_size "$t/b1/contact.ppm")" "196 196"
+    same "contact.png is a PNG file" "$(head -c 8 "$t/b1/contact.png" | od -An -tx1 | tr -d ' ')" 89504e470d0a1a0a
+    if command -v ffmpeg >/dev/null 2>&1; then
+        ffmpeg -v error -i "$t/b1/contact.png" -f image2pipe -c:v ppm "$t/sheet.ppm" >"$t/log" 2>&1
+        if cmp -s "$t/sheet.ppm" "$t/b1/contact.ppm"; then pass
+        else fail "contact.png has the pixels of contact.ppm" "$(cat "$t/log")"; fi
+    else skip "contact.png has the pixels of contact.ppm" "ffmpeg is not installed"; fi
     expect 0 "batch again" "$bzna" batch "$t/one.bzna" -o "$t/b2" --batch 8 --size 64 --shuffle --seed 5 --flip 0.5
-    expect 0 "batch of another seed" "$bzna" batch "$t/one.bzna" -o "$t/b3" --batch 8 --size 64 --shuffle --seed 6 --flip 0.5
+    expect 0 "batch of another seed" "$bzna" batch "$t/one.bzna" -o "$t/b3" --batch 8 --size 64 --shuffle --seed 6 \
+        --flip 0.5
     if diff -r "$t/b1" "$t/b2" >/dev/null; then pass; else fail "the same seed gives the same batch"; fi
     if cmp -s "$t/b1/contact.ppm" "$t/b3/contact.ppm"; then fail "another seed gives another batch"; else pass; fi
     expect 0 "batch --json" "$bzna" batch "$t/one.bzna" -o "$t/b4" --warp center --batch 4 --json
     json "$t/out" "batch's report is JSON"
     expect 0 "batch --warp none" "$bzna" batch "$t/one.bzna" -o "$t/b5" --warp none --batch 4
-    refused 1 "one.bzna" "batch into what is no folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
+    refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
-    same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 9
+    same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 10
 }
 
 bench_tests() {
@@ -547,7 +565,8 @@ bench_tests() {
     same "bench used the threads it was given" "$(field threads <"$t/out")" 1
     same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
     expect 0 "plain bench" "$bzna" bench --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
-    expect 0 "bench of float16" "$bzna" bench --json --seconds 0.2 --batch 4 --threads 1 --decoder software --dtype f16 "$t/one.bzna"
+    expect 0 "bench of float16" "$bzna" bench --json --seconds 0.2 --batch 4 --threads 1 --decoder software \
+        --dtype f16 "$t/one.bzna"
     same "bench tells the type" "$(field dtype <"$t/out")" f16
 }
 
@@ -573,9 +592,12 @@ device_tests() {
         return
     fi
     no_device "$t/nodriver" "libcuda.so.1 was not found" "without a driver"
-    refused 1 "libcuda.so.1" "a device that is not there" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna --device 0
-    refused 1 "loader_config.decoder" "a decoder that is not there" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna --decoder nvdec
-    refused 1 "BZNA_DEVICE_CPU" "output on the device without one" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna --device cpu --output device
+    refused 1 "libcuda.so.1" "a missing device" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna \
+        --device 0
+    refused 1 "loader_config.decode.decoder" "a missing decoder" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench \
+        $data/mini_h265.bzna --decoder nvdec
+    refused 1 "BZNA_DEVICE_CPU" "output on the device without a device" env LD_LIBRARY_PATH="$t/nodriver" \
+        "$bzna" bench $data/mini_h265.bzna --device cpu --output device
 
     if ! BUILD="$build" make --no-print-directory -s "$build/tests/fake/libnvcuvid.so.1" >"$t/log" 2>&1; then
         skip "devices on the fake driver" "it does not build here: $(tail -n 1 "$t/log")"
@@ -588,41 +610,50 @@ device_tests() {
     json "$t/out" "devices is JSON"
     same "devices finds the device" "$(grep -c '"device":' "$t/out") $(field name <"$t/out") $(field compute <"$t/out") $(field engines <"$t/out")" "1 Fake GPU 9.0 7"
     same "every codec, chroma format and depth has a line" "$(grep -c '"codec":' "$t/out")" 36
-    says "$t/out" '"codec":"H.265","chroma":"4:2:0","depth":10,"supported":true,"engines":7,"min_width":144,' "devices tells what it takes"
-    says "$t/out" '"codec":"AV1","chroma":"4:2:0","depth":8,"supported":false,"engines":0,' "devices tells what it does not take"
+    says "$t/out" '"codec":"H.265","chroma":"4:2:0","depth":10,"supported":true,"engines":7,"min_width":144,' \
+        "devices tells what is supported"
+    says "$t/out" '"codec":"AV1","chroma":"4:2:0","depth":8,"supported":false,"engines":0,' \
+        "devices tells what is not supported"
     expect 0 "plain devices" $fake "$bzna" devices
     says "$t/out" "CUDA device 0: Fake GPU" "plain devices names it"
     says "$t/out" "8192x8192" "plain devices shows sizes"
-    if grep -q "AV1" "$t/out"; then fail "plain devices leaves out what is not taken"; else pass; fi
+    if grep -q "AV1" "$t/out"; then fail "plain devices leaves out what is not supported"; else pass; fi
 
     cp "$build/tests/fake/libcuda.so.1" "$t/novideo/"
     : >"$t/novideo/libnvcuvid.so.1"
     expect 0 "devices --json without the driver's video part" env LD_LIBRARY_PATH="$t/novideo" "$bzna" devices --json
     json "$t/out" "devices without video is JSON"
     says "$t/out" '"reason":"libnvcuvid.so.1 was not found' "the device tells why it has no decoders"
-    says "$t/out" '"codecs":[]' "and has none"
+    says "$t/out" '"codecs":[]' "a device without NVDEC has no codecs"
     expect 0 "plain devices without video" env LD_LIBRARY_PATH="$t/novideo" "$bzna" devices
-    says "$t/out" "no NVDEC: libnvcuvid.so.1" "plain devices tells it, too"
+    says "$t/out" "no NVDEC: libnvcuvid.so.1" "plain devices tells why there is no NVDEC"
 
-    expect 0 "bench on the device" $fake "$bzna" bench --json --seconds 0.3 --batch 4 --decoder nvdec --sessions 3 --dtype f16 $data/mini_h265.bzna
+    expect 0 "bench on the device" $fake "$bzna" bench --json --seconds 0.3 --batch 4 --decoder nvdec --sessions 3 \
+        --dtype f16 $data/mini_h265.bzna
     json "$t/out" "bench's report of NVDEC is JSON"
     same "bench tells who decoded, and where to" "$(for f in decoder device output dtype sessions software fallbacks; do field $f <"$t/out"; done | tr '\n' ' ')" \
         "nvdec Fake GPU device f16 3 0 0 "
     same "bench measured NVDEC" "$(field images_per_second <"$t/out" | awk '{ print ($1 > 0) }') $(field decode_only_images_per_second <"$t/out")" "1 null"
-    expect 0 "bench to the host" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --device 0 --output host $data/mini_h264.bzna
+    expect 0 "bench to the host" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --device 0 --output host \
+        $data/mini_h264.bzna
     same "AUTO takes NVDEC, and the host what it gives" "$(field decoder <"$t/out") $(field output <"$t/out") $(field sessions <"$t/out")" "nvdec host 14"
-    expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --decoder software --output device $data/mini_h264.bzna
+    expect 0 "bench in software, on to the device" $fake "$bzna" bench --json --seconds 0.2 --batch 4 \
+        --decoder software --output device $data/mini_h264.bzna
     same "software decodes for the device, too" "$(field decoder <"$t/out") $(field output <"$t/out") $(field nvdec <"$t/out")" "software device 0"
-    expect 0 "bench of the processor beside a device" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --device cpu $data/mini_h264.bzna
+    expect 0 "bench of the processor beside a device" $fake "$bzna" bench --json --seconds 0.2 --batch 4 --device cpu \
+        $data/mini_h264.bzna
     same "--device cpu leaves the device alone" "$(field decoder <"$t/out") $(field output <"$t/out") $(field device <"$t/out")" "software host null"
     expect 0 "plain bench on the device" $fake "$bzna" bench --seconds 0.2 --batch 4 --sessions 2 $data/mini_h265.bzna
     says "$t/out" "NVDEC        2 sessions" "plain bench tells the sessions"
 
-    expect 0 "batch by NVDEC" $fake "$bzna" batch $data/mini_h265.bzna -o "$t/by_nvdec" --decoder nvdec --sessions 2 --shuffle --flip 0.5
+    expect 0 "batch by NVDEC" $fake "$bzna" batch $data/mini_h265.bzna -o "$t/by_nvdec" --decoder nvdec --sessions 2 \
+        --shuffle --flip 0.5
     says "$t/out" "NVDEC of Fake GPU" "batch tells who decoded"
-    expect 0 "batch by libavcodec" "$bzna" batch $data/mini_h265.bzna -o "$t/by_software" --device cpu --shuffle --flip 0.5
+    expect 0 "batch by libavcodec" "$bzna" batch $data/mini_h265.bzna -o "$t/by_software" --device cpu --shuffle \
+        --flip 0.5
     if diff -r "$t/by_nvdec" "$t/by_software" >/dev/null; then pass; else fail "both decode the same batch"; fi
-    refused 1 "there is no CUDA device 5" "a device beyond the last" $fake "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --device 5
+    refused 1 "there is no CUDA device 5" "a device past the last" $fake "$bzna" batch $data/mini_h265.bzna \
+        -o "$t/nowhere" --device 5
     }
 }
 

@@ -1,8 +1,9 @@
-/* test_training.c - what a training run asks of loaders beyond the first epoch: any order, any world, resuming elsewhere, bad samples, slow and
- * failing sources, little memory, pinned threads, and every way of ending.
+/* test_training.c - what a training run asks of loaders beyond the first epoch: any order, any world, resuming
+ * elsewhere, bad samples, slow and failing sources, little memory, pinned threads, and every way of ending.
  *
- * Where only the plan matters, loaders run with a track that no sample has: each sample then fails at once, and its index and target are still told.
- * `BINARY alone NAME` runs one test in a process of its own, `BINARY resume ...` goes on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
+ * Where only the plan matters, loaders run with a track that no sample has: each sample then fails at once, and its
+ * index and target are still told. `BINARY alone NAME` runs one test in a process of its own, `BINARY resume ...` goes
+ * on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
 #include "../benzina.c"
 #include "test.h"
 #include "orders.h"
@@ -34,7 +35,7 @@ TEST(training_runs) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(training_runs))
 #else
 
-/* ---- Archives ----------------------------------------------------------------------------------------------------------- */
+/* ---- Archives ---------------------------------------------------------------------------------------------------- */
 
 enum { SIDE = 16, SLOT = 3 * SIDE * SIDE };
 
@@ -100,20 +101,20 @@ static archive build(recipe r)
 {
     static uint8_t buffers[8][1 << 17];
     archive a = { NULL, 0, 0, r.count, r.base, r.letter };
-    bzna_sink sink = { &a, archive_write, NULL };
+    bzna_sink sink = { sizeof sink, 0, &a, archive_write, NULL };
     bzna_image images[8];
     bzna_dataset *mini = NULL;
     bzna_writer *writer = NULL;
     require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &mini, NULL), "dataset");
     for (uint64_t i = 0; i < 8; i++) {
         images[i].struct_size = sizeof images[i];
-        require(bzna_dataset_image(mini, i, NULL, buffers[i], sizeof buffers[i], &images[i], NULL), "image");
+        require(bzna_dataset_read_image(mini, i, NULL, buffers[i], sizeof buffers[i], &images[i], NULL), "image");
     }
     require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "writer");
     for (uint64_t i = 0; i < r.count; i++) {
         char name[32];
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .target = r.base + (int64_t)i, .filename = name,
-                                  .input = &images[r.heavy ? 0 : pattern[i % 3]], .split = r.split ? r.split(i) : 0 };
+        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = r.base + (int64_t)i, .name = name,
+                                  .image = &images[r.heavy ? 0 : pattern[i % 3]], .split = r.split ? r.split(i) : 0 };
         snprintf(name, sizeof name, "%c%05d", r.letter, (int)i);
         require(bzna_writer_add(writer, &desc, NULL), "add");
         if (r.padding)
@@ -125,7 +126,7 @@ static archive build(recipe r)
     return a;
 }
 
-/* ---- Sources ------------------------------------------------------------------------------------------------------------ */
+/* ---- Sources ----------------------------------------------------------------------------------------------------- */
 
 typedef struct fault {
     uint64_t        from, to;         /* reads that touch these bytes return result */
@@ -150,7 +151,8 @@ static void sleep_us(int us)
         continue;
 }
 
-#define WAIT_FOR(condition) do { for (int wait_i = 0; wait_i < 10000 && !(condition); wait_i++) sleep_us(1000); CHECK(condition); } while (0)
+#define WAIT_FOR(condition) do { for (int wait_i = 0; wait_i < 10000 && !(condition); wait_i++) sleep_us(1000); \
+    CHECK(condition); } while (0)
 
 static int64_t memory_read(void *user, uint64_t offset, void *dst, uint64_t size)
 {
@@ -185,7 +187,7 @@ static void memory_close(void *user) { ((memory *)user)->closes++; }
 
 static bzna_dataset *open_split(bzna_context *c, memory *m, const archive *a, const char *split)
 {
-    bzna_source source = { m, memory_read, memory_size, memory_close };
+    bzna_source source = { sizeof source, 0, m, memory_read, memory_size, memory_close };
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     memset(m, 0, sizeof *m);
@@ -250,7 +252,7 @@ static const char *scratch(const char *name)
     return path;
 }
 
-/* ---- Allocator, threads, files ------------------------------------------------------------------------------------------ */
+/* ---- Allocator, threads, files ----------------------------------------------------------------------------------- */
 
 typedef struct ledger { _Atomic int64_t bytes, peak, blocks, calls, mistakes; } ledger;
 
@@ -323,17 +325,19 @@ static int threads_settle(int expected)
     return threads_now();
 }
 
-/* ---- Loaders ------------------------------------------------------------------------------------------------------------ */
+static const char *const tensor_names[4] = { "image", "target", "index", "status" };
+
+/* ---- Loaders ----------------------------------------------------------------------------------------------------- */
 
 static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
 {
     bzna_loader_config c;
     bzna_loader_config_init(&c, sizeof c);
-    c.batch_size = batch_size;
-    c.width = c.height = SIDE;
-    c.order = order;
-    c.seed = 77;
-    c.threads = 2;
+    c.output.batch_size = batch_size;
+    c.output.width = c.output.height = SIDE;
+    c.order.kind = order;
+    c.order.seed = 77;
+    c.decode.threads = 2;
     return c;
 }
 
@@ -341,8 +345,8 @@ static bzna_loader_config config_of(uint32_t batch_size, uint32_t order)
 static bzna_loader_config plan_of(uint32_t batch_size, uint32_t order)
 {
     bzna_loader_config c = config_of(batch_size, order);
-    c.read_memory_bytes = 1;                                /* no sample fits */
-    c.threads = 1;
+    c.read.memory_bytes = 1;                                /* no sample fits */
+    c.decode.threads = 1;
     return c;
 }
 
@@ -357,13 +361,16 @@ static bzna_loader *open_loader_in(bzna_context *c, bzna_dataset *dataset, const
     return loader;
 }
 
-static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c) { return open_loader_in(context, dataset, c); }
+static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c)
+{
+    return open_loader_in(context, dataset, c);
+}
 
 static bzna_batch_info info_of(const bzna_batch *batch)
 {
     bzna_batch_info info;
     memset(&info, 0, sizeof info);
-    bzna_batch_describe(batch, &info, sizeof info);
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
     return info;
 }
 
@@ -404,7 +411,7 @@ static uint64_t collect_all(bzna_dataset *dataset, const bzna_loader_config *c, 
 static bzna_loader_state state_of(bzna_loader *loader)
 {
     bzna_loader_state state;
-    CHECK_EQ(bzna_loader_save(loader, &state, sizeof state), BZNA_OK);
+    CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
     return state;
 }
 
@@ -421,7 +428,7 @@ static bzna_loader_stats stats_of(bzna_loader *loader)
 {
     bzna_loader_stats stats;
     memset(&stats, 0, sizeof stats);
-    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats), BZNA_OK);
+    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
     return stats;
 }
 
@@ -435,7 +442,7 @@ static uint64_t dice(uint64_t *state)
 
 static double stress_seconds(void) { const char *s = getenv("BENZINA_STRESS_SECONDS"); return s ? atof(s) : 3; }
 
-/* ---- This program again ------------------------------------------------------------------------------------------------- */
+/* ---- This program again ------------------------------------------------------------------------------------------ */
 
 static FILE *again(const char *arguments)
 {
@@ -462,11 +469,12 @@ static void alone(const char *name)
     status = pclose(f);
     if (status) {
         test_failures++;
-        printf("  %s, alone: %s %d\n", name, WIFSIGNALED(status) ? "killed by signal" : "exit status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        printf("  %s, alone: %s %d\n", name, WIFSIGNALED(status) ? "killed by signal" : "exit status",
+               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     }
 }
 
-/* ---- 1. Order ----------------------------------------------------------------------------------------------------------- */
+/* ---- 1. Order ---------------------------------------------------------------------------------------------------- */
 
 TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
 {
@@ -480,24 +488,24 @@ TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
     bzna_batch *batch;
     bzna_error e = { .struct_size = sizeof e };
     memcpy(list, given, sizeof list);
-    c.indices = list;
-    c.index_count = n;
+    c.order.indices = list;
+    c.order.index_count = n;
     loader = open_loader(dataset, &c);
     memset(list, 0xff, sizeof list);                        /* it was copied */
-    CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.samples_per_epoch == n && info.batches_per_epoch == 3);
     CHECK_EQ(collect(loader, 99, got, 64), n);
     for (uint64_t i = 0; i < n; i++)
         CHECK_EQ(got[i], given[i]);
     bzna_loader_close(loader);
     memcpy(list, given, sizeof list);
-    c.order = BZNA_ORDER_SHUFFLE;
-    c.first_epoch = 3;
-    c.last_batch = BZNA_LAST_PAD;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.order.first_epoch = 3;
+    c.order.last_batch = BZNA_LAST_PAD;
     loader = open_loader(dataset, &c);
     for (uint64_t at = 0; (batch = next_batch(loader)) != NULL; at += 4) {
         bzna_batch_info b = info_of(batch);
-        CHECK_EQ(b.shape[0], 4);
+        CHECK_EQ(b.image.shape[0], 4);
         for (uint64_t k = 0; k < 4; k++) {
             uint64_t index = given[bzna_permute(77, 3, n, (at + k) % n)];
             CHECK_EQ(b.indices[k], index);
@@ -509,8 +517,8 @@ TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
     list[3] = 40;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_RANGE);
     CHECK(loader == NULL);
-    CHECK_CONTAINS(e.message, "loader_config.indices[3]: 40");
-    c.indices = NULL;
+    CHECK_CONTAINS(e.message, "loader_config.order.indices[3]: 40");
+    c.order.indices = NULL;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "index_count");
     bzna_dataset_close(dataset);
@@ -527,7 +535,7 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
     bzna_batch *batch;
     uint64_t at = 0;
     CHECK_EQ(bzna_dataset_count(view), n);
-    CHECK_EQ(bzna_dataset_describe(view, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(view, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.sample_count == n && info.target_count == n);
     for (uint64_t i = 0; i < n; i++) {
         char name[16], expected[16];
@@ -536,9 +544,9 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
         snprintf(expected, sizeof expected, "%c%05d", places[i].a->letter, (int)places[i].local);
         CHECK_EQ(bzna_dataset_target(view, i, &target, NULL), BZNA_OK);
         CHECK_EQ(target, places[i].a->base + (int64_t)places[i].local);
-        CHECK_EQ(bzna_dataset_filename(view, i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(view, i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
         CHECK_STR(name, expected);
-        CHECK_EQ(bzna_dataset_sample(view, i, &sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(view, i, &sample, sizeof sample, NULL), BZNA_OK);
         CHECK(sample.index == i && sample.target == target);
     }
     while ((batch = next_batch(loader)) != NULL) {
@@ -554,7 +562,8 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
 TEST(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
 {
     memory m[2];
-    bzna_dataset *first = open_archive(&m[0], &small), *second = open_archive(&m[1], &other), *parts[3], *all = NULL, *middle = NULL, *both = NULL, *end = NULL, *none = (bzna_dataset *)&m;
+    bzna_dataset *first = open_archive(&m[0], &small), *second = open_archive(&m[1], &other), *parts[3], *all = NULL,
+                 *middle = NULL, *both = NULL, *end = NULL, *none = (bzna_dataset *)&m;
     bzna_dataset_info info = { .struct_size = sizeof info };
     bzna_error e = { .struct_size = sizeof e };
     char name[16];
@@ -568,15 +577,15 @@ TEST(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
     parts[1] = second;
     REQUIRE(bzna_dataset_concat(context, parts, 3, &all, &e) == BZNA_OK);
     check_view(all, flat, 105);
-    CHECK_EQ(bzna_dataset_describe(all, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(all, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.part_count == 3 && info.size_bytes == 2 * small.size + other.size);
     CHECK(bzna_dataset_range(all, 35, 34, &middle, &e) == BZNA_OK);        /* 5 of the first, 25, 4 of the third */
     check_view(middle, flat + 35, 34);
-    CHECK_EQ(bzna_dataset_describe(middle, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(middle, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.part_count, 3);
     CHECK(bzna_dataset_range(middle, 5, 25, &end, &e) == BZNA_OK);         /* exactly the second */
     check_view(end, flat + 40, 25);
-    CHECK_EQ(bzna_dataset_describe(end, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(end, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.part_count == 1 && info.size_bytes == other.size);
     parts[0] = middle;
     parts[1] = end;
@@ -600,7 +609,7 @@ TEST(ranges_and_concatenations_of_each_other_hold_what_arithmetic_says)
     CHECK_EQ(bzna_dataset_range(both, 1, n, &none, &e), BZNA_E_RANGE);
     CHECK_EQ(bzna_dataset_range(both, 1, UINT64_MAX, &none, &e), BZNA_E_RANGE);
     CHECK_EQ(bzna_dataset_range(both, 1, 0, &none, &e), BZNA_E_NO_SAMPLES);
-    CHECK_EQ(bzna_dataset_filename(both, n, name, sizeof name, NULL, &e), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_field(both, n, "name", name, sizeof name, NULL, &e), BZNA_E_RANGE);
     CHECK_EQ(bzna_dataset_concat(context, parts, 0, &none, &e), BZNA_E_ARGUMENT);
     parts[1] = NULL;
     CHECK_EQ(bzna_dataset_concat(context, parts, 3, &none, &e), BZNA_E_ARGUMENT);
@@ -670,13 +679,14 @@ TEST(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
                 CHECK_EQ(index, 43);
                 CHECK_CONTAINS(e.message, "memory.bzna: sample 3: ");
             } else {
-                CHECK(!memcmp((float *)info.data + k * SLOT, reference[number % 3], sizeof reference[0]));
+                CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[number % 3], sizeof reference[0]));
             }
         }
         bzna_batch_release(batch);
     }
     stats = stats_of(loader);
-    CHECK(failed == 1 && stats.samples == 65 && stats.samples_failed == 1 && stats.failed_format == 1 && stats.stage[BZNA_STAGE_READ].bytes == bytes);
+    CHECK(failed == 1 && stats.samples == 65 && stats.samples_failed == 1 && stats.failed_format == 1 &&
+          stats.stage[BZNA_STAGE_READ].bytes == bytes);
     bzna_loader_close(loader);
     bzna_dataset_close(all);
     bzna_dataset_close(parts[0]);
@@ -685,11 +695,17 @@ TEST(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
     free(broken.bytes);
 }
 
-static uint32_t split_of(uint64_t i) { return i % 5 == 4 ? BZNA_SPLIT_VALIDATION : i % 11 == 3 ? BZNA_SPLIT_NONE : BZNA_SPLIT_TRAIN; }
+static uint32_t split_of(uint64_t i)
+{
+    return i % 5 == 4 ? BZNA_SPLIT_VALIDATION : i % 11 == 3 ? BZNA_SPLIT_NONE : BZNA_SPLIT_TRAIN;
+}
 
 TEST(splits_are_the_samples_that_were_written_into_them)
 {
-    static const struct { const char *name; uint32_t split; } ways[] = { { NULL, 99 }, { "train", BZNA_SPLIT_TRAIN }, { "validation", BZNA_SPLIT_VALIDATION } };
+    static const struct {
+        const char *name;
+        uint32_t split;
+    } ways[] = { { NULL, 99 }, { "train", BZNA_SPLIT_TRAIN }, { "validation", BZNA_SPLIT_VALIDATION } };
     bzna_source source;
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
@@ -707,6 +723,7 @@ TEST(splits_are_the_samples_that_were_written_into_them)
         check_view(dataset, places, n);
         bzna_dataset_close(dataset);
     }
+    bzna_source_init(&source, sizeof source);
     source.user = &m;
     source.read_at = memory_read;
     source.size = memory_size;
@@ -750,7 +767,8 @@ TEST(two_ranges_split_a_data_set_by_position)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small), *parts[2] = { NULL, NULL };
     uint8_t seen[40] = { 0 };
-    CHECK(bzna_dataset_range(dataset, 0, 31, &parts[0], NULL) == BZNA_OK && bzna_dataset_range(dataset, 31, 9, &parts[1], NULL) == BZNA_OK);
+    CHECK(bzna_dataset_range(dataset, 0, 31, &parts[0], NULL) == BZNA_OK &&
+          bzna_dataset_range(dataset, 31, 9, &parts[1], NULL) == BZNA_OK);
     for (int k = 0; k < 2; k++) {
         bzna_loader_config c = plan_of(6, BZNA_ORDER_SHUFFLE);
         bzna_loader *loader = open_loader(parts[k], &c);
@@ -800,19 +818,19 @@ TEST(weighted_draws_with_replacement_follow_the_weights)
     bzna_loader *loader;
     for (int i = 0; i < 40; i++)
         weights[i] = i % 8 == 7 || i == 0 || i == 39 ? 0 : 0.5 + i % 5;
-    c.weighting = BZNA_WEIGHTING_REPLACE;
-    c.weights = weights;
-    c.weight_count = 40;
-    c.epoch_samples = DRAWS / 2;
-    c.epochs = 2;
+    c.order.weighting = BZNA_WEIGHTING_REPLACE;
+    c.order.weights = weights;
+    c.order.weight_count = 40;
+    c.order.epoch_samples = DRAWS / 2;
+    c.order.epochs = 2;
     loader = open_loader(dataset, &c);
-    CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.samples_per_epoch == DRAWS / 2 && info.batches_per_epoch == DRAWS / 200);
     CHECK_EQ(collect(loader, UINT64_MAX, got, DRAWS), DRAWS);
     bzna_loader_close(loader);
     for (uint64_t i = 0; i < DRAWS; i++)
         counts[got[i]]++;
-    CHECK(chi_square(counts, weights, 40, DRAWS) < 33 + 6 * 8.2);          /* 34 weights: 33 degrees; 6 standard deviations */
+    CHECK(chi_square(counts, weights, 40, DRAWS) < 33 + 6 * 8.2); /* 34 weights: 33 degrees; 6 standard deviations */
     uint64_t same = 0;                                      /* epochs and positions are independent: 1/34 or so agree */
     for (uint64_t i = 0; i < DRAWS / 2; i++)
         same += got[i] == got[i + DRAWS / 2];
@@ -822,15 +840,15 @@ TEST(weighted_draws_with_replacement_follow_the_weights)
     parts[1] = second;
     REQUIRE(bzna_dataset_concat(context, parts, 3, &all, NULL) == BZNA_OK);
     memset(counts, 0, sizeof counts);
-    c.weights = by_part;
-    c.weight_count = 3;
-    c.weights_by_part = 1;
+    c.order.weights = by_part;
+    c.order.weight_count = 3;
+    c.order.weights_by_part = 1;
     CHECK_EQ(collect_all(all, &c, got, DRAWS), DRAWS);
     for (uint64_t i = 0; i < DRAWS; i++)
         counts[got[i]]++;
     double spread[105];
     for (int i = 0; i < 105; i++)
-        spread[i] = i < 40 ? 1.0 / 40 : i < 65 ? 0 : 3.0 / 40;             /* a part's weight is shared evenly by its samples */
+        spread[i] = i < 40 ? 1.0 / 40 : i < 65 ? 0 : 3.0 / 40; /* a part's weight is shared evenly by its samples */
     CHECK(chi_square(counts, spread, 105, DRAWS) < 79 + 6 * 12.6);
     bzna_dataset_close(all);
     bzna_dataset_close(second);
@@ -850,11 +868,11 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     REQUIRE(bzna_dataset_range(whole, 3, N, &dataset, NULL) == BZNA_OK);
     for (int i = 0; i < N; i++)
         weights[i] = i == 4 ? 0 : i == 9 ? 50 : (double)((i * 7) % 11 + 1);    /* one is often first */
-    c.weighting = BZNA_WEIGHTING_ONCE;
-    c.weights = weights;
-    c.weight_count = N;
-    c.epoch_samples = K;
-    c.epochs = EPOCHS;
+    c.order.weighting = BZNA_WEIGHTING_ONCE;
+    c.order.weights = weights;
+    c.order.weight_count = N;
+    c.order.epoch_samples = K;
+    c.order.epochs = EPOCHS;
     CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * K);
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
         uint8_t seen[N] = { 0 };
@@ -897,14 +915,14 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     }
     chi = chi_square(drawn_at[0], weights, N, EPOCHS);      /* what comes first is a single weighted draw */
     CHECK(chi < 10 + 6 * 4.5);
-    c.epoch_samples = 0;                                    /* default: all that have a weight */
-    c.epochs = 3;
+    c.order.epoch_samples = 0;                              /* default: all that have a weight */
+    c.order.epochs = 3;
     CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), 3 * (N - 1));
-    c.epoch_samples = N;
+    c.order.epoch_samples = N;
     bzna_loader *loader = NULL;
     bzna_error e = { .struct_size = sizeof e };
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(e.message, "loader_config.epoch_samples");
+    CHECK_CONTAINS(e.message, "loader_config.order.epoch_samples");
     bzna_dataset_close(dataset);
     bzna_dataset_close(whole);
 }
@@ -954,12 +972,12 @@ TEST(an_epoch_drawn_without_replacement_is_exactly_the_order_of_its_keys)
                 weights[i] = tiny ? 4e-324 : (double)((i * 7 + 1) % 11);
                 length += weights[i] > 0;
             }
-            c.indices = list;
-            c.weights = weights;
-            c.index_count = c.weight_count = n;
-            c.weighting = BZNA_WEIGHTING_ONCE;
-            c.epochs = EPOCHS;
-            c.first_epoch = 5;
+            c.order.indices = list;
+            c.order.weights = weights;
+            c.order.index_count = c.order.weight_count = n;
+            c.order.weighting = BZNA_WEIGHTING_ONCE;
+            c.order.epochs = EPOCHS;
+            c.order.first_epoch = 5;
             CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * length);
             for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
                 draw_once(weights, n, 77, 5 + epoch, order);
@@ -984,14 +1002,14 @@ static void check_parts_drawn_once(bzna_dataset *dataset, const double *by_part,
             spread[n++] = by_part[p] / (double)counts[p];
     }
     CHECK_EQ(bzna_dataset_count(dataset), n);
-    c.weighting = BZNA_WEIGHTING_ONCE;
-    c.weights = by_part;
-    c.weight_count = parts;
-    c.weights_by_part = 1;
-    c.epochs = EPOCHS;
+    c.order.weighting = BZNA_WEIGHTING_ONCE;
+    c.order.weights = by_part;
+    c.order.weight_count = parts;
+    c.order.weights_by_part = 1;
+    c.order.epochs = EPOCHS;
     for (int few = 0; few < 2; few++) {
         uint64_t length = few ? FEW : positive, wrong = 0;
-        c.epoch_samples = few ? FEW : 0;
+        c.order.epoch_samples = few ? FEW : 0;
         CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), EPOCHS * length);
         for (uint64_t epoch = 0; epoch < EPOCHS; epoch++) {
             uint8_t seen[128] = { 0 };
@@ -1029,12 +1047,12 @@ static void alone_parts_drawn_once(void)
         check_parts_drawn_once(view, &weights[1][3], counts + k, 1);
         bzna_dataset_close(view);
     }
-    c.weighting = BZNA_WEIGHTING_ONCE;
-    c.weights = weights[1];
-    c.weight_count = 4;
-    c.weights_by_part = 1;
-    c.epoch_samples = 1;
-    c.epochs = EPOCHS;
+    c.order.weighting = BZNA_WEIGHTING_ONCE;
+    c.order.weights = weights[1];
+    c.order.weight_count = 4;
+    c.order.weights_by_part = 1;
+    c.order.epoch_samples = 1;
+    c.order.epochs = EPOCHS;
     CHECK_EQ(collect_all(all, &c, got, EPOCHS), EPOCHS);
     for (uint64_t i = 0; i < EPOCHS; i++)                   /* what comes first is a weighted draw of a part */
         for (int p = 3; p >= 0; p--)
@@ -1060,9 +1078,9 @@ TEST(a_sample_of_no_weight_is_never_drawn_however_small_the_others_are)
         bzna_loader_config c = plan_of(1, BZNA_ORDER_SEQUENTIAL);
         uint64_t got[4], n;
         uint8_t seen[4] = { 0 };
-        c.weighting = BZNA_WEIGHTING_ONCE;
-        c.weights = ways[w];
-        c.weight_count = 4;
+        c.order.weighting = BZNA_WEIGHTING_ONCE;
+        c.order.weights = ways[w];
+        c.order.weight_count = 4;
         n = collect_all(dataset, &c, got, 4);
         CHECK_EQ(n, positive[w]);
         for (uint64_t i = 0; i < n; i++) {
@@ -1083,18 +1101,23 @@ TEST(weights_that_mean_nothing_are_refused_and_named)
     bzna_loader *loader = NULL;
     uint64_t index = 0;
     for (int k = 0; k < 9; k++) {
-        static const char *const parts[] = { "weights[3]", "weights[3]", "weights[3]", "sum", "weight_count", "only with weighting", "weighting: 3", "weights_by_part", "sum" };
+        static const char *const parts[] = { "weights[3]",   "weights[3]",      "weights[3]",
+                                             "sum",          "weight_count",    "only with weighting",
+                                             "weighting: 3", "weights_by_part", "sum" };
         bzna_loader_config c = plan_of(4, BZNA_ORDER_SEQUENTIAL);
         for (int i = 0; i < 40; i++)
             weights[i] = k == 3 ? 0 : k == 8 ? 1e308 : 1;
-        c.weighting = k == 5 ? BZNA_WEIGHTING_NONE : k == 6 ? 3 : k % 2 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
-        c.weights = weights;
-        c.weight_count = k == 4 ? 39 : 40;
+        c.order.weighting = k == 5 ? BZNA_WEIGHTING_NONE :
+                            k == 6 ? 3 :
+                            k % 2  ? BZNA_WEIGHTING_ONCE :
+                                     BZNA_WEIGHTING_REPLACE;
+        c.order.weights = weights;
+        c.order.weight_count = k == 4 ? 39 : 40;
         weights[3] = k == 0 ? -1 : k == 1 ? (double)NAN : k == 2 ? (double)INFINITY : weights[3];
         if (k == 7) {
-            c.weights_by_part = 1;
-            c.weight_count = c.index_count = 1;
-            c.indices = &index;
+            c.order.weights_by_part = 1;
+            c.order.weight_count = c.order.index_count = 1;
+            c.order.indices = &index;
         }
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
         CHECK(loader == NULL);
@@ -1115,14 +1138,14 @@ static bzna_loader_config order_kind(int kind, uint32_t batch_size)
     for (uint64_t i = 0; i < 33; i++)
         list[i] = i * i % 40;
     if (kind == 2 || kind == 3) {
-        c.weighting = kind == 2 ? BZNA_WEIGHTING_REPLACE : BZNA_WEIGHTING_ONCE;
-        c.weights = weights;
-        c.weight_count = 40;
-        c.epoch_samples = 30;
+        c.order.weighting = kind == 2 ? BZNA_WEIGHTING_REPLACE : BZNA_WEIGHTING_ONCE;
+        c.order.weights = weights;
+        c.order.weight_count = 40;
+        c.order.epoch_samples = 30;
     }
     if (kind == 4) {
-        c.indices = list;
-        c.index_count = 33;
+        c.order.indices = list;
+        c.order.index_count = 33;
     }
     return c;
 }
@@ -1145,15 +1168,15 @@ TEST(loaders_take_the_stored_orders)
         uint64_t wrong = 0;
         if (o->count > 1000)
             continue;
-        c.seed = o->seed;
-        c.first_epoch = o->epoch;
+        c.order.seed = o->seed;
+        c.order.first_epoch = o->epoch;
         if (o->kind == ORDER_SHUFFLED) {
-            c.indices = list;
-            c.index_count = o->count;
+            c.order.indices = list;
+            c.order.index_count = o->count;
         } else {
-            c.weighting = o->kind == ORDER_ONCE ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
-            c.weights = weights;
-            c.weight_count = 40;
+            c.order.weighting = o->kind == ORDER_ONCE ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
+            c.order.weights = weights;
+            c.order.weight_count = 40;
         }
         CHECK_EQ(collect_all(dataset, &c, got, COUNT(got)), o->n);
         for (uint32_t i = 0; i < o->n; i++)
@@ -1173,12 +1196,12 @@ TEST(an_order_is_the_same_from_whatever_position_it_is_entered)
         bzna_loader_config c = order_kind(kind, 4);
         uint64_t whole[100], got[100], n, count;
         bzna_loader *loader;
-        c.epochs = 2;
-        c.first_epoch = 6;
+        c.order.epochs = 2;
+        c.order.first_epoch = 6;
         n = collect_all(dataset, &c, whole, 100);
         count = n / 2;
-        c.threads = 3;
-        c.reader_threads = 2;
+        c.decode.threads = 3;
+        c.read.threads = 2;
         loader = open_loader(dataset, &c);
         for (uint64_t epoch = 7; epoch >= 6; epoch--)
             for (uint64_t position = 0; position <= count; position++) {
@@ -1201,8 +1224,8 @@ TEST(the_next_epoch_is_ready_before_the_last_batch_of_this_one_is_taken)
         bzna_loader_config c = order_kind(kind, 17);        /* two batches an epoch, three with 40 samples */
         bzna_batch *loans[7];
         bzna_loader *loader;
-        c.batches_in_flight = 7;
-        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.pipeline.batches_in_flight = 7;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
         loader = open_loader(dataset, &c);
         WAIT_FOR(stats_of(loader).stage[BZNA_STAGE_DELIVER].depth == 7);
         for (uint64_t epoch = 0, batches = 0; batches < 7; batches++) {
@@ -1231,7 +1254,7 @@ TEST(reset_gives_the_order_of_a_loader_opened_at_that_epoch)
         static const uint64_t epochs[] = { 4, 0, 4, 1ull << 33, 5 };
         for (size_t k = 0; k < COUNT(epochs); k++) {
             uint64_t fresh[64], got[64], n;
-            c.first_epoch = epochs[k];
+            c.order.first_epoch = epochs[k];
             n = collect_all(dataset, &c, fresh, 64);
             CHECK_EQ(bzna_loader_reset(loader, epochs[k], NULL), BZNA_OK);
             CHECK_EQ(collect(loader, k % 2 ? 2 : UINT64_MAX, got, 64), k % 2 ? 16 : n);
@@ -1242,9 +1265,10 @@ TEST(reset_gives_the_order_of_a_loader_opened_at_that_epoch)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 2. Shards ---------------------------------------------------------------------------------------------------------- */
+/* ---- 2. Shards --------------------------------------------------------------------------------------------------- */
 
-/* torch's DistributedSampler, from the start of an epoch: rank r takes r, r + world, r + 2 world, ...; here from any position on. */
+/* torch's DistributedSampler, from the start of an epoch: rank r takes r, r + world, r + 2 world, ...; here from any
+ * position on. */
 TEST(every_world_up_to_64_deals_each_position_once_in_equally_many_batches)
 {
     static uint8_t seen[2000];
@@ -1252,7 +1276,8 @@ TEST(every_world_up_to_64_deals_each_position_once_in_equally_many_batches)
     for (uint32_t world = 1; world <= 64; world++)
         for (int k = 0; k < 12; k++) {
             uint64_t count = 1 + dice(&dices) % 1999, start = k % 3 ? dice(&dices) % (count + 1) : 0, batches = 0;
-            uint32_t batch = 1 + (uint32_t)(dice(&dices) % 40), policy = (uint32_t)(k % 4 == 3);      /* BZNA_LAST_PARTIAL, _DROP */
+            /* BZNA_LAST_PARTIAL, _DROP */
+            uint32_t batch = 1 + (uint32_t)(dice(&dices) % 40), policy = (uint32_t)(k % 4 == 3);
             memset(seen, 0, sizeof seen);
             for (uint32_t rank = 0; rank < world; rank++) {
                 bzi_shard s = { count, start, batch, world, rank, policy };
@@ -1296,9 +1321,9 @@ TEST(loaders_of_any_world_take_the_positions_that_the_sampler_of_torch_would)
                 bzna_loader *loader;
                 bzna_batch *batch;
                 uint64_t batches = 0, position = rank;
-                c.rank = rank;
-                c.world_size = world;
-                c.last_batch = policy;
+                c.shard.rank = rank;
+                c.shard.world_size = world;
+                c.order.last_batch = policy;
                 loader = open_loader(dataset, &c);
                 while ((batch = next_batch(loader)) != NULL) {
                     bzna_batch_info info = info_of(batch);
@@ -1306,12 +1331,12 @@ TEST(loaders_of_any_world_take_the_positions_that_the_sampler_of_torch_would)
                     CHECK_EQ(info.position, rank + batches * 3 * world);
                     for (uint32_t k = 0; k < 3; k++, position += world) {
                         real += position < 40;
-                        if (k < info.shape[0])
+                        if (k < info.image.shape[0])
                             CHECK_EQ(info.indices[k], order[position % 40]);         /* padding begins anew */
                     }
                     CHECK_EQ(info.count, real);             /* 0 for a rank to which nothing is left */
-                    CHECK_EQ(info.shape[0], policy == BZNA_LAST_PAD ? 3 : real);
-                    CHECK_EQ(info.data_bytes, (uint64_t)info.shape[0] * SLOT * 4);
+                    CHECK_EQ(info.image.shape[0], policy == BZNA_LAST_PAD ? 3 : real);
+                    CHECK_EQ(info.image.bytes, (uint64_t)info.image.shape[0] * SLOT * 4);
                     batches++;
                     CHECK_EQ(info.last_of_epoch, batches == steps);
                     bzna_batch_release(batch);
@@ -1323,7 +1348,7 @@ TEST(loaders_of_any_world_take_the_positions_that_the_sampler_of_torch_would)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 3. Resuming -------------------------------------------------------------------------------------------------------- */
+/* ---- 3. Resuming ------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_floats(const float *data, size_t n)
 {
@@ -1340,11 +1365,11 @@ static uint64_t hash_floats(const float *data, size_t n)
 static bzna_loader_config resume_config(int kind, uint32_t batch_size)
 {
     bzna_loader_config c = order_kind(kind, batch_size);
-    c.read_memory_bytes = 0;                                /* as config_of has it: samples are decoded */
-    c.threads = 2;
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.flip_h = 0.5f;
-    c.epochs = 2;
+    c.read.memory_bytes = 0;                                /* as config_of has it: samples are decoded */
+    c.decode.threads = 2;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.warp.flip_h = 0.5;
+    c.order.epochs = 2;
     return c;
 }
 
@@ -1355,8 +1380,9 @@ static void print_run(FILE *f, bzna_loader *loader, uint32_t world)
     while ((batch = next_batch(loader)) != NULL) {
         bzna_batch_info info = info_of(batch);
         for (uint32_t k = 0; k < info.count; k++)
-            fprintf(f, "%llu %llu %llu %llx\n", (unsigned long long)info.epoch, (unsigned long long)(info.position + (uint64_t)k * world),
-                    (unsigned long long)info.indices[k], (unsigned long long)hash_floats((const float *)info.data + k * SLOT, SLOT));
+            fprintf(f, "%llu %llu %llu %llx\n", (unsigned long long)info.epoch,
+                    (unsigned long long)(info.position + (uint64_t)k * world), (unsigned long long)info.indices[k],
+                    (unsigned long long)hash_floats((const float *)info.image.data + k * SLOT, SLOT));
         bzna_batch_release(batch);
     }
 }
@@ -1375,11 +1401,11 @@ static int resume_main(char **argv)
     for (uint32_t rank = 0; rank < world; rank++) {
         bzna_loader_config c = resume_config(atoi(argv[1]), 3);
         bzna_loader *loader;
-        c.seed = 1;                                         /* comes from the state */
-        c.epochs = 1;
-        c.threads = (uint32_t)atoi(argv[2]);
-        c.rank = rank;
-        c.world_size = world;
+        c.order.seed = 1;                                   /* comes from the state */
+        c.order.epochs = 1;
+        c.decode.threads = (uint32_t)atoi(argv[2]);
+        c.shard.rank = rank;
+        c.shard.world_size = world;
         loader = open_loader(dataset, &c);
         require(bzna_loader_restore(loader, &state, NULL), "restore");
         print_run(stdout, loader, world);
@@ -1405,7 +1431,7 @@ TEST(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
             bzna_batch_info info = info_of(batch);
             for (uint32_t k = 0; k < info.count; k++) {
                 index[info.epoch][info.position + k] = info.indices[k];
-                pixels[info.epoch][info.position + k] = hash_floats((const float *)info.data + k * SLOT, SLOT);
+                pixels[info.epoch][info.position + k] = hash_floats((const float *)info.image.data + k * SLOT, SLOT);
             }
             bzna_batch_release(batch);
             states[++cut] = state_of(loader);
@@ -1414,12 +1440,13 @@ TEST(a_run_goes_on_in_another_process_with_other_threads_and_another_world)
         CHECK_EQ(cut, 2 * ((count + 6) / 7));
         for (uint64_t s = 0; s <= cut; s += kind == 1 ? 1 : 3) {
             uint8_t seen[2][40] = { { 0 }, { 0 } };
-            char command[256] = "resume ";
+            char command[7 + 2 * sizeof states[s] + 64] = "resume ";
             unsigned long long line[4];
             FILE *f;
             for (size_t i = 0; i < sizeof states[s]; i++)
                 snprintf(command + 7 + 2 * i, 3, "%02x", ((uint8_t *)&states[s])[i]);
-            snprintf(command + 7 + 2 * sizeof states[s], 64, " %d %d %d", kind, 1 + (int)(s % 4), 1 + (int)((s + 1) % 3));
+            snprintf(command + 7 + 2 * sizeof states[s], 64, " %d %d %d", kind, 1 + (int)(s % 4),
+                     1 + (int)((s + 1) % 3));
             REQUIRE((f = again(command)) != NULL);
             while (fscanf(f, "%llu %llu %llu %llx", &line[0], &line[1], &line[2], &line[3]) == 4) {
                 REQUIRE(line[0] < 2 && line[1] < count);
@@ -1455,10 +1482,10 @@ TEST(any_chain_of_worlds_takes_each_position_of_an_epoch_exactly_once)
                 bzna_loader *loader;
                 bzna_batch *batch;
                 uint64_t taken = 0;
-                c.rank = rank;
-                c.world_size = world;
-                c.first_epoch = 9;
-                c.last_batch = chain % 2 ? BZNA_LAST_PAD : BZNA_LAST_PARTIAL;
+                c.shard.rank = rank;
+                c.shard.world_size = world;
+                c.order.first_epoch = 9;
+                c.order.last_batch = chain % 2 ? BZNA_LAST_PAD : BZNA_LAST_PARTIAL;
                 loader = open_loader(dataset, &c);
                 if (begun)
                     CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
@@ -1494,14 +1521,16 @@ TEST(any_chain_of_worlds_takes_each_position_of_an_epoch_exactly_once)
 TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
 {
     memory m, n;
-    bzna_dataset *dataset = open_archive(&m, &small), *range = NULL, *twin = NULL, *train = open_split(context, &n, &splits, "train");
+    bzna_dataset *dataset = open_archive(&m, &small), *range = NULL, *twin = NULL,
+                 *train = open_split(context, &n, &splits, "train");
     double weights[40], others[40];
     uint64_t list[40], swapped[40];
     bzna_loader_config ways[10];
     bzna_dataset *sets[10];
     bzna_loader *loaders[10];
     bzna_error e = { .struct_size = sizeof e };
-    REQUIRE(bzna_dataset_range(dataset, 0, 39, &range, NULL) == BZNA_OK && bzna_dataset_range(dataset, 1, 39, &twin, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_range(dataset, 0, 39, &range, NULL) == BZNA_OK &&
+            bzna_dataset_range(dataset, 1, 39, &twin, NULL) == BZNA_OK);
     for (uint64_t i = 0; i < 40; i++) {
         weights[i] = others[i] = 1;
         list[i] = swapped[i] = i;
@@ -1513,13 +1542,13 @@ TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
         ways[i] = plan_of(4, i == 1 ? BZNA_ORDER_SEQUENTIAL : BZNA_ORDER_SHUFFLE);
         sets[i] = i == 7 ? range : i == 8 ? twin : i == 9 ? train : dataset;
         if (i >= 2 && i <= 4) {
-            ways[i].weighting = i == 4 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
-            ways[i].weights = i == 3 ? others : weights;
-            ways[i].weight_count = 40;
+            ways[i].order.weighting = i == 4 ? BZNA_WEIGHTING_ONCE : BZNA_WEIGHTING_REPLACE;
+            ways[i].order.weights = i == 3 ? others : weights;
+            ways[i].order.weight_count = 40;
         }
         if (i == 5 || i == 6) {
-            ways[i].indices = i == 5 ? list : swapped;
-            ways[i].index_count = 40;
+            ways[i].order.indices = i == 5 ? list : swapped;
+            ways[i].order.index_count = 40;
         }
         loaders[i] = open_loader(sets[i], &ways[i]);
     }
@@ -1540,7 +1569,8 @@ TEST(a_state_of_other_samples_list_weights_or_order_is_refused)
     }
     for (int i = 0; i < 10; i++) {
         uint64_t got[64];
-        CHECK_EQ(collect(loaders[i], UINT64_MAX, got, 64), loaders[i]->shard.count - 8);        /* a refused state changes nothing */
+        /* a refused state changes nothing */
+        CHECK_EQ(collect(loaders[i], UINT64_MAX, got, 64), loaders[i]->shard.count - 8);
         bzna_loader_close(loaders[i]);
     }
     bzna_dataset_close(range);
@@ -1597,7 +1627,7 @@ static void alone_restore_at_once(void)
         bzna_loader *loader;
         bzna_loader_state state;
         uint64_t got[40];
-        c.seed = 0;
+        c.order.seed = 0;
         loader = open_loader(dataset, &c);
         memset(&state, 0, sizeof state);
         state.struct_size = sizeof state;
@@ -1627,7 +1657,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     static bzna_dataset *parts[PARTS];
     static uint8_t buffer[1 << 17];
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .has_target = 1, .filename = "00000000.JPEG", .input = &image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
     memory m;
     bzna_dataset *mini = open_archive(&m, &small), *dataset = NULL, *all = NULL;
     bzna_writer *writer = NULL;
@@ -1638,7 +1668,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     double best = 1e9, worst = 0, opening;
     uint64_t start;
     bzi_coded thumb;
-    require(bzna_dataset_image(mini, 0, NULL, buffer, sizeof buffer, &image, NULL), "image");
+    require(bzna_dataset_read_image(mini, 0, NULL, buffer, sizeof buffer, &image, NULL), "image");
     require(bzna_writer_open(context, path, NULL, &writer, NULL), "writer");
     require(bzna_writer_add(writer, &desc, NULL), "add");
     require(bzi_coded_make(&thumb, &image, "thumb", &e), "thumb");
@@ -1655,8 +1685,8 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
         parts[i] = dataset;
     REQUIRE(bzna_dataset_concat(context, parts, PARTS, &all, &e) == BZNA_OK);
     CHECK_EQ(bzna_dataset_count(all), (uint64_t)SAMPLES * PARTS);
-    c.threads = 1;
-    c.epochs = BZNA_EPOCHS_ENDLESS;
+    c.decode.threads = 1;
+    c.order.epochs = BZNA_EPOCHS_ENDLESS;
     start = bzi_os_now_ns();
     loader = open_loader(all, &c);
     opening = ms_since(start);
@@ -1678,7 +1708,8 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
         CHECK_EQ(info.targets[i], info.indices[i] % SAMPLES);
     }
     bzna_batch_release(batch);
-    printf("restoring at position 10^9 of 1.3 10^10: best of 20 %.4f ms, worst %.4f ms; opening that loader: %.1f ms\n", best, worst, opening);
+    printf("restoring at position 10^9 of 1.3 10^10: best of 20 %.4f ms, worst %.4f ms; opening that loader: %.1f ms\n",
+           best, worst, opening);
     CHECK(best < 1);
     bzna_loader_close(loader);
     bzna_dataset_close(all);
@@ -1686,11 +1717,12 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     remove(path);
 }
 
-/* ---- 4. Random numbers -------------------------------------------------------------------------------------------------- */
+/* ---- 4. Random numbers ------------------------------------------------------------------------------------------- */
 
 TEST(the_published_test_vectors_hold)
 {
-    static const uint32_t words[2][4] = { { 0xd4abea56, 0xdd653103, 0x04e23b27, 0x74656f08 }, { 0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105 } };
+    static const uint32_t words[2][4] = { { 0xd4abea56, 0xdd653103, 0x04e23b27, 0x74656f08 },
+                                          { 0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105 } };
     static const uint64_t positions[4] = { 298837, 609860, 1210012, 1168792 };
     for (int k = 0; k < 2; k++) {
         bzna_random r;
@@ -1704,14 +1736,16 @@ TEST(the_published_test_vectors_hold)
 
 typedef struct watched { uint64_t seed; int64_t base; _Atomic int64_t calls, wrong; uint8_t seen[3][40]; } watched;
 
-static bzna_status watch_transform(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status watch_transform(void *user, const bzna_sample_info *sample, bzna_random *random,
+                                   bzna_transform *transform)
 {
     watched *w = user;
     bzna_random expected;
     bzna_random_init(&expected, w->seed, sample->epoch, sample->index, BZNA_OPERATION_USER);
     w->calls++;
-    w->wrong += memcmp(random, &expected, sizeof expected) != 0 || sample->target != w->base + (int64_t)sample->index || sample->slot >= 6 ||
-                sample->out_width != SIDE || sample->out_height != SIDE || sample->struct_size != sizeof *sample || transform->struct_size != sizeof *transform;
+    w->wrong += memcmp(random, &expected, sizeof expected) != 0 || sample->target != w->base + (int64_t)sample->index ||
+                sample->slot >= 6 || sample->out_width != SIDE || sample->out_height != SIDE ||
+                sample->struct_size != sizeof *sample || transform->struct_size != sizeof *transform;
     bzna_random_u32(random);                                /* drawing is nobody else's business */
     __atomic_fetch_add(&w->seen[sample->epoch - 5][sample->index], 1, __ATOMIC_RELAXED);
     return BZNA_OK;
@@ -1727,12 +1761,12 @@ TEST(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
     uint64_t got[200];
     static watched w;
     memset(&w, 0, sizeof w);
-    w.seed = c.seed = 0x123456789abcdef0;
+    w.seed = c.order.seed = 0x123456789abcdef0;
     w.base = small.base;
-    c.transform = watch_transform;
-    c.transform_user = &w;
-    c.first_epoch = 5;
-    c.epochs = 2;
+    c.pipeline.transform = watch_transform;
+    c.pipeline.transform_user = &w;
+    c.order.first_epoch = 5;
+    c.order.epochs = 2;
     loader = open_loader(dataset, &c);
     CHECK_EQ(collect(loader, UINT64_MAX, got, 200), 80);
     for (int i = 0; i < 40; i++)
@@ -1742,9 +1776,9 @@ TEST(the_transform_callback_gets_the_generator_of_its_seed_epoch_and_sample)
     w.seed = state.seed = 42;                               /* a restored seed is meant, not the config's */
     state.epoch = 6;
     state.check = bzi_loader_state_check(&state);
-    c.batches_in_flight = 1;
-    c.seed = 42;
-    c.first_epoch = 7;
+    c.pipeline.batches_in_flight = 1;
+    c.order.seed = 42;
+    c.order.first_epoch = 7;
     loader = open_loader(dataset, &c);
     CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
     CHECK_EQ(collect(loader, UINT64_MAX, got, 200), 40);
@@ -1760,7 +1794,8 @@ typedef struct drawn_warps {
     uint32_t width[8], height[8];
 } drawn_warps;
 
-static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status note_drawn(void *user, const bzna_sample_info *sample, bzna_random *random,
+                              bzna_transform *transform)
 {
     drawn_warps *d = user;
     (void)random;
@@ -1779,25 +1814,26 @@ static void check_drawn(bzna_dataset *dataset, bzna_loader_config c, uint32_t la
     bzna_batch *batch;
     bzna_batch_info info;
     memset(&d, 0, sizeof d);
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-    c.transform = note_drawn;
-    c.transform_user = &d;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.pipeline.transform = note_drawn;
+    c.pipeline.transform_user = &d;
     loader = open_loader(dataset, &c);
     batch = next_batch(loader);
     info = info_of(batch);
     for (uint32_t i = 0; i < info.count; i++) {
         bzna_random random;
-        bzna_similarity warp;
+        bzna_warp warp = c.warp;
         double expected[9];
-        bzna_random_init(&random, c.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
+        bzna_random_init(&random, c.order.seed, 0, info.indices[i], BZNA_OPERATION_WARP);
         bzna_random_fork(&random, 0, occurrence[i]);
-        bzna_similarity_random_resized_crop(&warp, sizeof warp);
         warp.law = law;
-        CHECK_EQ(bzna_warp_similarity(&random, &warp, d.width[i], d.height[i], c.width, c.height, expected), BZNA_OK);
+        CHECK_EQ(
+            bzna_warp_draw(&random, &warp, d.width[i], d.height[i], c.output.width, c.output.height, expected, NULL),
+            BZNA_OK);
         CHECK(!memcmp(d.homography[i], expected, sizeof expected));
         CHECK_EQ(d.occurrence[i], occurrence[i]);
     }
-    CHECK_EQ(info.count, c.batch_size);
+    CHECK_EQ(info.count, c.output.batch_size);
     bzna_batch_release(batch);
     bzna_loader_close(loader);
 }
@@ -1810,18 +1846,18 @@ TEST(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
-    c.indices = repeated;
-    c.index_count = 4;
+    c.order.indices = repeated;
+    c.order.index_count = 4;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
-    c.indices = different;
+    c.order.indices = different;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
-    c.indices = NULL;
-    c.index_count = 0;
+    c.order.indices = NULL;
+    c.order.index_count = 0;
     weights[7] = 1;
-    c.epoch_samples = 4;
-    c.weights = weights;
-    c.weight_count = 40;
-    c.weighting = BZNA_WEIGHTING_REPLACE;
+    c.order.epoch_samples = 4;
+    c.order.weights = weights;
+    c.order.weight_count = 40;
+    c.order.weighting = BZNA_WEIGHTING_REPLACE;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, positions);
     bzna_dataset_close(dataset);
 }
@@ -1832,10 +1868,10 @@ TEST(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
-    c.indices = indices;
-    c.index_count = 4;
+    c.order.indices = indices;
+    c.order.index_count = 4;
     check_drawn(dataset, c, BZNA_LAW_TORCHVISION, none);
-    c.warp_law = BZNA_LAW_BENZINA;
+    c.warp.law = BZNA_LAW_BENZINA;
     check_drawn(dataset, c, BZNA_LAW_BENZINA, none);
     bzna_dataset_close(dataset);
 }
@@ -1852,24 +1888,25 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
     CHECK(state.struct_size == 128 && state.version == 2);
     bzna_loader_close(loader);
     for (int i = 0; i < 12; i++) {
-        static const bzna_status expected[12] = { BZNA_OK, BZNA_OK, BZNA_OK, BZNA_OK, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT,
-                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_OK, BZNA_OK };
+        static const bzna_status expected[12] = { BZNA_OK,         BZNA_OK,         BZNA_OK,         BZNA_OK,
+                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT,
+                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_OK,         BZNA_OK };
         bzna_loader_config c = base;
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader_state given = state;
         switch (i) {
-        case 1:  c.dtype = BZNA_DTYPE_FLOAT16; break;
-        case 2:  c.layout = BZNA_LAYOUT_NHWC; break;
-        case 3:  c.batch_size = 7; c.threads = 1; break;
-        case 4:  c.width++; break;
-        case 5:  c.flip_h = 0.5f; break;
-        case 6:  c.warp = BZNA_WARP_RANDOM_RESIZED_CROP; break;
-        case 7:  c.mean[2] = 1; break;
-        case 8:  c.fill[0] = 9; break;
-        case 9:  c.track = "bzna_input"; break;
-        case 10: c.flip_h = 0.5f; c.restore_any_pixels = 1; break;
+        case 1:  c.output.dtype = BZNA_DTYPE_FLOAT16; break;
+        case 2:  c.output.layout = BZNA_LAYOUT_NHWC; break;
+        case 3:  c.output.batch_size = 7; c.decode.threads = 1; break;
+        case 4:  c.output.width++; break;
+        case 5:  c.warp.flip_h = 0.5; break;
+        case 6:  c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP; break;
+        case 7:  c.color.mean[2] = 1; break;
+        case 8:  c.color.fill[0] = 9; break;
+        case 9:  c.fields.image = "bzna_input"; break;
+        case 10: c.warp.flip_h = 0.5; c.pipeline.restore_any_pixels = 1; break;
         case 11:                                            /* of 0.1: says nothing of pixels, and ends behind check */
-            c.flip_h = 0.5f;
+            c.warp.flip_h = 0.5;
             given.struct_size = 64;
             given.version = 1;
             given.check = bzi_loader_state_check(&given);
@@ -1891,10 +1928,10 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
 {
     static const uint64_t two = 2;
     bzna_dataset *dataset = NULL;
-    bzna_image thumb = { .struct_size = sizeof thumb }, whole = { .struct_size = sizeof whole };
+    bzna_image_info thumb, whole;
     require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "mini");
-    require(bzna_dataset_image(dataset, 2, "bzna_thumb", NULL, 0, &thumb, NULL), "thumb");
-    require(bzna_dataset_image(dataset, 2, "bzna_input", NULL, 0, &whole, NULL), "picture");
+    require(bzna_dataset_get_image_info(dataset, 2, "bzna_thumb", &thumb, sizeof thumb, NULL), "thumb");
+    require(bzna_dataset_get_image_info(dataset, 2, "bzna_input", &whole, sizeof whole, NULL), "picture");
     CHECK(thumb.width < whole.width);
     for (int i = 0; i < 4; i++) {
         drawn_warps d;
@@ -1902,19 +1939,19 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
         bzna_loader_info info;
         bzna_loader *loader;
         memset(&d, 0, sizeof d);
-        c.indices = &two;
-        c.index_count = 1;
-        c.transform = note_drawn;
-        c.transform_user = &d;
-        c.width = i == 1 ? 513 : 512;
-        c.height = i == 2 ? 513 : 16;
-        c.track = i == 3 ? "bzna_input" : NULL;
+        c.order.indices = &two;
+        c.order.index_count = 1;
+        c.pipeline.transform = note_drawn;
+        c.pipeline.transform_user = &d;
+        c.output.width = i == 1 ? 513 : 512;
+        c.output.height = i == 2 ? 513 : 16;
+        c.fields.image = i == 3 ? "bzna_input" : NULL;
         loader = open_loader(dataset, &c);
         bzna_batch_release(next_batch(loader));
         CHECK_EQ(d.width[0], i ? whole.width : thumb.width);
-        CHECK_EQ(bzna_loader_describe(loader, &info, sizeof info), BZNA_OK);
-        CHECK_STR(info.picture, i == 0 ? "thumbnail" : i == 3 ? "bzna_input" : "picture");
-        CHECK_CONTAINS(info.picture_reason, i == 3 ? "loader_config.track" : "512");
+        CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_STR(info.picture, i == 0 ? "thumb" : i == 3 ? "bzna_input" : "image");
+        CHECK_CONTAINS(info.picture_reason, i == 3 ? "loader_config.fields.image" : "512");
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
@@ -1923,31 +1960,33 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
 TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
 {
     static const struct { const char *says; bzna_status status; } expected[] = {
-        { "loader_config.track: ", BZNA_E_NOT_FOUND }, { "loader_config.warp_scale", BZNA_E_ARGUMENT }, { "loader_config.warp_law", BZNA_E_ARGUMENT },
-        { "loader_config.warp_degrees", BZNA_E_ARGUMENT }, { "loader_config.warp_translate", BZNA_E_ARGUMENT },
-        { "loader_config.warp_resize", BZNA_E_ARGUMENT }, { "loader_config.warp_keep_ratio", BZNA_E_ARGUMENT },
-        { "loader_config.warp_random_crop", BZNA_E_ARGUMENT }, { "loader_config.warp_ratio", BZNA_E_ARGUMENT },
-        { "loader_config.warp_scale[1]", BZNA_E_ARGUMENT }, { "loader_config.std", BZNA_E_ARGUMENT }, { "loader_config.warp: ", BZNA_E_ARGUMENT } };
+        { "loader_config.fields.image: ", BZNA_E_NOT_FOUND }, { "warp.scale", BZNA_E_ARGUMENT },
+        { "warp.law", BZNA_E_ARGUMENT },
+        { "warp.degrees", BZNA_E_ARGUMENT }, { "warp.translate", BZNA_E_ARGUMENT },
+        { "warp.resize", BZNA_E_ARGUMENT }, { "warp.keep_ratio", BZNA_E_ARGUMENT },
+        { "warp.random_crop", BZNA_E_ARGUMENT }, { "warp.ratio", BZNA_E_ARGUMENT },
+        { "warp.scale[1]", BZNA_E_ARGUMENT }, { "loader_config.color.std", BZNA_E_ARGUMENT },
+        { "warp.kind: ", BZNA_E_ARGUMENT } };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
         bzna_loader *loader = NULL;
         bzna_error e = { .struct_size = sizeof e };
-        c.warp = i < 3 ? BZNA_WARP_NONE : i < 8 ? BZNA_WARP_RANDOM_RESIZED_CROP : BZNA_WARP_CENTER_RESIZED_CROP;
+        c.warp.kind = i < 3 ? BZNA_WARP_NONE : i < 8 ? BZNA_WARP_RANDOM_RESIZED_CROP : BZNA_WARP_CENTER_RESIZED_CROP;
         switch (i) {
-        case 0:  c.track = "bzna_inptu"; break;
-        case 1:  c.warp_scale[0] = 0.5f; break;
-        case 2:  c.warp_law = BZNA_LAW_TORCHVISION; break;
-        case 3:  c.warp_degrees[1] = 10; break;
-        case 4:  c.warp_translate[0] = 0.1f; break;
-        case 5:  c.warp_resize = 1; break;
-        case 6:  c.warp_keep_ratio = 1; break;
-        case 7:  c.warp_random_crop = 1; break;
-        case 8:  c.warp_ratio[0] = c.warp_ratio[1] = 1; break;
-        case 9:  c.warp_scale[0] = c.warp_scale[1] = 0.5f; break;
-        case 10: c.std[1] = -1; break;
-        default: c.warp = 4; break;
+        case 0:  c.fields.image = "bzna_inptu"; break;
+        case 1:  c.warp.scale[0] = 0.5; break;
+        case 2:  c.warp.law = BZNA_LAW_TORCHVISION; break;
+        case 3:  c.warp.degrees[1] = 10; break;
+        case 4:  c.warp.translate[0] = 0.1; break;
+        case 5:  c.warp.resize = 1; break;
+        case 6:  c.warp.keep_ratio = 1; break;
+        case 7:  c.warp.random_crop = 1; break;
+        case 8:  c.warp.ratio[0] = c.warp.ratio[1] = 1; break;
+        case 9:  c.warp.scale[0] = c.warp.scale[1] = 0.5; break;
+        case 10: c.color.std[1] = -1; break;
+        default: c.warp.kind = 4; break;
         }
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), expected[i].status);
         CHECK_CONTAINS(e.message, expected[i].says);
@@ -1955,13 +1994,14 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 5. Errors ---------------------------------------------------------------------------------------------------------- */
+/* ---- 5. Errors --------------------------------------------------------------------------------------------------- */
 
 TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_threads)
 {
     static const uint64_t bad[] = { 2, 3, 9, 17, 18, 30, 31, 32, 39 };
     static const struct { uint32_t threads, readers, ahead, world, rank; int kind; } ways[] = {
-        { 1, 1, 1, 1, 0, 1 }, { 2, 1, 0, 1, 0, 1 }, { 8, 4, 0, 1, 0, 1 }, { 1, 1, 0, 1, 0, 0 }, { 8, 2, 40, 1, 0, 0 }, { 2, 1, 0, 3, 2, 1 }, { 8, 3, 0, 3, 1, 1 },
+        { 1, 1, 1, 1, 0, 1 }, { 2, 1, 0, 1, 0, 1 }, { 8, 4, 0, 1, 0, 1 }, { 1, 1, 0, 1, 0, 0 }, { 8, 2, 40, 1, 0, 0 },
+        { 2, 1, 0, 3, 2, 1 }, { 8, 3, 0, 3, 1, 1 },
         { 2, 2, 0, 1, 0, 2 }, { 8, 1, 1, 1, 0, 3 }, { 2, 1, 0, 2, 1, 4 },
     };
     archive broken = damage(&small, bad, COUNT(bad));
@@ -1976,25 +2016,25 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
         bzna_loader *loader;
         bzna_batch *batch;
         bzna_loader_stats stats;
-        plan.epochs = 2;
+        plan.order.epochs = 2;
         count = collect_all(dataset, &plan, order, 200) / 2;
         c = plan;
-        c.read_memory_bytes = 0;                            /* as config_of has it: samples are decoded */
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.last_batch = BZNA_LAST_PAD;
-        c.threads = ways[w].threads;
-        c.reader_threads = ways[w].readers;
-        c.read_ahead = ways[w].ahead;
-        c.world_size = ways[w].world;
-        c.rank = ways[w].rank;
+        c.read.memory_bytes = 0;                            /* as config_of has it: samples are decoded */
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.order.last_batch = BZNA_LAST_PAD;
+        c.decode.threads = ways[w].threads;
+        c.read.threads = ways[w].readers;
+        c.read.ahead_samples = ways[w].ahead;
+        c.shard.world_size = ways[w].world;
+        c.shard.rank = ways[w].rank;
         loader = open_loader(dataset, &c);
         while ((batch = next_batch(loader)) != NULL) {
             bzna_batch_info info = info_of(batch);
             uint32_t here = 0;
             for (uint64_t k = 0; k < 7; k++) {
-                uint64_t at = (info.position + k * c.world_size) % count, tries = 0, index;
+                uint64_t at = (info.position + k * c.shard.world_size) % count, tries = 0, index;
                 while (is_bad[index = order[info.epoch * count + at]]) {
-                    at = (at + c.world_size) % count;       /* round the end */
+                    at = (at + c.shard.world_size) % count;  /* round the end */
                     tries++;
                 }
                 attempts += tries;
@@ -2003,7 +2043,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
                 CHECK_EQ(info.targets[k], small.base + (int64_t)index);
                 CHECK_EQ(info.status[k], BZNA_OK);
                 CHECK_EQ(bzna_batch_error(batch, (uint32_t)k, NULL), BZNA_OK);
-                CHECK(!memcmp((float *)info.data + k * SLOT, reference[index % 3], sizeof reference[0]));
+                CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[index % 3], sizeof reference[0]));
             }
             CHECK_EQ(info.replaced, here);
             CHECK_EQ(info.failed, 0);
@@ -2036,16 +2076,16 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
         bzna_batch *batch;
         uint32_t replaced = 0;
         for (uint64_t e = 0; e < EPOCHS; e++)
-            draw_once(c.weights, 40, 77, e, order[e]);
+            draw_once(c.order.weights, 40, 77, e, order[e]);
         bad = order[0][at];
         CHECK(order[0][at + 1] != order[1][at + 1] && order[0][at + 1] != order[2][at + 1]);
         break_sample(&m, dataset, bad, -5, -1);
-        c.read_memory_bytes = 0;                            /* as config_of has it: samples are decoded */
-        c.epochs = EPOCHS;
-        c.threads = c.reader_threads = 2;                   /* while one pauses, the other could begin the next epoch */
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.read_retries = 1;
-        c.read_backoff_ns = 100000000;
+        c.read.memory_bytes = 0;                            /* as config_of has it: samples are decoded */
+        c.order.epochs = EPOCHS;
+        c.decode.threads = c.read.threads = 2;              /* while one pauses, the other could begin the next epoch */
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.read.retries = 1;
+        c.read.backoff_ns = 100000000;
         loader = open_loader(dataset, &c);
         while ((batch = next_batch(loader)) != NULL) {
             bzna_batch_info info = info_of(batch);
@@ -2055,7 +2095,7 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
                 CHECK_EQ(info.indices[slot], index);
                 CHECK_EQ(info.targets[slot], small.base + (int64_t)index);
                 CHECK_EQ(info.status[slot], BZNA_OK);
-                CHECK(!memcmp((float *)info.data + slot * SLOT, reference[index % 3], sizeof reference[0]));
+                CHECK(!memcmp((float *)info.image.data + slot * SLOT, reference[index % 3], sizeof reference[0]));
             }
             CHECK(info.epoch || !info.last_of_epoch || info.replaced == 1);
             replaced += info.replaced;
@@ -2081,8 +2121,8 @@ TEST(replacing_gives_up_after_64_samples_and_says_why)
         bzna_loader *loader;
         bzna_batch *batch;
         bzna_batch_info info;
-        c.threads = threads;
-        c.on_error = BZNA_ON_ERROR_REPLACE;
+        c.decode.threads = threads;
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
         loader = open_loader(dataset, &c);
         REQUIRE((batch = next_batch(loader)) != NULL);
         info = info_of(batch);
@@ -2098,7 +2138,8 @@ TEST(replacing_gives_up_after_64_samples_and_says_why)
                 snprintf(name, sizeof name, "sample %d: ", (int)k + 64);
                 CHECK_CONTAINS(e.message, name);
                 for (int i = 0; i < SLOT; i++)
-                    CHECK(((float *)info.data)[k * SLOT + (uint64_t)i] >= 0 && ((float *)info.data)[k * SLOT + (uint64_t)i] <= 0);
+                    CHECK(((float *)info.image.data)[k * SLOT + (uint64_t)i] >= 0 &&
+                          ((float *)info.image.data)[k * SLOT + (uint64_t)i] <= 0);
             }
         }
         bzna_batch_release(batch);
@@ -2120,9 +2161,9 @@ TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever
         bzna_loader *loader;
         bzna_batch *batch;
         uint64_t got[64];
-        c.on_error = BZNA_ON_ERROR_STOP;
-        c.threads = threads;
-        c.batches_in_flight = 6;
+        c.errors.policy = BZNA_ON_ERROR_STOP;
+        c.decode.threads = threads;
+        c.pipeline.batches_in_flight = 6;
         loader = open_loader(dataset, &c);
         for (int round = 0; round < 2; round++) {
             CHECK_EQ(collect(loader, 3, got, 64), 15);
@@ -2138,7 +2179,7 @@ TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever
             }
             state = state_of(loader);
             CHECK(state.epoch == 0 && state.position == 15);
-            CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+            CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
             CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_E_STOPPED);
             CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
         }
@@ -2166,7 +2207,7 @@ TEST(stopping_reports_a_batchs_only_failure_in_whichever_slot)
         char name[32];
         bzna_loader *loader;
         bzna_batch *batch;
-        c.on_error = BZNA_ON_ERROR_STOP;
+        c.errors.policy = BZNA_ON_ERROR_STOP;
         loader = open_loader(dataset, &c);
         CHECK_EQ(collect(loader, before, got, 40), before * ways[w].batch_size);
         CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_BOX);
@@ -2193,20 +2234,22 @@ TEST(failures_are_counted_by_kind)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &broken);
     bzna_loader_config c = config_of(40, BZNA_ORDER_SHUFFLE);
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bzna_loader_stats stats;
     bzna_loader *loader;
     bzna_batch *batch;
     static const struct { uint64_t index; bzna_status status; } expected[] = {
-        { 3, BZNA_E_IO }, { 5, BZNA_E_TRUNCATED }, { 11, BZNA_E_CALLBACK }, { 9, BZNA_E_DECODE }, { 13, BZNA_E_CALLBACK },
+        { 3, BZNA_E_IO }, { 5, BZNA_E_TRUNCATED }, { 11, BZNA_E_CALLBACK }, { 9, BZNA_E_DECODE },
+        { 13, BZNA_E_CALLBACK },
     };
-    require(bzna_dataset_image(dataset, 9, NULL, NULL, 0, &image, NULL), "image");
-    for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size; at += 4 + bzi_be32(broken.bytes + at))
+    require(bzna_dataset_get_image_info(dataset, 9, NULL, &image, sizeof image, NULL), "image");
+    for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size;
+         at += 4 + bzi_be32(broken.bytes + at))
         broken.bytes[at + 4] = 0x46;                        /* every unit becomes an access unit delimiter */
     break_sample(&m, dataset, 3, -5, -1);
     break_sample(&m, dataset, 5, 0, -1);
     break_sample(&m, dataset, 11, INT64_MAX, -1);
-    c.transform = refuse_13;
+    c.pipeline.transform = refuse_13;
     loader = open_loader(dataset, &c);
     REQUIRE((batch = next_batch(loader)) != NULL);
     bzna_batch_info info = info_of(batch);
@@ -2238,14 +2281,14 @@ TEST(a_read_that_fails_is_tried_again_after_pauses_that_double)
     bzna_loader *loader;
     bzna_batch *batch;
     fault *f = break_sample(&m, dataset, BAD, -5, 3);
-    c.read_retries = 4;
-    c.read_backoff_ns = MS * 1000000;
+    c.read.retries = 4;
+    c.read.backoff_ns = MS * 1000000;
     loader = open_loader(dataset, &c);
     while ((batch = next_batch(loader)) != NULL) {
         bzna_batch_info info = info_of(batch);
         CHECK_EQ(info.failed, 0);
         for (uint32_t k = 0; k < info.count; k++)
-            CHECK(!memcmp((float *)info.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]));
+            CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]));
         bzna_batch_release(batch);
     }
     stats = stats_of(loader);
@@ -2276,14 +2319,14 @@ TEST(a_read_that_fails_is_tried_again_after_pauses_that_double)
 
     f->result = -5;                                         /* the default: none at all */
     m.failures = 0;
-    c.read_retries = 0;
+    c.read.retries = 0;
     loader = open_loader(dataset, &c);
     REQUIRE((batch = next_batch(loader)) != NULL);
     CHECK_EQ(info_of(batch).status[BAD], BZNA_E_IO);
     CHECK_EQ(m.failures, 1);
     bzna_batch_release(batch);
     bzna_loader_close(loader);
-    c.read_retries = 1001;
+    c.read.retries = 1001;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, NULL), BZNA_E_ARGUMENT);
     bzna_dataset_close(dataset);
 }
@@ -2295,8 +2338,8 @@ TEST(the_longest_pause_is_a_pause)
     bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
     bzna_loader *loader;
     break_sample(&m, dataset, 0, -5, -1);
-    c.read_retries = 1000;
-    c.read_backoff_ns = UINT64_MAX;
+    c.read.retries = 1000;
+    c.read.backoff_ns = UINT64_MAX;
     loader = open_loader(dataset, &c);
     WAIT_FOR(m.failures > 0);
     sleep_us(30000);
@@ -2305,7 +2348,7 @@ TEST(the_longest_pause_is_a_pause)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 6. Ending promptly ------------------------------------------------------------------------------------------------- */
+/* ---- 6. Ending promptly ------------------------------------------------------------------------------------------ */
 
 typedef struct waiter {
     bzna_loader *loader;
@@ -2351,16 +2394,16 @@ static bzna_loader *obstruct(int obstacle, memory *m, bzna_dataset *dataset)
     uint64_t offset, size;
     m->fault_count = 0;
     m->failures = 0;
-    c.read_backoff_ns = 3600000000000;
-    c.read_retries = 3;
-    c.reader_threads = obstacle == BACKING_OFF ? 6 : 2;
-    c.batches_in_flight = 4;
+    c.read.backoff_ns = 3600000000000;
+    c.read.retries = 3;
+    c.read.threads = obstacle == BACKING_OFF ? 6 : 2;
+    c.pipeline.batches_in_flight = 4;
     if (obstacle == BACKING_OFF)
         for (uint64_t i = 0; i < 40; i++)
             break_sample(m, dataset, i, -5, -1);
     if (obstacle == NO_MEMORY) {
         locate(dataset, 0, &offset, &size);
-        c.read_memory_bytes = size + size / 2;
+        c.read.memory_bytes = size + size / 2;
         break_sample(m, dataset, 0, -5, -1);
     }
     loader = open_loader(dataset, &c);
@@ -2394,7 +2437,7 @@ TEST(stop_reset_restore_and_close_are_prompt_whatever_the_readers_wait_for)
             if (way == 0 && obstacle != BATCHES_WAIT) {     /* stop, from another thread than the one that waits */
                 waiter_start(&w, loader);
                 start = bzi_os_now_ns();
-                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
                 pthread_join(w.thread, NULL);
                 CHECK(w.status == BZNA_E_STOPPED && w.batch == NULL);
             }
@@ -2403,7 +2446,7 @@ TEST(stop_reset_restore_and_close_are_prompt_whatever_the_readers_wait_for)
             if (way == 2)
                 CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
             if (way == 3) {
-                CHECK_EQ(bzna_loader_stop(loader), BZNA_OK);
+                CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
                 CHECK_EQ(bzna_loader_reset(loader, 5, NULL), BZNA_OK);
             }
             CHECK(ms_since(start) < 1000);
@@ -2481,6 +2524,7 @@ static void alone_close_while_next_delivers_messages(void)
     memset(&m, 0, sizeof m);
     m.bytes = broken.bytes;
     m.size = broken.size;
+    bzna_source_init(&source, sizeof source);
     source.user = &m;
     source.read_at = memory_read;
     source.size = memory_size;
@@ -2492,16 +2536,16 @@ static void alone_close_while_next_delivers_messages(void)
     require(bzna_context_open(&config, &c, NULL), "context");
     require(bzna_dataset_open_source(c, &source, NULL, &dataset, NULL), "dataset");
     break_sample(&m, dataset, 5, -5, -1);                   /* the batch never comes: an hour's pause */
-    lc.read_retries = 1;
-    lc.read_backoff_ns = 3600000000000;
-    lc.reader_threads = 2;
+    lc.read.retries = 1;
+    lc.read.backoff_ns = 3600000000000;
+    lc.read.threads = 2;
     slow_log_not_here = pthread_self();
     m.blocked = 1;                                          /* no message yet for open to deliver */
     loader = open_loader_in(c, dataset, &lc);
     m.blocked = 0;
     WAIT_FOR(m.failures == 1 && stats_of(loader).samples_failed == 3);
     waiter_start(&w, loader);
-    bzna_loader_stop(loader);
+    bzna_loader_stop(loader, NULL);
     WAIT_FOR(slow_log_inside);                              /* next is done with the loader, but for the messages */
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
@@ -2513,7 +2557,10 @@ static void alone_close_while_next_delivers_messages(void)
         free(quarantine[i]);
     free(broken.bytes);
 }
-TEST(closing_waits_for_a_next_that_still_delivers_messages_or_leaves_it_what_it_needs) { alone("close_while_next_delivers_messages"); }
+TEST(closing_waits_for_a_next_that_still_delivers_messages_or_leaves_it_what_it_needs)
+{
+    alone("close_while_next_delivers_messages");
+}
 
 typedef struct seeker { bzna_loader *loader; bzna_loader_state state; pthread_t thread; bzna_status status; } seeker;
 
@@ -2534,7 +2581,7 @@ TEST(a_next_that_begins_during_a_restore_learns_of_the_end)
     seeker s;
     waiter w;
     m.blocked = 1;
-    c.reader_threads = 1;
+    c.read.threads = 1;
     loader = open_loader(dataset, &c);
     WAIT_FOR(m.inside == 1);
     s.loader = loader;
@@ -2549,14 +2596,15 @@ TEST(a_next_that_begins_during_a_restore_learns_of_the_end)
         sleep_us(1000);
     CHECK(w.ended);
     if (!w.ended)
-        bzna_loader_stop(loader);
+        bzna_loader_stop(loader, NULL);
     pthread_join(w.thread, NULL);
     CHECK_EQ(w.status, BZNA_END);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
 }
 
-static bzna_status slowly_refuse_1(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status slowly_refuse_1(void *user, const bzna_sample_info *sample, bzna_random *random,
+                                   bzna_transform *transform)
 {
     (void)user;
     (void)random;
@@ -2576,14 +2624,14 @@ TEST(a_replacement_is_read_by_an_idle_reader_while_another_pauses)
         bzna_loader *loader;
         m.fault_count = 0;
         break_sample(&m, dataset, 0, -5, -1);
-        c.read_retries = 1;
-        c.read_backoff_ns = 3600000000000;
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.transform = slowly_refuse_1;
-        c.reader_threads = 2;
-        c.batches_in_flight = 1;
+        c.read.retries = 1;
+        c.read.backoff_ns = 3600000000000;
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.pipeline.transform = slowly_refuse_1;
+        c.read.threads = 2;
+        c.pipeline.batches_in_flight = 1;
         loader = open_loader(dataset, &c);
-        for (int i = 0; i < 1000 && stats_of(loader).samples < 2; i++)         /* the refused one, and its replacement */
+        for (int i = 0; i < 1000 && stats_of(loader).samples < 2; i++) /* the refused one, and its replacement */
             sleep_us(1000);
         CHECK_EQ(stats_of(loader).samples, 2);
         CHECK_EQ(stats_of(loader).replaced, 1);
@@ -2592,7 +2640,7 @@ TEST(a_replacement_is_read_by_an_idle_reader_while_another_pauses)
     bzna_dataset_close(dataset);
 }
 
-/* ---- 7. Reading --------------------------------------------------------------------------------------------------------- */
+/* ---- 7. Reading -------------------------------------------------------------------------------------------------- */
 
 static uint64_t uneven(uint64_t i) { return i % 4 == 3 ? 3000000 : i % 3 ? 100000 * (i % 7) : 0; }
 static uint64_t even(uint64_t i) { (void)i; return 32000; }
@@ -2613,18 +2661,18 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
             int64_t without;
             bzna_batch *batch;
             uint64_t good = 0, most = 0;
-            lc.reader_threads = readers;
-            lc.read_ahead = 16;
-            lc.epochs = 4;
-            lc.batches_in_flight = 4;
-            c->host->max_edge_px = decoding ? BZI_LIMIT_EDGE : 1;       /* nothing is decoded: all frames are too large */
-            lc.read_memory_bytes = 1;                       /* every sample is larger: no bytes are held, which shows what the rest takes */
+            lc.read.threads = readers;
+            lc.read.ahead_samples = 16;
+            lc.order.epochs = 4;
+            lc.pipeline.batches_in_flight = 4;
+            c->host->max_edge_px = decoding ? BZI_LIMIT_EDGE : 1; /* nothing is decoded: all frames are too large */
+            lc.read.memory_bytes = 1; /* every sample is larger: no bytes are held, which shows what the rest takes */
             loader = open_loader_in(c, dataset, &lc);
             WAIT_FOR(stats_of(loader).stage[BZNA_STAGE_DELIVER].depth == 4);
             without = l.bytes;
             CHECK_EQ(stats_of(loader).read_memory_bytes, 0);
             bzna_loader_close(loader);
-            lc.read_memory_bytes = CEILING;
+            lc.read.memory_bytes = CEILING;
             l.peak = 0;
             loader = open_loader_in(c, dataset, &lc);
             while ((batch = next_batch(loader)) != NULL) {
@@ -2633,7 +2681,8 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
                 most = held > most ? held : most;
                 for (uint32_t k = 0; decoding && k < info.count; k++) {
                     CHECK_EQ(info.status[k], BZNA_OK);
-                    good += !memcmp((float *)info.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]);
+                    good += !memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3],
+                                    sizeof reference[0]);
                 }
                 bzna_batch_release(batch);
             }
@@ -2660,9 +2709,9 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
         bzna_loader *loader;
         bzna_batch *batch;
         uint64_t failed = 0;
-        c.reader_threads = readers;
-        c.read_memory_bytes = 1000000;
-        c.epochs = 2;
+        c.read.threads = readers;
+        c.read.memory_bytes = 1000000;
+        c.order.epochs = 2;
         loader = open_loader(dataset, &c);
         while ((batch = next_batch(loader)) != NULL) {
             bzna_batch_info info = info_of(batch);
@@ -2673,11 +2722,12 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
                 CHECK_EQ(bzna_batch_error(batch, k, &e), uneven(info.indices[k]) > 1000000 ? BZNA_E_LIMIT : BZNA_OK);
                 if (info.status[k] < 0) {
                     failed++;
-                    CHECK_CONTAINS(e.message, "read_memory_bytes");
+                    CHECK_CONTAINS(e.message, "loader_config.read.memory_bytes");
                     CHECK_CONTAINS(e.message, name);
                     CHECK_EQ(info.targets[k], a.base + (int64_t)info.indices[k]);
                 } else {
-                    CHECK(!memcmp((float *)info.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0]));
+                    CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3],
+                                  sizeof reference[0]));
                 }
             }
             bzna_batch_release(batch);
@@ -2691,7 +2741,8 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
     free(a.bytes);
 }
 
-static bzna_status slowly_refuse_some(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+static bzna_status slowly_refuse_some(void *user, const bzna_sample_info *sample, bzna_random *random,
+                                      bzna_transform *transform)
 {
     (void)user;
     (void)random;
@@ -2714,10 +2765,10 @@ TEST(little_memory_and_replacements_do_not_wait_for_each_other)
         bzna_loader *loader;
         bzna_batch *batch = NULL;
         uint64_t batches = 0;
-        c.reader_threads = readers;
-        c.on_error = BZNA_ON_ERROR_REPLACE;
-        c.transform = slowly_refuse_some;
-        c.read_memory_bytes = 65536;                        /* one sample */
+        c.read.threads = readers;
+        c.errors.policy = BZNA_ON_ERROR_REPLACE;
+        c.pipeline.transform = slowly_refuse_some;
+        c.read.memory_bytes = 65536;                        /* one sample */
         loader = open_loader(dataset, &c);
         while (bzna_loader_next(loader, 2000000000, &batch, NULL) == BZNA_OK) {
             bzna_batch_info info = info_of(batch);
@@ -2741,10 +2792,10 @@ static double rate_of(bzna_dataset *dataset, uint32_t readers, double *waited)
     bzna_batch *batch;
     uint64_t start = 0, before = 0;
     double seconds;
-    c.reader_threads = readers;
-    c.read_ahead = 64;
-    c.batches_in_flight = 4;
-    c.epochs = BZNA_EPOCHS_ENDLESS;
+    c.read.threads = readers;
+    c.read.ahead_samples = 64;
+    c.pipeline.batches_in_flight = 4;
+    c.order.epochs = BZNA_EPOCHS_ENDLESS;
     loader = open_loader(dataset, &c);
     for (int i = 0; i < 1 + BATCHES; i++) {
         if ((batch = next_batch(loader)) == NULL)
@@ -2786,7 +2837,9 @@ TEST(many_readers_make_up_for_a_slow_source)
             locally = l;
         }
     }
-    printf("20 ms a read, 32 readers: %.0f samples a second, a local file: %.0f; decoders waited %.1f %% of their time\n", slowly, locally, 100 * waited);
+    printf(
+        "20 ms a read, 32 readers: %.0f samples a second, a local file: %.0f; decoders waited %.1f %% of their time\n",
+        slowly, locally, 100 * waited);
     CHECK(ratio >= 0.9 || SANITIZED);
     CHECK(waited <= 0.1 || TEST_NVDEC);                     /* 14 sessions on two processors wait for those */
     bzna_dataset_close(local);
@@ -2794,7 +2847,7 @@ TEST(many_readers_make_up_for_a_slow_source)
     remove(path);
 }
 
-/* ---- 8. Statistics ------------------------------------------------------------------------------------------------------ */
+/* ---- 8. Statistics ----------------------------------------------------------------------------------------------- */
 
 TEST(stage_counts_add_up)
 {
@@ -2813,27 +2866,31 @@ TEST(stage_counts_add_up)
         decoded += i == 30 || i == 4 || i == 22 ? 0 : size;
     }
     break_sample(&m, dataset, 30, -5, -1);
-    c.epochs = 3;
-    c.reader_threads = 3;
+    c.order.epochs = 3;
+    c.read.threads = 3;
     loader = open_loader(dataset, &c);
     while ((batch = next_batch(loader)) != NULL) {
         bzna_batch_release(batch);
         stats = stats_of(loader);
         batches++;
         CHECK_EQ(stats.stage[BZNA_STAGE_DELIVER].count, batches);
-        CHECK(stats.stage[BZNA_STAGE_READ].count >= stats.samples && stats.samples >= stats.stage[BZNA_STAGE_WARP].count);
+        CHECK(stats.stage[BZNA_STAGE_READ].count >= stats.samples &&
+              stats.samples >= stats.stage[BZNA_STAGE_WARP].count);
         for (int k = 0; k < 4; k++)
             CHECK(stats.stage[k].depth <= stats.stage[k].capacity || k == BZNA_STAGE_WARP);
     }
     stats = stats_of(loader);
     CHECK_EQ(batches, 18);
-    CHECK(stats.samples == 120 && stats.samples_failed == 9 && stats.failed_read == 3 && stats.failed_format == 6 && stats.failed_decode == 0 && stats.failed_other == 0);
+    CHECK(stats.samples == 120 && stats.samples_failed == 9 && stats.failed_read == 3 && stats.failed_format == 6 &&
+          stats.failed_decode == 0 && stats.failed_other == 0);
     CHECK(stats.stage[BZNA_STAGE_READ].count == 120 && stats.stage[BZNA_STAGE_READ].bytes == 3 * bytes);
     CHECK(stats.stage[BZNA_STAGE_DECODE].count == 111 && stats.stage[BZNA_STAGE_DECODE].bytes == 3 * decoded);
     CHECK(stats.stage[BZNA_STAGE_WARP].count == 111 && stats.stage[BZNA_STAGE_WARP].bytes == 111 * SLOT * 4);
     CHECK(stats.stage[BZNA_STAGE_DELIVER].count == 18 && stats.stage[BZNA_STAGE_DELIVER].bytes == 120 * SLOT * 4);
-    CHECK(stats.stage[BZNA_STAGE_READ].depth == 0 && stats.stage[BZNA_STAGE_DECODE].depth == 0 && stats.stage[BZNA_STAGE_DELIVER].depth == 0);
-    CHECK(stats.stage[BZNA_STAGE_DELIVER].capacity == 3 && stats.stage[BZNA_STAGE_DECODE].busy_ns > 0 && stats.stage[BZNA_STAGE_WARP].busy_ns > 0);
+    CHECK(stats.stage[BZNA_STAGE_READ].depth == 0 && stats.stage[BZNA_STAGE_DECODE].depth == 0 &&
+          stats.stage[BZNA_STAGE_DELIVER].depth == 0);
+    CHECK(stats.stage[BZNA_STAGE_DELIVER].capacity == 3 && stats.stage[BZNA_STAGE_DECODE].busy_ns > 0 &&
+          stats.stage[BZNA_STAGE_WARP].busy_ns > 0);
     CHECK(stats.replaced == 0 && stats.retries == 0);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
@@ -2849,8 +2906,8 @@ TEST(what_limits_is_the_source_the_decoder_or_the_consumer)
         bzna_loader *loader;
         bzna_batch *batch;
         static const uint32_t expected[] = { BZNA_STAGE_READ, BZNA_STAGE_DECODE, BZNA_STAGE_DELIVER };
-        c.threads = way == 1 ? 1 : 2;
-        c.epochs = BZNA_EPOCHS_ENDLESS;
+        c.decode.threads = way == 1 ? 1 : 2;
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
         m.delay_us = way == 0 ? (SANITIZED ? 60000 : 8000) : 0;
         loader = open_loader(dataset, &c);
         for (int i = 0; i < 8 && (batch = next_batch(loader)) != NULL; i++) {
@@ -2863,38 +2920,42 @@ TEST(what_limits_is_the_source_the_decoder_or_the_consumer)
     }
 }
 
-/* ---- 9. Fields, slices, the caller's memory ----------------------------------------------------------------------------- */
+/* ---- 9. Fields, slices, the caller's memory ---------------------------------------------------------------------- */
 
 TEST(fields_say_what_a_batch_holds)
 {
     static const struct { const char *name; uint32_t dtype, dimensions; } expected[] = {
-        { "data", BZNA_DTYPE_FLOAT32, 4 }, { "target", BZNA_DTYPE_INT64, 1 }, { "index", BZNA_DTYPE_UINT64, 1 }, { "status", BZNA_DTYPE_INT32, 1 },
+        { "image", BZNA_DTYPE_FLOAT32, 4 }, { "target", BZNA_DTYPE_INT64, 1 }, { "index", BZNA_DTYPE_UINT64, 1 },
+        { "status", BZNA_DTYPE_INT32, 1 },
     };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     bzna_loader_config c = plan_of(7, BZNA_ORDER_SHUFFLE);
     bzna_loader *loader;
     bzna_batch *batch;
-    bzna_field field;
+    bzna_tensor field;
     uint64_t real = 0;
-    c.width = 24;
-    c.last_batch = BZNA_LAST_PAD;
+    c.output.width = 24;
+    c.order.last_batch = BZNA_LAST_PAD;
     loader = open_loader(dataset, &c);
     for (uint32_t i = 0; i < 4; i++) {
         memset(&field, 0, sizeof field);
         field.struct_size = sizeof field;
-        CHECK_EQ(bzna_loader_field(loader, i, &field), BZNA_OK);
+        CHECK_EQ(bzna_loader_tensor(loader, i, &field, sizeof field, NULL), BZNA_OK);
         CHECK_STR(field.name, expected[i].name);
-        CHECK(field.dtype == expected[i].dtype && field.dimensions == expected[i].dimensions && field.device == (TEST_NVDEC == 2 && !i ? 0 : -1) && field.shape[0] == 7);
+        CHECK(field.dtype == expected[i].dtype && field.dimensions == expected[i].dimensions && field.shape[0] == 7);
+        CHECK(field.device.kind == (TEST_NVDEC == 2 && !i ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU) &&
+              field.device.ordinal == 0);
         CHECK(field.shape[1] == (i ? 0 : 3) && field.shape[2] == (i ? 0 : SIDE) && field.shape[3] == (i ? 0 : 24));
     }
-    CHECK_EQ(bzna_loader_field(loader, 4, &field), BZNA_E_RANGE);
-    CHECK_EQ(bzna_loader_field(loader, UINT32_MAX, &field), BZNA_E_RANGE);
-    CHECK_EQ(bzna_loader_field(loader, 0, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_loader_field(NULL, 0, &field), BZNA_E_ARGUMENT);
-    while ((batch = next_batch(loader)) != NULL) {          /* padded: always that shape; count says how many are real */
+    CHECK_EQ(bzna_loader_tensor(loader, 4, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_tensor(loader, UINT32_MAX, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_tensor(loader, 0, NULL, sizeof field, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_tensor(NULL, 0, &field, sizeof field, NULL), BZNA_E_ARGUMENT);
+    while ((batch = next_batch(loader)) != NULL) { /* padded: always that shape; count says how many are real */
         bzna_batch_info info = info_of(batch);
-        CHECK(info.shape[0] == 7 && info.shape[1] == 3 && info.shape[2] == SIDE && info.shape[3] == 24);
+        CHECK(info.image.shape[0] == 7 && info.image.shape[1] == 3 && info.image.shape[2] == SIDE &&
+              info.image.shape[3] == 24);
         CHECK_EQ(info.count, info.last_of_epoch ? 5 : 7);
         real += info.count;
         bzna_batch_release(batch);
@@ -2937,26 +2998,26 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                 uint32_t each = BATCH / slices;
                 size_t bytes = (size_t)each * SLOT * 4, room = bytes + 2 * GUARD;
                 uint8_t *memory_of = own_memory(FLIGHT * BATCH * room + 64);
-                void *buffers[FLIGHT * BATCH];
+                bzna_buffer buffers[FLIGHT * BATCH];
                 bzna_loader *loader = NULL;
                 bzna_error e = { .struct_size = sizeof e };
                 bzna_batch *batch;
                 uint64_t number = 0, at = 0;
                 REQUIRE(memory_of != NULL);
                 memset(memory_of, guard, FLIGHT * BATCH * room + 64);
-                c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
-                c.last_batch = policy;
-                c.batches_in_flight = FLIGHT;
-                c.slices = slices;
+                c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+                c.order.last_batch = policy;
+                c.pipeline.batches_in_flight = FLIGHT;
+                c.output.slices = slices;
                 for (uint32_t i = 0; i < FLIGHT * slices; i++)
-                    buffers[i] = memory_of + 4 + i * room + GUARD;         /* aligned to 4 bytes, no more */
+                    buffers[i] = (bzna_buffer){ memory_of + 4 + i * room + GUARD, bytes }; /* aligned to 4 bytes only */
                 if (own) {
-                    c.buffers = buffers;
-                    c.buffer_count = FLIGHT * slices;
+                    c.output.buffers = buffers;
+                    c.output.buffer_count = FLIGHT * slices;
                 }
                 if (BATCH % slices) {
                     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-                    CHECK_CONTAINS(e.message, "loader_config.slices");
+                    CHECK_CONTAINS(e.message, "loader_config.output.slices");
                     own_memory_free(memory_of);
                     continue;
                 }
@@ -2967,12 +3028,14 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                     uint32_t count = 0, sum = 0;
                     CHECK_EQ(info.slices, slices);
                     for (uint32_t s = 0; s < slices; s++) {
-                        uint32_t filled = info.shape[0] <= s * each ? 0 : (uint32_t)bzi_min(each, (uint64_t)info.shape[0] - s * each);
-                        CHECK_EQ(bzna_batch_slice(batch, s, &data, &count), BZNA_OK);
-                        CHECK(s > 0 || data == info.data);
-                        CHECK(own || (uintptr_t)info.data % 64 == 0);
+                        uint32_t filled = info.image.shape[0] <= s * each ?
+                                              0 :
+                                              (uint32_t)bzi_min(each, (uint64_t)info.image.shape[0] - s * each);
+                        CHECK_EQ(bzna_batch_slice(batch, s, &data, &count, NULL), BZNA_OK);
+                        CHECK(s > 0 || data == info.image.data);
+                        CHECK(own || (uintptr_t)info.image.data % 64 == 0);
                         if (own)
-                            CHECK(data == buffers[s] || data == buffers[slices + s]);
+                            CHECK(data == buffers[s].data || data == buffers[slices + s].data);
                         for (uint32_t k = 0; k < filled; k++) {
                             float *slot = (float *)data + (size_t)k * SLOT;
                             uint64_t sample = number * BATCH + s * each + k;
@@ -2985,8 +3048,8 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
                     }
                     CHECK_EQ(sum, info.count);
                     CHECK_EQ(sum, number == 3 ? 4 : BATCH);
-                    CHECK_EQ(bzna_batch_slice(batch, slices, &data, &count), BZNA_E_RANGE);
-                    CHECK_EQ(bzna_batch_slice(batch, 0, NULL, &count), BZNA_E_ARGUMENT);
+                    CHECK_EQ(bzna_batch_slice(batch, slices, &data, &count, NULL), BZNA_E_RANGE);
+                    CHECK_EQ(bzna_batch_slice(batch, 0, NULL, &count, NULL), BZNA_E_ARGUMENT);
                     at += info.count;
                     number++;
                     bzna_batch_release(batch);
@@ -3007,28 +3070,54 @@ TEST(slices_and_the_callers_buffers_hold_the_same_and_nothing_else_is_written)
 
 TEST(buffers_that_do_not_fit_are_refused)
 {
+    enum { FULL = 2 * SLOT * 4, HALF = FULL / 2 };          /* a batch of two */
     static float block[4][2 * SLOT];
+    static const struct {
+        bzna_status status;
+        uint32_t    dtype, slices, count;
+        uint64_t    bytes;
+        const char *says, *needed;
+    } ways[] = {
+        { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 3, FULL, "buffers, buffer_count", "3 buffers for 4 batches" },
+        { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 0, FULL, "buffers, buffer_count", "0 buffers for 4 batches" },
+        { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 4, FULL, "buffers[2].data", "NULL" },
+        { BZNA_E_ARGUMENT, BZNA_DTYPE_FLOAT32, 1, 4, FULL, "buffers[2].data", "aligned" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT32, 1, 4, FULL - 1, "buffers[2].bytes", "of 2 samples" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT32, 1, 4, 0, "buffers[2].bytes: 0", "of 2 samples" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT16, 1, 4, HALF - 1, "buffers[2].bytes", "of 2 samples" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT32, 2, 8, HALF - 1, "buffers[2].bytes", "of 1 samples" },
+        { BZNA_E_BUFFER, BZNA_DTYPE_FLOAT16, 2, 8, HALF / 2 - 1, "buffers[2].bytes", "of 1 samples" },
+    };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
-    for (int k = 0; k < 4; k++) {
+    for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
         bzna_loader_config c = config_of(2, BZNA_ORDER_SHUFFLE);
         bzna_error e = { .struct_size = sizeof e };
-        bzna_loader *loader = NULL;
-        void *buffers[4] = { block[0], block[1], block[2], block[3] };
-        c.batches_in_flight = 4;
-        c.buffers = buffers;
-        c.buffer_count = k == 0 ? 3 : k == 1 ? 0 : 4;
+        bzna_loader *loader = (bzna_loader *)&m;
+        const uint64_t enough = (uint64_t)(ways[k].dtype == BZNA_DTYPE_FLOAT16 ? HALF : FULL) / ways[k].slices;
+        bzna_buffer buffers[8];
+        char name[64];
+        for (uint32_t i = 0; i < 8; i++)                    /* only the third is too small */
+            buffers[i] = (bzna_buffer){ block[i % 4], i == 2 ? ways[k].bytes : enough };
+        c.pipeline.batches_in_flight = 4;
+        c.output.dtype = ways[k].dtype;
+        c.output.slices = ways[k].slices;
+        c.output.buffers = buffers;
+        c.output.buffer_count = ways[k].count;
         if (k == 2)
-            buffers[2] = NULL;
+            buffers[2].data = NULL;
         if (k == 3)
-            buffers[2] = (uint8_t *)buffers[2] + 2;
-        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-        CHECK_CONTAINS(e.message, k < 2 ? "loader_config.buffers, buffer_count" : "loader_config.buffers[2]");
+            buffers[2].data = (uint8_t *)buffers[2].data + 2;
+        snprintf(name, sizeof name, "loader_config.output.%s", ways[k].says);
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), ways[k].status);
+        CHECK(loader == NULL);
+        CHECK_CONTAINS(e.message, name);
+        CHECK_CONTAINS(e.message, ways[k].needed);
     }
     bzna_dataset_close(dataset);
 }
 
-/* ---- 10. Threads -------------------------------------------------------------------------------------------------------- */
+/* ---- 10. Threads ------------------------------------------------------------------------------------------------- */
 
 /* The threads that came after `before`, in the order in which they were started. */
 static int threads_since(const int *before, int before_count, int *tids, int room)
@@ -3073,10 +3162,10 @@ TEST(threads_run_on_the_processors_given_decoders_first)
         cpus[1] = cpus[0];
     given[0] = cpus[1];
     given[1] = cpus[0];
-    c.threads = 3;
-    c.reader_threads = 2;
-    c.cpus = given;
-    c.cpu_count = 2;
+    c.decode.threads = 3;
+    c.read.threads = 2;
+    c.pipeline.cpus = given;
+    c.pipeline.cpu_count = 2;
     loader = open_loader(dataset, &c);
     CHECK_EQ(threads_since(before, n, tids, 16), 5);
     for (int i = 0; i < 5; i++) {
@@ -3087,8 +3176,8 @@ TEST(threads_run_on_the_processors_given_decoders_first)
     CHECK_EQ(sched_getaffinity(0, sizeof set, &set), 0);
     CHECK(CPU_EQUAL(&set, &mine));                          /* the caller's own thread was left alone */
     bzna_loader_close(loader);
-    c.cpus = NULL;                                          /* without: wherever the caller may run */
-    c.cpu_count = 0;
+    c.pipeline.cpus = NULL;                                 /* without: wherever the caller may run */
+    c.pipeline.cpu_count = 0;
     CHECK_EQ(threads_settle(n), n);
     loader = open_loader(dataset, &c);
     CHECK_EQ(threads_since(before, n, tids, 16), 5);
@@ -3103,7 +3192,8 @@ TEST(threads_run_on_the_processors_given_decoders_first)
 
 TEST(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
 {
-    static const int32_t ways[][3] = { { 1023, 1023, 1023 }, { 0, 1023, 0 }, { 0, 0, 1023 }, { 0, 0, 100000 }, { INT32_MAX, 0, 0 }, { 0, -1, 0 } };
+    static const int32_t ways[][3] = { { 1023, 1023, 1023 }, { 0, 1023, 0 },      { 0, 0, 1023 },
+                                       { 0, 0, 100000 },     { INT32_MAX, 0, 0 }, { 0, -1, 0 } };
     ledger l;
     bzna_context *c = open_context(&l, NULL);
     memory m;
@@ -3114,15 +3204,15 @@ TEST(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
         bzna_loader_config lc = plan_of(4, BZNA_ORDER_SHUFFLE);
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader *loader = (bzna_loader *)&m;
-        lc.threads = 2;
-        lc.cpus = ways[w];
-        lc.cpu_count = 3;
+        lc.decode.threads = 2;
+        lc.pipeline.cpus = ways[w];
+        lc.pipeline.cpu_count = 3;
         CHECK_EQ(bzna_loader_open(c, dataset, &lc, &loader, &e), w == 5 ? BZNA_E_ARGUMENT : BZNA_E_THREAD);
         CHECK(loader == NULL);
         CHECK_CONTAINS(e.message, "cpus");
         CHECK_CONTAINS(e.message, w == 5 ? "-1" : w == 3 ? "100000" : w == 4 ? "2147483647" : "1023");
         CHECK_EQ(l.bytes, bytes);
-        CHECK(TEST_NVDEC || threads_settle(threads) == threads);            /* the fake driver starts its own when it likes */
+        CHECK(TEST_NVDEC || threads_settle(threads) == threads); /* the fake driver starts its own when it likes */
         CHECK_EQ(entries("/proc/self/fd", NULL, 0), fds);
     }
     bzna_dataset_close(dataset);
@@ -3146,7 +3236,8 @@ static int blocks_what_it_should(int tid)
     unsigned long long blocked = 0, expected = 0;
     FILE *f;
     for (int s = 1; s < 32; s++)                            /* SIGKILL and SIGSTOP cannot be blocked */
-        if (s != SIGKILL && s != SIGSTOP && s != SIGSEGV && s != SIGBUS && s != SIGFPE && s != SIGILL && s != SIGTRAP && s != SIGSYS)
+        if (s != SIGKILL && s != SIGSTOP && s != SIGSEGV && s != SIGBUS && s != SIGFPE && s != SIGILL && s != SIGTRAP &&
+            s != SIGSYS)
             expected |= 1ull << (s - 1);
     snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
     if ((f = fopen(path, "r")) == NULL)
@@ -3168,8 +3259,8 @@ TEST(the_librarys_threads_block_signals_but_those_that_a_thread_causes_itself)
     sigset_t now;
     int before[64], n = entries("/proc/self/task", before, 64), tids[16], found;
     bzna_loader *loader;
-    c.threads = 3;
-    c.reader_threads = 2;
+    c.decode.threads = 3;
+    c.read.threads = 2;
     m.blocked = 1;
     loader = open_loader(dataset, &c);
     found = threads_since(before, n, tids, 16);
@@ -3215,20 +3306,20 @@ TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
         require(bzna_dataset_open(c, path, NULL, &dataset, NULL), "dataset");
         for (int i = 0; i < 40; i++)
             weights[i] = i + 1;
-        lc.threads = 1 + (uint32_t)(dice(&dices) % 2);
-        lc.reader_threads = 1 + (uint32_t)(dice(&dices) % 3);
-        lc.on_error = (uint32_t)(dice(&dices) % 3);
+        lc.decode.threads = 1 + (uint32_t)(dice(&dices) % 2);
+        lc.read.threads = 1 + (uint32_t)(dice(&dices) % 3);
+        lc.errors.policy = (uint32_t)(dice(&dices) % 3);
         if (cycle % 5 == 0) {
-            lc.weighting = BZNA_WEIGHTING_ONCE;
-            lc.weights = weights;
-            lc.weight_count = 40;
+            lc.order.weighting = BZNA_WEIGHTING_ONCE;
+            lc.order.weights = weights;
+            lc.order.weight_count = 40;
         }
         loader = open_loader_in(c, dataset, &lc);
         bzna_dataset_close(dataset);
         for (uint64_t k = dice(&dices) % 4; k > 0; k--) {
             bzna_batch *batch = NULL;
             switch (dice(&dices) % 5) {
-            case 0: bzna_loader_stop(loader); break;
+            case 0: bzna_loader_stop(loader, NULL); break;
             case 1: bzna_loader_reset(loader, dice(&dices), NULL); break;
             case 2: sleep_us((int)(dice(&dices) % 800)); break;
             default:
@@ -3257,7 +3348,7 @@ TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
     free(broken.bytes);
 }
 
-/* ---- Stress ------------------------------------------------------------------------------------------------------------- */
+/* ---- Stress ------------------------------------------------------------------------------------------------------ */
 
 typedef struct stress {
     bzna_loader     *loader;          /* under lock: users share it, whoever closes has it alone */
@@ -3282,10 +3373,11 @@ static void stress_check(stress *s, bzna_batch *batch)
 {
     bzna_batch_info info = info_of(batch);
     s->batches++;
-    for (uint32_t k = 0; k < info.shape[0]; k++) {
+    for (uint32_t k = 0; k < info.image.shape[0]; k++) {
         int is_bad = info.indices[k] == 3 || info.indices[k] == 8;
         if (info.targets[k] != small.base + (int64_t)info.indices[k] || (info.status[k] != BZNA_OK) != is_bad ||
-            (!is_bad && memcmp((float *)info.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0])))
+            (!is_bad &&
+             memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0])))
             s->wrong++;
     }
 }
@@ -3315,7 +3407,8 @@ static void *stress_consume(void *argument)
         if (batch) {
             stress_check(s, batch);
             if (!tensor && dice(&t->dices) % 3 == 0)
-                s->wrong += bzna_batch_to_dlpack(batch, (uint32_t)(dice(&t->dices) % 4), &tensor, NULL) != BZNA_OK;
+                s->wrong += bzna_batch_to_dlpack(batch, tensor_names[dice(&t->dices) % 4], BZNA_DLPACK_0, &tensor,
+                                                 NULL) != BZNA_OK;
             if (!held && dice(&t->dices) % 2)
                 held = batch;                               /* perhaps beyond the loader's end */
             else
@@ -3345,31 +3438,31 @@ static void *stress_control(void *argument)
         if (s->loader) {
             bzna_loader_info info;
             bzna_loader_stats stats;
-            bzna_field field = { .struct_size = sizeof field };
+            bzna_tensor field = { .struct_size = sizeof field };
             bzna_status status = BZNA_OK;
             switch (dice(&t->dices) % 8) {
             case 0:
-                status = bzna_loader_stop(s->loader);
+                status = bzna_loader_stop(s->loader, NULL);
                 break;
             case 1: case 2:
                 status = bzna_loader_reset(s->loader, dice(&t->dices) % 5, NULL);
                 break;
             case 3:
-                status = bzna_loader_save(s->loader, &state, sizeof state);
+                status = bzna_loader_save(s->loader, &state, sizeof state, NULL);
                 have = 1;
                 break;
             case 4:
                 status = have ? bzna_loader_restore(s->loader, &state, NULL) : BZNA_OK;
                 break;
             case 5:
-                status = bzna_loader_describe(s->loader, &info, sizeof info);
+                status = bzna_loader_get_info(s->loader, &info, sizeof info, NULL);
                 s->wrong += info.batches_per_epoch != 8;
                 break;
             case 6:
-                status = bzna_loader_statistics(s->loader, &stats, sizeof stats);
+                status = bzna_loader_get_stats(s->loader, &stats, sizeof stats, NULL);
                 break;
             default:
-                status = bzna_loader_field(s->loader, 0, &field);
+                status = bzna_loader_tensor(s->loader, 0, &field, sizeof field, NULL);
                 break;
             }
             s->wrong += status != BZNA_OK && status != BZNA_E_STATE;
@@ -3404,12 +3497,12 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     while (ms_since(start) < 1000 * seconds) {
         bzna_loader_config lc = config_of(5, BZNA_ORDER_SHUFFLE);
         bzna_loader *loader;
-        lc.threads = 1 + (uint32_t)(dice(&dices) % 3);
-        lc.reader_threads = 1 + (uint32_t)(dice(&dices) % 3);
-        lc.batches_in_flight = 1 + (uint32_t)(dice(&dices) % 4);
-        lc.read_ahead = (uint32_t)(dice(&dices) % 5);
-        lc.epochs = dice(&dices) % 2 ? 1 : BZNA_EPOCHS_ENDLESS;
-        lc.read_memory_bytes = dice(&dices) % 2 ? 30000 : 0;
+        lc.decode.threads = 1 + (uint32_t)(dice(&dices) % 3);
+        lc.read.threads = 1 + (uint32_t)(dice(&dices) % 3);
+        lc.pipeline.batches_in_flight = 1 + (uint32_t)(dice(&dices) % 4);
+        lc.read.ahead_samples = (uint32_t)(dice(&dices) % 5);
+        lc.order.epochs = dice(&dices) % 2 ? 1 : BZNA_EPOCHS_ENDLESS;
+        lc.read.memory_bytes = dice(&dices) % 2 ? 30000 : 0;
         m.delay_us = dice(&dices) % 4 ? 0 : 500;
         loader = open_loader_in(c, dataset, &lc);
         s.closing = 1;
@@ -3430,7 +3523,8 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     for (int i = 0; i < 5; i++)
         pthread_join(threads[i].thread, NULL);
     pthread_rwlock_destroy(&s.lock);
-    printf("stress: %.0f s, %d loaders, %d batches, %d calls, %d ends\n", ms_since(start) / 1000, (int)lives, (int)s.batches, (int)s.ops, (int)s.ended);
+    printf("stress: %.0f s, %d loaders, %d batches, %d calls, %d ends\n", ms_since(start) / 1000, (int)lives,
+           (int)s.batches, (int)s.ops, (int)s.ended);
     CHECK_EQ(s.wrong, 0);
     CHECK(s.batches > 5 && lives > 5);
     bzna_dataset_close(dataset);
@@ -3440,7 +3534,7 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     free(broken.bytes);
 }
 
-/* ---- Main --------------------------------------------------------------------------------------------------------------- */
+/* ---- Main -------------------------------------------------------------------------------------------------------- */
 
 static void everything(void)
 {
@@ -3519,7 +3613,7 @@ static void reference_make(void)
         bzna_picture picture = { .struct_size = sizeof picture };
         bzna_transform t;
         bzna_transform_init(&t, sizeof t);
-        require(bzna_dataset_image(dataset, i, NULL, buffer, sizeof buffer, &image, NULL), "image");
+        require(bzna_dataset_read_image(dataset, i, NULL, buffer, sizeof buffer, &image, NULL), "image");
         require(bzna_decoder_decode(decoder, &image, &picture, NULL), "decode");
         t.homography[2] = ((double)picture.width - SIDE) / 2;
         t.homography[5] = ((double)picture.height - SIDE) / 2;
@@ -3531,8 +3625,11 @@ static void reference_make(void)
 
 static void prepare(void)
 {
-    static const recipe recipes[5] = { { 40, 1000, 's', 0, NULL, NULL }, { 25, 50000, 'o', 0, NULL, NULL }, { 96, 0, 'h', 1, NULL, NULL },
-                                       { 40, 7000, 'p', 0, split_of, NULL }, { 80, -40, 'e', 0, NULL, NULL } };
+    static const recipe recipes[5] = { { 40, 1000, 's', 0, NULL, NULL },
+                                       { 25, 50000, 'o', 0, NULL, NULL },
+                                       { 96, 0, 'h', 1, NULL, NULL },
+                                       { 40, 7000, 'p', 0, split_of, NULL },
+                                       { 80, -400, 'e', 0, NULL, NULL } };
     archive *archives[5] = { &small, &other, &heavy, &splits, &eighty };
     require(bzna_context_open(NULL, &context, NULL), "context");
     for (int i = 0; i < 5; i++)
@@ -3551,7 +3648,8 @@ static void finish(void)
 int main(int argc, char **argv)
 {
     static const struct { const char *name; void (*function)(void); } tests[] = {
-        { "restore_at_once", alone_restore_at_once }, { "close_while_next_delivers_messages", alone_close_while_next_delivers_messages },
+        { "restore_at_once", alone_restore_at_once },
+        { "close_while_next_delivers_messages", alone_close_while_next_delivers_messages },
         { "parts_drawn_once", alone_parts_drawn_once },
     };
     int result = 0;

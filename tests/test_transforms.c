@@ -1,11 +1,12 @@
-/* test_transforms.c - parameters and random numbers to homographies; color descriptions to colors. The oracle multiplies the published
- * matrices out one by one and draws in the documented order; the laws are then tested on their distributions, which no code here repeats. */
+/* test_transforms.c - parameters and random numbers to homographies; color descriptions to colors. The oracle
+ * multiplies the published matrices out one by one and draws in the documented order; the laws are then tested on their
+ * distributions, which no code here repeats. */
 #include "../benzina.c"
 #include "test.h"
 
 #define COUNT(array) (sizeof (array) / sizeof *(array))
 
-/* ---- Oracles ------------------------------------------------------------------------------------------------------------ */
+/* ---- Oracles ----------------------------------------------------------------------------------------------------- */
 
 static void multiply(const double a[9], const double b[9], double out[9])
 {
@@ -19,12 +20,17 @@ static void multiply(const double a[9], const double b[9], double out[9])
 /* T_in * T_crop * R * S * T_out, factor by factor. */
 static void oracle_affine(const bzna_affine *a, double h[9])
 {
-    double r = a->degrees * acos(-1) / 180, cw = a->has_crop ? a->crop_width : a->in_width, ch = a->has_crop ? a->crop_height : a->in_height;
-    double t_in[9] = { a->flip_h ? -1 : 1, 0, (a->in_width - 1.0) / 2, 0, a->flip_v ? -1 : 1, (a->in_height - 1.0) / 2, 0, 0, 1 };
+    double r = a->degrees * acos(-1) / 180, cw = a->has_crop ? a->crop_width : a->in_width,
+           ch = a->has_crop ? a->crop_height : a->in_height;
+    double t_in[9] = {
+        a->flip_h ? -1 : 1, 0, (a->in_width - 1.0) / 2, 0, a->flip_v ? -1 : 1, (a->in_height - 1.0) / 2, 0, 0, 1
+    };
     double t_crop[9] = { 1, 0, a->has_crop ? a->crop_x : 0, 0, 1, a->has_crop ? a->crop_y : 0, 0, 0, 1 };
     double rotation[9] = { cos(r), -sin(r), 0, sin(r), cos(r), 0, 0, 0, 1 };
     double s[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
-    double t_out[9] = { 1, 0, a->translate_x - (a->out_width - 1.0) / 2, 0, 1, a->translate_y - (a->out_height - 1.0) / 2, 0, 0, 1 };
+    double t_out[9] = { 1, 0, a->translate_x - (a->out_width - 1.0) / 2,
+                        0, 1, a->translate_y - (a->out_height - 1.0) / 2,
+                        0, 0, 1 };
     if (a->resize) {
         double x0 = rotation[0] * -cw / 2 + rotation[1] * -ch / 2, y0 = rotation[3] * -cw / 2 + rotation[4] * -ch / 2;
         double x1 = rotation[0] * cw / 2 + rotation[1] * ch / 2, y1 = rotation[3] * cw / 2 + rotation[4] * ch / 2;
@@ -39,17 +45,31 @@ static void oracle_affine(const bzna_affine *a, double h[9])
     multiply(h, t_out, h);
 }
 
-static double draw(bzna_random *random, double lo, double hi) { return lo < hi ? bzna_random_uniform(random, lo, hi) : lo; }
-
-static double draw_log(bzna_random *random, double lo, double hi) { return lo < hi ? exp(bzna_random_uniform(random, log(lo), log(hi))) : lo; }
-
-static uint32_t draw_flip(bzna_random *random, double p) { return p <= 0 ? 0 : p >= 1 ? 1 : bzna_random_uniform(random, 0, 1) < p; }
-
-/* TRANSFORMS.md's Similarity, with the documented order of draws: s, (ar) up to 10 times, cx, cy, degrees, tx, ty, flip_h, flip_v. */
-static void oracle_similarity(bzna_random *random, const bzna_similarity *p, uint32_t iw, uint32_t ih, uint32_t ow, uint32_t oh, double h[9])
+static double draw(bzna_random *random, double lo, double hi)
 {
-    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, random_crop = p->random_crop != 0;
-    bzna_affine a = { .struct_size = sizeof a, .in_width = iw, .in_height = ih, .out_width = ow, .out_height = oh, .has_crop = 1 };
+    return lo < hi ? bzna_random_uniform(random, lo, hi) : lo;
+}
+
+static double draw_log(bzna_random *random, double lo, double hi)
+{
+    return lo < hi ? exp(bzna_random_uniform(random, log(lo), log(hi))) : lo;
+}
+
+static uint32_t draw_flip(bzna_random *random, double p)
+{
+    return p <= 0 ? 0 : p >= 1 ? 1 : bzna_random_uniform(random, 0, 1) < p;
+}
+
+/* TRANSFORMS.md's Similarity, with the documented order of draws: s, (ar) up to 10 times, cx, cy, degrees, tx, ty,
+ * flip_h, flip_v. */
+static void oracle_similarity(bzna_random *random, const bzna_warp *p, uint32_t iw, uint32_t ih, uint32_t ow,
+                              uint32_t oh, double h[9])
+{
+    int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1,
+        random_crop = p->random_crop != 0;
+    bzna_affine a = {
+        .struct_size = sizeof a, .in_width = iw, .in_height = ih, .out_width = ow, .out_height = oh, .has_crop = 1
+    };
     double s = draw_log(random, p->scale[0], p->scale[1]), cw = ow, ch = oh;
     if (p->ratio[0] > 0) {
         int tries = 0, found = 0;
@@ -105,11 +125,19 @@ static bzna_random stream(uint64_t sample)
 
 static uint32_t words_taken(const bzna_random *random) { return random->counter[3] * 4 - (4 - random->used); }
 
-static bzna_similarity similarity(void)
+static bzna_warp warp_of(uint32_t kind)
 {
-    bzna_similarity p;
-    bzna_similarity_init(&p, sizeof p);
-    return p;
+    bzna_warp w;
+    bzna_warp_init(&w, sizeof w);
+    w.kind = kind;
+    return w;
+}
+
+static bzna_warp similarity(void)
+{
+    bzna_warp w = warp_of(BZNA_WARP_SIMILARITY);
+    w.scale[0] = w.scale[1] = 1;
+    return w;
 }
 
 /* The crop that an axis-aligned matrix shows, in pixel edges: 0..in_width. */
@@ -120,7 +148,8 @@ typedef struct crop {
 
 static crop crop_of(const double h[9], uint32_t ow, uint32_t oh)
 {
-    double x0 = h[0] * -0.5 + h[2] + 0.5, x1 = h[0] * (ow - 0.5) + h[2] + 0.5, y0 = h[4] * -0.5 + h[5] + 0.5, y1 = h[4] * (oh - 0.5) + h[5] + 0.5;
+    double x0 = h[0] * -0.5 + h[2] + 0.5, x1 = h[0] * (ow - 0.5) + h[2] + 0.5, y0 = h[4] * -0.5 + h[5] + 0.5,
+           y1 = h[4] * (oh - 0.5) + h[5] + 0.5;
     crop c = { fmin(x0, x1), fmax(x0, x1), fmin(y0, y1), fmax(y0, y1), fabs(x1 - x0), fabs(y1 - y0), x1 < x0, y1 < y0 };
     return c;
 }
@@ -144,7 +173,7 @@ static void check_uniform(const char *what, double *values, int n)
     }
 }
 
-/* ---- compute_affine_matrix ---------------------------------------------------------------------------------------------- */
+/* ---- compute_affine_matrix --------------------------------------------------------------------------------------- */
 
 TEST(the_affine_matrix_is_the_originals)
 {
@@ -169,11 +198,24 @@ TEST(the_affine_matrix_is_the_originals)
         if (n == 0)
             continue;
         CHECK_EQ(n, 25);
-        bzna_affine a = { .struct_size = sizeof a, .in_width = (uint32_t)v[0], .in_height = (uint32_t)v[1], .out_width = (uint32_t)v[2],
-                          .out_height = (uint32_t)v[3], .has_crop = (uint32_t)v[4], .crop_x = v[5], .crop_y = v[6], .crop_width = v[7], .crop_height = v[8],
-                          .degrees = v[9], .translate_x = v[10], .translate_y = v[11], .flip_h = (uint32_t)v[12], .flip_v = (uint32_t)v[13],
-                          .resize = (uint32_t)v[14], .keep_ratio = (uint32_t)v[15] };
-        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_OK);
+        bzna_affine a = { .struct_size = sizeof a,
+                          .in_width = (uint32_t)v[0],
+                          .in_height = (uint32_t)v[1],
+                          .out_width = (uint32_t)v[2],
+                          .out_height = (uint32_t)v[3],
+                          .has_crop = (uint32_t)v[4],
+                          .crop_x = v[5],
+                          .crop_y = v[6],
+                          .crop_width = v[7],
+                          .crop_height = v[8],
+                          .degrees = v[9],
+                          .translate_x = v[10],
+                          .translate_y = v[11],
+                          .flip_h = (uint32_t)v[12],
+                          .flip_v = (uint32_t)v[13],
+                          .resize = (uint32_t)v[14],
+                          .keep_ratio = (uint32_t)v[15] };
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_OK);
         for (int i = 0; i < 9; i++)
             worst = fmax(worst, relative(h[i], v[16 + i]));
         oracle_affine(&a, h);                               /* the oracle of the tests below */
@@ -187,28 +229,30 @@ TEST(the_affine_matrix_is_the_originals)
 
 TEST(the_affine_matrix_refuses_nan_and_zero_sizes)
 {
-    bzna_affine good = { .struct_size = sizeof good, .in_width = 10, .in_height = 20, .out_width = 5, .out_height = 6 }, a;
-    double *numbers[] = { &a.crop_x, &a.crop_y, &a.crop_width, &a.crop_height, &a.degrees, &a.translate_x, &a.translate_y };
+    bzna_affine good = { .struct_size = sizeof good, .in_width = 10, .in_height = 20, .out_width = 5, .out_height = 6 },
+                a;
+    double *numbers[] = { &a.crop_x,  &a.crop_y,      &a.crop_width, &a.crop_height,
+                          &a.degrees, &a.translate_x, &a.translate_y };
     uint32_t *sizes[] = { &a.in_width, &a.in_height, &a.out_width, &a.out_height };
     double h[9];
-    CHECK_EQ(bzna_affine_matrix(&good, h), BZNA_OK);
+    CHECK_EQ(bzna_affine_matrix(&good, h, NULL), BZNA_OK);
     for (size_t i = 0; i < COUNT(numbers); i++) {
         a = good;
         *numbers[i] = NAN;
-        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
         *numbers[i] = INFINITY;
-        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
     }
     for (size_t i = 0; i < COUNT(sizes); i++) {
         a = good;
         *sizes[i] = 0;
-        CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_ARGUMENT);
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
     }
-    CHECK_EQ(bzna_affine_matrix(NULL, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_affine_matrix(&good, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_affine_matrix(NULL, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_affine_matrix(&good, NULL, NULL), BZNA_E_ARGUMENT);
     a = good;
     a.struct_size = 0;
-    CHECK_EQ(bzna_affine_matrix(&a, h), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_STRUCT_SIZE);
 }
 
 TEST(a_larger_struct_is_taken_when_its_tail_is_zero)
@@ -218,20 +262,21 @@ TEST(a_larger_struct_is_taken_when_its_tail_is_zero)
     memset(&future, 0, sizeof future);
     future.known.struct_size = sizeof future;
     future.known.in_width = future.known.in_height = future.known.out_width = future.known.out_height = 8;
-    CHECK_EQ(bzna_affine_matrix(&future.known, h), BZNA_OK);
+    CHECK_EQ(bzna_affine_matrix(&future.known, h, NULL), BZNA_OK);
     future.tail[15] = 1;
-    CHECK_EQ(bzna_affine_matrix(&future.known, h), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_affine_matrix(&future.known, h, NULL), BZNA_E_STRUCT_SIZE);
 }
 
-/* ---- Similarity against the oracle -------------------------------------------------------------------------------------- */
+/* ---- Similarity against the oracle ------------------------------------------------------------------------------- */
 
 TEST(a_similarity_is_drawn_as_documented)
 {
-    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 1, 1 }, { 2000, 30 }, { 17, 900 }, { 224, 224 }, { 16384, 1 } };
+    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 1, 1 },    { 2000, 30 },
+                                         { 17, 900 },  { 224, 224 }, { 16384, 1 } };
     int differ = 0, runs = 0;
     for (uint64_t i = 0; i < 20000; i++) {
         bzna_random choice, a, b;
-        bzna_similarity p = similarity();
+        bzna_warp p = similarity();
         double h[9], expected[9];
         const uint32_t *in = sizes[i % COUNT(sizes)];
         uint32_t out[2];
@@ -257,7 +302,7 @@ TEST(a_similarity_is_drawn_as_documented)
         p.keep_ratio = bits >> 12 & 1;
         p.random_crop = bits >> 13 & 1;
         a = b = stream(i);
-        CHECK_EQ(bzna_warp_similarity(&a, &p, in[0], in[1], out[0], out[1], h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&a, &p, in[0], in[1], out[0], out[1], h, NULL), BZNA_OK);
         oracle_similarity(&b, &p, in[0], in[1], out[0], out[1], expected);
         differ += !matrices_agree(h, expected, 1e-9) || words_taken(&a) != words_taken(&b);
         runs++;
@@ -268,30 +313,31 @@ TEST(a_similarity_is_drawn_as_documented)
 
 TEST(a_range_of_no_width_takes_no_random_number)
 {
-    bzna_similarity p = similarity();
+    bzna_warp p = similarity();
     bzna_random random = stream(1), untouched = random;
     double h[9];
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 100, 100, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 100, 100, h, NULL), BZNA_OK);
     CHECK(!memcmp(&random, &untouched, sizeof random));
     p.scale[0] = p.scale[1] = 0.5;                          /* fixed, but not one */
     p.ratio[0] = p.ratio[1] = 1;
     p.degrees[0] = p.degrees[1] = 30;
     p.flip_h = 1;
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 100, 100, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 100, 100, h, NULL), BZNA_OK);
     CHECK(!memcmp(&random, &untouched, sizeof random));
     p = similarity();
     p.random_crop = 1;                                      /* nowhere to go: the output is larger than the input */
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 300, 400, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 300, 400, h, NULL), BZNA_OK);
     CHECK(!memcmp(&random, &untouched, sizeof random));
-    bzna_similarity_center_resized_crop(&p, sizeof p, 0.875);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 224, 224, h), BZNA_OK);
+    p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = 0.875;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 224, 224, h, NULL), BZNA_OK);
     CHECK(!memcmp(&random, &untouched, sizeof random));
 }
 
 TEST(each_range_takes_one_number_of_two_words)
 {
     for (int field = 0; field < 8; field++) {
-        bzna_similarity p = similarity();
+        bzna_warp p = similarity();
         bzna_random random = stream(1);
         double h[9];
         int numbers = 1;
@@ -305,33 +351,35 @@ TEST(each_range_takes_one_number_of_two_words)
         case 6: p.flip_v = 0.5; break;
         case 7: p.random_crop = 1; numbers = 2; break;
         }
-        CHECK_EQ(bzna_warp_similarity(&random, &p, 100, 100, 50, 50, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 100, 100, 50, 50, h, NULL), BZNA_OK);
         CHECK_EQ(words_taken(&random), 2 * numbers);
     }
 }
 
-/* ---- The laws ----------------------------------------------------------------------------------------------------------- */
+/* ---- The laws ---------------------------------------------------------------------------------------------------- */
 
 enum { DRAWS = 20000 };
 static double first[DRAWS], second[DRAWS], third[DRAWS], fourth[DRAWS];
 
-/* Crops of less than half the area are never refused, whatever the ratio: there the laws show themselves undisturbed. */
+/* Crops of less than half the area are never refused, whatever the ratio: there the laws show themselves
+ * undisturbed. */
 static void check_crop_law(uint32_t law)
 {
-    bzna_similarity p;
+    bzna_warp p;
     int small = 0, all_inside = 1, whole_pixels = 1, ratio_holds = 1;
-    bzna_similarity_random_resized_crop(&p, sizeof p);
+    p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
     p.law = law;
     for (uint64_t i = 0; i < DRAWS; i++) {
         bzna_random random = stream(i);
         double h[9], area, ratio;
         crop c;
-        CHECK_EQ(bzna_warp_similarity(&random, &p, 4000, 4000, 224, 224, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 4000, 4000, 224, 224, h, NULL), BZNA_OK);
         c = crop_of(h, 224, 224);
         area = c.width * c.height / 16e6;
         ratio = c.width / c.height;
         all_inside &= c.left >= -1e-6 && c.right <= 4000 + 1e-6 && c.top >= -1e-6 && c.bottom <= 4000 + 1e-6;
-        whole_pixels &= fabs(c.left - round(c.left)) < 1e-6 && fabs(c.right - round(c.right)) < 1e-6 && fabs(c.top - round(c.top)) < 1e-6;
+        whole_pixels &= fabs(c.left - round(c.left)) < 1e-6 && fabs(c.right - round(c.right)) < 1e-6 &&
+                        fabs(c.top - round(c.top)) < 1e-6;
         ratio_holds &= ratio > 0.749 && ratio < 1.335 && area > 0.0799 && area < 1.0001;
         if (area < 0.5) {
             first[small] = law == BZNA_LAW_BENZINA ? log(area / 0.08) / log(0.5 / 0.08) : (area - 0.08) / (0.5 - 0.08);
@@ -351,7 +399,7 @@ static void check_crop_law(uint32_t law)
     if (law == BZNA_LAW_BENZINA) {          /* s is drawn once, so that half the area splits the law where it says */
         double share = log(0.5 / 0.08) / log(1 / 0.08);
         CHECK_NEAR((double)small / DRAWS, share, 5 * sqrt(share * (1 - share) / DRAWS));
-    } else {                                /* s is drawn anew after each refusal: P(accept | s) = min(1, -ln s / ln 4/3), integrated over s */
+    } else { /* s is drawn anew after each refusal: P(accept | s) = min(1, -ln s / ln 4/3), integrated over s */
         double accepted = 0, share;
         for (int i = 0; i < 100000; i++)
             accepted += fmin(1, -log(0.08 + 0.92 * (i + 0.5) / 100000) / log(4.0 / 3)) / 100000;
@@ -365,40 +413,75 @@ TEST(the_law_of_torchvision_is_uniform_in_area_and_rounds)   { check_crop_law(BZ
 
 TEST(crops_stay_inside_pictures_of_any_size)
 {
-    static const uint32_t sizes[][2] = { { 1, 1 }, { 2, 1 }, { 1, 3 }, { 500, 375 }, { 127, 95 }, { 3000, 11 }, { 11, 3000 }, { 65535, 1 }, { 16384, 16384 } };
+    static const uint32_t sizes[][2] = { { 1, 1 },     { 2, 1 },     { 1, 3 },     { 500, 375 },    { 127, 95 },
+                                         { 3000, 11 }, { 11, 3000 }, { 65535, 1 }, { 16384, 16384 } };
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
         for (size_t s = 0; s < COUNT(sizes); s++)
             for (uint64_t i = 0; i < 2000; i++) {
-                bzna_similarity p;
+                bzna_warp p;
                 bzna_random random = stream(i);
                 double h[9], slack = 1e-9 * sizes[s][0] + 1e-9 * sizes[s][1];
                 crop c;
-                bzna_similarity_random_resized_crop(&p, sizeof p);
+                p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
                 p.law = law;
                 p.flip_h = p.flip_v = 0.5;
-                CHECK_EQ(bzna_warp_similarity(&random, &p, sizes[s][0], sizes[s][1], 33, 57, h), BZNA_OK);
+                CHECK_EQ(bzna_warp_draw(&random, &p, sizes[s][0], sizes[s][1], 33, 57, h, NULL), BZNA_OK);
                 c = crop_of(h, 33, 57);
-                CHECK(c.left >= -slack && c.right <= sizes[s][0] + slack && c.top >= -slack && c.bottom <= sizes[s][1] + slack);
+                CHECK(c.left >= -slack && c.right <= sizes[s][0] + slack && c.top >= -slack &&
+                      c.bottom <= sizes[s][1] + slack);
                 CHECK(c.width > 0 && c.height > 0);
             }
+}
+
+/* A crop may be exactly as wide, or as high, as the picture: it is taken at the first try, and its place on that side,
+ * though there is but one, takes a number like any other. What is drawn behind, the flip, would notice. */
+TEST(a_crop_as_wide_as_the_picture_is_drawn_like_any_other)
+{
+    int flipped = 0, moved = 0;
+    for (int high = 0; high < 2; high++)
+        for (uint64_t i = 0; i < 200; i++) {
+            bzna_warp p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
+            bzna_random random = stream(i), oracle = random;
+            double h[9], across, down, flip;
+            uint32_t width = high ? 100 : 200, height = high ? 200 : 100;
+            crop c;
+            p.scale[0] = p.scale[1] = 0.5;
+            p.ratio[0] = p.ratio[1] = high ? 0.25 : 4;      /* 200x50 of 200x100, or the same upright */
+            p.flip_h = 0.5;
+            CHECK_EQ(bzna_warp_draw(&random, &p, width, height, 20, 20, h, NULL), BZNA_OK);
+            across = floor(bzna_random_uniform(&oracle, 0, high ? 51 : 1));
+            down = floor(bzna_random_uniform(&oracle, 0, high ? 1 : 51));
+            flip = bzna_random_uniform(&oracle, 0, 1);
+            c = crop_of(h, 20, 20);
+            CHECK_EQ(c.mirrored, flip < 0.5);
+            CHECK_NEAR(c.left, flip < 0.5 ? width - across - (high ? 50 : 200) : across, 1e-9);
+            CHECK_NEAR(c.top, down, 1e-9);
+            CHECK_NEAR(c.width, high ? 50 : 200, 1e-9);
+            CHECK_NEAR(c.height, high ? 200 : 50, 1e-9);
+            CHECK_EQ(words_taken(&random), words_taken(&oracle));
+            flipped += c.mirrored;
+            moved += across + down > 0 && across + down < 50;
+        }
+    CHECK(flipped > 100 && flipped < 300 && moved > 300);
 }
 
 TEST(extreme_pictures_get_the_largest_central_crop)
 {
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++)
         for (uint64_t i = 0; i < 200; i++) {
-            bzna_similarity p;
+            bzna_warp p;
             bzna_random random = stream(i);
             double h[9];
             crop c;
-            bzna_similarity_random_resized_crop(&p, sizeof p);
+            p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
             p.law = law;
-            CHECK_EQ(bzna_warp_similarity(&random, &p, 1001, 10, 224, 224, h), BZNA_OK);      /* no crop within 3/4..4/3 has 8% of that area */
+            /* no crop within 3/4..4/3 has 8% of that area */
+            CHECK_EQ(bzna_warp_draw(&random, &p, 1001, 10, 224, 224, h, NULL), BZNA_OK);
             c = crop_of(h, 224, 224);
             CHECK_NEAR(c.width, 13, 1e-9);                                                   /* round(10 * 4/3) */
             CHECK_NEAR(c.height, 10, 1e-9);
             CHECK_NEAR(c.left + c.right, 1001, 1e-6);
-            CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 1000, 224, 224, h), BZNA_OK);
+            CHECK_EQ(bzna_warp_draw(&random, &p, 10, 1000, 224, 224, h, NULL), BZNA_OK);
             c = crop_of(h, 224, 224);
             CHECK_NEAR(c.width, 10, 1e-9);
             CHECK_NEAR(c.height, 13, 1e-9);                                                  /* round(10 / (3/4)) */
@@ -409,27 +492,28 @@ TEST(extreme_pictures_get_the_largest_central_crop)
 /* The original switched random crops off for ever after the first fallback. */
 TEST(a_fallback_leaves_the_next_sample_alone)
 {
-    bzna_similarity p;
+    bzna_warp p;
     bzna_random before = stream(5), after = stream(5), other = stream(6);
     double h[9], expected[9];
-    bzna_similarity_random_resized_crop(&p, sizeof p);
-    bzna_warp_similarity(&before, &p, 500, 375, 224, 224, expected);
-    bzna_warp_similarity(&other, &p, 1001, 10, 224, 224, h);
-    bzna_warp_similarity(&after, &p, 500, 375, 224, 224, h);
+    p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
+    bzna_warp_draw(&before, &p, 500, 375, 224, 224, expected, NULL);
+    bzna_warp_draw(&other, &p, 1001, 10, 224, 224, h, NULL);
+    bzna_warp_draw(&after, &p, 500, 375, 224, 224, h, NULL);
     CHECK(!memcmp(h, expected, sizeof h));
 }
 
-/* Without a ratio there is nothing that a central crop could be cut to: an area above 1 is then the whole picture, not a sliver of it. */
+/* Without a ratio there is nothing that a central crop could be cut to: an area above 1 is then the whole picture, not
+ * a sliver of it. */
 TEST(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
 {
     for (uint32_t law = BZNA_LAW_BENZINA; law <= BZNA_LAW_TORCHVISION; law++) {
-        bzna_similarity p = similarity();
+        bzna_warp p = similarity();
         bzna_random random = stream(1);
         double h[9];
         crop c;
         p.law = law;
         p.scale[0] = p.scale[1] = 1.5;
-        CHECK_EQ(bzna_warp_similarity(&random, &p, 300, 200, 60, 40, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 300, 200, 60, 40, h, NULL), BZNA_OK);
         c = crop_of(h, 60, 40);
         CHECK(c.width >= 299);
         CHECK(c.height >= 199);
@@ -443,12 +527,12 @@ TEST(flips_come_with_their_probabilities)
         double p_h = probabilities[k], p_v = probabilities[COUNT(probabilities) - 1 - k];
         int across = 0, down = 0, both = 0;
         for (uint64_t i = 0; i < DRAWS; i++) {
-            bzna_similarity p = similarity();
+            bzna_warp p = similarity();
             bzna_random random = stream(i);
             double h[9];
             p.flip_h = p_h;
             p.flip_v = p_v;
-            bzna_warp_similarity(&random, &p, 100, 80, 50, 40, h);
+            bzna_warp_draw(&random, &p, 100, 80, 50, 40, h, NULL);
             across += h[0] < 0;
             down += h[4] < 0;
             both += h[0] < 0 && h[4] < 0;
@@ -461,12 +545,12 @@ TEST(flips_come_with_their_probabilities)
 
 TEST(a_flip_mirrors_about_the_middle)
 {
-    bzna_similarity p = similarity();
+    bzna_warp p = similarity();
     bzna_random random = stream(1);
     double plain[9], flipped[9];
-    bzna_warp_similarity(&random, &p, 101, 80, 33, 40, plain);
+    bzna_warp_draw(&random, &p, 101, 80, 33, 40, plain, NULL);
     p.flip_h = p.flip_v = 1;
-    bzna_warp_similarity(&random, &p, 101, 80, 33, 40, flipped);
+    bzna_warp_draw(&random, &p, 101, 80, 33, 40, flipped, NULL);
     for (int x = 0; x < 33; x++)
         CHECK_NEAR(flipped[0] * x + flipped[2], 100 - (plain[0] * x + plain[2]), 1e-9);
     for (int y = 0; y < 40; y++)
@@ -476,17 +560,17 @@ TEST(a_flip_mirrors_about_the_middle)
 TEST(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
 {
     for (uint64_t i = 0; i < DRAWS; i++) {
-        bzna_similarity p = similarity();
+        bzna_warp p = similarity();
         bzna_random random = stream(i);
         double h[9], angle, x, y;
         p.degrees[0] = -30;
         p.degrees[1] = 70;
         p.translate[0] = 0.1;
         p.translate[1] = 0.4;
-        CHECK_EQ(bzna_warp_similarity(&random, &p, 101, 81, 50, 40, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 101, 81, 50, 40, h, NULL), BZNA_OK);
         angle = atan2(h[3], h[0]) * 180 / acos(-1);
         CHECK_NEAR(h[0] * h[4] - h[1] * h[3], 1, 1e-9);         /* nothing but a rotation */
-        x = h[0] * 24.5 + h[1] * 19.5 + h[2] - 50;              /* where the output's middle lands, from the input's middle */
+        x = h[0] * 24.5 + h[1] * 19.5 + h[2] - 50; /* where the output's middle lands, from the input's middle */
         y = h[3] * 24.5 + h[4] * 19.5 + h[5] - 40;
         first[i] = (angle + 30) / 100;
         second[i] = ((h[0] * x + h[3] * y) / 50 + 0.1) / 0.2;   /* turned back: the shift in output pixels */
@@ -499,13 +583,16 @@ TEST(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
 
 TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
 {
-    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 }, { 256, 256 }, { 1300, 900 }, { 127, 95 }, { 100, 3000 }, { 3000, 100 } };
-    bzna_similarity p;
-    bzna_similarity_center_resized_crop(&p, sizeof p, 224.0 / 256);
+    static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 },  { 256, 256 }, { 1300, 900 },
+                                         { 127, 95 },  { 100, 3000 }, { 3000, 100 } };
+    bzna_warp p;
+    p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = 224.0 / 256;
     for (size_t s = 0; s < COUNT(sizes); s++) {
-        double iw = sizes[s][0], ih = sizes[s][1], shrink = fmin(iw, ih) / 256, rw = iw / shrink, rh = ih / shrink, h[9];
+        double iw = sizes[s][0], ih = sizes[s][1], shrink = fmin(iw, ih) / 256, rw = iw / shrink, rh = ih / shrink,
+               h[9];
         bzna_random random = stream(s);
-        CHECK_EQ(bzna_warp_similarity(&random, &p, sizes[s][0], sizes[s][1], 224, 224, h), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &p, sizes[s][0], sizes[s][1], 224, 224, h, NULL), BZNA_OK);
         for (int corner = 0; corner < 4; corner++) {
             double x = corner & 1 ? 223 : 0, y = corner & 2 ? 223 : 0;
             double in_x = (x + 0.5 + (rw - 224) / 2) * shrink - 0.5, in_y = (y + 0.5 + (rh - 224) / 2) * shrink - 0.5;
@@ -515,94 +602,108 @@ TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
     }
 }
 
-TEST(no_warp_is_the_centerd_picture_one_to_one)
+TEST(no_warp_is_the_centered_picture_one_to_one)
 {
-    bzna_similarity p = similarity();
+    bzna_warp p = similarity();
     bzna_random random = stream(1);
     static const double identity[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
     double h[9];
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 512, 512, 512, 512, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 512, 512, 512, 512, h, NULL), BZNA_OK);
     for (int i = 0; i < 9; i++)
         CHECK(h[i] == identity[i]);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 500, 375, 224, 101, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 500, 375, 224, 101, h, NULL), BZNA_OK);
     CHECK(h[0] == 1 && h[4] == 1 && h[2] == 138 && h[5] == 137);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 127, 95, 224, 224, h), BZNA_OK);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 127, 95, 224, 224, h, NULL), BZNA_OK);
     CHECK(h[0] == 1 && h[4] == 1 && h[2] == -48.5 && h[5] == -64.5);
 }
 
 TEST(a_similarity_without_meaning_is_refused)
 {
-    bzna_similarity p = similarity();
+    bzna_warp p = similarity();
     bzna_random random = stream(1);
+    bzna_error err = { .struct_size = sizeof err };
     double h[9];
     struct { double *field, value; } bad[] = {
-        { &p.scale[0], 0 }, { &p.scale[0], -1 }, { &p.scale[0], NAN }, { &p.scale[1], NAN }, { &p.scale[1], 0.5 }, { &p.scale[1], INFINITY },
+        { &p.scale[0], 0 }, { &p.scale[0], -1 }, { &p.scale[0], NAN }, { &p.scale[1], NAN }, { &p.scale[1], 0.5 },
+        { &p.scale[1], INFINITY },
         { &p.ratio[0], 1 }, { &p.ratio[1], 1 }, { &p.ratio[0], NAN }, { &p.ratio[1], INFINITY }, { &p.ratio[0], -1 },
-        { &p.degrees[0], 1 }, { &p.degrees[0], NAN }, { &p.degrees[1], INFINITY }, { &p.translate[0], -0.1 }, { &p.translate[1], NAN },
+        { &p.degrees[0], 1 }, { &p.degrees[0], NAN }, { &p.degrees[1], INFINITY }, { &p.translate[0], -0.1 },
+        { &p.translate[1], NAN },
         { &p.flip_h, 1.1 }, { &p.flip_h, -0.1 }, { &p.flip_h, NAN }, { &p.flip_v, 2 }, { &p.flip_v, NAN },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         p = similarity();
         *bad[i].field = bad[i].value;
-        if (bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h) != BZNA_E_ARGUMENT) {
+        if (bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL) != BZNA_E_ARGUMENT) {
             test_failures++;
             printf("  case %d was taken\n", (int)i);
         }
     }
     p = similarity();
     p.law = 3;
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
     p = similarity();
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 0, 10, 10, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 0, 10, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 0, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 0, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(NULL, &p, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, NULL, 10, 10, 10, 10, h), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, NULL), BZNA_E_ARGUMENT);
-    p.struct_size = 0;
-    CHECK_EQ(bzna_warp_similarity(&random, &p, 10, 10, 10, 10, h), BZNA_E_STRUCT_SIZE);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 0, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 0, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 0, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 0, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(NULL, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, NULL, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, NULL, NULL), BZNA_E_ARGUMENT);
+    p.reserved[3] = 1;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_STRUCT_SIZE);
+    p = similarity();
+    p.kind = 4;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "warp.kind");
+    p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
+    p.degrees[1] = 10;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "warp.degrees: has no effect");
 }
 
-/* ---- What a loader's config becomes ------------------------------------------------------------------------------------- */
+/* ---- What a loader's config becomes ------------------------------------------------------------------------------ */
 
-static int same_warp(const bzna_loader_config *c, const bzna_similarity *expected)
+static int same_warp(const bzna_loader_config *c, const bzi_similarity *expected)
 {
-    bzna_similarity p;
+    bzi_similarity p;
     bzna_error e = { .struct_size = sizeof e };
-    if (bzi_loader_check_warp(c, &p, &e) != BZNA_OK) {
+    if (bzi_warp_resolve(&c->warp, "warp", &p, &e) != BZNA_OK) {
         printf("  %s\n", e.message);
         return 0;
     }
-    return p.law == expected->law && !memcmp(p.scale, expected->scale, sizeof p.scale) && !memcmp(p.ratio, expected->ratio, sizeof p.ratio) &&
-           !memcmp(p.degrees, expected->degrees, sizeof p.degrees) && !memcmp(p.translate, expected->translate, sizeof p.translate) &&
-           p.flip_h == expected->flip_h && p.flip_v == expected->flip_v && p.resize == expected->resize && p.keep_ratio == expected->keep_ratio &&
+    return p.law == expected->law && !memcmp(p.scale, expected->scale, sizeof p.scale) &&
+           !memcmp(p.ratio, expected->ratio, sizeof p.ratio) &&
+           !memcmp(p.degrees, expected->degrees, sizeof p.degrees) &&
+           !memcmp(p.translate, expected->translate, sizeof p.translate) && p.flip_h == expected->flip_h &&
+           p.flip_v == expected->flip_v && p.resize == expected->resize && p.keep_ratio == expected->keep_ratio &&
            p.random_crop == expected->random_crop;
 }
 
 TEST(a_loaders_warp_fields_mean_what_the_header_says)
 {
     bzna_loader_config c;
-    bzna_similarity p = similarity();
+    bzi_similarity p = bzi_similarity_of_kind(BZNA_WARP_SIMILARITY);
     bzna_loader_config_init(&c, sizeof c);
     CHECK(same_warp(&c, &p));                               /* WARP_NONE */
-    c.flip_h = 0.5f;
-    c.flip_v = 0.25f;
+    c.warp.flip_h = 0.5f;
+    c.warp.flip_v = 0.25f;
     p.flip_h = 0.5;
     p.flip_v = 0.25;
     CHECK(same_warp(&c, &p));                               /* flips go with every warp */
 
-    bzna_similarity_random_resized_crop(&p, sizeof p);
-    CHECK(p.scale[0] == 0.08 && p.scale[1] == 1 && p.ratio[0] == 3.0 / 4 && p.ratio[1] == 4.0 / 3 && p.resize && p.random_crop);
+    p = bzi_similarity_of_kind(BZNA_WARP_RANDOM_RESIZED_CROP);
+    CHECK(p.scale[0] == 0.08 && p.scale[1] == 1 && p.ratio[0] == 3.0 / 4 && p.ratio[1] == 4.0 / 3 && p.resize &&
+          p.random_crop);
     p.flip_h = 0.5;
     p.flip_v = 0.25;
-    c.warp = BZNA_WARP_RANDOM_RESIZED_CROP;
+    c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     CHECK(same_warp(&c, &p));
-    c.warp_law = p.law = BZNA_LAW_TORCHVISION;
-    c.warp_scale[0] = 0.25f;
-    c.warp_scale[1] = 0.5f;
-    c.warp_ratio[0] = 1;
-    c.warp_ratio[1] = 2;
+    c.warp.law = p.law = BZNA_LAW_TORCHVISION;
+    c.warp.scale[0] = 0.25f;
+    c.warp.scale[1] = 0.5f;
+    c.warp.ratio[0] = 1;
+    c.warp.ratio[1] = 2;
     p.scale[0] = 0.25;
     p.scale[1] = 0.5;
     p.ratio[0] = 1;
@@ -610,23 +711,25 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     CHECK(same_warp(&c, &p));
 
     bzna_loader_config_init(&c, sizeof c);
-    bzna_similarity_center_resized_crop(&p, sizeof p, 1);
-    c.warp = BZNA_WARP_CENTER_RESIZED_CROP;
+    p = bzi_similarity_of_kind(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = p.scale[1] = 1 * 1;
+    c.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     CHECK(same_warp(&c, &p));
-    bzna_similarity_center_resized_crop(&p, sizeof p, 0.875);
+    p = bzi_similarity_of_kind(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.scale[0] = p.scale[1] = 0.875 * 0.875;
     CHECK(p.scale[0] == 0.765625 && p.scale[1] == 0.765625 && p.keep_ratio && p.resize && !p.random_crop);
-    c.warp_scale[0] = 0.875f;
+    c.warp.scale[0] = 0.875f;
     CHECK(same_warp(&c, &p));
 
     bzna_loader_config_init(&c, sizeof c);
-    p = similarity();
-    c.warp = BZNA_WARP_SIMILARITY;
+    p = bzi_similarity_of_kind(BZNA_WARP_SIMILARITY);
+    c.warp.kind = BZNA_WARP_SIMILARITY;
     CHECK(same_warp(&c, &p));
-    c.warp_scale[0] = 0.5f, c.warp_scale[1] = 2;
-    c.warp_ratio[0] = 0.5f, c.warp_ratio[1] = 1.5f;
-    c.warp_degrees[0] = -10, c.warp_degrees[1] = 20;
-    c.warp_translate[0] = 0.125f, c.warp_translate[1] = 0.25f;
-    c.warp_resize = c.warp_keep_ratio = c.warp_random_crop = 1;
+    c.warp.scale[0] = 0.5f, c.warp.scale[1] = 2;
+    c.warp.ratio[0] = 0.5f, c.warp.ratio[1] = 1.5f;
+    c.warp.degrees[0] = -10, c.warp.degrees[1] = 20;
+    c.warp.translate[0] = 0.125f, c.warp.translate[1] = 0.25f;
+    c.warp.resize = c.warp.keep_ratio = c.warp.random_crop = 1;
     p.scale[0] = 0.5, p.scale[1] = 2;
     p.ratio[0] = 0.5, p.ratio[1] = 1.5;
     p.degrees[0] = -10, p.degrees[1] = 20;
@@ -637,32 +740,36 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
 
 TEST(inits_fill_no_more_than_the_caller_has)
 {
-    struct { bzna_similarity p; uint8_t guard[8]; } room;
-    bzna_transform t;
+    struct { bzna_transform t; uint8_t guard[8]; } room;
+    bzna_warp w, none;
     memset(&room, 0xaa, sizeof room);
-    bzna_similarity_random_resized_crop(&room.p, offsetof(bzna_similarity, ratio));
-    CHECK_EQ(room.p.struct_size, offsetof(bzna_similarity, ratio));
-    CHECK(room.p.scale[0] == 0.08 && room.p.scale[1] == 1);
-    CHECK_EQ(((uint8_t *)&room.p)[offsetof(bzna_similarity, ratio)], 0xaa);
-    bzna_similarity_init(&room.p, sizeof room);             /* a future struct: its tail becomes zero */
+    bzna_transform_init(&room.t, offsetof(bzna_transform, fill));
+    CHECK_EQ(room.t.struct_size, offsetof(bzna_transform, fill));
+    CHECK(room.t.homography[0] == 1 && room.t.scale[2] == 1);
+    CHECK_EQ(((uint8_t *)&room.t)[offsetof(bzna_transform, fill)], 0xaa);
+    bzna_transform_init(&room.t, sizeof room);              /* a future struct: its tail becomes zero */
     CHECK_EQ(room.guard[7], 0);
-    bzna_transform_init(&t, sizeof t);
     for (int i = 0; i < 9; i++)
-        CHECK(t.homography[i] == (i % 4 == 0));
+        CHECK(room.t.homography[i] == (i % 4 == 0));
     for (int i = 0; i < 12; i++)
-        CHECK(t.color[i] == (float)(i % 5 == 0));
+        CHECK(room.t.color[i] == (float)(i % 5 == 0));
     for (int i = 0; i < 3; i++)
-        CHECK(t.bias[i] == 0 && t.scale[i] == 1 && t.fill[i] == 0);
-    bzna_similarity_init(NULL, sizeof room.p);
-    bzna_transform_init(NULL, sizeof t);
+        CHECK(room.t.bias[i] == 0 && room.t.scale[i] == 1 && room.t.fill[i] == 0);
+    memset(&none, 0, sizeof none);
+    memset(&w, 0xaa, sizeof w);
+    bzna_warp_init(&w, sizeof w);
+    CHECK(!memcmp(&w, &none, sizeof w));
+    bzna_warp_init(NULL, sizeof w);
+    bzna_transform_init(NULL, sizeof room.t);
 }
 
-/* ---- Color ------------------------------------------------------------------------------------------------------------- */
+/* ---- Color ------------------------------------------------------------------------------------------------------- */
 
 TEST(matrix_code_points_have_their_weights)
 {
     static const struct { uint32_t matrix; double kr, kb; } known[] = {
-        { 1, 0.2126, 0.0722 }, { 2, 0.299, 0.114 }, { 4, 0.30, 0.11 }, { 5, 0.299, 0.114 }, { 6, 0.299, 0.114 }, { 7, 0.212, 0.087 },
+        { 1, 0.2126, 0.0722 }, { 2, 0.299, 0.114 }, { 4, 0.30, 0.11 }, { 5, 0.299, 0.114 }, { 6, 0.299, 0.114 },
+        { 7, 0.212, 0.087 },
         { 9, 0.2627, 0.0593 }, { 10, 0.2627, 0.0593 },
     };
     for (uint32_t matrix = 0, n = 0; matrix < 300; matrix++) {
@@ -680,7 +787,8 @@ TEST(matrix_code_points_have_their_weights)
 TEST(forced_matrices_replace_the_streams)
 {
     static const struct { uint32_t force; uint16_t matrix; uint8_t full; } known[] = {
-        { BZNA_MATRIX_BT601_FULL, 5, 1 }, { BZNA_MATRIX_BT601, 5, 0 }, { BZNA_MATRIX_BT709, 1, 0 }, { BZNA_MATRIX_BT2020, 9, 0 },
+        { BZNA_MATRIX_BT601_FULL, 5, 1 }, { BZNA_MATRIX_BT601, 5, 0 }, { BZNA_MATRIX_BT709, 1, 0 },
+        { BZNA_MATRIX_BT2020, 9, 0 },
         { BZNA_MATRIX_BT709_FULL, 1, 1 }, { BZNA_MATRIX_BT2020_FULL, 9, 1 },
     };
     bzna_color stream_color = { 1, 13, 7, 1, 1 }, c = bzi_color_forced(BZNA_MATRIX_AUTO, stream_color);
@@ -696,8 +804,10 @@ TEST(forced_matrices_replace_the_streams)
 TEST(colors_coded_by_a_matrix_come_back_through_it)
 {
     static const struct { uint32_t force; uint16_t matrix; uint8_t full; double kr, kb; } known[] = {
-        { BZNA_MATRIX_BT601_FULL, 5, 1, 0.299, 0.114 }, { BZNA_MATRIX_BT601, 6, 0, 0.299, 0.114 }, { BZNA_MATRIX_BT709, 1, 0, 0.2126, 0.0722 },
-        { BZNA_MATRIX_BT2020, 9, 0, 0.2627, 0.0593 }, { BZNA_MATRIX_BT709_FULL, 1, 1, 0.2126, 0.0722 }, { BZNA_MATRIX_BT2020_FULL, 9, 1, 0.2627, 0.0593 },
+        { BZNA_MATRIX_BT601_FULL, 5, 1, 0.299, 0.114 }, { BZNA_MATRIX_BT601, 6, 0, 0.299, 0.114 },
+        { BZNA_MATRIX_BT709, 1, 0, 0.2126, 0.0722 },
+        { BZNA_MATRIX_BT2020, 9, 0, 0.2627, 0.0593 }, { BZNA_MATRIX_BT709_FULL, 1, 1, 0.2126, 0.0722 },
+        { BZNA_MATRIX_BT2020_FULL, 9, 1, 0.2627, 0.0593 },
     };
     for (size_t k = 0; k < COUNT(known); k++)
         for (int n = 0; n < 216; n++) {
@@ -705,7 +815,9 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
             double y = known[k].kr * rgb[0] + (1 - known[k].kr - known[k].kb) * rgb[1] + known[k].kb * rgb[2];
             double cb = (rgb[2] - y) / (2 - 2 * known[k].kb), cr = (rgb[0] - y) / (2 - 2 * known[k].kr);
             uint8_t planes[3];
-            bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1 };
+            bzna_picture picture = {
+                .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1
+            };
             bzna_transform t;
             bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
             float out[3];
@@ -724,7 +836,8 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
                 t.matrix = forced ? known[k].force : BZNA_MATRIX_AUTO;
                 REQUIRE(bzna_picture_render(&picture, &t, &output, out, sizeof out, NULL) == BZNA_OK);
                 for (int i = 0; i < 3; i++)
-                    CHECK_NEAR(out[i], rgb[i], 2.3);        /* half a step of Y', and of Cb or Cr stretched by up to 2 * 1.17 * 0.96 */
+                    CHECK_NEAR(out[i], rgb[i],
+                               2.3); /* half a step of Y', and of Cb or Cr stretched by up to 2 * 1.17 * 0.96 */
             }
         }
 }
@@ -732,8 +845,15 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
 TEST(matrices_that_are_not_known_are_refused)
 {
     uint8_t gray = 100;
-    bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = 1, .height = 1, .frame_width = 1, .frame_height = 1,
-                             .color = { 1, 1, 8, 1, 1 }, .plane = { &gray, NULL, NULL }, .pitch = { 1, 0, 0 } };
+    bzna_picture picture = { .struct_size = sizeof picture,
+                             .depth = 8,
+                             .width = 1,
+                             .height = 1,
+                             .frame_width = 1,
+                             .frame_height = 1,
+                             .color = { 1, 1, 8, 1, 1 },
+                             .plane = { &gray, NULL, NULL },
+                             .pitch = { 1, 0, 0 } };
     bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
     bzna_error e = { .struct_size = sizeof e };
     bzna_transform t;
@@ -760,6 +880,7 @@ TEST_MAIN(
     RUN(the_law_of_benzina_is_log_uniform_in_area_and_ratio)
     RUN(the_law_of_torchvision_is_uniform_in_area_and_rounds)
     RUN(crops_stay_inside_pictures_of_any_size)
+    RUN(a_crop_as_wide_as_the_picture_is_drawn_like_any_other)
     RUN(extreme_pictures_get_the_largest_central_crop)
     RUN(a_fallback_leaves_the_next_sample_alone)
     RUN(a_crop_larger_than_the_picture_without_a_ratio_is_no_sliver)
@@ -767,7 +888,7 @@ TEST_MAIN(
     RUN(a_flip_mirrors_about_the_middle)
     RUN(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
     RUN(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
-    RUN(no_warp_is_the_centerd_picture_one_to_one)
+    RUN(no_warp_is_the_centered_picture_one_to_one)
     RUN(a_similarity_without_meaning_is_refused)
     RUN(a_loaders_warp_fields_mean_what_the_header_says)
     RUN(inits_fill_no_more_than_the_caller_has)

@@ -75,6 +75,7 @@ add() { # variant, jobs besides its suites...
     for j in "$@"; do jobs="$jobs $variant/$j"; done
 }
 [ $# -gt 2 ] && shift 2 && only="$*" || only=
+if [ -z "$only$TEST_ALL" ]; then only=without_both; echo "LEFT test_variants.sh: all variants but $only"; fi
 
 if [ -n "$SANITIZE" ]; then
     skip variants "other builds are not what a sanitizer watches"

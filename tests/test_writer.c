@@ -1,10 +1,12 @@
-/* Room 10: archives written. The archives of tests/data are packed again, by path and by sink, and must hold what their .json says. */
+/* Room 10: archives written. The archives of tests/data are packed again, by path and by sink, and must hold what their
+ * .json says. */
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"
 
 
-/* Offset of the box at a path like "moov/trak.2/mdia" in d[begin, end), 0 if there is none (what is looked for never comes first). */
+/* Offset of the box at a path like "moov/trak.2/mdia" in d[begin, end), 0 if there is none (what is looked for never
+ * comes first). */
 static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path)
 {
     size_t n = strcspn(path, "/");
@@ -18,7 +20,9 @@ static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *pat
         if (size < 8 || size > end - at)
             return 0;
         if (!memcmp(d + at + 4, path, 4) && nth-- == 0) {
-            size_t skip = !strncmp(path, "stsd", 4) ? 8 : !strncmp(path, "hvc1", 4) || !strncmp(path, "avc1", 4) ? 78 : 0;
+            size_t skip = !strncmp(path, "stsd", 4)                              ? 8 :
+                          !strncmp(path, "hvc1", 4) || !strncmp(path, "avc1", 4) ? 78 :
+                                                                                   0;
             return path[n] ? box_at(d, at + header + skip, at + size, path + n + 1) : at;
         }
         at += size;
@@ -28,7 +32,12 @@ static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *pat
 
 /* ---- Where archives are written to ---- */
 
-typedef struct memory_sink { uint8_t *data; size_t size, room; long long writes, closes, fail_at, appended, patched; bzna_status fail_with; } memory_sink;
+typedef struct memory_sink {
+    uint8_t *data;
+    size_t size, room;
+    long long writes, closes, fail_at, appended, patched;
+    bzna_status fail_with;
+} memory_sink;
 
 static bzna_status sink_write(void *user, uint64_t offset, const void *src, uint64_t size)
 {
@@ -41,7 +50,7 @@ static bzna_status sink_write(void *user, uint64_t offset, const void *src, uint
     else if (size == 8)
         s->patched++;
     else
-        return BZNA_E_RANGE;                                /* the writer appends, and once goes back to patch 8 bytes */
+        return BZNA_E_RANGE; /* the writer appends, and once goes back to patch 8 bytes */
     if (offset + size > s->room) {
         s->room = (size_t)(offset + size) * 2;
         s->data = realloc(s->data, s->room);
@@ -56,7 +65,7 @@ static void sink_close(void *user) { ((memory_sink *)user)->closes++; }
 
 static bzna_sink sink_of(memory_sink *s)
 {
-    bzna_sink sink = { s, sink_write, sink_close };
+    bzna_sink sink = { sizeof(bzna_sink), 0, s, sink_write, sink_close };
     memset(s, 0, sizeof *s);
     s->fail_with = BZNA_E_IO;
     return sink;
@@ -111,14 +120,15 @@ static void prepare(prepared *p, const bzna_dataset *dataset, const fact_sample 
     p->input.struct_size = p->thumb.struct_size = sizeof p->input;
     p->buffers[0] = malloc((size_t)s->size);
     p->buffers[1] = malloc((size_t)s->size);
-    if (bzna_dataset_image(dataset, (uint64_t)s->index, "bzna_input", p->buffers[0], (size_t)s->size, &p->input, NULL) != BZNA_OK ||
-        bzna_dataset_image(dataset, (uint64_t)s->index, "bzna_thumb", p->buffers[1], (size_t)s->size, &p->thumb, NULL) != BZNA_OK ||
-        bzna_dataset_filename(dataset, (uint64_t)s->index, p->name, sizeof p->name, NULL, NULL) != BZNA_OK)
+    if (bzna_dataset_read_image(dataset, (uint64_t)s->index, "bzna_input", p->buffers[0], (size_t)s->size, &p->input,
+                                NULL) != BZNA_OK ||
+        bzna_dataset_read_image(dataset, (uint64_t)s->index, "bzna_thumb", p->buffers[1], (size_t)s->size, &p->thumb,
+                                NULL) != BZNA_OK ||
+        bzna_dataset_field(dataset, (uint64_t)s->index, "name", p->name, sizeof p->name, NULL, NULL) != BZNA_OK)
         exit(1);
-    p->desc.has_target = s->target >= 0;
     p->desc.target = s->target;
-    p->desc.filename = p->name;
-    p->desc.input = &p->input;
+    p->desc.name = p->name;
+    p->desc.image = &p->input;
     p->desc.thumb = s->images[0].at == s->images[1].at ? NULL : &p->thumb;
     prepare_as(&p->input, &p->buffers[2], form);
     prepare_as(&p->thumb, &p->buffers[3], form);
@@ -150,7 +160,9 @@ static bzna_status add_all(bzna_writer *writer, bzna_context *context, int a, in
 }
 
 #define ALL    0xffu
-#define SHARED 0xf7u        /* without number 3: its thumbnail has another pixel aspect ratio, so another configuration, and no outer track is written */
+/* without number 3: its thumbnail has another pixel aspect ratio, so another configuration, and no outer track is
+ * written */
+#define SHARED 0xf7u
 
 /* The whole archive into memory; the caller frees s->data. */
 static void pack(memory_sink *s, int a, int form, unsigned which)
@@ -172,7 +184,8 @@ static void pack(memory_sink *s, int a, int form, unsigned which)
     CHECK_ALL_FREED(c);
 }
 
-static bzna_status open_bytes(bzna_context *context, memory_source *m, const uint8_t *data, size_t size, bzna_dataset **dataset, bzna_error *err)
+static bzna_status open_bytes(bzna_context *context, memory_source *m, const uint8_t *data, size_t size,
+                              bzna_dataset **dataset, bzna_error *err)
 {
     bzna_source source = source_of(m, data, size);
     return bzna_dataset_open_source(context, &source, NULL, dataset, err);
@@ -189,7 +202,7 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
 #else
     (void)context;
 #endif
-    CHECK_EQ(bzna_dataset_describe(dataset, &info, sizeof info), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.sample_count, 8);
     CHECK_EQ(info.target_count, 6);
     CHECK_EQ(info.track_count, 3);                          /* see SHARED */
@@ -197,24 +210,28 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
         const fact_sample *s = &f->samples[i];
         bzna_sample sample = { .struct_size = sizeof sample };
         char name[64] = "";
-        CHECK_EQ(bzna_dataset_sample(dataset, (uint64_t)i, &sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_sample(dataset, (uint64_t)i, &sample, sizeof sample, NULL), BZNA_OK);
         CHECK_EQ(sample.target, s->target);
         CHECK_EQ(sample.offset, next);
         CHECK_EQ(sample.image_count, 2);
         CHECK_STR(sample.image_names[0], "bzna_input");
         CHECK_STR(sample.image_names[1], "bzna_thumb");
         next += sample.size;
-        CHECK_EQ(bzna_dataset_filename(dataset, (uint64_t)i, name, sizeof name, NULL, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(dataset, (uint64_t)i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
         CHECK_STR(name, s->filename);
         for (int k = 0; k < 2; k++) {
             const fact_image *m = &s->images[k];
             bzna_image image = { .struct_size = sizeof image };
-            CHECK_EQ(bzna_dataset_image(dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL), BZNA_OK);
-            CHECK(image.width == m->width && image.height == m->height && image.frame_width == m->frame_width && image.frame_height == m->frame_height);
+            bzna_image_info told;
+            CHECK_EQ(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL),
+                     BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, NULL), BZNA_OK);
+            CHECK(image.width == m->width && image.height == m->height && image.frame_width == m->frame_width &&
+                  image.frame_height == m->frame_height);
             CHECK(image.crop_x == 0 && image.crop_y == 0 && image.length_size == 4);
             for (int n = 0; n < m->clap_count; n++)
-                CHECK_EQ(image.clap[n], m->clap[n]);
-            CHECK_EQ(image.fourcc, be_get((const uint8_t *)m->codec, 4));
+                CHECK_EQ(told.clap[n], m->clap[n]);
+            CHECK_EQ(told.fourcc, be_get((const uint8_t *)m->codec, 4));
             CHECK(image.color.present && image.color.full_range == 1 && image.color.matrix == 5);
 #ifndef BENZINA_NO_AVCODEC
             {
@@ -349,19 +366,23 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
             CHECK_EQ(be_get(s.data + at + 96, 8), t == 3 ? 512ull << 48 | 512u << 16 : 0);      /* width, height */
             snprintf(path, sizeof path, "moov/trak.%d/mdia/mdhd", t);
             at = box_at(s.data, 0, s.size, path);
-            CHECK(at && s.data[at + 8] == 1 && be_get(s.data + at + 28, 4) == 20 && be_get(s.data + at + 40, 2) == 0x55c4);
+            CHECK(at && s.data[at + 8] == 1 && be_get(s.data + at + 28, 4) == 20 &&
+                  be_get(s.data + at + 40, 2) == 0x55c4);
             snprintf(path, sizeof path, "moov/trak.%d/mdia/hdlr", t);
             at = box_at(s.data, 0, s.size, path);
             CHECK(at && !memcmp(s.data + at + 16, t == 3 ? "vide" : "meta", 4));
-            CHECK(at && be_get(s.data + at, 4) == 32 + strlen(names[t]) + 1 && !strcmp((char *)s.data + at + 32, names[t]));
+            CHECK(at && be_get(s.data + at, 4) == 32 + strlen(names[t]) + 1 &&
+                  !strcmp((char *)s.data + at + 32, names[t]));
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/%s", t, t == 3 ? "vmhd" : "nmhd");
             CHECK(box_at(s.data, 0, s.size, path));
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stts", t);
             at = box_at(s.data, 0, s.size, path);
-            CHECK(at && be_get(s.data + at + 12, 4) == 1 && be_get(s.data + at + 16, 4) == count && be_get(s.data + at + 20, 4) == 20);
+            CHECK(at && be_get(s.data + at + 12, 4) == 1 && be_get(s.data + at + 16, 4) == count &&
+                  be_get(s.data + at + 20, 4) == 20);
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsz", t);
             at = box_at(s.data, 0, s.size, path);
-            CHECK(at && be_get(s.data + at + 12, 4) == 0 && be_get(s.data + at + 16, 4) == count);     /* spelled out, as the tools do */
+            /* spelled out, as the tools do */
+            CHECK(at && be_get(s.data + at + 12, 4) == 0 && be_get(s.data + at + 16, 4) == count);
             snprintf(path, sizeof path, "moov/trak.%d/mdia/minf/stbl/stsc", t);
             at = box_at(s.data, 0, s.size, path);
             CHECK(at && !memcmp(s.data + at + 12, "\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0\1", 16));
@@ -383,9 +404,9 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
             memory_source m;
             bzna_context *context = context_of(&c);
             bzna_dataset *dataset = NULL;
-            bzna_image image = { .struct_size = sizeof image };
+            bzna_image_info image;
             REQUIRE(open_bytes(context, &m, s.data, s.size, &dataset, NULL) == BZNA_OK);
-            CHECK_EQ(bzna_dataset_image(dataset, i, "bzna_thumb", NULL, 0, &image, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(dataset, i, "bzna_thumb", &image, sizeof image, NULL), BZNA_OK);
             CHECK_EQ(be_get(s.data + at + 16 + 4 * i, 4), image.data_offset);
             bzna_dataset_close(dataset);
             bzna_context_close(context);
@@ -394,7 +415,8 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
     }
 }
 
-/* Every box of [begin, end), recursively: sizes must add up to the byte. Returns how many boxes there are, -1 if they do not. */
+/* Every box of [begin, end), recursively: sizes must add up to the byte. Returns how many boxes there are, -1 if they
+ * do not. */
 static int count_boxes(const uint8_t *d, size_t begin, size_t end, int depth)
 {
     static const char containers[] = "moov trak mdia minf dinf stbl stsd hvc1 avc1 dref ";
@@ -412,7 +434,9 @@ static int count_boxes(const uint8_t *d, size_t begin, size_t end, int depth)
             return -1;
         memcpy(type, d + begin + 4, 4);
         if (strstr(containers, type)) {
-            size_t skip = !memcmp(type, "stsd", 4) || !memcmp(type, "dref", 4) ? 8 : !memcmp(type, "hvc1", 4) || !memcmp(type, "avc1", 4) ? 78 : 0;
+            size_t skip = !memcmp(type, "stsd", 4) || !memcmp(type, "dref", 4) ? 8 :
+                          !memcmp(type, "hvc1", 4) || !memcmp(type, "avc1", 4) ? 78 :
+                                                                                 0;
             int inside = count_boxes(d, begin + header + skip, begin + size, depth + 1);
             if (inside < 0)
                 return -1;
@@ -426,7 +450,8 @@ static int count_boxes(const uint8_t *d, size_t begin, size_t end, int depth)
 
 TEST(every_box_adds_up_outside_and_inside)
 {
-    static const uint32_t children[3] = { BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_FOURCC('m', 'o', 'o', 'v') };
+    static const uint32_t children[3] = { BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'),
+                                          BZI_FOURCC('m', 'o', 'o', 'v') };
     for (int a = 0; a < 2; a++) {
         memory_sink s;
         size_t stsz, at = 40;
@@ -476,7 +501,7 @@ TEST(configurations_hold_no_banner_and_colr_is_always_there)
         char path[96];
         pack(&s, a, AS_READ, SHARED);
         for (size_t i = 0; i + 9 < s.size; i++)
-            CHECK(memcmp(s.data + i, "x265 (bui", 9) && memcmp(s.data + i, "x264 - co", 9));        /* the encoders' banners */
+            CHECK(memcmp(s.data + i, "x265 (bui", 9) && memcmp(s.data + i, "x264 - co", 9)); /* the encoders' banners */
         snprintf(path, sizeof path, "%s/%s", entry, a ? "avcC" : "hvcC");
         at = box_at(s.data, 0, s.size, path);
         REQUIRE(at);
@@ -497,7 +522,8 @@ TEST(configurations_hold_no_banner_and_colr_is_always_there)
         }
         snprintf(path, sizeof path, "%s/colr", entry);
         at = box_at(s.data, 0, s.size, path);
-        CHECK(at && be_get(s.data + at, 4) == 19 && !memcmp(s.data + at + 8, "nclx\0\2\0\2\0\5\x80", 11));      /* as the stream says: 2, 2, 5, full */
+        /* as the stream says: 2, 2, 5, full */
+        CHECK(at && be_get(s.data + at, 4) == 19 && !memcmp(s.data + at + 8, "nclx\0\2\0\2\0\5\x80", 11));
         free(s.data);
     }
 }
@@ -509,17 +535,19 @@ TEST(configuration_records_say_what_the_original_ones_say)
         memory_sink s;
         size_t size, was, is;
         uint8_t *file = slurp(archives[a], &size);
-        const char *path = a ? "moov/trak.3/mdia/minf/stbl/stsd/avc1/avcC" : "moov/trak.3/mdia/minf/stbl/stsd/hvc1/hvcC";
+        const char *path = a ? "moov/trak.3/mdia/minf/stbl/stsd/avc1/avcC" :
+                               "moov/trak.3/mdia/minf/stbl/stsd/hvc1/hvcC";
         pack(&s, a, AS_READ, SHARED);
         was = box_at(file, 0, size, path);
         is = box_at(s.data, 0, s.size, path);
         REQUIRE(was && is);
         if (a) {
-            CHECK(be_get(file + was, 4) == be_get(s.data + is, 4) && !memcmp(file + was, s.data + is, be_get(file + was, 4)));
+            CHECK(be_get(file + was, 4) == be_get(s.data + is, 4) &&
+                  !memcmp(file + was, s.data + is, be_get(file + was, 4)));
         } else {
             CHECK(!memcmp(file + was + 8, s.data + is + 8, 13));                    /* version, profile .. level */
             CHECK(!memcmp(file + was + 8 + 16, s.data + is + 8 + 16, 3));           /* chroma format, depths */
-            CHECK_EQ(file[was + 8 + 21] & 0x3f, s.data[is + 8 + 21] & 0x3f);        /* sub-layers, nesting, length size */
+            CHECK_EQ(file[was + 8 + 21] & 0x3f, s.data[is + 8 + 21] & 0x3f); /* sub-layers, nesting, length size */
             CHECK(!memcmp(file + was + 8 + 23 + 5, s.data + is + 8 + 23 + 5, 24 + 5 + 46));      /* VPS, SPS */
         }
         free(file);
@@ -529,7 +557,15 @@ TEST(configuration_records_say_what_the_original_ones_say)
 
 /* ---- Choices ---- */
 
-typedef struct bench { counter c; memory_sink s; memory_source m; bzna_context *context; bzna_dataset *from, *to; bzna_writer *writer; bzna_error err; } bench;
+typedef struct bench {
+    counter c;
+    memory_sink s;
+    memory_source m;
+    bzna_context *context;
+    bzna_dataset *from, *to;
+    bzna_writer *writer;
+    bzna_error err;
+} bench;
 
 static void bench_open(bench *b, int a)
 {
@@ -584,8 +620,8 @@ static uint64_t entries_of(const uint8_t *d, size_t size, const char *stbl, cons
     return count;
 }
 
-/* The tracks of the movie box in d[0, size): each table is as large as it says, those of a track agree on its samples, and
- * track IDs go from 1 to next_track_ID - 1. Returns how many tracks there are. */
+/* The tracks of the movie box in d[0, size): each table is as large as it says, those of a track agree on its samples,
+ * and track IDs go from 1 to next_track_ID - 1. Returns how many tracks there are. */
 static uint32_t check_tracks(const uint8_t *d, size_t size)
 {
     uint32_t tracks = 0;
@@ -644,9 +680,9 @@ TEST(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
             if (way & LARGE && i % 4 == 1)
                 p.desc.thumb = NULL;                        /* of a frame of 1024x512, which is none itself */
             p.desc.split = way & SPLITS ? splits[i] : 0;
-            p.desc.has_target = !(way & NO_TARGETS) && i < 5;
-            p.desc.filename = way & NO_NAMES || i == 4 ? NULL : p.name;
-            inside[i] = 1 + p.desc.has_target + (p.desc.filename != NULL) + !(way & LARGE && i % 4 == 1);
+            p.desc.target = !(way & NO_TARGETS) && i < 5 ? p.desc.target : BZNA_TARGET_NONE;
+            p.desc.name = way & NO_NAMES || i == 4 ? NULL : p.name;
+            inside[i] = 1u + (p.desc.target != BZNA_TARGET_NONE) + (p.desc.name != NULL) + !(way & LARGE && i % 4 == 1);
             CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
             prepared_free(&p);
         }
@@ -735,8 +771,7 @@ TEST(targets_end_at_the_first_sample_without_one)
     for (int i = 0; i < 4; i++) {
         prepared p;
         prepare(&p, b.from, &known[0].samples[0], AS_READ);
-        p.desc.has_target = i != 2;
-        p.desc.target = i == 1 ? INT64_MIN : 1000 + i;
+        p.desc.target = i == 1 ? INT64_MIN : i == 2 ? BZNA_TARGET_NONE : 1000 + i;
         CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
         prepared_free(&p);
     }
@@ -749,7 +784,7 @@ TEST(targets_end_at_the_first_sample_without_one)
     }
     {
         bzna_dataset_info info;
-        bzna_dataset_describe(b.to, &info, sizeof info);
+        bzna_dataset_get_info(b.to, &info, sizeof info, NULL);
         CHECK_EQ(info.target_count, 2);
     }
     bench_close(&b);
@@ -763,15 +798,15 @@ TEST(an_archive_without_targets_and_names_opens)
     int64_t target = 5;
     bench_open(&b, 1);
     prepare(&p, b.from, &known[1].samples[0], AS_READ);
-    p.desc.has_target = 0;
-    p.desc.filename = NULL;
+    p.desc.target = BZNA_TARGET_NONE;
+    p.desc.name = NULL;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
     CHECK_EQ(bzna_dataset_count(b.to), 2);
     CHECK(bzna_dataset_target(b.to, 1, &target, NULL) == BZNA_OK && target == -1);
-    CHECK_EQ(bzna_dataset_filename(b.to, 1, name, sizeof name, NULL, NULL), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_field(b.to, 1, "name", name, sizeof name, NULL, NULL), BZNA_E_NOT_FOUND);
     prepared_free(&p);
     bench_close(&b);
 }
@@ -784,21 +819,21 @@ TEST(names_are_kept_byte_for_byte_up_to_65535)
     size_t needed = 0;
     bench_open(&b, 1);
     prepare(&p, b.from, &known[1].samples[0], AS_READ);
-    p.desc.filename = "\xc3\xa9t\xc3\xa9/\n\"x\".jpg";
+    p.desc.name = "\xc3\xa9t\xc3\xa9/\n\"x\".jpg";
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     memset(name, 'n', 65536);
     name[65535] = 0;
-    p.desc.filename = name;
+    p.desc.name = name;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
-    p.desc.filename = "";
+    p.desc.name = "";
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
-    CHECK_EQ(bzna_dataset_filename(b.to, 0, back, 65537, NULL, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(b.to, 0, "name", back, 65537, NULL, NULL), BZNA_OK);
     CHECK_STR(back, "\xc3\xa9t\xc3\xa9/\n\"x\".jpg");
-    CHECK_EQ(bzna_dataset_filename(b.to, 1, back, 65537, &needed, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(b.to, 1, "name", back, 65537, &needed, NULL), BZNA_OK);
     CHECK(needed == 65536 && !strcmp(back, name));
-    CHECK_EQ(bzna_dataset_filename(b.to, 2, back, 65537, &needed, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field(b.to, 2, "name", back, 65537, &needed, NULL), BZNA_OK);
     CHECK(needed == 1 && back[0] == 0);
     prepared_free(&p);
     free(name);
@@ -808,7 +843,9 @@ TEST(names_are_kept_byte_for_byte_up_to_65535)
 
 TEST(any_crop_comes_back_as_it_was_given)
 {
-    static const uint32_t crops[][4] = { { 0, 0, 512, 512 }, { 1, 2, 300, 200 }, { 511, 511, 1, 1 }, { 12, 137, 500, 375 }, { 3, 0, 508, 511 } };
+    static const uint32_t crops[][4] = {
+        { 0, 0, 512, 512 }, { 1, 2, 300, 200 }, { 511, 511, 1, 1 }, { 12, 137, 500, 375 }, { 3, 0, 508, 511 }
+    };
     bench b;
     bench_open(&b, 0);
     for (size_t i = 0; i < 5; i++) {
@@ -824,9 +861,10 @@ TEST(any_crop_comes_back_as_it_was_given)
     bench_finish(&b);
     REQUIRE(b.to);
     for (size_t i = 0; i < 5; i++) {
-        bzna_image image = { .struct_size = sizeof image };
-        CHECK_EQ(bzna_dataset_image(b.to, i, "bzna_input", NULL, 0, &image, NULL), BZNA_OK);
-        CHECK(image.crop_x == crops[i][0] && image.crop_y == crops[i][1] && image.width == crops[i][2] && image.height == crops[i][3]);
+        bzna_image_info image;
+        CHECK_EQ(bzna_dataset_get_image_info(b.to, i, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
+        CHECK(image.crop_x == crops[i][0] && image.crop_y == crops[i][1] && image.width == crops[i][2] &&
+              image.height == crops[i][3]);
     }
     bench_close(&b);
 }
@@ -835,7 +873,7 @@ TEST(the_callers_color_comes_before_the_streams)
 {
     bench b;
     prepared p;
-    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info image;
     bench_open(&b, 0);
     prepare(&p, b.from, &known[0].samples[0], AS_READ);
     p.input.color.present = 1;
@@ -846,8 +884,9 @@ TEST(the_callers_color_comes_before_the_streams)
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
-    CHECK_EQ(bzna_dataset_image(b.to, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
-    CHECK(image.color.present && image.color.primaries == 9 && image.color.transfer == 16 && image.color.matrix == 9 && !image.color.full_range);
+    CHECK_EQ(bzna_dataset_get_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
+    CHECK(image.color.present && image.color.primaries == 9 && image.color.transfer == 16 && image.color.matrix == 9 &&
+          !image.color.full_range);
     prepared_free(&p);
     bench_close(&b);
 }
@@ -871,7 +910,7 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         bzna_writer *writer = NULL;
         bzna_sink sink;
         bzna_dataset_info info;
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         memset(&b, 0, sizeof b);
         b.context = context_of(&b.c);
         warning[0] = 0;
@@ -891,17 +930,19 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         }
         CHECK_EQ(bzna_writer_add(writer, &p.desc, NULL), BZNA_OK);
         CHECK_EQ(bzna_writer_finish(writer, NULL), BZNA_OK);
-        CHECK_CONTAINS(warning, why ? "2 no outer bzna_thumb track: the thumbnails do not share" : "2 no outer bzna_thumb track: not every sample");
+        CHECK_CONTAINS(warning, why ? "2 no outer bzna_thumb track: the thumbnails do not share" :
+                                      "2 no outer bzna_thumb track: not every sample");
         bzna_writer_close(writer);
         bzna_context_close(context);
         REQUIRE(open_bytes(b.context, &b.m, b.s.data, b.s.size, &b.to, NULL) == BZNA_OK);
-        bzna_dataset_describe(b.to, &info, sizeof info);
+        bzna_dataset_get_info(b.to, &info, sizeof info, NULL);
         CHECK_EQ(info.track_count, 3);
-        CHECK_EQ(bzna_dataset_image(b.to, 0, NULL, NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
         CHECK_EQ(image.width, 512);
-        CHECK_EQ(bzna_dataset_image(b.to, 1, NULL, NULL, 0, &image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(b.to, 1, NULL, &image, sizeof image, NULL), BZNA_OK);
         CHECK_EQ(image.width, why ? 512 : 640);             /* without a thumbnail, the picture */
-        CHECK_EQ(bzna_dataset_image(b.to, 1, "bzna_thumb", NULL, 0, &image, NULL), why ? BZNA_OK : BZNA_E_NOT_FOUND);
+        CHECK_EQ(bzna_dataset_get_image_info(b.to, 1, "bzna_thumb", &image, sizeof image, NULL),
+                 why ? BZNA_OK : BZNA_E_NOT_FOUND);
         prepared_free(&p);
         b.s.closes = 0;
         bench_close(&b);
@@ -915,7 +956,8 @@ static uint64_t open_split(bench *b, const char *split, bzna_dataset **out)
     bzna_dataset_config_init(&config, sizeof config);
     config.split = split;
     *out = NULL;
-    return bzna_dataset_open_source(b->context, &source, &config, out, &b->err) == BZNA_OK ? bzna_dataset_count(*out) : 0;
+    return bzna_dataset_open_source(b->context, &source, &config, out, &b->err) == BZNA_OK ? bzna_dataset_count(*out) :
+                                                                                             0;
 }
 
 TEST(splits_are_tracks_of_their_own_over_the_same_samples)
@@ -945,11 +987,12 @@ TEST(splits_are_tracks_of_their_own_over_the_same_samples)
             int64_t target = 5;
             if (splits[i] != split)
                 continue;
-            CHECK_EQ(bzna_dataset_sample(b.to, i, &whole, NULL), BZNA_OK);
-            CHECK_EQ(bzna_dataset_sample(part, n, &mine, NULL), BZNA_OK);
-            CHECK(mine.offset == whole.offset && mine.size == whole.size && mine.target == whole.target && mine.index == n);
+            CHECK_EQ(bzna_dataset_get_sample(b.to, i, &whole, sizeof whole, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_sample(part, n, &mine, sizeof mine, NULL), BZNA_OK);
+            CHECK(mine.offset == whole.offset && mine.size == whole.size && mine.target == whole.target &&
+                  mine.index == n);
             CHECK(bzna_dataset_target(part, n, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
-            CHECK_EQ(bzna_dataset_filename(part, n, name, sizeof name, NULL, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_field(part, n, "name", name, sizeof name, NULL, NULL), BZNA_OK);
             CHECK_STR(name, known[0].samples[i].filename);
             n++;
         }
@@ -979,20 +1022,63 @@ TEST(an_unknown_split_is_refused)
 
 /* ---- Refusals ---- */
 
-enum { BAD_NULL, BAD_DESC_SIZE, BAD_INPUT_NULL, BAD_INPUT_SIZE, BAD_CODEC, BAD_AV1, BAD_DATA_NULL, BAD_DATA_EMPTY, BAD_LENGTH_3, BAD_LENGTH_5, BAD_CONFIG_NULL,
-       BAD_CONFIG_SHORT, BAD_CONFIG_COUNT, BAD_DATA_CUT, BAD_NO_SETS, BAD_WIDTH_0, BAD_WIDTH, BAD_CROP, BAD_CROP_WRAP, BAD_FRAME, BAD_THUMB, BAD_NAME,
-       BAD_NO_PICTURE, BAD_NOT_INTRA, BAD_SPS, BAD_TOO_MANY_SETS, BAD_CASES };
+enum {
+    BAD_NULL,
+    BAD_DESC_SIZE,
+    BAD_INPUT_NULL,
+    BAD_INPUT_SIZE,
+    BAD_CODEC,
+    BAD_AV1,
+    BAD_DATA_NULL,
+    BAD_DATA_EMPTY,
+    BAD_LENGTH_3,
+    BAD_LENGTH_5,
+    BAD_CONFIG_NULL,
+    BAD_CONFIG_SHORT,
+    BAD_CONFIG_COUNT,
+    BAD_DATA_CUT,
+    BAD_NO_SETS,
+    BAD_WIDTH_0,
+    BAD_WIDTH,
+    BAD_CROP,
+    BAD_CROP_WRAP,
+    BAD_FRAME,
+    BAD_THUMB,
+    BAD_NAME,
+    BAD_NO_PICTURE,
+    BAD_NOT_INTRA,
+    BAD_SPS,
+    BAD_TOO_MANY_SETS,
+    BAD_CASES
+};
 
-static const struct { bzna_status status; const char *says; } bad[BAD_CASES] = {
-    [BAD_NULL] = { BZNA_E_ARGUMENT, "sample" }, [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" }, [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.input" },
-    [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "input.struct_size" }, [BAD_CODEC] = { BZNA_E_CODEC, "input.codec" }, [BAD_AV1] = { BZNA_E_DECODE, "input" },
-    [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "input.data" }, [BAD_DATA_EMPTY] = { BZNA_E_ARGUMENT, "input.data" }, [BAD_LENGTH_3] = { BZNA_E_ARGUMENT, "input.length_size" },
-    [BAD_LENGTH_5] = { BZNA_E_ARGUMENT, "input.length_size" }, [BAD_CONFIG_NULL] = { BZNA_E_ARGUMENT, "input" }, [BAD_CONFIG_SHORT] = { BZNA_E_ARGUMENT, "input.config" },
-    [BAD_CONFIG_COUNT] = { BZNA_E_BOX, "hvcC" }, [BAD_DATA_CUT] = { BZNA_E_BOX, "access unit" }, [BAD_NO_SETS] = { BZNA_E_ARGUMENT, "parameter sets" },
-    [BAD_WIDTH_0] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_WIDTH] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_CROP] = { BZNA_E_ARGUMENT, "input.width" },
-    [BAD_CROP_WRAP] = { BZNA_E_ARGUMENT, "input.width" }, [BAD_FRAME] = { BZNA_E_MISMATCH, "input.frame_width" }, [BAD_THUMB] = { BZNA_E_CODEC, "thumb.codec" },
-    [BAD_NAME] = { BZNA_E_ARGUMENT, "filename" }, [BAD_NO_PICTURE] = { BZNA_E_ARGUMENT, "no coded picture" }, [BAD_NOT_INTRA] = { BZNA_E_ARGUMENT, "intra" },
-    [BAD_SPS] = { BZNA_E_DECODE, "input" }, [BAD_TOO_MANY_SETS] = { BZNA_E_LIMIT, "parameter sets" } };
+static const struct { bzna_status status; const char *says;
+} bad[BAD_CASES] = { [BAD_NULL] = { BZNA_E_ARGUMENT, "sample" },
+                     [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" },
+                     [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.image" },
+                     [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "image.struct_size" },
+                     [BAD_CODEC] = { BZNA_E_CODEC, "image.codec" },
+                     [BAD_AV1] = { BZNA_E_DECODE, "image" },
+                     [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "image.data" },
+                     [BAD_DATA_EMPTY] = { BZNA_E_ARGUMENT, "image.data" },
+                     [BAD_LENGTH_3] = { BZNA_E_ARGUMENT, "image.length_size" },
+                     [BAD_LENGTH_5] = { BZNA_E_ARGUMENT, "image.length_size" },
+                     [BAD_CONFIG_NULL] = { BZNA_E_ARGUMENT, "image" },
+                     [BAD_CONFIG_SHORT] = { BZNA_E_ARGUMENT, "image.config" },
+                     [BAD_CONFIG_COUNT] = { BZNA_E_BOX, "hvcC" },
+                     [BAD_DATA_CUT] = { BZNA_E_BOX, "access unit" },
+                     [BAD_NO_SETS] = { BZNA_E_ARGUMENT, "parameter sets" },
+                     [BAD_WIDTH_0] = { BZNA_E_ARGUMENT, "image.width" },
+                     [BAD_WIDTH] = { BZNA_E_ARGUMENT, "image.width" },
+                     [BAD_CROP] = { BZNA_E_ARGUMENT, "image.width" },
+                     [BAD_CROP_WRAP] = { BZNA_E_ARGUMENT, "image.width" },
+                     [BAD_FRAME] = { BZNA_E_MISMATCH, "image.frame_width" },
+                     [BAD_THUMB] = { BZNA_E_CODEC, "thumb.codec" },
+                     [BAD_NAME] = { BZNA_E_ARGUMENT, "filename" },
+                     [BAD_NO_PICTURE] = { BZNA_E_ARGUMENT, "no coded picture" },
+                     [BAD_NOT_INTRA] = { BZNA_E_ARGUMENT, "intra" },
+                     [BAD_SPS] = { BZNA_E_DECODE, "image" },
+                     [BAD_TOO_MANY_SETS] = { BZNA_E_LIMIT, "parameter sets" } };
 
 static void spoil(prepared *p, int what)
 {
@@ -1002,7 +1088,7 @@ static void spoil(prepared *p, int what)
     uint8_t *data = p->buffers[0] + ((const uint8_t *)p->input.data - p->buffers[0]);
     switch (what) {
     case BAD_DESC_SIZE:    p->desc.struct_size = 2; break;
-    case BAD_INPUT_NULL:   p->desc.input = NULL; break;
+    case BAD_INPUT_NULL:   p->desc.image = NULL; break;
     case BAD_INPUT_SIZE:   p->input.struct_size = 0; break;
     case BAD_CODEC:        p->input.codec = 0; break;
     case BAD_AV1:          p->input.codec = BZNA_CODEC_AV1; break;
@@ -1021,7 +1107,7 @@ static void spoil(prepared *p, int what)
     case BAD_CROP_WRAP:    p->input.crop_x = UINT32_MAX - 100; break;
     case BAD_FRAME:        p->input.frame_width = 1024; break;
     case BAD_THUMB:        p->thumb.codec = 77; p->desc.thumb = &p->thumb; break;
-    case BAD_NAME:         memset(long_name, 'x', 65536); p->desc.filename = long_name; break;
+    case BAD_NAME:         memset(long_name, 'x', 65536); p->desc.name = long_name; break;
     case BAD_NO_PICTURE:   data[4] = 39 << 1; break;        /* an SEI */
     case BAD_NOT_INTRA:    data[4] = 1 << 1; break;         /* a trailing picture */
     case BAD_SPS:          memset(config + 23 + 5 + 24 + 5 + 2, 0, 44); break;
@@ -1206,7 +1292,7 @@ TEST(descriptions_of_other_versions_are_taken_or_refused)
     memset(&newer_image, 0, sizeof newer_image);
     newer_image.image = p.input;
     newer_image.image.struct_size = sizeof newer_image;
-    p.desc.input = &newer_image.image;
+    p.desc.image = &newer_image.image;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     newer_image.more = 1;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_STRUCT_SIZE);
@@ -1269,10 +1355,11 @@ TEST(a_failed_write_poisons_the_writer_and_leaves_the_archive_unfinished)
         CHECK_ALL_FREED(c);
         free(s.data);
     }
-    CHECK(done && n == 9);                                  /* head, two samples, targets, names, moov, patch: 7 writes, and one round without failure */
+    CHECK(done && n == 9); /* head, two samples, targets, names, moov, patch: 7 writes, and one round without failure */
 }
 
-/* The n-th allocation and all after it fail. Afterwards there is memory again: either the writer is poisoned, or going on gives the same bytes. */
+/* The n-th allocation and all after it fail. Afterwards there is memory again: either the writer is poisoned, or going
+ * on gives the same bytes. */
 TEST(a_failed_allocation_never_gives_a_wrong_archive)
 {
     memory_sink clean;
@@ -1343,9 +1430,12 @@ TEST(a_failed_allocation_never_gives_a_wrong_archive)
 TEST(offsets_are_64_bits_wide_only_when_the_last_needs_it)
 {
     static const struct { uint64_t offset; uint32_t count, sizes[3], skip; int wide; } cases[] = {
-        { 40, 3, { 10, 20, 30 }, 0, 0 }, { 0xffffffffull, 1, { 50, 0, 0 }, 0, 0 }, { 0x100000000ull, 1, { 50, 0, 0 }, 0, 1 },
-        { 0xffffffffull - 30, 3, { 10, 20, 0xffffffffu }, 0, 0 }, { 0xffffffffull - 29, 3, { 10, 20, 0xffffffffu }, 0, 1 },
-        { 0xffffffffull - 30, 3, { 10, 20, 30 }, 1, 1 }, { 40, 3, { 0xffffffffu, 0xffffffffu, 1 }, 0, 1 }, { 1ull << 40, 0, { 0, 0, 0 }, 0, 1 } };
+        { 40, 3, { 10, 20, 30 }, 0, 0 }, { 0xffffffffull, 1, { 50, 0, 0 }, 0, 0 },
+        { 0x100000000ull, 1, { 50, 0, 0 }, 0, 1 },
+        { 0xffffffffull - 30, 3, { 10, 20, 0xffffffffu }, 0, 0 },
+        { 0xffffffffull - 29, 3, { 10, 20, 0xffffffffu }, 0, 1 },
+        { 0xffffffffull - 30, 3, { 10, 20, 30 }, 1, 1 }, { 40, 3, { 0xffffffffu, 0xffffffffu, 1 }, 0, 1 },
+        { 1ull << 40, 0, { 0, 0, 0 }, 0, 1 } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
         uint8_t sizes[12], skips[12];
@@ -1381,7 +1471,11 @@ TEST(offsets_are_64_bits_wide_only_when_the_last_needs_it)
 }
 
 /* More than 4 GiB without storing them: all samples are alike, so one is kept. Reading it back computes the rest. */
-typedef struct huge { uint8_t head[40], *sample, *tail; uint64_t sample_size, end, tail_at, tail_size; int wrong; } huge;
+typedef struct huge {
+    uint8_t head[40], *sample, *tail;
+    uint64_t sample_size, end, tail_at, tail_size;
+    int wrong;
+} huge;
 
 static bzna_status huge_write(void *user, uint64_t offset, const void *src, uint64_t size)
 {
@@ -1401,7 +1495,8 @@ static bzna_status huge_write(void *user, uint64_t offset, const void *src, uint
             memcpy(h->sample, src, (size_t)size);
             h->sample_size = size;
         }
-        h->wrong += size != h->sample_size || h->tail || memcmp(h->sample, src, 4096) || memcmp(h->sample + size - 4096, (const uint8_t *)src + size - 4096, 4096);
+        h->wrong += size != h->sample_size || h->tail || memcmp(h->sample, src, 4096) ||
+                    memcmp(h->sample + size - 4096, (const uint8_t *)src + size - 4096, 4096);
     } else {
         if (!h->tail) {
             h->tail_at = offset;
@@ -1448,8 +1543,8 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
     bzna_context *context = context_of(&c);
     bzna_dataset *from = NULL, *to = NULL;
     bzna_writer *writer = NULL;
-    bzna_sink sink = { &h, huge_write, NULL };
-    bzna_source source = { &h, huge_read, huge_size, NULL };
+    bzna_sink sink = { sizeof(bzna_sink), 0, &h, huge_write, NULL };
+    bzna_source source = { sizeof(bzna_source), 0, &h, huge_read, huge_size, NULL };
     bzna_error err = fresh_error();
     prepared p;
     uint8_t *data;
@@ -1459,7 +1554,8 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
     prepare(&p, from, &known[0].samples[4], AS_READ);
     data = calloc(1, (size_t)p.input.data_size + bulk);
     memcpy(data, p.input.data, (size_t)p.input.data_size);
-    be_put(data + p.input.data_size, bulk - 4, 4);          /* behind the picture, a unit of a type that nobody has a use for yet */
+    /* behind the picture, a unit of a type that nobody has a use for yet */
+    be_put(data + p.input.data_size, bulk - 4, 4);
     data[p.input.data_size + 4] = 48 << 1;
     data[p.input.data_size + 5] = 1;
     p.input.data = data;
@@ -1487,14 +1583,14 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
         }
     }
     for (uint64_t i = 0; i < SAMPLES; i += SAMPLES - 1) {
-        bzna_image image = { .struct_size = sizeof image };
+        bzna_image_info image;
         char name[64] = "";
         int64_t target = 0;
-        CHECK_EQ(bzna_dataset_image(to, i, "bzna_input", NULL, 0, &image, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_get_image_info(to, i, "bzna_input", &image, sizeof image, &err), BZNA_OK);
         CHECK_EQ(image.data_offset, 40 + i * h.sample_size + 28);       /* behind ftyp and mdat's header */
         CHECK_EQ(image.data_size, p.input.data_size);
         CHECK(bzna_dataset_target(to, i, &target, &err) == BZNA_OK && target == 148);
-        CHECK_EQ(bzna_dataset_filename(to, i, name, sizeof name, NULL, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field(to, i, "name", name, sizeof name, NULL, &err), BZNA_OK);
         CHECK_STR(name, "04_bars_small.JPEG");
     }
     bzna_dataset_close(to);
@@ -1513,7 +1609,10 @@ static int ffprobe_frames(const char *path, const char *stream)
 {
     char command[512], answer[64] = "";
     FILE *pipe;
-    snprintf(command, sizeof command, "ffprobe -v error -count_frames -select_streams %s -show_entries stream=nb_read_frames -of csv=p=0 '%s' 2>&1", stream, path);
+    snprintf(
+        command, sizeof command,
+        "ffprobe -v error -count_frames -select_streams %s -show_entries stream=nb_read_frames -of csv=p=0 '%s' 2>&1",
+        stream, path);
     pipe = popen(command, "r");
     if (!pipe)
         return -1;
@@ -1550,7 +1649,7 @@ static void write_without_targets(bench *b, int a)
     prepared p;
     bench_open(b, a);
     prepare(&p, b->from, &known[a].samples[0], AS_READ);
-    p.desc.has_target = 0;
+    p.desc.target = BZNA_TARGET_NONE;
     CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
     CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
     bench_finish(b);
@@ -1629,13 +1728,13 @@ static bzna_image picture_of(bench *b, uint8_t *buffer)
     bzna_dataset_close(b->to);
     b->to = NULL;
     CHECK_EQ(open_bytes(b->context, &b->m, b->s.data, b->s.size, &b->to, &b->err), BZNA_OK);
-    CHECK_EQ(bzna_dataset_image(b->to, 0, NULL, buffer, 4096, &image, &b->err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_read_image(b->to, 0, NULL, buffer, 4096, &image, &b->err), BZNA_OK);
     return image;
 }
 
 static void write_one(bench *b, const bzna_image *image)
 {
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .input = image };
+    bzna_sample_desc desc = { .struct_size = sizeof desc, .image = image };
     bench_open(b, 0);
     CHECK_EQ(bzna_writer_add(b->writer, &desc, &b->err), BZNA_OK);
     bench_finish(b);
@@ -1668,8 +1767,33 @@ TEST(a_color_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_vid
     bench_close(&b);
 }
 
+/* AV1 Codec ISO Media File Format Binding 2.3.3: monochrome, chroma_subsampling_x, _y in the third byte. */
+TEST(the_configuration_of_av1_says_how_chroma_is_subsampled)
+{
+    static const struct { uint32_t chroma_format, bits; } cases[] = { { 0, 7 }, { 1, 3 }, { 2, 2 }, { 3, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (uint32_t depth = 8; depth <= 12; depth += 2) {
+            counter c;
+            bzna_context *context = context_of(&c);
+            bzi_coded coded;
+            bzi_out out;
+            memset(&coded, 0, sizeof coded);
+            memset(&out, 0, sizeof out);
+            out.memory = &context->host->memory;
+            coded.sps.chroma_format = cases[i].chroma_format;
+            coded.sps.depth_luma = depth;
+            bzi_out_av1c(&out, &coded);
+            REQUIRE(!out.failed && out.size > 4);
+            CHECK_EQ(out.buffer.data[2], (depth > 8 ? 64 : 0) | (depth > 10 ? 32 : 0) | cases[i].bits << 2);
+            bzi_buffer_free(out.memory, &out.buffer);
+            bzna_context_close(context);
+            CHECK_ALL_FREED(c);
+        }
+}
+
 TEST_MAIN(
     facts_load();
+    RUN(the_configuration_of_av1_says_how_chroma_is_subsampled)
     RUN(archives_packed_again_hold_the_same_by_sink_and_by_path)
     RUN(annex_b_input_gives_the_same_bytes)
     RUN(lengths_of_two_bytes_give_the_same_bytes)

@@ -46,7 +46,8 @@
 module Benzina
 
 # ---- benzina.h, as far as it is used here ------------------------------------------------------------------------------------------
-# Structs that C fills in are mutable, with an empty constructor: `sized` zeroes them and sets struct_size. Calls that may wait for
+# Structs that C fills in are mutable, with an empty constructor: `sized` zeroes them and sets struct_size. Those that lie inside them are
+# values, which `changed` makes anew with some of their fields changed. Calls that may wait for
 # callbacks written in Julia are @gcsafe, and take plain pointers.
 
 module LibBenzina
@@ -68,7 +69,8 @@ const BZNA_NO_OFFSET = typemax(UInt64)
 const BZNA_TARGET_NONE = Int64(-1)
 const BZNA_EPOCHS_ENDLESS = typemax(UInt64)
 const BZNA_DEVICE_AUTO = Int32(0)
-const BZNA_DEVICE_CPU = Int32(-1)
+const BZNA_DEVICE_CPU = Int32(1)
+const BZNA_DEVICE_CUDA = Int32(2)
 const BZNA_ORDER_SEQUENTIAL = UInt32(0)
 const BZNA_ORDER_SHUFFLE = UInt32(1)
 const BZNA_LAST_PARTIAL = UInt32(0)
@@ -84,7 +86,6 @@ const BZNA_LAW_TORCHVISION = UInt32(2)
 const BZNA_DECODER_AUTO = UInt32(0)
 const BZNA_DECODER_SOFTWARE = UInt32(1)
 const BZNA_DECODER_NVDEC = UInt32(2)
-const BZNA_OUTPUT_HOST = UInt32(1)
 const BZNA_ON_ERROR_FILL = UInt32(0)
 const BZNA_ON_ERROR_REPLACE = UInt32(1)
 const BZNA_ON_ERROR_STOP = UInt32(2)
@@ -104,6 +105,11 @@ mutable struct bzna_error
     bzna_error() = new()
 end
 
+struct bzna_device
+    kind::Int32
+    ordinal::Int32
+end
+
 struct bzna_allocator
     user::Ptr{Cvoid}
     alloc::Ptr{Cvoid}
@@ -111,6 +117,8 @@ struct bzna_allocator
 end
 
 struct bzna_source
+    struct_size::UInt32
+    reserved0::UInt32
     user::Ptr{Cvoid}
     read_at::Ptr{Cvoid}
     size::Ptr{Cvoid}
@@ -125,31 +133,33 @@ end
 
 mutable struct bzna_context_config
     struct_size::UInt32
-    device::Int32
+    log_level::Int32
+    device::bzna_device
     allocator::bzna_allocator
     log::Ptr{Cvoid}
     log_user::Ptr{Cvoid}
-    log_level::Int32
     log_any_thread::UInt32
-    max_sample_bytes::UInt64
     max_edge_px::UInt32
+    max_sample_bytes::UInt64
     sessions::UInt32
+    reserved0::UInt32
+    decode_memory_bytes::UInt64
     device_allocator::bzna_device_allocator
     cuda_context::Ptr{Cvoid}
-    decode_memory_bytes::UInt64
     bzna_context_config() = new()
 end
 
 mutable struct bzna_device_info
     struct_size::UInt32
-    device::Int32
+    driver::UInt32
+    device::bzna_device
     memory_bytes::UInt64
     compute_major::UInt32
     compute_minor::UInt32
-    driver::UInt32
     engines::UInt32
     sessions::UInt32
     video::bzna_status
+    reserved0::UInt32
     name::NTuple{96,Cchar}
     message::NTuple{232,Cchar}
     bzna_device_info() = new()
@@ -163,37 +173,94 @@ mutable struct bzna_dataset_config
     bzna_dataset_config() = new()
 end
 
-mutable struct bzna_loader_config
-    struct_size::UInt32
+struct bzna_warp
+    kind::UInt32
+    law::UInt32
+    scale::NTuple{2,Float64}
+    ratio::NTuple{2,Float64}
+    degrees::NTuple{2,Float64}
+    translate::NTuple{2,Float64}
+    flip_h::Float64
+    flip_v::Float64
+    resize::UInt32
+    keep_ratio::UInt32
+    random_crop::UInt32
+    reserved0::UInt32
+    reserved::NTuple{4,UInt64}
+end
+
+struct bzna_buffer
+    data::Ptr{Cvoid}
+    bytes::UInt64
+end
+
+struct bzna_loader_output
     batch_size::UInt32
     width::UInt32
     height::UInt32
     dtype::UInt32
     layout::UInt32
-    order::UInt32
+    channels::UInt32
+    views::UInt32
+    slices::UInt32
+    device::bzna_device
+    stream::Ptr{Cvoid}
+    buffers::Ptr{bzna_buffer}
+    buffer_count::UInt32
+    reserved0::UInt32
+    reserved::NTuple{4,UInt64}
+end
+
+struct bzna_extra_output
+    struct_size::UInt32
+    width::UInt32
+    height::UInt32
+    dtype::UInt32
+    layout::UInt32
+    channels::UInt32
+    views::UInt32
+    filter::UInt32
+    name::Cstring
+    field::Cstring
+    own_warp::UInt32
+    reserved0::UInt32
+    warp::bzna_warp
+end
+
+struct bzna_loader_outputs
+    ptr::Ptr{bzna_extra_output}
+    count::UInt64
+end
+
+struct bzna_loader_order
+    kind::UInt32
     last_batch::UInt32
     seed::UInt64
     epochs::UInt64
     first_epoch::UInt64
+    indices::Ptr{UInt64}
+    index_count::UInt64
+    weights::Ptr{Float64}
+    weight_count::UInt64
+    weighting::UInt32
+    weights_by_part::UInt32
+    epoch_samples::UInt64
+    reserved::NTuple{4,UInt64}
+end
+
+struct bzna_loader_shard
     rank::UInt32
     world_size::UInt32
-    threads::UInt32
-    reader_threads::UInt32
-    batches_in_flight::UInt32
-    read_ahead::UInt32
-    decoder::UInt32
-    warp::UInt32
-    track::Cstring
-    warp_scale::NTuple{2,Float32}
-    warp_ratio::NTuple{2,Float32}
-    warp_degrees::NTuple{2,Float32}
-    warp_translate::NTuple{2,Float32}
-    warp_resize::UInt32
-    warp_keep_ratio::UInt32
-    warp_random_crop::UInt32
-    warp_law::UInt32
-    flip_h::Float32
-    flip_v::Float32
+    reserved::NTuple{2,UInt64}
+end
+
+struct bzna_loader_filter
+    kind::UInt32
+    antialias::UInt32
+    reserved::NTuple{2,UInt64}
+end
+
+struct bzna_loader_color
     mean::NTuple{3,Float32}
     std::NTuple{3,Float32}
     bias::NTuple{3,Float32}
@@ -201,42 +268,91 @@ mutable struct bzna_loader_config
     fill::NTuple{3,Float32}
     fill_space::UInt32
     matrix::UInt32
-    filter::UInt32
-    antialias::UInt32
-    on_error::UInt32
+    reserved0::UInt32
+    reserved::NTuple{4,UInt64}
+end
+
+struct bzna_loader_fields
+    image::Cstring
+    tensors::Cstring
+    bytes::Cstring
+    reserved::NTuple{3,UInt64}
+end
+
+struct bzna_loader_read
+    threads::UInt32
+    ahead_samples::UInt32
+    memory_bytes::UInt64
+    retries::UInt32
+    reserved0::UInt32
+    backoff_ns::UInt64
+    reserved::NTuple{4,UInt64}
+end
+
+struct bzna_loader_decode
+    decoder::UInt32
+    threads::UInt32
+    reserved::NTuple{4,UInt64}
+end
+
+struct bzna_loader_errors
+    policy::UInt32
+    reserved0::UInt32
+    reserved::NTuple{2,UInt64}
+end
+
+struct bzna_loader_pipeline
+    batches_in_flight::UInt32
+    restore_any_pixels::UInt32
+    cpus::Ptr{Int32}
+    cpu_count::UInt32
+    reserved0::UInt32
     transform::Ptr{Cvoid}
     transform_user::Ptr{Cvoid}
-    indices::Ptr{UInt64}
-    index_count::UInt64
-    weights::Ptr{Float64}
-    weight_count::UInt64
-    epoch_samples::UInt64
-    weighting::UInt32
-    weights_by_part::UInt32
-    read_retries::UInt32
-    cpu_count::UInt32
-    read_backoff_ns::UInt64
-    read_memory_bytes::UInt64
-    cpus::Ptr{Int32}
-    slices::UInt32
-    buffer_count::UInt32
-    buffers::Ptr{Ptr{Cvoid}}
-    stream::Ptr{Cvoid}
-    output::UInt32
-    restore_any_pixels::UInt32
+    reserved::NTuple{4,UInt64}
+end
+
+mutable struct bzna_loader_config
+    struct_size::UInt32
+    reserved0::UInt32
+    output::bzna_loader_output
+    outputs::bzna_loader_outputs
+    order::bzna_loader_order
+    shard::bzna_loader_shard
+    warp::bzna_warp
+    filter::bzna_loader_filter
+    color::bzna_loader_color
+    fields::bzna_loader_fields
+    read::bzna_loader_read
+    decode::bzna_loader_decode
+    errors::bzna_loader_errors
+    pipeline::bzna_loader_pipeline
     bzna_loader_config() = new()
+end
+
+struct bzna_tensor
+    struct_size::UInt32
+    dtype::UInt32
+    device::bzna_device
+    dimensions::UInt32
+    reserved0::UInt32
+    shape::NTuple{6,Int64}
+    data::Ptr{Cvoid}
+    bytes::UInt64
+    name::NTuple{32,Cchar}
+    reserved::NTuple{4,UInt64}
 end
 
 mutable struct bzna_batch_info
     struct_size::UInt32
-    device::Int32
-    data::Ptr{Cvoid}
-    data_bytes::UInt64
-    shape::NTuple{4,Int64}
-    dtype::UInt32
-    layout::UInt32
     count::UInt32
     failed::UInt32
+    replaced::UInt32
+    image::bzna_tensor
+    layout::UInt32
+    last_of_epoch::UInt32
+    slices::UInt32
+    reserved0::UInt32
     epoch::UInt64
     batch::UInt64
     position::UInt64
@@ -244,25 +360,19 @@ mutable struct bzna_batch_info
     indices::Ptr{UInt64}
     status::Ptr{bzna_status}
     stream::Ptr{Cvoid}
-    last_of_epoch::UInt32
-    replaced::UInt32
-    slices::UInt32
-    reserved0::UInt32
     bzna_batch_info() = new()
 end
 
 mutable struct bzna_loader_info
     struct_size::UInt32
     decoder::UInt32
-    shape::NTuple{4,Int64}
-    dtype::UInt32
+    image::bzna_tensor
     layout::UInt32
-    device::Int32
+    sessions::UInt32
     threads::UInt32
     reader_threads::UInt32
     batches_in_flight::UInt32
     read_ahead::UInt32
-    sessions::UInt32
     samples_per_epoch::UInt64
     batches_per_epoch::UInt64
     decoder_name::NTuple{64,Cchar}
@@ -343,9 +453,9 @@ bzna_context_open(config, out, err) =
     @ccall libbenzina.bzna_context_open(config::Ref{bzna_context_config}, out::Ref{Ptr{bzna_context}}, err::Ref{bzna_error})::bzna_status
 bzna_context_close(context) =
     @ccall libbenzina.bzna_context_close(context::Ptr{bzna_context})::bzna_status
-bzna_context_device(context, info, struct_size, err) =
-    @ccall libbenzina.bzna_context_device(context::Ptr{bzna_context}, info::Ref{bzna_device_info}, struct_size::Csize_t,
-                                          err::Ref{bzna_error})::bzna_status
+bzna_context_get_device_info(context, info, struct_size, err) =
+    @ccall libbenzina.bzna_context_get_device_info(context::Ptr{bzna_context}, info::Ref{bzna_device_info}, struct_size::Csize_t,
+                                                   err::Ref{bzna_error})::bzna_status
 
 bzna_dataset_config_init(config, struct_size) =
     @ccall libbenzina.bzna_dataset_config_init(config::Ref{bzna_dataset_config}, struct_size::Csize_t)::Cvoid
@@ -361,9 +471,9 @@ bzna_dataset_count(dataset) =
     @ccall libbenzina.bzna_dataset_count(dataset::Ptr{bzna_dataset})::UInt64
 bzna_dataset_target(dataset, index, target, err) =
     @ccall libbenzina.bzna_dataset_target(dataset::Ptr{bzna_dataset}, index::UInt64, target::Ref{Int64}, err::Ref{bzna_error})::bzna_status
-bzna_dataset_filename(dataset, index, buffer, capacity, needed, err) =
-    @ccall libbenzina.bzna_dataset_filename(dataset::Ptr{bzna_dataset}, index::UInt64, buffer::Ptr{Cchar}, capacity::Csize_t,
-                                            needed::Ref{Csize_t}, err::Ref{bzna_error})::bzna_status
+bzna_dataset_field(dataset, index, field, buffer, capacity, needed, err) =
+    @ccall libbenzina.bzna_dataset_field(dataset::Ptr{bzna_dataset}, index::UInt64, field::Cstring, buffer::Ptr{Cvoid},
+                                         capacity::Csize_t, needed::Ref{Csize_t}, err::Ref{bzna_error})::bzna_status
 
 bzna_loader_config_init(config, struct_size) =
     @ccall libbenzina.bzna_loader_config_init(config::Ref{bzna_loader_config}, struct_size::Csize_t)::Cvoid
@@ -378,17 +488,21 @@ bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzn
                                                err::Ptr{bzna_error})::bzna_status
 bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error})::bzna_status
-bzna_loader_save(loader, state, struct_size) =
-    @ccall libbenzina.bzna_loader_save(loader::Ptr{bzna_loader}, state::Ref{bzna_loader_state}, struct_size::Csize_t)::bzna_status
+bzna_loader_save(loader, state, struct_size, err) =
+    @ccall libbenzina.bzna_loader_save(loader::Ptr{bzna_loader}, state::Ref{bzna_loader_state}, struct_size::Csize_t,
+                                       err::Ref{bzna_error})::bzna_status
 bzna_loader_restore(loader::Ptr{bzna_loader}, state::Ptr{bzna_loader_state}, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_restore(loader::Ptr{bzna_loader}, state::Ptr{bzna_loader_state}, err::Ptr{bzna_error})::bzna_status
-bzna_loader_describe(loader, info, struct_size) =
-    @ccall libbenzina.bzna_loader_describe(loader::Ptr{bzna_loader}, info::Ref{bzna_loader_info}, struct_size::Csize_t)::bzna_status
-bzna_loader_statistics(loader, stats, struct_size) =
-    @ccall libbenzina.bzna_loader_statistics(loader::Ptr{bzna_loader}, stats::Ref{bzna_loader_stats}, struct_size::Csize_t)::bzna_status
+bzna_loader_get_info(loader, info, struct_size, err) =
+    @ccall libbenzina.bzna_loader_get_info(loader::Ptr{bzna_loader}, info::Ref{bzna_loader_info}, struct_size::Csize_t,
+                                           err::Ref{bzna_error})::bzna_status
+bzna_loader_get_stats(loader, stats, struct_size, err) =
+    @ccall libbenzina.bzna_loader_get_stats(loader::Ptr{bzna_loader}, stats::Ref{bzna_loader_stats}, struct_size::Csize_t,
+                                            err::Ref{bzna_error})::bzna_status
 
-bzna_batch_describe(batch, info, struct_size) =
-    @ccall libbenzina.bzna_batch_describe(batch::Ptr{bzna_batch}, info::Ref{bzna_batch_info}, struct_size::Csize_t)::bzna_status
+bzna_batch_get_info(batch, info, struct_size, err) =
+    @ccall libbenzina.bzna_batch_get_info(batch::Ptr{bzna_batch}, info::Ref{bzna_batch_info}, struct_size::Csize_t,
+                                          err::Ref{bzna_error})::bzna_status
 bzna_batch_error(batch, slot, err) =
     @ccall libbenzina.bzna_batch_error(batch::Ptr{bzna_batch}, slot::UInt32, err::Ref{bzna_error})::bzna_status
 bzna_batch_release(batch) =
@@ -397,16 +511,18 @@ bzna_batch_release(batch) =
 end # module LibBenzina
 
 using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bzna_batch, bzna_error, bzna_source,
-    bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close, bzna_context_device, bzna_device_info,
+    bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close, bzna_context_get_device_info,
+    bzna_device, bzna_device_info,
     bzna_dataset_config, bzna_dataset_config_init, bzna_dataset_open, bzna_dataset_open_source, bzna_dataset_close, bzna_dataset_count,
-    bzna_dataset_target, bzna_dataset_filename,
+    bzna_dataset_target, bzna_dataset_field,
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
-    bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_describe, bzna_loader_statistics, bzna_loader_state,
-    bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_describe, bzna_batch_error, bzna_batch_release
+    bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_get_stats, bzna_loader_state,
+    bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release
 using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
-    BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
+    BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
+    BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
     BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
-    BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_OUTPUT_HOST,
+    BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC,
     BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP
 
 # ---- Errors, and how structs cross over ----------------------------------------------------------------------------------------------
@@ -428,7 +544,6 @@ BenzinaError(status::Integer, err::bzna_error) =
 Base.showerror(io::IO, e::BenzinaError) = print(io, "BenzinaError: ", e.message, " (", unsafe_string(bzna_status_name(e.status)), ")")
 
 check(status::Integer, err::bzna_error) = status < 0 ? throw(BenzinaError(status, err)) : status
-check(status::Integer, what::AbstractString) = status < 0 ? throw(BenzinaError(status, what, nothing, 0)) : status
 
 # The address of a mutable struct, for @gcsafe calls: inside GC.@preserve only.
 address(x::T) where {T} = Ptr{T}(pointer_from_objref(x))
@@ -440,6 +555,14 @@ function sized(::Type{T}) where {T}
     x.struct_size = sizeof(T)
     return x
 end
+
+# A group of settings as it is, but for some of its fields: config.output = changed(config.output; width = 224). A name that it has not
+# makes a value too many, which its constructor refuses.
+changed(group::T; fields...) where {T} =
+    T(values(merge(NamedTuple{fieldnames(T)}(getfield.(Ref(group), fieldnames(T))), values(fields)))...)
+
+# Those of the keywords that say something.
+given(; fields...) = (; (name => Tuple(value) for (name, value) in fields if value !== nothing)...)
 
 # A string for a field of a config: inside GC.@preserve of the string only.
 cstring(s::String) = Base.unsafe_convert(Cstring, s)
@@ -535,11 +658,10 @@ end
 
 # ---- Data sets -----------------------------------------------------------------------------------------------------------------------
 
-# On a device, as bzna_context_config counts them.
 mutable struct Context
     handle::Ptr{bzna_context}
 
-    function Context(device::Integer)
+    function Context(device::bzna_device)
         config, err, out = bzna_context_config(), sized(bzna_error), Ref{Ptr{bzna_context}}(C_NULL)
         bzna_context_config_init(config, sizeof(bzna_context_config))
         config.device = device
@@ -549,24 +671,24 @@ mutable struct Context
 end
 
 # One for each device, shared by all data sets there, as a GPU's decoders are.
-const CONTEXTS = Dict{Int32,Context}()
+const CONTEXTS = Dict{bzna_device,Context}()
 const CONTEXTS_LOCK = ReentrantLock()
 
 function context_on(device::Symbol)
     device in (:auto, :cpu) || throw(ArgumentError(string("device: ", repr(device), " is not :auto, :cpu or the number of a CUDA device")))
-    return shared_context(device === :cpu ? BZNA_DEVICE_CPU : BZNA_DEVICE_AUTO)
+    return shared_context(bzna_device(device === :cpu ? BZNA_DEVICE_CPU : BZNA_DEVICE_AUTO, 0))
 end
 
-context_on(device::Integer) = device >= 0 ? shared_context(Int32(device + 1)) : throw(ArgumentError("device: CUDA counts from 0"))
+context_on(device::Integer) = shared_context(bzna_device(BZNA_DEVICE_CUDA, device))
 
-shared_context(device::Int32) = lock(() -> get!(() -> Context(device), CONTEXTS, device), CONTEXTS_LOCK)
+shared_context(device::bzna_device) = lock(() -> get!(() -> Context(device), CONTEXTS, device), CONTEXTS_LOCK)
 
 """
     Dataset(path; split = nothing, device = :auto)
     Dataset(source; split = nothing, name = nothing, device = :auto)
 
 The samples of an archive: a file, or a source of bytes (a `Vector{UInt8}`, a seekable `IO`, or any type with methods of `read_at!` and
-`total_bytes`). `split` is "train", "validation" or "test". `length` says how many samples there are; see `target` and `filename`. `device`, for
+`total_bytes`). `split` is "train", "validation" or "test". `length` says how many samples there are; see `target`, `name` and `field`. `device`, for
 the loaders over it: `:auto` (a GPU where there is one), `:cpu`, or the number of a CUDA device, counted from 0.
 """
 mutable struct Dataset
@@ -591,7 +713,10 @@ function Dataset(source; split::Union{Nothing,AbstractString} = nothing, name::U
         read_at = @cfunction(bzna_source_read_at, Int64, (Ptr{Cvoid}, UInt64, Ptr{Cvoid}, UInt64))
         size = @cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))
         # Nothing is to be closed: the box is collected when nobody can call it any more.
-        GC.@preserve box bzna_dataset_open_source(context, bzna_source(pointer_from_objref(box), read_at, size, C_NULL), config, out, err)
+        GC.@preserve box begin
+            source = bzna_source(sizeof(bzna_source), 0, pointer_from_objref(box), read_at, size, C_NULL)
+            bzna_dataset_open_source(context, source, config, out, err)
+        end
     end
 end
 
@@ -617,18 +742,29 @@ function target(data::Dataset, index::Integer)
     return out[] == BZNA_TARGET_NONE ? nothing : out[]
 end
 
-"The file name of sample `index`, counted from 1; `nothing` where it has none."
-function filename(data::Dataset, index::Integer)
+"The name of sample `index`, counted from 1; `nothing` where it has none."
+function name(data::Dataset, index::Integer)
+    bytes = field(data, index, "name")
+    return bytes === nothing ? nothing : String(bytes[1:end-1])     # without the NUL
+end
+
+"""
+    field(data, index, name) -> Vector{UInt8}
+
+One field of sample `index`, counted from 1; `nothing` where it has none. "image" and "thumb" are streams of their own (Annex B, OBUs),
+"target" is an Int64, text such as "name" ends with a NUL.
+"""
+function field(data::Dataset, index::Integer, name::AbstractString)
     err, needed, buffer = sized(bzna_error), Ref{Csize_t}(0), Vector{UInt8}(undef, 256)
     while true
-        status = bzna_dataset_filename(data.handle, index - 1, buffer, length(buffer), needed, err)
+        status = bzna_dataset_field(data.handle, index - 1, String(name), buffer, length(buffer), needed, err)
         if status == BZNA_E_NOT_FOUND
             return nothing
         elseif status == BZNA_E_BUFFER && needed[] > length(buffer)
             resize!(buffer, needed[])
         else
             check(status, err)
-            return String(buffer[1:needed[]-1])     # without the NUL
+            return resize!(buffer, needed[])
         end
     end
 end
@@ -657,11 +793,11 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
                                           :center_resized_crop takes the fraction of the short edge as crop_area = (224/256, 0)
     degrees, translate                    pairs, and resize, keep_ratio, random_crop = false: of :similarity
-    law = :auto                            by the warp's name; :benzina, :torchvision draw crops by that law
+    law = :auto                           by the warp's name; :benzina, :torchvision draw crops by that law
     flip = 0, flip_v = 0                  probabilities of mirroring
     mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
     fill = (0, 0, 0)                      the out-of-bounds color
-    track = nothing                       "bzna_input" or "bzna_thumb"; default: the thumbnail when there is one
+    image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
     indices = nothing                     the samples of an epoch, counted from 1, instead of all
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
     rank = 0, world_size = 1              this process's share
@@ -685,50 +821,43 @@ mutable struct Loader
                     partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
-                    bias = nothing, scale = nothing, fill = nothing, track::Union{Nothing,AbstractString} = nothing, indices = nothing,
+                    bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
-        config.batch_size = batchsize
-        config.width, config.height = size
-        config.order = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL
-        config.seed = seed
-        config.last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP
-        config.epochs = BZNA_EPOCHS_ENDLESS
-        config.first_epoch = epoch
-        config.rank, config.world_size = rank, world_size
-        config.threads, config.reader_threads = threads, reader_threads
-        config.batches_in_flight, config.read_ahead, config.read_retries = batches_in_flight, read_ahead, read_retries
-        config.warp = choice(WARPS, warp)
-        config.warp_law = choice(LAWS, law)
-        config.warp_resize, config.warp_keep_ratio, config.warp_random_crop = resize, keep_ratio, random_crop
-        config.flip_h, config.flip_v = flip, flip_v
-        config.on_error = choice(ON_ERROR, on_error)
-        config.decoder = choice(DECODERS, decoder)
-        config.output = BZNA_OUTPUT_HOST                # where an Array can be
-        for (field, values) in (:warp_scale => crop_area, :warp_ratio => crop_ratio, :warp_degrees => degrees, :warp_translate => translate,
-                                :mean => mean, :std => std, :bias => bias, :scale => scale, :fill => fill)
-            values === nothing || setproperty!(config, field, Tuple(values))
-        end
+        config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2],
+                                device = bzna_device(BZNA_DEVICE_CPU, 0))       # where an Array can be
+        config.order = changed(config.order; kind = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
+                               last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
+                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch)
+        config.shard = changed(config.shard; rank = rank, world_size = world_size)
+        config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
+                              resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
+                              given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate)...)
+        config.color = changed(config.color; given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
+        config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
+        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads)
+        config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error))
+        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight)
 
-        name = optional(track)
+        picture = optional(image)
         order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
         indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
         err, out = sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
-        GC.@preserve config name order data out err begin
-            config.track = cstring(name)
+        GC.@preserve config picture order data out err begin
+            config.fields = changed(config.fields; image = cstring(picture))
             if indices !== nothing
-                config.indices, config.index_count = pointer(order), length(order)
+                config.order = changed(config.order; indices = pointer(order), index_count = length(order))
             end
             status = bzna_loader_open(data.context.handle, data.handle, address(config), Base.unsafe_convert(Ptr{Ptr{bzna_loader}}, out),
                                       address(err))
             check(status, err)
         end
         info = sized(bzna_loader_info)
-        bzna_loader_describe(out[], info, sizeof(bzna_loader_info))
-        return finalizer(close_later, new(out[], data, reverse(Int.(info.shape)), info.samples_per_epoch, info.batches_per_epoch,
+        check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
+        return finalizer(close_later, new(out[], data, reverse(Int.(info.image.shape[1:4])), info.samples_per_epoch, info.batches_per_epoch,
                                           info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false))
     end
 end
@@ -772,11 +901,11 @@ else
 end
 
 function lend(loader::Loader, handle::Ptr{bzna_batch})
-    info = sized(bzna_batch_info)
-    bzna_batch_describe(handle, info, sizeof(bzna_batch_info))
-    samples, channels, height, width = Int.(info.shape)
+    info, err = sized(bzna_batch_info), sized(bzna_error)
+    check(bzna_batch_get_info(handle, info, sizeof(bzna_batch_info), err), err)
+    samples, channels, height, width = Int.(info.image.shape[1:4])
     # C is row-major, with the width last: the same memory is Julia's column-major, with the width first.
-    data = unsafe_wrap(Array, Ptr{Float32}(info.data), (width, height, channels, samples))
+    data = unsafe_wrap(Array, Ptr{Float32}(info.image.data), (width, height, channels, samples))
     loans = loader.loans
     Threads.atomic_add!(loans, 1)
     finalizer(owner(data)) do _
@@ -873,8 +1002,8 @@ Base.eltype(::Type{EachBatch}) = Batch
 
 "Where a run stands, after the last batch that was delivered: 128 bytes, to be kept beside a model's checkpoint."
 function save(loader::Loader)
-    state = sized(bzna_loader_state)
-    check(bzna_loader_save(loader.handle, state, sizeof(bzna_loader_state)), "save")
+    state, err = sized(bzna_loader_state), sized(bzna_error)
+    check(bzna_loader_save(loader.handle, state, sizeof(bzna_loader_state), err), err)
     return GC.@preserve state copy(unsafe_wrap(Array, Ptr{UInt8}(pointer_from_objref(state)), sizeof(bzna_loader_state)))
 end
 
@@ -891,30 +1020,30 @@ function restore!(loader::Loader, bytes::AbstractVector{UInt8})
 end
 
 "Counts and times of the stages since the loader was opened: what limits it, and what failed."
-function statistics(loader::Loader)
-    stats = sized(bzna_loader_stats)
-    check(bzna_loader_statistics(loader.handle, stats, sizeof(bzna_loader_stats)), "statistics")
-    return stats
+function stats(loader::Loader)
+    counts, err = sized(bzna_loader_stats), sized(bzna_error)
+    check(bzna_loader_get_stats(loader.handle, counts, sizeof(bzna_loader_stats), err), err)
+    return counts
 end
 
 """
     device(loader)
 
-The GPU that a loader or a data set may use: its `name`, its `number` as CUDA counts, and how many NVDEC `engines` it has. A `BenzinaError` that
+The GPU that a loader or a data set may use: its `name`, its `ordinal` as CUDA counts, and how many NVDEC `engines` it has. A `BenzinaError` that
 says why, where there is none. `decoder(loader)` says who decodes.
 """
 device(loader::Loader) = device(loader.dataset)
 
 function device(data::Dataset)
     info, err = sized(bzna_device_info), sized(bzna_error)
-    check(bzna_context_device(data.context.handle, info, sizeof(bzna_device_info), err), err)
-    return (name = text(info.name), number = Int(info.device), engines = Int(info.engines))
+    check(bzna_context_get_device_info(data.context.handle, info, sizeof(bzna_device_info), err), err)
+    return (name = text(info.name), ordinal = Int(info.device.ordinal), engines = Int(info.engines))
 end
 
 "Who decodes, and why that one: two strings."
 function decoder(loader::Loader)
-    info = sized(bzna_loader_info)
-    check(bzna_loader_describe(loader.handle, info, sizeof(bzna_loader_info)), "decoder")
+    info, err = sized(bzna_loader_info), sized(bzna_error)
+    check(bzna_loader_get_info(loader.handle, info, sizeof(bzna_loader_info), err), err)
     return text(info.decoder_name), text(info.decoder_reason)
 end
 

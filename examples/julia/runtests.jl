@@ -16,7 +16,10 @@ collected(loader) = [(copy(x), y) for (x, y) in loader]
     @test length(data) > 1
     @test Benzina.target(data, 1) == 0
     @test Benzina.target(data, 2) == 37
-    @test Benzina.filename(data, 1) == "00_plasma_land.JPEG"
+    @test Benzina.name(data, 1) == "00_plasma_land.JPEG"
+    @test reinterpret(Int64, Benzina.field(data, 2, "target")) == [37]
+    @test Benzina.field(data, 1, "image")[1:4] == [0, 0, 0, 1]
+    @test Benzina.field(data, 1, "caption") === nothing
     @test_throws BenzinaError Benzina.target(data, length(data) + 1)
     @test_throws BenzinaError Dataset("no/such/file.bzna")
     close(data)
@@ -86,7 +89,7 @@ end
     while (step = iterate(loader, step[2])) !== nothing
         push!(rest, copy.(step[1]))
     end
-    @test length(saved) == 64
+    @test length(saved) == 128
     other = Benzina.restore!(open_loader(), saved)
     @test collected(other) == rest
 end
@@ -105,5 +108,5 @@ end
         @test pixels == batch.data && labels == batch.targets && Benzina.failure(batch, 1) === nothing
     end
     @test seen == length(Dataset(ARCHIVE))
-    @test Benzina.statistics(loader).samples >= seen
+    @test Benzina.stats(loader).samples >= seen
 end

@@ -7,7 +7,7 @@ One file over ctypes; no compiler is needed, and neither numpy nor torch, though
 
     loader = benzina.DataLoader(benzina.Dataset("train.bzna"), shape=(224, 224), batch_size=256, shuffle=True, seed=1234,
                                 mean=(0.485 * 255, 0.456 * 255, 0.406 * 255), std=(0.229 * 255, 0.224 * 255, 0.225 * 255),
-                                warp_transform=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3/4, 4/3), flip_h=0.5, random_crop=True))
+                                warp_transform=ops.RandomResizedCrop(scale=(0.08, 1.0), ratio=(3/4, 4/3), flip_h=0.5))
     for epoch in range(90):
         loader.set_epoch(epoch)
         for images, targets in loader:          # torch tensors (else numpy arrays), N x 3 x H x W float32 and N int64
@@ -20,16 +20,18 @@ Memory. Nothing is copied: tensors and arrays are views of the batch, which goes
 even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
 so, and wants copy=True or a larger multibuffering. Views may be written to.
 
-Single pictures. dataset[i].image() is the whole picture, H x W x 3 uint8 in RGB. Writer writes archives.
+Single samples. dataset.fields names what samples hold; dataset[i].fields["name"], or dataset.field(i, "name"), is what
+one of them has. dataset[i].image() is the whole picture, H x W x 3 uint8 in RGB. Writer writes archives.
 
 Processes. A Dataset opened from a path, and a Context, can be pickled and copied: each copy opens the file again, by
 its absolute path. A Dataset over a source, a DataLoader, a Batch and a Writer cannot, and say so.
 
-GPU. Where the machine has one, it decodes and warps, unless decoder="software" or Context("cpu") says otherwise. Batches come to host memory,
-which is where numpy reads; but with torch, where torch has CUDA, they stay on the GPU, and memory="host" or "device" is the last word. Targets,
-indices and status are always on the host. Nobody waits for the GPU: what takes a batch by DLPack names its stream, as torch does, and that
-stream is made to wait (Batch.move); when the last view is gone, the batch is written again behind what was enqueued on it by then. A consumer
-that uses several streams must order them itself, as DLPack asks.
+GPU. Where the machine has one, it decodes and warps, unless decoder="software" or device="cpu" says otherwise. Batches
+come to host memory, which is where numpy reads; but with torch, where torch has CUDA, they stay on the GPU, and
+memory="host" or "device" is the last word. Targets, indices and status are always on the host. Nobody waits for the
+GPU: what takes a batch by DLPack names its stream, as torch does, and that stream is made to wait (Batch.move); when
+the last view is gone, the batch is written again behind what was enqueued on it by then. A consumer that uses several
+streams must order them itself, as DLPack asks.
 
 Low level. lib has every function of benzina.h, declared, structs every struct, and every object here a handle for them, which is valid
 while the object lives: keep the object in a variable.
@@ -103,17 +105,21 @@ TARGET_NONE = -1
 EPOCHS_ENDLESS = 2**64 - 1
 WAIT_FOREVER = -1
 
-DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 0, 1, 16, 17, 18
+DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA = 0, 1, 2
+DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_UINT8 = 0, 1, 2, 3
+DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 16, 17, 18
 LAYOUT_NCHW, LAYOUT_NHWC = 0, 1
 CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1 = 0, 1, 2, 3
 DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
-OUTPUT_AUTO, OUTPUT_HOST, OUTPUT_DEVICE = 0, 1, 2
+FIELD_PICTURE, FIELD_INTEGER, FIELD_VECTOR, FIELD_TEXT, FIELD_BYTES = 1, 2, 3, 4, 5
 ORDER_SEQUENTIAL, ORDER_SHUFFLE = 0, 1
 LAST_PARTIAL, LAST_DROP, LAST_PAD = 0, 1, 2
 WARP_NONE, WARP_RANDOM_RESIZED_CROP, WARP_CENTER_RESIZED_CROP, WARP_SIMILARITY = 0, 1, 2, 3
+LAW_AUTO, LAW_BENZINA, LAW_TORCHVISION = 0, 1, 2
 ON_ERROR_FILL, ON_ERROR_REPLACE, ON_ERROR_STOP = 0, 1, 2
 WEIGHTING_NONE, WEIGHTING_REPLACE, WEIGHTING_ONCE = 0, 1, 2
 LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
+DLPACK_0, DLPACK_1 = 0, 1
 
 structs = _types.SimpleNamespace()              # structs.error mirrors struct bzna_error, and so on
 
@@ -135,54 +141,75 @@ _types_by_name = {
 _STRUCTS = """
 error:          u32 struct_size; i32 status; u64 byte_offset; i32 native_code; u32 fourcc; char message[232]
 allocator:      ptr user; alloc_fn alloc; release_fn release
-source:         ptr user; read_at_fn read_at; size_fn size; close_fn close
-sink:           ptr user; write_at_fn write_at; close_fn close
+source:         u32 struct_size, reserved0; ptr user; read_at_fn read_at; size_fn size; close_fn close
+sink:           u32 struct_size, reserved0; ptr user; write_at_fn write_at; close_fn close
 device_allocator: ptr user; device_alloc_fn alloc; device_release_fn release
-context_config: u32 struct_size; i32 device; allocator allocator; log_fn log; ptr log_user; i32 log_level; u32 log_any_thread;
-                u64 max_sample_bytes; u32 max_edge_px, sessions; device_allocator device_allocator; ptr cuda_context; u64 decode_memory_bytes
-device_info:    u32 struct_size; i32 device; u64 memory_bytes; u32 compute_major, compute_minor, driver, engines, sessions; i32 video;
-                char name[96], message[232]
-codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width, max_height,
-                max_macroblocks, reserved0
-color:         u16 primaries, transfer, matrix; u8 full_range, present
-image:          u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
-                color color; u32 length_size; u64 config_offset, data_offset; ptr config, data; u64 config_size, data_size
+device:         i32 kind, ordinal
+context_config: u32 struct_size; i32 log_level; device device; allocator allocator; log_fn log; ptr log_user;
+                u32 log_any_thread, max_edge_px; u64 max_sample_bytes; u32 sessions, reserved0;
+                u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context
+device_info:    u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
+                sessions; i32 video; u32 reserved0; char name[96], message[232]
+codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
+                max_height, max_macroblocks, reserved0
+color:          u16 primaries, transfer, matrix; u8 full_range, present
+image:          u32 struct_size, codec, width, height, frame_width, frame_height, crop_x, crop_y; color color;
+                u32 length_size, reserved0; ptr config; u64 config_size; ptr data; u64 data_size
 dataset_config: u32 struct_size, reserved0; str name, split
-dataset_info:   u32 struct_size, track_count; u64 size_bytes, sample_count, target_count; u32 brand_count, brands[8], part_count
+dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
+                brand_count, brands[8]; char container[20]
+field_info:     u32 struct_size, kind; char name[32]
 track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
-picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x, chroma_shift_y,
-                chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]
+image_info:     u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
+                u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size
+picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
+                chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]
 random:         u32 key[2], counter[4], block[4], used, reserved0
-transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix, antialias;
-                f32 color[12]
-sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height; u64 occurrence
+transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
+                antialias; f32 color[12]
+sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
+                u64 occurrence
 output:         u32 struct_size, width, height, dtype, layout, reserved0
-affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop;
-                f64 crop_x, crop_y, crop_width, crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
-similarity:     u32 struct_size, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v;
-                u32 resize, keep_ratio, random_crop, reserved0
-loader_config:  u32 struct_size, batch_size, width, height, dtype, layout, order, last_batch; u64 seed, epochs, first_epoch;
-                u32 rank, world_size, threads, reader_threads, batches_in_flight, read_ahead, decoder, warp; str track;
-                f32 warp_scale[2], warp_ratio[2], warp_degrees[2], warp_translate[2];
-                u32 warp_resize, warp_keep_ratio, warp_random_crop, warp_law; f32 flip_h, flip_v, mean[3], std[3], bias[3], scale[3],
-                fill[3]; u32 fill_space, matrix, filter, antialias, on_error; transform_fn transform; ptr transform_user;
-                ptr indices; u64 index_count; ptr weights; u64 weight_count, epoch_samples; u32 weighting, weights_by_part;
-                u32 read_retries, cpu_count; u64 read_backoff_ns, read_memory_bytes; ptr cpus; u32 slices, buffer_count; ptr buffers;
-                ptr stream; u32 output, restore_any_pixels
-batch_info:     u32 struct_size; i32 device; ptr data; u64 data_bytes; i64 shape[4]; u32 dtype, layout, count, failed;
-                u64 epoch, batch, position; ptr targets, indices, status, stream; u32 last_of_epoch, replaced, slices, reserved0
-field:          u32 struct_size, dtype, dimensions; i32 device; i64 shape[4]; char name[16]
-loader_info:    u32 struct_size, decoder; i64 shape[4]; u32 dtype, layout; i32 device;
-                u32 threads, reader_threads, batches_in_flight, read_ahead, sessions; u64 samples_per_epoch, batches_per_epoch;
-                char decoder_name[64], decoder_reason[128], picture[32], picture_reason[96]
+affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
+                crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
+warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v; u32 resize,
+                keep_ratio, random_crop, reserved0; u64 reserved[4]
+buffer:         ptr data; u64 bytes
+loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
+                buffers; u32 buffer_count, reserved0; u64 reserved[4]
+extra_output:   u32 struct_size, width, height, dtype, layout, channels, views, filter; str name, field; u32 own_warp,
+                reserved0; warp warp
+loader_outputs: ptr ptr; u64 count
+loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights;
+                u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples, reserved[4]
+loader_shard:   u32 rank, world_size; u64 reserved[2]
+loader_filter:  u32 kind, antialias; u64 reserved[2]
+loader_color:   f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, matrix, reserved0; u64 reserved[4]
+loader_fields:  str image, tensors, bytes; u64 reserved[3]
+loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[4]
+loader_decode:  u32 decoder, threads; u64 reserved[4]
+loader_errors:  u32 policy, reserved0; u64 reserved[2]
+loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0;
+                transform_fn transform; ptr transform_user; u64 reserved[4]
+loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs outputs; loader_order order;
+                loader_shard shard; warp warp; loader_filter filter; loader_color color; loader_fields fields;
+                loader_read read; loader_decode decode; loader_errors errors; loader_pipeline pipeline
+tensor:         u32 struct_size, dtype; device device; u32 dimensions, reserved0; i64 shape[6]; ptr data; u64 bytes;
+                char name[32]; u64 reserved[4]
+batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layout, last_of_epoch, slices, reserved0;
+                u64 epoch, batch, position; ptr targets, indices, status, stream
+loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
+                batches_in_flight, read_ahead; u64 samples_per_epoch, batches_per_epoch; char decoder_name[64],
+                decoder_reason[128], picture[32], picture_reason[96]
 stage_stats:    u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
-loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4];
-                u64 samples, samples_failed, failed_read, failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes,
-                samples_nvdec, samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost
-loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order, check; u64 pixels, reserved[7]
+loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4]; u64 samples, samples_failed, failed_read,
+                failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
+                samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost
+loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
+                check; u64 pixels, reserved[7]
 writer_config:  u32 struct_size, reserved0
-sample_desc:    u32 struct_size, has_target; i64 target; str filename; ptr input, thumb; u32 split, reserved0
+sample_desc:    u32 struct_size, split; ptr image, thumb; i64 target; str name
 """
 
 
@@ -205,31 +232,38 @@ _define_structs()
 
 # Result and arguments. &x: a pointer to a struct or number x; out: where a new object's pointer goes.
 _FUNCTIONS = """
+error_init: void &error size
 status_name: str i32
 status_text: str i32
 version: u32
+source_init: void &source size
+sink_init: void &sink size
 context_config_init: void &context_config size
 context_open: i32 &context_config out &error
 context_close: i32 ptr
 device_count: i32 &u32 &error
-context_device: i32 ptr &device_info size &error
-context_codec: i32 ptr u32 u32 u32 &codec_info size &error
+context_get_device_info: i32 ptr &device_info size &error
+context_get_codec_info: i32 ptr u32 u32 u32 &codec_info size &error
+image_init: void &image size
 image_annexb: i32 &image ptr size &size &error
 dataset_config_init: void &dataset_config size
 dataset_open: i32 ptr str &dataset_config out &error
 dataset_open_list: i32 ptr ptr u32 &dataset_config out &error
-dataset_open_source: i32 ptr &source &dataset_config out &error
 dataset_open_memory: i32 ptr ptr size &dataset_config out &error
+dataset_open_source: i32 ptr &source &dataset_config out &error
 dataset_close: i32 ptr
 dataset_concat: i32 ptr out u32 out &error
 dataset_range: i32 ptr u64 u64 out &error
 dataset_count: u64 ptr
-dataset_describe: i32 ptr &dataset_info size
-dataset_track: i32 ptr u32 &track_info size
+dataset_get_info: i32 ptr &dataset_info size &error
+dataset_get_field_info: i32 ptr u32 &field_info size &error
+dataset_get_track_info: i32 ptr u32 &track_info size &error
+dataset_get_sample: i32 ptr u64 &sample size &error
 dataset_target: i32 ptr u64 &i64 &error
-dataset_filename: i32 ptr u64 ptr size &size &error
-dataset_sample: i32 ptr u64 &sample &error
-dataset_image: i32 ptr u64 str ptr size &image &error
+dataset_field: i32 ptr u64 str ptr size &size &error
+dataset_read_image: i32 ptr u64 str ptr size &image &error
+dataset_get_image_info: i32 ptr u64 str &image_info size &error
+picture_init: void &picture size
 decoder_open: i32 ptr out &error
 decoder_close: i32 ptr
 decoder_decode: i32 ptr &image &picture &error
@@ -240,30 +274,33 @@ random_u32: u32 &random
 random_uniform: f64 &random f64 f64
 permute: u64 u64 u64 u64 u64
 transform_init: void &transform size
+output_init: void &output size
 picture_render: i32 &picture &transform &output ptr size &error
-affine_matrix: i32 &affine &f64
-similarity_init: void &similarity size
-similarity_random_resized_crop: void &similarity size
-similarity_center_resized_crop: void &similarity size f64
-warp_similarity: i32 &random &similarity u32 u32 u32 u32 &f64
+affine_init: void &affine size
+affine_matrix: i32 &affine &f64 &error
+warp_init: void &warp size
+warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 loader_config_init: void &loader_config size
+extra_output_init: void &extra_output size
 loader_open: i32 ptr ptr &loader_config out &error
 loader_close: i32 ptr
 loader_next: i32 ptr i64 out &error
-loader_stop: i32 ptr
+loader_stop: i32 ptr &error
 loader_reset: i32 ptr u64 &error
-loader_save: i32 ptr &loader_state size
+loader_save: i32 ptr &loader_state size &error
 loader_restore: i32 ptr &loader_state &error
-loader_describe: i32 ptr &loader_info size
-loader_field: i32 ptr u32 &field
-loader_statistics: i32 ptr &loader_stats size
-batch_describe: i32 ptr &batch_info size
+loader_get_info: i32 ptr &loader_info size &error
+loader_get_stats: i32 ptr &loader_stats size &error
+loader_tensor: i32 ptr u32 &tensor size &error
+batch_get_info: i32 ptr &batch_info size &error
+batch_tensor: i32 ptr str &tensor size &error
 batch_error: i32 ptr u32 &error
-batch_slice: i32 ptr u32 out &u32
+batch_slice: i32 ptr u32 out &u32 &error
 batch_release: i32 ptr
 batch_move: i32 ptr ptr &error
-batch_to_dlpack: i32 ptr u32 out &error
+batch_to_dlpack: i32 ptr str u32 out &error
 writer_config_init: void &writer_config size
+sample_desc_init: void &sample_desc size
 writer_open: i32 ptr str &writer_config out &error
 writer_open_sink: i32 ptr &sink &writer_config out &error
 writer_add: i32 ptr &sample_desc &error
@@ -286,6 +323,9 @@ def _load_library():
 lib = _load_library()                           # its functions are declared: lib.bzna_version() and so on
 
 
+_inits = {}                                     # of the structs that have one
+
+
 def _define_functions():
     for line in _FUNCTIONS.strip().splitlines():
         name, *kinds = line.replace(":", "").split()
@@ -293,6 +333,8 @@ def _define_functions():
                  _c.POINTER(_types_by_name[k[1:]]) if k[0] == "&" else _types_by_name[k] for k in kinds]
         function = getattr(lib, "bzna_" + name)
         function.restype, function.argtypes = kinds[0], kinds[1:]
+        if name.endswith("_init") and len(kinds) == 3:
+            _inits[name[:-len("_init")]] = function
 
 
 _define_functions()
@@ -326,15 +368,21 @@ class Error(Exception):
 
 
 def _new(name):
-    """A struct with its size set, all else zero."""
+    """A struct as the library's init function prepares it; one without, with its size set and all else zero."""
     kind = getattr(structs, name)
-    return kind(struct_size=_c.sizeof(kind))
+    if name not in _inits:
+        return kind(struct_size=_c.sizeof(kind))
+    made = kind()
+    _inits[name](made, _c.sizeof(made))
+    return made
 
 
 def _error_of(status, err):
     if err is None or not err.message:
         return Error(status)
-    message = err.message.decode("utf-8", "replace").replace("batches_in_flight", "multibuffering")     # its name here
+    message = err.message.decode("utf-8", "replace")
+    message = _LOADER_CONFIG.sub(lambda field: _KEYWORDS.get(field[1], field[0]), message)
+    message = message.replace("batches_in_flight", "multibuffering")    # its name here
     return Error(status, message, None if err.byte_offset == NO_OFFSET else err.byte_offset, err.native_code)
 
 
@@ -343,6 +391,14 @@ def _check(status, err=None, cause=None):
     if status < 0:
         raise _error_of(status, err) from (cause if status in (Status.E_CALLBACK, Status.E_IO) else None)
     return status
+
+
+def _told(name, function, *arguments, source=None):
+    """The struct that one of the library's get functions fills; source: what may have failed under it."""
+    info, err = _new(name), _new("error")
+    status = function(*arguments, info, _c.sizeof(info), err)
+    _check(status, err, source and source.failure)
+    return info
 
 
 # ---- objects that C holds on to ---------------------------------------------------------------------------------------------
@@ -384,6 +440,30 @@ def _owned(owner, close, handle, key=None):
     return _weakref.finalize(owner, _dispose, close, handle, _os.getpid(), key)
 
 
+class _Handled:
+    """What holds a handle of the library's until its close(), or the end of a with block."""
+
+    _gone = "it is closed"
+    _handle = None
+
+    @property
+    def handle(self):
+        if self._handle is None:
+            raise Error(Status.E_STATE, self._gone)
+        return self._handle
+
+    def close(self):
+        """Lets go; what was made with it stays usable."""
+        self._handle = None
+        self._close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
 def _uncopied(advice):
     """A __reduce__ for what holds a handle that only this process, and only one object, may hold."""
     def __reduce__(self):
@@ -396,16 +476,21 @@ def _callback(kind):
     return _types_by_name[kind]
 
 
-class Context:
-    """Log, limits and device, shared by what is made with it. device: None (a GPU where there is one), "cpu", "cuda:0" or a CUDA device's
-    number. log: a callable (level, status, message), called on the thread that calls the library. sessions, decode_memory_bytes: of the GPU's
-    decoders; cuda_context: the address of a CUcontext to work in, instead of the device's primary context."""
+class Context(_Handled):
+    """Log, limits and device, shared by what is made with it. device: None (a GPU where there is one), "cpu", "cuda",
+    "cuda:0", a CUDA device's number, or (kind, ordinal) by DLPack's numbers, as __dlpack_device__() gives. log: a
+    callable (level, status, message), called on the thread that calls the library, until this is closed. sessions,
+    decode_memory_bytes: of the GPU's decoders; cuda_context: the address of a CUcontext to work in, instead of the
+    device's primary context."""
+
+    _gone = "the context is closed"
+    _shared = False
 
     def __init__(self, device=None, log=None, log_level=LOG_WARNING, max_sample_bytes=0, max_edge_px=0, sessions=0, decode_memory_bytes=0,
                  cuda_context=None):
         _dispose_put_off()
         config = _new("context_config")
-        config.device = _device_number(device)
+        self._device = config.device.kind, config.device.ordinal = _device_of(device)
         config.max_sample_bytes, config.max_edge_px, config.log_level = max_sample_bytes, max_edge_px, log_level
         config.sessions, config.decode_memory_bytes, config.cuda_context = sessions, decode_memory_bytes, cuda_context
         key = None
@@ -419,47 +504,26 @@ class Context:
         _check(status, err)
         self._handle = handle.value
         self._close = _owned(self, lib.bzna_context_close, self._handle, key)
-        self._settings = (None if device is None else str(device), log, log_level, max_sample_bytes, max_edge_px,
+        self._settings = (self._device, log, log_level, max_sample_bytes, max_edge_px,
                           sessions, decode_memory_bytes)
         self._cuda_context = cuda_context
 
     def __reduce__(self):
         """Another one with the same settings."""
-        if _default_context and self is _default_context[0]:
-            return _shared_context, ()
+        if self._shared:
+            return _shared_context, (self._device,)
         if self._cuda_context:
             raise TypeError("a Context with a cuda_context can be neither pickled nor copied: it is this process's")
         return type(self), self._settings
 
-    def close(self):
-        """Lets go; datasets and loaders made with it stay usable, but log no more."""
-        self._handle = None
-        self._close()
-
-    @property
-    def handle(self):
-        if self._handle is None:
-            raise Error(Status.E_STATE, "the context is closed")
-        return self._handle
-
     @property
     def device(self):
         """A structs.device_info; an Error that says why the processor works instead, where there is none."""
-        info, err = _new("device_info"), _new("error")
-        _check(lib.bzna_context_device(self.handle, info, _c.sizeof(info), err), err)
-        return info
+        return _told("device_info", lib.bzna_context_get_device_info, self.handle)
 
     def codec(self, codec, chroma_format=1, depth=8):
         """A structs.codec_info: what NVDEC can do with CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
-        info, err = _new("codec_info"), _new("error")
-        _check(lib.bzna_context_codec(self.handle, codec, chroma_format, depth, info, _c.sizeof(info), err), err)
-        return info
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
+        return _told("codec_info", lib.bzna_context_get_codec_info, self.handle, codec, chroma_format, depth)
 
 
 def device_count():
@@ -469,16 +533,21 @@ def device_count():
     return count.value
 
 
-def _device_number(device):
+def _device_of(device):
+    """(kind, ordinal)"""
+    found = _re.fullmatch(r"(cpu)|cuda|(?:cuda:)?(\d+)", str(device))
     if device is None:
-        return 0
-    text = str(device)
-    if text == "cpu":
-        return -1
-    number = _re.fullmatch(r"(?:cuda:)?(\d+)|cuda", text)
-    if not number:
-        raise ValueError("device: %r is neither None, 'cpu', 'cuda:N' nor a number" % (device,))
-    return int(number[1] or 0) + 1
+        pair = DEVICE_AUTO, 0
+    elif isinstance(device, (tuple, list)) and len(device) == 2:
+        pair = tuple(number.__index__() for number in device)
+    elif found:
+        pair = (DEVICE_CPU, 0) if found[1] else (DEVICE_CUDA, int(found[2] or 0))
+    else:
+        pair = None
+    if pair is None or pair[0] not in (DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA) or not 0 <= pair[1] < 2**31:
+        raise ValueError("device: %r is neither None, 'cpu', 'cuda', 'cuda:N', a number nor (kind, ordinal)" %
+                         (device,))
+    return pair
 
 
 @_callback("log_fn")
@@ -488,16 +557,18 @@ def _log_thunk(user, level, code, message):
         log(level, code, message.decode("utf-8", "replace"))
 
 
-_default_context = None
-_default_context_lock = _threading.Lock()
+_shared_contexts = {}                           # of each device: the context, and the process that it is of
+_shared_contexts_lock = _threading.Lock()
 
 
-def _shared_context():
-    global _default_context
-    with _default_context_lock:
-        if _default_context is None or _default_context[1] != _os.getpid():
-            _default_context = (Context(), _os.getpid())
-        return _default_context[0]
+def _shared_context(device=(DEVICE_AUTO, 0)):
+    with _shared_contexts_lock:
+        context, process = _shared_contexts.get(device, (None, None))
+        if process != _os.getpid():
+            context = Context(device)
+            context._shared = True
+            _shared_contexts[device] = context, _os.getpid()
+        return context
 
 
 # ---- sources ----------------------------------------------------------------------------------------------------------------
@@ -632,10 +703,15 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
     def __deepcopy__(self, memo):
         return self
 
-    def image(self, track=None):
-        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, neither scaled nor normalized, and
-        not the thumbnail, unless track="bzna_thumb" asks for it. libavcodec decodes it, on this thread. Where it is
-        damaged, an Error names the sample."""
+    @property
+    def fields(self):
+        """What the sample holds, by name, each read when it is asked for: see Dataset.field."""
+        return _Fields(self._of(), self.index)
+
+    def image(self, track="image"):
+        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, neither scaled nor normalized.
+        track: "image", "thumb", or one of images. libavcodec decodes it, on this thread. Where it is damaged, an Error
+        names the sample."""
         numpy = _installed("numpy")
         if numpy is None:
             raise ImportError("Sample.image() gives a numpy array: numpy is not installed")
@@ -646,8 +722,7 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
             status = lib.bzna_decoder_decode(decoder, coded, picture, err)
             if status == Status.OK:
                 pixels = numpy.empty((picture.height, picture.width, 3), numpy.float32)
-                transform, output = structs.transform(), _new("output")
-                lib.bzna_transform_init(transform, _c.sizeof(transform))        # the identity
+                transform, output = _new("transform"), _new("output")           # the identity
                 output.width, output.height, output.layout = picture.width, picture.height, LAYOUT_NHWC
                 status = lib.bzna_picture_render(picture, transform, output, pixels.ctypes.data, pixels.nbytes, err)
         finally:
@@ -659,18 +734,62 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
         pixels += 0.5                           # rounds; the pictures of bzna extract do, too
         return numpy.minimum(pixels, 255, out=pixels).astype(numpy.uint8)
 
-    def _coded(self, track=None):
-        """(structs.image, the buffer that it points into). track: by default the full picture."""
+    def image_info(self, track="image"):
+        """A structs.image_info: what the file says of a picture, and where it lies there."""
+        dataset = self._of()
+        return _told("image_info", lib.bzna_dataset_get_image_info, dataset.handle, self.index, _track(track),
+                     source=dataset._source)
+
+    def _of(self):
         if self._dataset is None:
-            raise ValueError("this Sample was not taken from a Dataset: it has no picture")
-        if track is None and "bzna_input" in self.images:
-            track = "bzna_input"                # a plain mp4 has other names
-        track, handle = None if track is None else track.encode(), self._dataset.handle
+            raise ValueError("this Sample was not taken from a Dataset: it has no fields and no picture")
+        return self._dataset
+
+    def _coded(self, track="image"):
+        """(structs.image, the buffer that it points into)."""
+        handle = self._of().handle
         image, err, buffer = _new("image"), _new("error"), (_c.c_char * self.size)()
-        status = lib.bzna_dataset_image(handle, self.index, track, buffer, self.size, image, err)
+        status = lib.bzna_dataset_read_image(handle, self.index, _track(track), buffer, self.size, image, err)
         _check(status, err, self._dataset.last_exception)
         return image, buffer
 
+
+def _track(name):
+    return ("image" if name is None else name).encode()
+
+
+class _Fields(_abc.Mapping):
+    """A sample's fields."""
+
+    def __init__(self, dataset, index):
+        self._dataset, self._index = dataset, index
+
+    def __getitem__(self, name):
+        return self._dataset.field(self._index, name)
+
+    def __iter__(self):
+        return iter(self._dataset.fields)
+
+    def __len__(self):
+        return len(self._dataset.fields)
+
+    def __repr__(self):
+        return "<fields %s of sample %d>" % (", ".join(self), self._index)
+
+
+def _text_of(data):
+    return None if data is None else data.split(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+def _integer_of(data):
+    number, = _array.array("q", data)
+    return number
+
+
+_FIELD_VALUES = {                               # of a field's bytes
+    FIELD_PICTURE: bytes, FIELD_BYTES: bytes, FIELD_TEXT: _text_of, FIELD_INTEGER: _integer_of,
+    FIELD_VECTOR: lambda data: _array.array("f", data),
+}
 
 Track = _collections.namedtuple("Track", "name handler format flags sample_count mime")
 
@@ -679,12 +798,14 @@ def _fourcc(number):
     return number.to_bytes(4, "big").decode("latin-1")
 
 
-class Dataset:
+class Dataset(_Handled):
     """The samples of an archive: len(dataset), dataset[i] -> Sample, dataset[i:j] -> a Dataset, a + b -> a Dataset.
 
     source: a path; or an object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number or a
     method; or an open binary file. Of a file that the system opened, only its bytes count: its position stays, it may be closed.
     Any other file-like object is read under a lock, and must stay open. split: "train", "validation" or "test"."""
+
+    _gone = "the dataset is closed"
 
     def __init__(self, source, split=None, name=None, context=None):
         _dispose_put_off()
@@ -699,7 +820,9 @@ class Dataset:
         else:
             self._source = _source_over(source)
             key = _register(self._source)
-            callbacks = structs.source(key, _read_at_thunk, _size_thunk, _close_thunk)
+            callbacks = _new("source")
+            callbacks.user, callbacks.close = key, _close_thunk
+            callbacks.read_at, callbacks.size = _read_at_thunk, _size_thunk
             status = lib.bzna_dataset_open_source(context.handle, callbacks, config, handle, err)
             if status < 0:
                 _close_thunk(key)
@@ -780,23 +903,6 @@ class Dataset:
     def __add__(self, other):
         return Dataset.concat([self, other]) if isinstance(other, Dataset) else NotImplemented
 
-    def close(self):
-        """Lets go; loaders over it stay usable."""
-        self._handle = None
-        self._close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    @property
-    def handle(self):
-        if self._handle is None:
-            raise Error(Status.E_STATE, "the dataset is closed")
-        return self._handle
-
     def __len__(self):
         return self._length
 
@@ -810,8 +916,7 @@ class Dataset:
                 raise ValueError("a slice of a Dataset goes in steps of 1; give a DataLoader indices for other orders")
             return self.range(first, max(0, end - first))
         index = self._index(index)
-        sample, err = _new("sample"), _new("error")
-        _check(lib.bzna_dataset_sample(self.handle, index, sample, err), err, self.last_exception)
+        sample = _told("sample", lib.bzna_dataset_get_sample, self.handle, index, source=self._source)
         images = tuple(sample.image_names[i].value.decode("utf-8", "replace") for i in range(sample.image_count))
         found = Sample(index, sample.target, self.filename(index), sample.offset, sample.size, images)
         found._dataset = self
@@ -830,16 +935,39 @@ class Dataset:
 
     def filename(self, index):
         """None for a sample without one."""
-        index, handle, err, needed = self._index(index), self.handle, _new("error"), _c.c_size_t()
-        size = 256
+        return _text_of(self._field(self._index(index), b"name"))
+
+    @property
+    def fields(self):
+        """The names of what its samples hold: "image", "target", ..."""
+        return list(self._field_kinds())
+
+    def field(self, index, name):
+        """What a sample has under a name: a number, an array.array of float32, text, bytes, or a picture's bytes as a
+        stream of its own, as Writer.add takes it. None where this sample has none; a KeyError where no sample can."""
+        index, kinds = self._index(index), self._field_kinds()
+        if name not in kinds:
+            raise KeyError("%s: there is no such field among %s" % (name, ", ".join(kinds)))
+        data = self._field(index, name.encode())
+        return None if data is None else _FIELD_VALUES[kinds[name]](data)
+
+    def _field_kinds(self):
+        """{name: FIELD_...}"""
+        infos = [_told("field_info", lib.bzna_dataset_get_field_info, self.handle, i)
+                 for i in range(self.info.field_count)]
+        return {info.name.decode("utf-8", "replace"): info.kind for info in infos}
+
+    def _field(self, index, name):
+        """Its bytes, or None."""
+        handle, err, needed, size = self.handle, _new("error"), _c.c_size_t(), 256
         while True:
             buffer = _c.create_string_buffer(size)
-            status = lib.bzna_dataset_filename(handle, index, buffer, size, needed, err)
+            status = lib.bzna_dataset_field(handle, index, name, buffer, size, needed, err)
             if status == Status.E_NOT_FOUND:
                 return None
             if status != Status.E_BUFFER or needed.value <= size:
                 _check(status, err, self.last_exception)
-                return buffer.value.decode("utf-8", "surrogateescape")
+                return buffer.raw[:needed.value]
             size = needed.value
 
     @property
@@ -858,16 +986,13 @@ class Dataset:
     @property
     def info(self):
         """A structs.dataset_info."""
-        info = _new("dataset_info")
-        _check(lib.bzna_dataset_describe(self.handle, info, _c.sizeof(info)))
-        return info
+        return _told("dataset_info", lib.bzna_dataset_get_info, self.handle)
 
     @property
     def tracks(self):
         result = []
         for i in range(self.info.track_count):
-            t = _new("track_info")
-            _check(lib.bzna_dataset_track(self.handle, i, t, _c.sizeof(t)))
+            t = _told("track_info", lib.bzna_dataset_get_track_info, self.handle, i)
             result.append(Track(t.name.decode("utf-8", "replace"), _fourcc(t.handler), _fourcc(t.format), t.flags, t.sample_count,
                                 t.mime.decode("utf-8", "replace")))
         return result
@@ -917,7 +1042,7 @@ _CODECS = {"h265": CODEC_H265, "h264": CODEC_H264, "av1": CODEC_AV1}
 _SPLITS = {None: 0, "train": 1, "validation": 2, "test": 3}
 
 
-class Writer:
+class Writer(_Handled):
     """Writes an archive; coding pictures is for others (ffmpeg, x265, bzna pack):
 
         with benzina.Writer("small.bzna") as writer:
@@ -925,11 +1050,12 @@ class Writer:
             for sample in benzina.Dataset("train.bzna")[:1000]:
                 writer.add(sample, target=sample.target, name=sample.filename)
 
-    At the end of the block the archive is finished, by finish(). After an exception it is closed unfinished, and
-    readers refuse it. path: a path, or a binary file that can seek. What was there is lost at once: no open Dataset may
-    be reading it."""
+    At the end of the block the archive is finished, by finish(). After an exception, or close() alone, it is left
+    unfinished, and readers refuse it. path: a path, or a binary file that can seek. What was there is lost at once: no
+    open Dataset may be reading it."""
 
     __reduce__ = _uncopied("one process writes an archive")
+    _gone = "the writer is closed"
 
     def __init__(self, path, context=None):
         _dispose_put_off()
@@ -940,7 +1066,8 @@ class Writer:
         else:
             self._sink = _Sink(path)
             key = _register(self._sink)
-            callbacks = structs.sink(key, _write_at_thunk, _forget_thunk)
+            callbacks = _new("sink")
+            callbacks.user, callbacks.write_at, callbacks.close = key, _write_at_thunk, _forget_thunk
             status = lib.bzna_writer_open_sink(context.handle, callbacks, None, handle, err)
             if status < 0:
                 _registry.pop(key)
@@ -968,13 +1095,13 @@ class Writer:
         if thumb is not None:
             small, kept_too = _coded("thumb", thumb, codec, thumb_size, "bzna_thumb")
         else:
-            small, kept_too = _thumbnail(image, picture) if isinstance(image, Sample) else (None, None)
-        sample.input = _c.addressof(picture)
+            small, kept_too = _thumbnail(image, picture, kept) if isinstance(image, Sample) else (None, None)
+        sample.image = _c.addressof(picture)
         sample.thumb = small and _c.addressof(small)
-        if target is not None and target != TARGET_NONE:
-            sample.has_target, sample.target = 1, _in_range("target", target, -2**63, 2**63 - 1)
+        if target is not None:
+            sample.target = _in_range("target", target, -2**63, 2**63 - 1)
         if name is not None:
-            sample.filename = _text("name", name)
+            sample.name = _text("name", name)
         if split not in _SPLITS:
             raise ValueError("split: %r is none of %s" % (split, ", ".join(map(repr, _SPLITS))))
         sample.split = _SPLITS[split]
@@ -988,20 +1115,6 @@ class Writer:
         if self._sink and hasattr(self._sink.file, "flush"):
             self._sink.file.flush()
         self.close()
-
-    def close(self):
-        """Closes the file. Without finish() it is left unfinished: no archive."""
-        self._handle = None
-        self._close()
-
-    @property
-    def handle(self):
-        if self._handle is None:
-            raise Error(Status.E_STATE, "the writer is closed")
-        return self._handle
-
-    def __enter__(self):
-        return self
 
     def __exit__(self, kind, *_):
         try:
@@ -1029,7 +1142,7 @@ def _text(what, text):
 def _coded(what, image, codec, size, track=None):
     """(structs.image, what it points into) of a Sample's picture, or of coded bytes."""
     if isinstance(image, Sample):
-        return image._coded(track if track in image.images else None)
+        return image._coded(track if track in image.images else "image")
     try:
         data = bytes(memoryview(image))
     except TypeError:
@@ -1053,7 +1166,7 @@ def _inspected(what, data, codecs):
     refusals = []
     for codec in codecs:
         archive, image, sample = _io.BytesIO(), _image_of(data, codec, (1, 1)), _new("sample_desc")
-        sample.input = _c.addressof(image)
+        sample.image = _c.addressof(image)
         try:
             with Writer(archive) as writer:
                 err = _new("error")
@@ -1067,12 +1180,13 @@ def _inspected(what, data, codecs):
     raise Error(Status.E_CODEC, "%s: not one coded picture with its parameter sets (%s)" % (what, "; ".join(refusals)))
 
 
-def _thumbnail(sample, picture):
+def _thumbnail(sample, picture, buffer):
     """A sample's thumbnail, where it is not the picture itself."""
     if "bzna_thumb" not in sample.images or "bzna_input" not in sample.images:
         return None, None
-    small, kept = sample._coded("bzna_thumb")
-    return (None, None) if small.data_offset == picture.data_offset else (small, kept)
+    small, kept = sample._coded("thumb")        # both buffers hold the whole sample
+    same = small.data - _c.addressof(kept) == picture.data - _c.addressof(buffer)
+    return (None, None) if same else (small, kept)
 
 
 # ---- random numbers ---------------------------------------------------------------------------------------------------------
@@ -1141,12 +1255,12 @@ def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(
     affine.degrees = degrees
     affine.translate_x, affine.translate_y = translate
     affine.flip_h, affine.flip_v, affine.resize, affine.keep_ratio = bool(flip_h), bool(flip_v), bool(resize), bool(keep_ratio)
-    matrix = (_c.c_double * 9)()
-    _check(lib.bzna_affine_matrix(affine, matrix))
+    matrix, err = (_c.c_double * 9)(), _new("error")
+    _check(lib.bzna_affine_matrix(affine, matrix, err), err)
     return tuple(matrix)
 
 
-_LAWS = {"benzina": 1, "torchvision": 2}     # 0, the default: by the warp's name
+_LAWS = {"benzina": LAW_BENZINA, "torchvision": LAW_TORCHVISION}
 
 
 def _sensible_scale(scale, meaning):
@@ -1224,11 +1338,9 @@ class _Ops:
         scale: of the crop's area, (lo, hi); a number s means between s and 1/s. ratio: of the crop's width to its height, likewise; None: the
         picture's own. degrees: (lo, hi); a number d means (-d, d). translate: at most these fractions of the output's width and height.
         flip_h, flip_v: probabilities. resize: scale the crop to the output; scale and ratio force it. keep_ratio: by one factor both
-        ways. random_crop: anywhere, instead of centerd. law: how the crop is drawn, "benzina" (area log-uniform) or
+        ways. random_crop: anywhere, instead of centered. law: how the crop is drawn, "benzina" (area log-uniform) or
         "torchvision" (area uniform, whole pixels); None: as DataLoader's warp_law says, by default "benzina"
         ("torchvision" for RandomResizedCrop)."""
-
-        _default_law = "benzina"
 
         def __init__(self, scale=(1.0, 1.0), ratio=None, degrees=0.0, translate=(0.0, 0.0), flip_h=0.0, flip_v=0.0, resize=False, keep_ratio=False,
                      random_crop=False, law=None):
@@ -1248,66 +1360,39 @@ class _Ops:
                 if min(values) <= 0 or list(values) != sorted(values):
                     raise ValueError("%s: %r is not two positive numbers, the smaller one first" % (what, values))
 
-        def _configure(self, config):
-            config.warp = WARP_SIMILARITY
-            config.warp_scale[:] = self.scale
-            config.warp_ratio[:] = self.ratio or (0, 0)
-            config.warp_degrees[:] = self.degrees
-            config.warp_translate[:] = self.translate
-            config.warp_resize, config.warp_keep_ratio, config.warp_random_crop = self.resize, self.keep_ratio, self.random_crop
-            config.flip_h, config.flip_v = self.flip_h, self.flip_v
-            if self.law is not None:
-                config.warp_law = _LAWS[self.law]
+        def _warp(self):
+            """The structs.warp of these parameters."""
+            warp = self._flipped(WARP_SIMILARITY)
+            warp.scale[:], warp.ratio[:] = self.scale, self.ratio or (0, 0)
+            warp.degrees[:], warp.translate[:] = self.degrees, self.translate
+            warp.resize, warp.keep_ratio, warp.random_crop = self.resize, self.keep_ratio, self.random_crop
+            return warp
 
-        def _similarity(self):
-            """The same parameters for bzna_warp_similarity, rounded to single precision as a loader's are."""
-            similarity = _new("similarity")
-            config = structs.loader_config()
-            self._configure(config)
-            similarity.scale[:], similarity.ratio[:] = config.warp_scale, config.warp_ratio
-            similarity.degrees[:], similarity.translate[:] = config.warp_degrees, config.warp_translate
-            similarity.resize, similarity.keep_ratio, similarity.random_crop = self.resize, self.keep_ratio, self.random_crop
-            return self._drawn(similarity)
-
-        def _drawn(self, similarity):
-            similarity.flip_h, similarity.flip_v = _c.c_float(self.flip_h).value, _c.c_float(self.flip_v).value
-            similarity.law = _LAWS[self.law or self._default_law]
-            return similarity
+        def _flipped(self, kind):
+            """What every kind has."""
+            warp = _new("warp")
+            warp.kind, warp.law = kind, _LAWS.get(self.law, LAW_AUTO)
+            warp.flip_h, warp.flip_v = self.flip_h, self.flip_v
+            return warp
 
         def __call__(self, index, in_size, out_size, rng):
-            matrix = (_c.c_double * 9)()
-            _check(lib.bzna_warp_similarity(rng.struct, self._similarity(), *in_size, *out_size, matrix))
+            matrix, err = (_c.c_double * 9)(), _new("error")
+            _check(lib.bzna_warp_draw(rng.struct, self._warp(), *in_size, *out_size, matrix, err), err)
             return tuple(matrix)
 
     class RandomResizedCrop(SimilarityTransform):
         """scale: of the crop's area, as a fraction of the picture's, (lo, hi); ratio: of its width to its height;
         flip_h: the probability of mirroring; law: see SimilarityTransform, by default "torchvision"."""
 
-        _default_law = "torchvision"
-
         def __init__(self, scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.0, law=None):
             _sensible_scale(scale, "the crop's area as a fraction of the picture's, (0.08, 1.0) by default")
             _Ops.SimilarityTransform.__init__(self, scale=scale, ratio=ratio, flip_h=flip_h, resize=True,
                                               random_crop=True, law=law)
 
-        def _configure(self, config):
-            super()._configure(config)
-            config.warp = WARP_RANDOM_RESIZED_CROP
-            config.warp_degrees[:] = config.warp_translate[:] = (0, 0)
-            config.warp_resize = config.warp_keep_ratio = config.warp_random_crop = 0
-            if self.scale == (0.08, 1.0):       # the library's own default is in double precision
-                config.warp_scale[:] = (0, 0)
-            if self.ratio == (3 / 4, 4 / 3):
-                config.warp_ratio[:] = (0, 0)
-
-        def _similarity(self):
-            similarity = _new("similarity")
-            lib.bzna_similarity_random_resized_crop(similarity, _c.sizeof(similarity))
-            if self.scale != (0.08, 1.0):
-                similarity.scale[:] = (_c.c_float * 2)(*self.scale)
-            if self.ratio != (3 / 4, 4 / 3):
-                similarity.ratio[:] = (_c.c_float * 2)(*self.ratio)
-            return self._drawn(similarity)
+        def _warp(self):
+            warp = self._flipped(WARP_RANDOM_RESIZED_CROP)
+            warp.scale[:], warp.ratio[:] = self.scale, self.ratio
+            return warp
 
     class CenterResizedCrop(SimilarityTransform):
         """scale: of the edges; 224/256 resizes the short edge to 256 and takes the middle 224 x 224; above 1, there is
@@ -1319,20 +1404,12 @@ class _Ops:
             _Ops.SimilarityTransform.__init__(self, scale=(scale ** 2, scale ** 2), flip_h=flip_h, resize=True,
                                               keep_ratio=keep_ratio, law=law)
 
-        def _configure(self, config):
-            super()._configure(config)
-            if self.keep_ratio:
-                config.warp = WARP_CENTER_RESIZED_CROP
-                config.warp_scale[:] = (self.edge_scale, 0)
-                config.warp_degrees[:] = config.warp_translate[:] = (0, 0)
-                config.warp_resize = config.warp_keep_ratio = 0
-
-        def _similarity(self):
+        def _warp(self):
             if not self.keep_ratio:
-                return super()._similarity()
-            similarity = _new("similarity")
-            lib.bzna_similarity_center_resized_crop(similarity, _c.sizeof(similarity), _c.c_float(self.edge_scale).value)
-            return self._drawn(similarity)
+                return super()._warp()
+            warp = self._flipped(WARP_CENTER_RESIZED_CROP)
+            warp.scale[0] = self.edge_scale
+            return warp
 
     compute_affine_matrix = staticmethod(compute_affine_matrix)
 
@@ -1405,7 +1482,11 @@ class _DLManagedTensor(_c.Structure):
     _fields_ = [("tensor", _DLTensor), ("manager", _c.c_void_p), ("deleter", _c.c_void_p)]
 
 
-_DL_CPU, _DL_CUDA = 1, 2
+class _DLManagedTensorVersioned(_c.Structure):
+    _fields_ = [("major", _c.c_uint32), ("minor", _c.c_uint32), ("manager", _c.c_void_p), ("deleter", _c.c_void_p),
+                ("flags", _c.c_uint64), ("tensor", _DLTensor)]
+
+
 _DL_CODES = {0: "i", 1: "u", 2: "f"}
 _DTYPES = {"f4": "float32", "f2": "float16", "i4": "int32", "i8": "int64", "u8": "uint64"}
 _FORMATS = {"f4": "f", "f2": "H", "i4": "i", "i8": "q", "u8": "Q"}      # as in struct and memoryview; which has float16 from Python 3.12 on only
@@ -1414,35 +1495,44 @@ _FORMATS = {"f4": "f", "f2": "H", "i4": "i", "i8": "q", "u8": "Q"}      # as in 
 _capsule_new = _c.PYFUNCTYPE(_c.py_object, _c.c_void_p, _c.c_void_p, _c.c_void_p)(("PyCapsule_New", _c.pythonapi))
 _capsule_is = _c.PYFUNCTYPE(_c.c_int, _c.c_void_p, _c.c_void_p)(("PyCapsule_IsValid", _c.pythonapi))
 _capsule_pointer = _c.PYFUNCTYPE(_c.c_void_p, _c.c_void_p, _c.c_void_p)(("PyCapsule_GetPointer", _c.pythonapi))
-_capsule_name = _c.create_string_buffer(b"dltensor")                    # capsules point to it for ever
 _delete_fn = _c.CFUNCTYPE(None, _c.c_void_p)
 
 
-def _delete_managed(address, process=None):
+def _delete_managed(address, process=None, managed=_DLManagedTensor):
     if process is None or process == _os.getpid():
-        _delete_fn(_DLManagedTensor.from_address(address).deleter)(address)
+        _delete_fn(managed.from_address(address).deleter)(address)
 
 
-@_c.CFUNCTYPE(None, _c.c_void_p)
-def _capsule_destructor(capsule, is_named=_capsule_is, pointer=_capsule_pointer, name=_c.addressof(_capsule_name), delete=_delete_managed):
-    # A number, not an object: the capsule has no references left, and must not get one. Whoever took the tensor has renamed the
-    # capsule. C code that failed may drop the capsule with its exception set; the first call then raises that one: it is said once more
-    # on stderr, and the tensor is given back all the same.
-    pending = None
-    try:
-        ours = is_named(capsule, name)
-    except BaseException as exception:
-        pending, ours = exception, is_named(capsule, name)
-    if ours:
-        delete(pointer(capsule, name))
-    if pending is not None:
-        raise pending
+def _capsules(text, managed):
+    """(name, destructor, struct) of one kind of capsule; capsules point to the first two for ever."""
+    label = _c.create_string_buffer(text)
+
+    @_c.CFUNCTYPE(None, _c.c_void_p)
+    def destructor(capsule, is_named=_capsule_is, pointer=_capsule_pointer, name=_c.addressof(label),
+                   delete=_delete_managed):
+        # A number, not an object: the capsule has no references left, and must not get one. Whoever took the tensor has
+        # renamed the capsule. C code that failed may drop the capsule with its exception set; the first call then
+        # raises that one: it is said once more on stderr, and the tensor is given back all the same.
+        pending = None
+        try:
+            ours = is_named(capsule, name)
+        except BaseException as exception:
+            pending, ours = exception, is_named(capsule, name)
+        if ours:
+            delete(pointer(capsule, name), managed=managed)
+        if pending is not None:
+            raise pending
+    return label, destructor, managed
 
 
-def _export(batch, number):
-    """The address of a DLManagedTensor, which keeps the batch on loan until its deleter has run."""
+_CAPSULES = {DLPACK_0: _capsules(b"dltensor", _DLManagedTensor),
+             DLPACK_1: _capsules(b"dltensor_versioned", _DLManagedTensorVersioned)}
+
+
+def _export(batch, name, version=DLPACK_0):
+    """The address of a DLManagedTensor(Versioned), which keeps the batch on loan until its deleter has run."""
     tensor, err = _c.c_void_p(), _new("error")
-    _check(lib.bzna_batch_to_dlpack(batch, number, tensor, err), err)
+    _check(lib.bzna_batch_to_dlpack(batch, name, version, tensor, err), err)
     return tensor.value
 
 
@@ -1452,9 +1542,9 @@ class Field:
 
     __reduce__ = _uncopied("copy its numbers, by numpy() or torch()")
 
-    def __init__(self, batch, number):
-        self._batch, self._number = batch, number
-        address = _export(batch.handle, number)
+    def __init__(self, batch, name):
+        self._batch, self._name = batch, name.encode()
+        address = _export(batch.handle, self._name)
         self._managed = _DLManagedTensor.from_address(address)
         _weakref.finalize(self, _delete_managed, address, _os.getpid()).atexit = False
         tensor = self._managed.tensor
@@ -1479,12 +1569,13 @@ class Field:
 
     @property
     def on_host(self):
-        return self._managed.tensor.device_type == _DL_CPU
+        return self._managed.tensor.device_type == DEVICE_CPU
 
     def __dlpack_device__(self):
         return (self._managed.tensor.device_type, self._managed.tensor.device_id)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A "dltensor_versioned" capsule of DLPack 1.0 for who takes that, by max_version; else a "dltensor" one."""
         if copy:
             raise BufferError("a batch is exported in place, never copied")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
@@ -1493,11 +1584,13 @@ class Field:
             if stream in (0, 2):                # tensors are given back on whatever thread, which 2 is another stream on
                 raise BufferError("stream: %d is ambiguous; 1 is the legacy default stream" % stream)
             self._batch.move(1 if stream is None else stream)
-        address = _export(self._batch.handle, self._number)
+        version = DLPACK_1 if max_version is not None and tuple(max_version) >= (1, 0) else DLPACK_0
+        name, destructor, managed = _CAPSULES[version]
+        address = _export(self._batch.handle, self._name, version)
         try:
-            return _capsule_new(address, _c.addressof(_capsule_name), _c.cast(_capsule_destructor, _c.c_void_p))
+            return _capsule_new(address, _c.addressof(name), _c.cast(destructor, _c.c_void_p))
         except BaseException:
-            _delete_managed(address)
+            _delete_managed(address, managed=managed)
             raise
 
     @property
@@ -1509,7 +1602,7 @@ class Field:
 
     @property
     def __cuda_array_interface__(self):
-        if self._managed.tensor.device_type != _DL_CUDA:
+        if self._managed.tensor.device_type != DEVICE_CUDA:
             raise AttributeError("the batch lies in host memory")
         return {"version": 3, "shape": self.shape, "typestr": "<" + self._kind, "data": (self.address, False), "strides": None,
                 "stream": self._batch.stream or 1}
@@ -1544,30 +1637,24 @@ def _stream_number(stream):
     return None if stream is None else int(stream) or 1     # 0 is how frameworks name the legacy default stream, for which CUDA has a 1
 
 
-class Batch:
+class Batch(_Handled):
     """One batch on loan. images, targets, indices, status: Fields. count: real samples, the rest is padding; failed of them hold the
     out-of-bounds color, and errors() says why. release() gives it back at once, else the collector does; views stay valid.
 
     Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host) reads them finished."""
 
     __reduce__ = _uncopied("copy the numbers of its Fields, by numpy() or torch()")
+    _gone = "the batch was released"
 
     def __init__(self, handle):
         self._handle = handle
-        self.info = _new("batch_info")
-        self._release = _owned(self, lib.bzna_batch_release, handle)
-        self._release.atexit = False            # views may live on in what Python does not collect
-        _check(lib.bzna_batch_describe(handle, self.info, _c.sizeof(self.info)))
+        self._close = _owned(self, lib.bzna_batch_release, handle)
+        self._close.atexit = False              # views may live on in what Python does not collect
+        self.info = _told("batch_info", lib.bzna_batch_get_info, handle)
         for name in ("count", "failed", "replaced", "epoch", "position"):
             setattr(self, name, getattr(self.info, name))
         self.number, self.last_of_epoch = self.info.batch, bool(self.info.last_of_epoch)
-        self.shape = tuple(self.info.shape)
-
-    @property
-    def handle(self):
-        if self._handle is None:
-            raise Error(Status.E_STATE, "the batch was released")
-        return self._handle
+        self.shape = tuple(self.info.image.shape[:self.info.image.dimensions])
 
     @property
     def stream(self):
@@ -1577,12 +1664,12 @@ class Batch:
         """Makes another stream wait for the batch on the GPU, instead of the one it was delivered to; giving it back then orders behind that."""
         err = _new("error")
         _check(lib.bzna_batch_move(self.handle, _stream_number(stream), err), err)
-        _check(lib.bzna_batch_describe(self.handle, self.info, _c.sizeof(self.info)))
+        self.info = _told("batch_info", lib.bzna_batch_get_info, self.handle)
 
-    images = property(lambda self: Field(self, 0), doc="N x 3 x H x W float32 or float16")
-    targets = property(lambda self: Field(self, 1), doc="N int64, -1: none")
-    indices = property(lambda self: Field(self, 2), doc="N uint64: of the samples in the dataset")
-    status = property(lambda self: Field(self, 3), doc="N int32: 0, or a Status below 0")
+    images = property(lambda self: Field(self, "image"), doc="N x 3 x H x W float32 or float16")
+    targets = property(lambda self: Field(self, "target"), doc="N int64, -1: none")
+    indices = property(lambda self: Field(self, "index"), doc="N uint64: of the samples in the dataset")
+    status = property(lambda self: Field(self, "status"), doc="N int32: 0, or a Status below 0")
 
     def __len__(self):
         return self.shape[0]
@@ -1591,7 +1678,7 @@ class Batch:
         return self.images.__dlpack__(**options)
 
     def __dlpack_device__(self):
-        return (_DL_CPU, 0) if self.info.device < 0 else (_DL_CUDA, self.info.device)
+        return (self.info.image.device.kind, self.info.image.device.ordinal)
 
     def errors(self):
         """{slot: Error} of the samples that failed."""
@@ -1604,14 +1691,7 @@ class Batch:
         return result
 
     def release(self):
-        self._handle = None
-        self._release()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.release()
+        self.close()
 
 
 # ---- loaders ----------------------------------------------------------------------------------------------------------------
@@ -1643,10 +1723,34 @@ _CHOICES = {
     "dtype": {"float32": DTYPE_FLOAT32, "float16": DTYPE_FLOAT16},
     "layout": {"nchw": LAYOUT_NCHW, "nhwc": LAYOUT_NHWC},
     "decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
-    "memory": {"host": OUTPUT_HOST, "device": OUTPUT_DEVICE},
 }
-_PLAIN = {"first_epoch", "reader_threads", "read_ahead", "track", "fill_space", "matrix", "filter", "epoch_samples", "weights_by_part",
-          "read_retries", "read_backoff_ns", "read_memory_bytes"}
+
+# Arguments that are one field of a bzna_loader_config. The first of them have their place in DataLoader's signature.
+_FIELDS = {
+    "batch_size": "output.batch_size", "dtype": "output.dtype", "last_batch": "order.last_batch", "seed": "order.seed",
+    "weighting": "order.weighting", "rank": "shard.rank", "world_size": "shard.world_size",
+    "num_threads": "decode.threads", "decoder": "decode.decoder", "on_error": "errors.policy",
+    "multibuffering": "pipeline.batches_in_flight",
+
+    "layout": "output.layout", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
+    "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind",
+    "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
+    "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
+    "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns",
+    "restore_any_pixels": "pipeline.restore_any_pixels",
+}
+_KEYWORDS = {field: name for name, field in _FIELDS.items()}            # messages name them as the caller knows them
+_KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
+                  "order.indices": "indices", "order.weights": "weights", "color.std": "std"})
+_LOADER_CONFIG = _re.compile(r"loader_config\.(\w+\.\w+)")
+
+
+def _configure(config, name, value):
+    """Sets an argument's field."""
+    group, member = _FIELDS[name].split(".")
+    if name in _CHOICES and not (name == "decoder" and isinstance(value, int)):
+        value = _choice(name, value)
+    setattr(getattr(config, group), member, value.encode() if isinstance(value, str) else value)
 
 
 # What torch.utils.data.DataLoader has and this one has not, and what does that here.
@@ -1665,7 +1769,7 @@ _TORCHS = {
 
 
 def _refuse_unknown(settings):
-    unknown = sorted(set(settings) - _PLAIN - set(_CHOICES))
+    unknown = sorted(set(settings) - set(_FIELDS))
     if unknown:
         raise TypeError("DataLoader has no argument " + "; ".join(
             "%s (torch's; here: %s)" % (name, _TORCHS[name]) if name in _TORCHS else name for name in unknown))
@@ -1708,7 +1812,7 @@ _READERS = {
 }
 
 
-class DataLoader:
+class DataLoader(_Handled):
     """Batches of a dataset. Every `for` goes through one epoch, the first through first_epoch, the next one through the one after it.
 
     dataset          a Dataset, or what makes one; or None with path=
@@ -1732,7 +1836,7 @@ class DataLoader:
     on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace"; "stop"
     output           "torch", "numpy", "field", "memoryview"; None: the first of torch, numpy, field that is there
     copy             True: tensors or arrays of their own, which may be kept in any number
-    device           of a dataset that is made here: see Context
+    device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
     decoder          "auto": NVDEC where the device has it, and libavcodec for what that cannot; "software", "nvdec"
     dtype            "float32", "float16"
     layout           "nchw", "nhwc" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in torch.channels_last)
@@ -1740,11 +1844,16 @@ class DataLoader:
     stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's object; None: one of the
                      loader's own. What takes a batch by DLPack names its own stream all the same
 
-    Further settings of bzna_loader_config by their names: track, reader_threads, read_ahead, read_retries, matrix, fill_space, ...
+    track            the picture of each sample: "image", "thumb", or one of Sample.images; None: the thumbnail where
+                     shape is at most 512 and there is one
+
+    Further settings of bzna_loader_config: reader_threads, read_ahead, read_retries, matrix, fill_space, ... (_FIELDS
+    has them all).
     """
 
     __reduce__ = _uncopied("its threads and batches are this process's. Make one in each process, from a Dataset, "
                            "which can be pickled, and give it this one's state_dict()")
+    _gone = "the loader is closed"
 
     def __init__(self, dataset, shape=None, path=None, batch_size=1, shuffle=False, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None,
                  bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
@@ -1756,10 +1865,11 @@ class DataLoader:
             raise TypeError("shape: (height, width) of the pictures that come out must be given")
         if (dataset is None) == (path is None):
             raise ValueError("dataset, path: give one of the two")
+        context = None if device is None else _shared_context(_device_of(device))
         if not isinstance(dataset, Dataset):
-            dataset = Dataset(path if dataset is None else dataset, context=None if device is None else Context(device))
-        elif device is not None:
-            raise ValueError("device: it is the dataset's, Dataset(path, context=Context(device))")
+            dataset = Dataset(path if dataset is None else dataset, context=context)
+        if context is None or context._device == dataset._context._device:
+            context = dataset._context
         height, width = (shape, shape) if isinstance(shape, int) else shape
         if seed is None:
             if world_size != 1:
@@ -1779,44 +1889,44 @@ class DataLoader:
         if len(laws) > 1:
             raise ValueError("warp_law, warp_transform.law: they contradict each other")
 
-        config = structs.loader_config()
-        lib.bzna_loader_config_init(config, _c.sizeof(config))
-        for name, value in settings.items():
-            setattr(config, name, _choice(name, value) if name in _CHOICES else value.encode() if isinstance(value, str) else value)
-        config.width, config.height, config.batch_size = width, height, batch_size
-        config.order = ORDER_SHUFFLE if shuffle else ORDER_SEQUENTIAL
-        config.last_batch = LAST_DROP if drop_last else _choice("last_batch", last_batch or "partial")
-        config.seed, config.epochs = seed, EPOCHS_ENDLESS if epochs is None else epochs
-        config.rank, config.world_size = rank, world_size
-        config.threads, config.batches_in_flight = num_threads, multibuffering
-        config.on_error, config.weighting = _choice("on_error", on_error), _choice("weighting", weighting)
-        config.dtype, config.decoder = _choice("dtype", dtype), decoder if isinstance(decoder, int) else _choice("decoder", decoder)
-        config.output, config.stream = self._memory(dataset, output, memory), _stream_number(stream)
+        config = _new("loader_config")
+        config.output.width, config.output.height = width, height
+        config.output.device, config.output.stream = self._memory(context, output, memory), _stream_number(stream)
+        config.order.kind = ORDER_SHUFFLE if shuffle else ORDER_SEQUENTIAL
+        config.order.epochs = EPOCHS_ENDLESS if epochs is None else epochs
+        last_batch = "drop" if drop_last else last_batch or "partial"
+        for name, value in dict(batch_size=batch_size, dtype=dtype, last_batch=last_batch, seed=seed,
+                                weighting=weighting, rank=rank, world_size=world_size, num_threads=num_threads,
+                                decoder=decoder, on_error=on_error, multibuffering=multibuffering).items():
+            _configure(config, name, value)
         kept = self._set_samples(config, indices, weights)
         if mean is not None:
-            config.mean[:] = _floats("mean", mean, 3)
+            config.color.mean[:] = _floats("mean", mean, 3)
         if std is not None:
-            config.std[:] = _floats("std", std, 3)
-            if 0 in config.std[:]:
+            config.color.std[:] = _floats("std", std, 3)
+            if 0 in config.color.std[:]:
                 raise ValueError("std: 0 divides nothing")
         _warn_of_mean(mean, std)
         hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
+        for name, value in settings.items():    # warp_law behind the warp
+            _configure(config, name, value)
 
         handle, err, key = _c.c_void_p(), _new("error"), None
         if hooks.needed():
             key = _register(hooks)
-            config.transform, config.transform_user = _transform_thunk, key
-        status = lib.bzna_loader_open(dataset._context.handle, dataset.handle, config, handle, err)
+            config.pipeline.transform, config.pipeline.transform_user = _transform_thunk, key
+        status = lib.bzna_loader_open(context.handle, dataset.handle, config, handle, err)
         del kept                                # the library has copied it
         if status < 0:
             _registry.pop(key, None)
         _check(status, err)
         self.dataset, self.batch_size, self.shape, self.seed = dataset, batch_size, (height, width), seed
+        self._context = context
         self.rank, self.world_size, self.drop_last, self.copy, self.output = rank, world_size, bool(drop_last), bool(copy), output
         self.timeout, self._stream = timeout, stream            # which must live as long as the loader
         self._hooks, self._handle, self._on_error = hooks, handle.value, on_error
         self._close = _owned(self, lib.bzna_loader_close, handle.value, key)
-        self._epoch = config.first_epoch        # of the next batch
+        self._epoch = config.order.first_epoch  # of the next batch
         self._inside = False                    # some of that epoch is delivered,
         self._resumed = False                   # or was, before the state was saved that this loader goes on from
         self._held = None                       # a batch of a later epoch, and the state before it
@@ -1824,15 +1934,18 @@ class DataLoader:
         self._iterator = None
 
     @staticmethod
-    def _memory(dataset, output, memory):
+    def _memory(context, output, memory):
         """Where batches are to lie."""
-        if memory is not None:
-            return _choice("memory", memory)
-        if output in (None, "torch"):
+        if memory not in (None, "host", "device"):
+            raise ValueError("memory: %r is none of None, 'host', 'device'" % (memory,))
+        if memory == "device":
+            return context.device.device
+        if memory is None and output in (None, "torch"):
             info = _new("device_info")
-            if lib.bzna_context_device(dataset._context.handle, info, _c.sizeof(info), None) == Status.OK and _torch_with_cuda():
-                return OUTPUT_DEVICE
-        return OUTPUT_HOST
+            status = lib.bzna_context_get_device_info(context.handle, info, _c.sizeof(info), None)
+            if status == Status.OK and _torch_with_cuda():
+                return info.device
+        return structs.device(DEVICE_CPU)
 
     @staticmethod
     def _set_samples(config, indices, weights):
@@ -1842,8 +1955,8 @@ class DataLoader:
                 continue
             values = _array.array(code, (int(v) if code == "Q" else float(v) for v in values))
             kept.append(values)
-            setattr(config, name, values.buffer_info()[0])
-            setattr(config, "index_count" if name == "indices" else "weight_count", len(values))
+            setattr(config.order, name, values.buffer_info()[0])
+            setattr(config.order, "index_count" if name == "indices" else "weight_count", len(values))
             if not values:
                 raise ValueError("%s: there are none" % name)
         return kept
@@ -1854,7 +1967,7 @@ class DataLoader:
         hooks = _Hooks()
         hooks.whole = whole
         if type(warp) in (ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop):
-            warp._configure(config)
+            config.warp = warp._warp()
         elif warp is not None:
             hooks.warp = warp if callable(warp) else ops.ConstantWarpTransform(warp)
         for name, given, kind, field, attribute in (("bias", bias, ops.ConstantBiasTransform, "bias", "bias"),
@@ -1865,13 +1978,13 @@ class DataLoader:
             if not callable(given):
                 given = kind(given)
             if type(given) is kind:
-                getattr(config, field)[:] = getattr(given, attribute)
+                getattr(config.color, field)[:] = getattr(given, attribute)
             else:
                 setattr(hooks, name, given)
         if color is not None and not callable(color):
             color = ops.ConstantColorTransform(color)
         if type(color) is ops.ConstantColorTransform:
-            config.matrix = color.index + 1
+            config.color.matrix = color.index + 1
         else:
             hooks.color = color
         return hooks
@@ -1885,7 +1998,7 @@ class DataLoader:
     def __iter__(self):
         """(images, targets) of one epoch."""
         if self.output is None:                 # found out now: what an import leaves behind must not hold a batch
-            host = self.info.device < 0
+            host = self.info.image.device.kind == DEVICE_CPU
             self.output = ("torch" if (_installed("torch") if host else _torch_with_cuda()) else
                            "numpy" if host and _installed("numpy") else "field")
         if self.copy and self.output not in ("torch", "numpy"):
@@ -1930,13 +2043,11 @@ class DataLoader:
         self._iterator = self._held = None
 
     def state_dict(self):
-        """Where the run stands, behind the last batch that came out: 128 bytes, to be kept beside the model's checkpoint."""
+        """Where the run stands, after the last batch that was delivered: 128 bytes, to be kept beside the model's checkpoint."""
         return {"state": self._held[1] if self._held else self._save()}
 
     def _save(self):
-        state = structs.loader_state()
-        _check(lib.bzna_loader_save(self.handle, state, _c.sizeof(state)))
-        return bytes(state)
+        return bytes(_told("loader_state", lib.bzna_loader_save, self.handle))
 
     def load_state_dict(self, state_dict):
         """Goes on from a state, whatever the batch size, threads and world size were. The `for` that follows ends with its epoch."""
@@ -1951,7 +2062,7 @@ class DataLoader:
         self._inside = self._resumed = state.position > 0
 
     def _next(self):
-        """The next Batch, or None behind the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
+        """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
         _dispose_put_off()
         handle, err, end = _c.c_void_p(), _new("error"), _time.monotonic() + self.timeout if self.timeout else None
         while True:
@@ -1967,24 +2078,14 @@ class DataLoader:
     # -- about it
 
     @property
-    def handle(self):
-        if self._handle is None:
-            raise Error(Status.E_STATE, "the loader is closed")
-        return self._handle
-
-    @property
     def info(self):
         """A structs.loader_info."""
-        info = _new("loader_info")
-        _check(lib.bzna_loader_describe(self.handle, info, _c.sizeof(info)))
-        return info
+        return _told("loader_info", lib.bzna_loader_get_info, self.handle)
 
     @property
     def statistics(self):
         """A structs.loader_stats."""
-        stats = _new("loader_stats")
-        _check(lib.bzna_loader_statistics(self.handle, stats, _c.sizeof(stats)))
-        return stats
+        return _told("loader_stats", lib.bzna_loader_get_stats, self.handle)
 
     @property
     def last_exception(self):
@@ -1994,14 +2095,7 @@ class DataLoader:
     def close(self):
         """Ends the threads. Batches that are out stay valid."""
         self._forget()
-        self._handle = None
-        self._close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
+        super().close()
 
 
 class _Epoch:

@@ -1,9 +1,10 @@
 /* fake.h - how tests script and question the fakes of libcuda.so.1 and libnvcuvid.so.1.
  *
- * The fakes decode with libavcodec, run the warp kernel's C side, and are asynchronous as the real ones are: every stream has a thread, and so
- * has every decoder, which takes turns with others at the engines. Device memory is malloc's, so that ASan sees overruns; the fakes order
- * threads only where CUDA does (their counters and tables are relaxed atomics, their handles lie in fixed tables without a lock), so that TSan
- * sees what a caller leaves unordered.
+ * The fakes decode with libavcodec, run the warp kernel's C side, and are asynchronous as the real ones are: every
+ * stream has a thread, and so has every decoder, which takes turns with others at the engines. Device memory is
+ * malloc's, so that ASan sees overruns; the fakes order threads only where CUDA does (their counters and tables are
+ * relaxed atomics, their handles lie in fixed tables without a lock), so that TSan sees what a caller leaves
+ * unordered.
  *
  *     const fake_interface *fake = fake_load();          // dlopen("libcuda.so.1"); see below
  *     fake->control->engines = 1;                        // script: any time, from any thread
@@ -13,14 +14,15 @@
  *     CHECK(!fake->leaks());
  *     fake->reset();                                     // back to the defaults; aborts if anything is alive
  *
- * Link tests with -Wl,--disable-new-dtags,-rpath,'$ORIGIN/fake': of an executable with a new-style tag, gcc's sanitizers, which stand between
- * it and dlopen, find nothing.
+ * Link tests with -Wl,--disable-new-dtags,-rpath,'$ORIGIN/fake': of an executable with a new-style tag, gcc's
+ * sanitizers, which stand between it and dlopen, find nothing.
  *
- * What is a violation: a call without a current context, or with an object of another one; a handle that is not alive; freeing what is not
- * allocated; an address outside device memory given to a copy or a kernel; releasing a context's last reference while it has objects;
- * creating a decoder for what the caps exclude; submitting a surface that is in flight or mapped; more maps than output surfaces; mapping
- * twice, unmapping what is not mapped; destroying a decoder with mapped surfaces; a decoder used by a thread that did not make it; a picture of
- * another size or format than its decoder's; and any call in a forked child. Each is counted, printed (unless quiet), and mostly refused. */
+ * What is a violation: a call without a current context, or with an object of another one; a handle that is not alive;
+ * freeing what is not allocated; an address outside device memory given to a copy or a kernel; releasing a context's
+ * last reference while it has objects; creating a decoder for what the caps exclude; submitting a surface that is in
+ * flight or mapped; more maps than output surfaces; mapping twice, unmapping what is not mapped; destroying a decoder
+ * with mapped surfaces; a decoder used by a thread that did not make it; a picture of another size or format than its
+ * decoder's; and any call in a forked child. Each is counted, printed (unless quiet), and mostly refused. */
 #ifndef BENZINA_FAKE_H
 #define BENZINA_FAKE_H
 #include <dlfcn.h>
@@ -32,14 +34,21 @@
 
 /* Every function, then places at which the device itself can fail. */
 #define FAKE_FUNCTIONS(X) \
-    X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem_v2) \
-    X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxGetDevice) X(cuCtxCreate_v2) \
-    X(cuCtxDestroy_v2) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) \
-    X(cuMemcpyDtoH_v2) X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy_v2) \
-    X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel) \
+    X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
+        X(cuDeviceTotalMem_v2) \
+    X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) \
+        X(cuCtxGetDevice) X(cuCtxCreate_v2) \
+    X(cuCtxDestroy_v2) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyHtoDAsync_v2) \
+        X(cuMemcpyDtoHAsync_v2) \
+    X(cuMemcpyDtoH_v2) X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent) \
+        X(cuEventCreate) X(cuEventDestroy_v2) \
+    X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) X(cuModuleLoadData) X(cuModuleUnload) \
+        X(cuModuleGetFunction) X(cuLaunchKernel) \
     X(cuGetErrorName) \
-    X(cuvidGetDecoderCaps) X(cuvidCreateDecoder) X(cuvidDestroyDecoder) X(cuvidReconfigureDecoder) X(cuvidDecodePicture) X(cuvidGetDecodeStatus) \
-    X(cuvidMapVideoFrame64) X(cuvidUnmapVideoFrame64) X(cuvidCreateVideoParser) X(cuvidParseVideoData) X(cuvidDestroyVideoParser) \
+    X(cuvidGetDecoderCaps) X(cuvidCreateDecoder) X(cuvidDestroyDecoder) X(cuvidReconfigureDecoder) \
+        X(cuvidDecodePicture) X(cuvidGetDecodeStatus) \
+    X(cuvidMapVideoFrame64) X(cuvidUnmapVideoFrame64) X(cuvidCreateVideoParser) X(cuvidParseVideoData) \
+        X(cuvidDestroyVideoParser) \
     X(stream_copy) X(stream_kernel) X(engine_picture)
 #define FAKE_ID(name) FAKE_##name,
 enum { FAKE_FUNCTIONS(FAKE_ID) FAKE_FUNCTION_COUNT };
@@ -60,14 +69,15 @@ typedef struct fake_entry {
     fake_number function;                   /* FAKE_cuInit, ... */
     fake_number thread;                     /* 1, 2, ... in order of first use */
     fake_number stream, decoder;            /* handles, 0: none */
-    fake_number value;                      /* picture index, address, event, number of slots: what the function is about */
+    fake_number value; /* picture index, address, event, number of slots: what the function is about */
 } fake_entry;
 #define FAKE_LOG_SIZE 65536
 
 typedef struct fake_control {
     /* Script; defaults in brackets. */
     fake_number seed;                       /* of the delays [1] */
-    fake_number stream_us, stream_delay_us; /* before each piece of work in a stream: at least; and 0 to this more at random [0, 0] */
+    /* before each piece of work in a stream: at least; and 0 to this more at random [0, 0] */
+    fake_number stream_us, stream_delay_us;
     fake_number engine_us, engine_delay_us; /* the same for each picture [0, 0] */
     fake_number call_delay_us;              /* in each call, at random: shakes threads [0] */
     fake_number create_us;                  /* what creating a decoder takes [0] */
@@ -78,15 +88,15 @@ typedef struct fake_control {
     fake_number memory_budget;              /* bytes for device memory and decoders, 0: no limit [0] */
     fake_number engines;                    /* nNumNVDECs; at 0 the caps are all zero [7] */
     fake_number caps_without_engines;       /* 1: at 0 engines the caps still say supported [0] */
-    fake_caps   caps[FAKE_CODECS];          /* [Hopper's: H.264 8 bits 4:2:0; HEVC 8, 10, 12 bits 4:2:0 and 4:4:4; no AV1] */
+    fake_caps   caps[FAKE_CODECS]; /* [Hopper's: H.264 8 bits 4:2:0; HEVC 8, 10, 12 bits 4:2:0 and 4:4:4; no AV1] */
     fake_number parser_index;               /* which surface the parser names: FAKE_INDEX_... [FAKE_INDEX_CYCLE] */
     fake_number parser_propagates;          /* 1: cuvidParseVideoData returns 999 when a callback failed [0] */
     fake_number min_surfaces;               /* CUVIDEOFORMAT.min_num_decode_surfaces [4] */
     fake_number poison;                     /* what a callback was given is overwritten when it returns [1] */
     fake_number concealed;                  /* 1: bad pictures are Error_Concealed (9) instead of Error (8) [0] */
     fake_number pitch_step;                 /* decoder n's pitch is 256-aligned plus n % 4 times this [64] */
-    fake_number allow_drop;                 /* 1: a picture that is decoded but was never mapped may be overwritten [0] */
-    fake_number lost_push;                  /* 1: on a lost device cuCtxPushCurrent and cuCtxPopCurrent fail, too, and do nothing [0] */
+    fake_number allow_drop; /* 1: a picture that is decoded but was never mapped may be overwritten [0] */
+    fake_number lost_push; /* 1: on a lost device cuCtxPushCurrent and cuCtxPopCurrent fail, too, and do nothing [0] */
     fake_number any_thread;                 /* 1: a decoder may wander between threads, used by one at a time [0] */
     fake_number quiet;                      /* 1: violations are not printed [0] */
 
@@ -94,9 +104,11 @@ typedef struct fake_control {
     fake_number calls[FAKE_FUNCTION_COUNT]; /* each function's calls, failed ones too */
     fake_number violations, fork_calls;     /* fork_calls: in children, seen by the parent too */
     fake_number lost;                       /* the sticky code, once the device is lost */
-    fake_number creates, destroys, reconfigures, parser_creates, parser_destroys, decodes, maps, unmaps;    /* that succeeded */
+    /* that succeeded */
+    fake_number creates, destroys, reconfigures, parser_creates, parser_destroys, decodes, maps, unmaps;
     fake_number launches, slots;            /* slots: the sum of gridDimZ */
-    fake_number mem_allocs, mem_frees, host_allocs, host_frees, memory_used;    /* memory_used: bytes now, of device memory and decoders */
+    /* memory_used: bytes now, of device memory and decoders */
+    fake_number mem_allocs, mem_frees, host_allocs, host_frees, memory_used;
     fake_number streams_created, streams_destroyed, events_created, events_destroyed, event_syncs, stream_syncs;
     fake_number busy_streams_destroyed;     /* with work pending, which the real call would not wait for */
     fake_number pageable_copies;            /* copies from or to host memory that is not pinned */
@@ -105,7 +117,8 @@ typedef struct fake_control {
     fake_number max_mapped, max_queued;     /* of any decoder; queued: submitted and not decoded */
     fake_number max_busy_decoders;          /* decoders with something queued, at the same time */
     fake_number max_busy_engines;
-    fake_number map_depth[33];              /* maps at which n pictures of the decoder were submitted and not mapped, that one included */
+    /* maps at which n pictures of the decoder were submitted and not mapped, that one included */
+    fake_number map_depth[33];
     fake_number log_count;                  /* beyond FAKE_LOG_SIZE only the count goes on */
     fake_entry  log[FAKE_LOG_SIZE];
 
@@ -116,12 +129,12 @@ typedef struct fake_control {
     char        violation[240];
 } fake_control;
 
-/* fail: the k-th call (1 = the next) of a function returns code without doing anything, and with later != 0 all that follow it, too. Functions
- * that release something do so even then. Codes 214, 220, 700, 702, 710, 714..719 lose the device: every later call returns that code, blocked
- * ones at once. Of stream_copy and stream_kernel any code loses the device, when that work's turn comes; of engine_picture a sticky code
- * does, another one spoils that picture. k = 0 takes the script back. On a lost device contexts can still be pushed and popped (see lost_push),
- * and those who release need none.
- * leaks: NULL, or what is still alive; violation: NULL, or the first one. */
+/* fail: the k-th call (1 = the next) of a function returns code without doing anything, and with later != 0 all that
+ * follow it, too. Functions that release something do so even then. Codes 214, 220, 700, 702, 710, 714..719 lose the
+ * device: every later call returns that code, blocked ones at once. Of stream_copy and stream_kernel any code loses the
+ * device, when that work's turn comes; of engine_picture a sticky code does, another one spoils that picture. k = 0
+ * takes the script back. On a lost device contexts can still be pushed and popped (see lost_push), and those who
+ * release need none. leaks: NULL, or what is still alive; violation: NULL, or the first one. */
 typedef struct fake_interface {
     fake_control *control;
     void        (*reset)(void);
@@ -154,9 +167,10 @@ static inline const fake_interface *fake_load(void)
     return api;
 }
 
-/* Copies a shared object so that one symbol cannot be found in it: its name in the table of names, which comes first in the file, gets another
- * first letter. Returns 1, or 0 if it could not. To use the copy: in a process that has not loaded the fake (a child of fork before fake_load, or
- * exec), dlopen it by its path; a later dlopen("libcuda.so.1") then finds it by its soname. */
+/* Copies a shared object so that one symbol cannot be found in it: its name in the table of names, which comes first in
+ * the file, gets another first letter. Returns 1, or 0 if it could not. To use the copy: in a process that has not
+ * loaded the fake (a child of fork before fake_load, or exec), dlopen it by its path; a later dlopen("libcuda.so.1")
+ * then finds it by its soname. */
 static inline int fake_without(const char *from, const char *to, const char *symbol)
 {
     FILE *in = fopen(from, "rb"), *out = NULL;
@@ -180,14 +194,23 @@ static inline int fake_without(const char *from, const char *to, const char *sym
 }
 
 #ifdef FAKE_INTERNAL
-/* ---- What the two fakes share --------------------------------------------------------------------------------------------- */
+/* ---- What the two fakes share ------------------------------------------------------------------------------------ */
 #include <pthread.h>
 #include <signal.h>
 #include <ffnvcodec/dynlink_cuda.h>
 
-enum {      /* CUresult, as far as dynlink_cuda.h lacks them */
-    FAKE_E_VALUE = 1, FAKE_E_MEMORY = 2, FAKE_E_NOT_INITIALIZED = 3, FAKE_E_DEVICE = 101, FAKE_E_IMAGE = 200, FAKE_E_CONTEXT = 201, FAKE_E_PTX = 218,
-    FAKE_E_HANDLE = 400, FAKE_E_NOT_FOUND = 500, FAKE_E_DESTROYED = 709, FAKE_E_SUPPORT = 801
+enum { /* CUresult, as far as dynlink_cuda.h lacks them */
+       FAKE_E_VALUE = 1,
+       FAKE_E_MEMORY = 2,
+       FAKE_E_NOT_INITIALIZED = 3,
+       FAKE_E_DEVICE = 101,
+       FAKE_E_IMAGE = 200,
+       FAKE_E_CONTEXT = 201,
+       FAKE_E_PTX = 218,
+       FAKE_E_HANDLE = 400,
+       FAKE_E_NOT_FOUND = 500,
+       FAKE_E_DESTROYED = 709,
+       FAKE_E_SUPPORT = 801
 };
 enum { FAKE_CONTEXT = 1, FAKE_RELEASES = 2, FAKE_ALWAYS = 4, FAKE_HOST = 8 };
     /* needs a current context; releases something; works before cuInit; works on a lost device */
@@ -213,7 +236,8 @@ static inline int fake_start(pthread_t *thread, void *(*run)(void *), void *argu
 
 /* What every function does first. > 0: return that; < 0: do it, then return minus that; 0: do it. */
 int       fake_enter(int function, unsigned flags, const void *stream, const void *decoder, long long value);
-int       fake_happens(int place, const void *stream, const void *decoder, long long value);     /* a place's scripted code, 0: none */
+/* a place's scripted code, 0: none */
+int       fake_happens(int place, const void *stream, const void *decoder, long long value);
 void      fake_lose(int code);
 int       fake_is_sticky(int code);
 void      fake_violate(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -227,7 +251,8 @@ CUcontext fake_current(void);
 int       fake_mine(CUcontext context);                             /* current, or the device is lost */
 void      fake_object(CUcontext context, int n);                    /* one object more, or fewer, lives in it */
 uint64_t  fake_stream_serial(CUstream stream);                      /* 0: not alive; no two streams have the same */
-/* Work at the stream's end. A code, having done nothing with payload, when the stream cannot be used with the current context. */
+/* Work at the stream's end. A code, having done nothing with payload, when the stream cannot be used with the current
+ * context. */
 int       fake_stream_push(CUstream stream, uint64_t serial, fake_work *work, void *payload);
 int       fake_range_add(const void *base, size_t size, int kind, CUcontext context);       /* 0: the table is full */
 int       fake_range_remove(uint64_t base, int kind);               /* 0: there is none that begins so */

@@ -1,7 +1,8 @@
 /* fake_cuda.c - a libcuda.so.1 for tests: see fake.h.
  *
- * Handles are places in fixed tables whose states are atomics, so that a stale handle is found without a lock, which would order threads that
- * CUDA leaves unordered. For the same reason a stream's queue has no lock, events are counters, and sleeping is done by bare futexes. */
+ * Handles are places in fixed tables whose states are atomics, so that a stale handle is found without a lock, which
+ * would order threads that CUDA leaves unordered. For the same reason a stream's queue has no lock, events are
+ * counters, and sleeping is done by bare futexes. */
 #define _GNU_SOURCE
 #define FAKE_INTERNAL
 #include "fake.h"
@@ -58,7 +59,7 @@ CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int prio
 CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 
 
-/* ---- Control ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Control ----------------------------------------------------------------------------------------------------- */
 
 static fake_control *control;           /* shared with children, so that what they do wrong is seen */
 static _Atomic int init_pid;            /* 0: cuInit was not called */
@@ -125,7 +126,9 @@ static void script_failure(const char *name, long long k, int code, int later)
 static int scripted(int function, long long k)
 {
     long long at = FAKE_GET(control->fail_at[function]);
-    return at && (k == at || (k > at && FAKE_GET(control->fail_later[function]))) ? (int)FAKE_GET(control->fail_code[function]) : 0;
+    return at && (k == at || (k > at && FAKE_GET(control->fail_later[function]))) ?
+               (int)FAKE_GET(control->fail_code[function]) :
+               0;
 }
 
 void fake_violate(const char *format, ...)
@@ -145,12 +148,16 @@ void fake_violate(const char *format, ...)
     FAKE_ADD(control->violations, 1);
 }
 
-static const char *first_violation(void) { return atomic_load(&control->violation_state) == 2 ? control->violation : NULL; }
+static const char *first_violation(void)
+{
+    return atomic_load(&control->violation_state) == 2 ? control->violation : NULL;
+}
 
 void fake_peak(fake_number *peak, long long value)
 {
     long long was = FAKE_GET(*peak);
-    while (value > was && !atomic_compare_exchange_weak_explicit(peak, &was, value, memory_order_relaxed, memory_order_relaxed))
+    while (value > was &&
+           !atomic_compare_exchange_weak_explicit(peak, &was, value, memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
@@ -164,7 +171,8 @@ long long fake_thread(void)
 
 uint64_t fake_random(void)      /* splitmix64 */
 {
-    uint64_t z = ((uint64_t)FAKE_GET(control->seed) << 32) + (uint64_t)FAKE_ADD(control->randoms, 1) * 0x9e3779b97f4a7c15u;
+    uint64_t z = ((uint64_t)FAKE_GET(control->seed) << 32) +
+                 (uint64_t)FAKE_ADD(control->randoms, 1) * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
@@ -231,7 +239,7 @@ int fake_happens(int place, const void *stream, const void *decoder, long long v
 }
 
 
-/* ---- Contexts --------------------------------------------------------------------------------------------------------------- */
+/* ---- Contexts ---------------------------------------------------------------------------------------------------- */
 
 enum { FREE, MAKING, ALIVE, DEAD };
 #define DEVICES 16
@@ -254,7 +262,9 @@ static int claim(_Atomic int *state, int from)
 static void settle(_Atomic int *state, int to) { atomic_store_explicit(state, to, memory_order_release); }
 static int is_alive(const _Atomic int *state) { return atomic_load_explicit(state, memory_order_relaxed) == ALIVE; }
 
-#define IN_TABLE(handle, table) ((uintptr_t)(handle) >= (uintptr_t)(table) && (uintptr_t)(handle) < (uintptr_t)((table) + sizeof(table) / sizeof(table)[0]) && \
+#define IN_TABLE(handle, \
+    table) ((uintptr_t)(handle) >= (uintptr_t)(table) && (uintptr_t)(handle) < (uintptr_t)((table) + sizeof(table) / \
+    sizeof(table)[0]) && \
                                  ((uintptr_t)(handle) - (uintptr_t)(table)) % sizeof(table)[0] == 0)
 
 CUcontext fake_current(void) { return depth ? stack[depth - 1] : NULL; }
@@ -265,7 +275,8 @@ static int has_context(int function)
 {
     if (depth && is_alive(&stack[depth - 1]->state))
         return 1;
-    fake_violate("%s: %s", names[function], depth ? "the current context was destroyed" : "no current context on this thread");
+    fake_violate("%s: %s", names[function],
+                 depth ? "the current context was destroyed" : "no current context on this thread");
     return 0;
 }
 
@@ -284,8 +295,9 @@ int fake_enter(int function, unsigned flags, const void *stream, const void *dec
         fake_violate("%s before cuInit", names[function]);
         return FAKE_E_NOT_INITIALIZED;
     }
-    if (fake_is_sticky(code = scripted(function, k)) || (code && function == FAKE_cuCtxPushCurrent_v2 && FAKE_GET(control->fail_later[function])))
-        fake_lose(code);                                    /* a context that can be entered no more is as good as gone */
+    if (fake_is_sticky(code = scripted(function, k)) ||
+        (code && function == FAKE_cuCtxPushCurrent_v2 && FAKE_GET(control->fail_later[function])))
+        fake_lose(code); /* a context that can be entered no more is as good as gone */
     if (!code && (!(flags & FAKE_HOST) || FAKE_GET(control->lost_push)))
         code = lost();
     if ((flags & FAKE_CONTEXT) && !lost() && !has_context(function))
@@ -294,10 +306,16 @@ int fake_enter(int function, unsigned flags, const void *stream, const void *dec
 }
 
 /* Opens a function: the ways out that it need not care about. The second is for those that release something. */
-#define ENTER(function, flags, stream, value) \
-    do { int refused = fake_enter(FAKE_##function, (flags), (stream), NULL, (long long)(value)); if (refused) return (CUresult)refused; } while (0)
-#define ENTER_RELEASE(after, function, flags, stream, value) \
-    int after = fake_enter(FAKE_##function, (flags) | FAKE_RELEASES, (stream), NULL, (long long)(value)); if (after > 0) return (CUresult)after
+#define ENTER(function, flags, stream, value)                                                   \
+    do {                                                                                        \
+        int refused = fake_enter(FAKE_##function, (flags), (stream), NULL, (long long)(value)); \
+        if (refused)                                                                            \
+            return (CUresult)refused;                                                           \
+    } while (0)
+#define ENTER_RELEASE(after, function, flags, stream, value)                                              \
+    int after = fake_enter(FAKE_##function, (flags) | FAKE_RELEASES, (stream), NULL, (long long)(value)); \
+    if (after > 0)                                                                                        \
+    return (CUresult)after
 
 static int is_device(CUdevice device) { return device >= 0 && device < FAKE_GET(control->devices) && device < DEVICES; }
 
@@ -397,7 +415,9 @@ CUresult cuCtxPushCurrent_v2(CUcontext pctx)
 {
     ENTER(cuCtxPushCurrent_v2, FAKE_HOST, NULL, (intptr_t)pctx);
     if (!IN_TABLE(pctx, contexts) || !is_alive(&pctx->state) || depth == sizeof stack / sizeof stack[0]) {
-        fake_violate("cuCtxPushCurrent: %s", IN_TABLE(pctx, contexts) && is_alive(&pctx->state) ? "the thread's stack is full" : "not a context");
+        fake_violate("cuCtxPushCurrent: %s", IN_TABLE(pctx, contexts) && is_alive(&pctx->state) ?
+                                                 "the thread's stack is full" :
+                                                 "not a context");
         return (CUresult)FAKE_E_CONTEXT;
     }
     stack[depth++] = pctx;
@@ -474,9 +494,10 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 }
 
 
-/* ---- Streams ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Streams ----------------------------------------------------------------------------------------------------- */
 
-/* A queue of many writers and one reader (Vyukov): writers swap the tail, then link; the reader owns the head, whose work is done. */
+/* A queue of many writers and one reader (Vyukov): writers swap the tail, then link; the reader owns the head, whose
+ * work is done. */
 typedef struct node {
     _Atomic(struct node *) next;
     fake_work *work;
@@ -664,13 +685,14 @@ CUresult cuStreamSynchronize(CUstream hStream)
 }
 
 
-/* ---- Events ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Events ------------------------------------------------------------------------------------------------------ */
 
 /* A record is a number; done[n % 64] is at least n once the n-th is reached. */
 struct CUevent_st {
     _Atomic int state;
     CUcontext   context;
-    fake_number recorded, done[64], pending;    /* pending: queued work that names the event, which keeps its place after its end */
+    /* pending: queued work that names the event, which keeps its place after its end */
+    fake_number recorded, done[64], pending;
     fake_word   word;
 };
 
@@ -808,7 +830,7 @@ CUresult cuEventQuery(CUevent hEvent)
 }
 
 
-/* ---- Memory ----------------------------------------------------------------------------------------------------------------- */
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 /* Base 0: a free place; 1: one being filled. */
 typedef struct range {
@@ -825,14 +847,16 @@ int fake_range_add(const void *base, size_t size, int kind, CUcontext context)
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
         uint64_t none = 0;
         size_t end = FAKE_GET(range_end);
-        if (!atomic_compare_exchange_strong_explicit(&ranges[i].base, &none, 1, memory_order_acquire, memory_order_relaxed))
+        if (!atomic_compare_exchange_strong_explicit(&ranges[i].base, &none, 1, memory_order_acquire,
+                                                     memory_order_relaxed))
             continue;
         FAKE_SET(ranges[i].size, size);
         FAKE_SET(ranges[i].kind, kind);
         FAKE_SET(ranges[i].mapped, 0);
         FAKE_SET(ranges[i].context, context);
         FAKE_SET(ranges[i].base, (uint64_t)(uintptr_t)base);
-        while (end <= i && !atomic_compare_exchange_weak_explicit(&range_end, &end, i + 1, memory_order_relaxed, memory_order_relaxed))
+        while (end <= i && !atomic_compare_exchange_weak_explicit(&range_end, &end, i + 1, memory_order_relaxed,
+                                                                  memory_order_relaxed))
             ;
         return 1;
     }
@@ -844,7 +868,8 @@ static range *range_of(uint64_t address, uint64_t size)
     size_t end = FAKE_GET(range_end);
     for (size_t i = 0; i < end; i++) {
         uint64_t base = FAKE_GET(ranges[i].base);
-        if (base > 1 && address >= base && address - base < FAKE_GET(ranges[i].size) && size <= FAKE_GET(ranges[i].size) - (address - base))
+        if (base > 1 && address >= base && address - base < FAKE_GET(ranges[i].size) &&
+            size <= FAKE_GET(ranges[i].size) - (address - base))
             return &ranges[i];
     }
     return NULL;
@@ -853,7 +878,8 @@ static range *range_of(uint64_t address, uint64_t size)
 int fake_range_remove(uint64_t base, int kind)
 {
     range *r = range_of(base, 1);
-    return r && FAKE_GET(r->kind) == kind && atomic_compare_exchange_strong_explicit(&r->base, &base, 0, memory_order_release, memory_order_relaxed);
+    return r && FAKE_GET(r->kind) == kind &&
+           atomic_compare_exchange_strong_explicit(&r->base, &base, 0, memory_order_release, memory_order_relaxed);
 }
 
 void fake_range_map(const void *base, int mapped)
@@ -868,7 +894,8 @@ static int check_address(uint64_t address, uint64_t size, int pinned, const char
 {
     range *r = range_of(address, size);
     if (!r || (FAKE_GET(r->kind) == FAKE_PINNED && !pinned))
-        fake_violate("%s: %llu bytes at %#llx are not in device memory", what, (unsigned long long)size, (unsigned long long)address);
+        fake_violate("%s: %llu bytes at %#llx are not in device memory", what, (unsigned long long)size,
+                     (unsigned long long)address);
     else if (!fake_mine(FAKE_GET(r->context)))
         fake_violate("%s: memory of another context", what);
     else if (FAKE_GET(r->kind) == FAKE_SURFACE && !FAKE_GET(r->mapped))
@@ -912,8 +939,8 @@ static int free_block(uint64_t base, int kind, const char *function)
     return 1;
 }
 
-/* The real ones wait for the device before they free. These do so only where callers are kept from waiting themselves, the device being lost or some
- * function failing from now on; else those who forget to wait would not be found. */
+/* The real ones wait for the device before they free. These do so only where callers are kept from waiting themselves,
+ * the device being lost or some function failing from now on; else those who forget to wait would not be found. */
 static void rest_before_free(void)
 {
     int kept = lost() != 0;
@@ -936,7 +963,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
     ENTER(cuMemAlloc_v2, FAKE_CONTEXT, NULL, bytesize);
     if (!bytesize || !dptr)
         return (CUresult)FAKE_E_VALUE;
-    if ((budget && FAKE_GET(control->memory_used) + (long long)bytesize > budget) || !(block = make_block(bytesize, FAKE_DEVICE_MEMORY)))
+    if ((budget && FAKE_GET(control->memory_used) + (long long)bytesize > budget) ||
+        !(block = make_block(bytesize, FAKE_DEVICE_MEMORY)))
         return (CUresult)FAKE_E_MEMORY;
     FAKE_ADD(control->memory_used, (long long)bytesize);
     FAKE_ADD(control->mem_allocs, 1);
@@ -985,7 +1013,8 @@ static void work_copy(void *payload, int is_lost)
     free(c);
 }
 
-static CUresult push_copy(CUstream stream, void *dst, const void *src, size_t size, uint64_t device, const void *host, const char *function)
+static CUresult push_copy(CUstream stream, void *dst, const void *src, size_t size, uint64_t device, const void *host,
+                          const char *function)
 {
     struct CUstream_st *s = stream_use(stream, function);
     range *pinned = range_of((uint64_t)(uintptr_t)host, size);
@@ -1006,25 +1035,28 @@ static CUresult push_copy(CUstream stream, void *dst, const void *src, size_t si
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
 {
     ENTER(cuMemcpyHtoDAsync_v2, FAKE_CONTEXT, hStream, dstDevice);
-    return push_copy(hStream, (void *)(uintptr_t)dstDevice, srcHost, ByteCount, dstDevice, srcHost, "cuMemcpyHtoDAsync");
+    return push_copy(hStream, (void *)(uintptr_t)dstDevice, srcHost, ByteCount, dstDevice, srcHost,
+                     "cuMemcpyHtoDAsync");
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 {
     ENTER(cuMemcpyDtoHAsync_v2, FAKE_CONTEXT, hStream, srcDevice);
-    return push_copy(hStream, dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, srcDevice, dstHost, "cuMemcpyDtoHAsync");
+    return push_copy(hStream, dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, srcDevice, dstHost,
+                     "cuMemcpyDtoHAsync");
 }
 
 CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
     CUresult result;
     ENTER(cuMemcpyDtoH_v2, FAKE_CONTEXT, NULL, srcDevice);
-    result = push_copy(NULL, dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, srcDevice, dstHost, "cuMemcpyDtoH");
+    result = push_copy(NULL, dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, srcDevice, dstHost,
+                       "cuMemcpyDtoH");
     return result ? result : stream_drain(implicit_stream());
 }
 
 
-/* ---- Modules and kernels ---------------------------------------------------------------------------------------------------- */
+/* ---- Modules and kernels ----------------------------------------------------------------------------------------- */
 
 struct CUmod_st {
     _Atomic int state;
@@ -1127,8 +1159,9 @@ static int check_launch(const launch *l)
     return 1;
 }
 
-CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX, unsigned blockDimY,
-                        unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
+CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsigned gridDimZ, unsigned blockDimX,
+                        unsigned blockDimY, unsigned blockDimZ, unsigned sharedMemBytes, CUstream hStream,
+                        void **kernelParams, void **extra)
 {
     struct CUstream_st *s;
     launch *l;
@@ -1136,9 +1169,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsi
     ENTER(cuLaunchKernel, FAKE_CONTEXT, hStream, gridDimZ);
     if (!module_use((CUmodule)(void *)f, "cuLaunchKernel") || !(s = stream_use(hStream, "cuLaunchKernel")))
         return (CUresult)FAKE_E_HANDLE;
-    if (!gridDimX || !gridDimY || !gridDimZ || gridDimY > 65535 || gridDimZ > BZI_KERNEL_SLOTS || !threads || threads > 1024 || blockDimZ > 64 ||
-        sharedMemBytes > 49152 || !kernelParams || extra) {
-        fake_violate("cuLaunchKernel: grid %ux%ux%u of %ux%ux%u", gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ);
+    if (!gridDimX || !gridDimY || !gridDimZ || gridDimY > 65535 || gridDimZ > BZI_KERNEL_SLOTS || !threads ||
+        threads > 1024 || blockDimZ > 64 || sharedMemBytes > 49152 || !kernelParams || extra) {
+        fake_violate("cuLaunchKernel: grid %ux%ux%u of %ux%ux%u", gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                     blockDimZ);
         return (CUresult)FAKE_E_VALUE;
     }
     if (!(l = malloc(sizeof *l)))
@@ -1160,10 +1194,14 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsi
 CUresult cuGetErrorName(CUresult error, const char **pstr)
 {
     static const struct { int code; const char *name; } errors[] = {
-        { 0, "CUDA_SUCCESS" }, { 1, "CUDA_ERROR_INVALID_VALUE" }, { 2, "CUDA_ERROR_OUT_OF_MEMORY" }, { 3, "CUDA_ERROR_NOT_INITIALIZED" },
-        { 100, "CUDA_ERROR_NO_DEVICE" }, { 101, "CUDA_ERROR_INVALID_DEVICE" }, { 200, "CUDA_ERROR_INVALID_IMAGE" }, { 201, "CUDA_ERROR_INVALID_CONTEXT" },
-        { 209, "CUDA_ERROR_NO_BINARY_FOR_GPU" }, { 214, "CUDA_ERROR_ECC_UNCORRECTABLE" }, { 218, "CUDA_ERROR_INVALID_PTX" },
-        { 220, "CUDA_ERROR_NVLINK_UNCORRECTABLE" }, { 222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" }, { 400, "CUDA_ERROR_INVALID_HANDLE" },
+        { 0, "CUDA_SUCCESS" }, { 1, "CUDA_ERROR_INVALID_VALUE" }, { 2, "CUDA_ERROR_OUT_OF_MEMORY" },
+        { 3, "CUDA_ERROR_NOT_INITIALIZED" },
+        { 100, "CUDA_ERROR_NO_DEVICE" }, { 101, "CUDA_ERROR_INVALID_DEVICE" }, { 200, "CUDA_ERROR_INVALID_IMAGE" },
+        { 201, "CUDA_ERROR_INVALID_CONTEXT" },
+        { 209, "CUDA_ERROR_NO_BINARY_FOR_GPU" }, { 214, "CUDA_ERROR_ECC_UNCORRECTABLE" },
+        { 218, "CUDA_ERROR_INVALID_PTX" },
+        { 220, "CUDA_ERROR_NVLINK_UNCORRECTABLE" }, { 222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" },
+        { 400, "CUDA_ERROR_INVALID_HANDLE" },
         { 500, "CUDA_ERROR_NOT_FOUND" }, { 600, "CUDA_ERROR_NOT_READY" }, { 700, "CUDA_ERROR_ILLEGAL_ADDRESS" },
         { 702, "CUDA_ERROR_LAUNCH_TIMEOUT" }, { 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED" }, { 710, "CUDA_ERROR_ASSERT" },
         { 719, "CUDA_ERROR_LAUNCH_FAILED" }, { 801, "CUDA_ERROR_NOT_SUPPORTED" }, { 999, "CUDA_ERROR_UNKNOWN" },
@@ -1177,7 +1215,7 @@ CUresult cuGetErrorName(CUresult error, const char **pstr)
 }
 
 
-/* ---- What is alive, and starting over --------------------------------------------------------------------------------------- */
+/* ---- What is alive, and starting over ---------------------------------------------------------------------------- */
 
 static void count_leaks(long long counts[9])
 {
@@ -1202,15 +1240,18 @@ static void count_leaks(long long counts[9])
 
 const char *fake_leaks(void)
 {
-    static const char *const what[9] = { "contexts", "blocks of device memory", "blocks of pinned memory", "streams", "events", "modules",
-                                         "decoders", "parsers", "mapped surfaces" };
+    static const char *const what[9] = {
+        "contexts", "blocks of device memory", "blocks of pinned memory", "streams", "events", "modules", "decoders",
+        "parsers",  "mapped surfaces"
+    };
     static char text[320];
     long long counts[9];
     size_t length = 0;
     count_leaks(counts);
     for (int i = 0; i < 9; i++)
         if (counts[i])
-            length += (size_t)snprintf(text + length, sizeof text - length, "%s%lld %s", length ? ", " : "", counts[i], what[i]);
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%lld %s", length ? ", " : "", counts[i],
+                                       what[i]);
     return length ? text : NULL;
 }
 
@@ -1241,7 +1282,8 @@ __attribute__((constructor)) static void begin(void)
     if (control == MAP_FAILED)
         abort();
     set_defaults();
-    fake_api = (fake_interface){ control, fake_reset, script_failure, function_calls, fake_leaks, first_violation, function_name };
+    fake_api = (fake_interface){ control,    fake_reset,      script_failure, function_calls,
+                                 fake_leaks, first_violation, function_name };
     for (int i = 0; i < DEVICES; i++)
         contexts[i].device = i;
 }

@@ -1,8 +1,8 @@
 /* fake_nvcuvid.c - a libnvcuvid.so.1 for tests: see fake.h.
  *
- * A decoder's thread does what the engine would do for it, and takes turns at that engine with the threads of others; one thread an engine
- * would order callers that share an engine, and so hide their races. What libavcodec allocates stays in the thread that decodes, or in the
- * parser, since TSan does not see into libavcodec. */
+ * A decoder's thread does what the engine would do for it, and takes turns at that engine with the threads of others;
+ * one thread an engine would order callers that share an engine, and so hide their races. What libavcodec allocates
+ * stays in the thread that decodes, or in the parser, since TSan does not see into libavcodec. */
 #define _GNU_SOURCE
 #define FAKE_INTERNAL
 #include "fake.h"
@@ -38,21 +38,31 @@ static int claim(_Atomic int *state)
 
 static void settle(_Atomic int *state, int to) { atomic_store_explicit(state, to, memory_order_release); }
 
-#define IN_TABLE(handle, table, count) ((uintptr_t)(handle) >= (uintptr_t)(table) && (uintptr_t)(handle) < (uintptr_t)((table) + (count)) && \
+#define IN_TABLE(handle, table, \
+    count) ((uintptr_t)(handle) >= (uintptr_t)(table) && (uintptr_t)(handle) < (uintptr_t)((table) + (count)) && \
                                         ((uintptr_t)(handle) - (uintptr_t)(table)) % sizeof (table)[0] == 0)
-#define ENTER(function, flags, decoder, value) \
-    do { int refused = fake_enter(FAKE_##function, (flags), NULL, (decoder), (long long)(value)); if (refused) return (CUresult)refused; } while (0)
-#define ENTER_RELEASE(after, function, flags, decoder, value) \
-    int after = fake_enter(FAKE_##function, (flags) | FAKE_RELEASES, NULL, (decoder), (long long)(value)); if (after > 0) return (CUresult)after
+#define ENTER(function, flags, decoder, value)                                                   \
+    do {                                                                                         \
+        int refused = fake_enter(FAKE_##function, (flags), NULL, (decoder), (long long)(value)); \
+        if (refused)                                                                             \
+            return (CUresult)refused;                                                            \
+    } while (0)
+#define ENTER_RELEASE(after, function, flags, decoder, value)                                              \
+    int after = fake_enter(FAKE_##function, (flags) | FAKE_RELEASES, NULL, (decoder), (long long)(value)); \
+    if (after > 0)                                                                                         \
+    return (CUresult)after
 
 static int lost(void) { return (int)FAKE_GET(control->lost); }
 
 
-/* ---- What the engines take -------------------------------------------------------------------------------------------------- */
+/* ---- What the engines take --------------------------------------------------------------------------------------- */
 
 static int codec_of(cudaVideoCodec codec)
 {
-    return codec == cudaVideoCodec_H264 ? FAKE_H264 : codec == cudaVideoCodec_HEVC ? FAKE_HEVC : codec == cudaVideoCodec_AV1 ? FAKE_AV1 : -1;
+    return codec == cudaVideoCodec_H264 ? FAKE_H264 :
+           codec == cudaVideoCodec_HEVC ? FAKE_HEVC :
+           codec == cudaVideoCodec_AV1  ? FAKE_AV1 :
+                                          -1;
 }
 
 static const AVCodec *software_of(int codec)
@@ -66,14 +76,18 @@ static const AVCodec *software_of(int codec)
 
 static int is_supported(int codec, cudaVideoChromaFormat chroma, unsigned long depth)
 {
-    return codec >= 0 && depth <= 16 && (unsigned)chroma <= 3 && (FAKE_GET(control->engines) > 0 || FAKE_GET(control->caps_without_engines)) &&
-           (FAKE_GET(control->caps[codec].chroma_mask) >> chroma & 1) && (FAKE_GET(control->caps[codec].depth_mask) >> depth & 1) && software_of(codec);
+    return codec >= 0 && depth <= 16 && (unsigned)chroma <= 3 &&
+           (FAKE_GET(control->engines) > 0 || FAKE_GET(control->caps_without_engines)) &&
+           (FAKE_GET(control->caps[codec].chroma_mask) >> chroma & 1) &&
+           (FAKE_GET(control->caps[codec].depth_mask) >> depth & 1) && software_of(codec);
 }
 
 static cudaVideoSurfaceFormat format_of(cudaVideoChromaFormat chroma, unsigned long depth)
 {
-    return chroma == cudaVideoChromaFormat_444 ? depth > 8 ? cudaVideoSurfaceFormat_YUV444_16Bit : cudaVideoSurfaceFormat_YUV444
-                                               : depth > 8 ? cudaVideoSurfaceFormat_P016 : cudaVideoSurfaceFormat_NV12;
+    return chroma == cudaVideoChromaFormat_444 ?
+               depth > 8 ? cudaVideoSurfaceFormat_YUV444_16Bit : cudaVideoSurfaceFormat_YUV444 :
+           depth > 8 ? cudaVideoSurfaceFormat_P016 :
+                       cudaVideoSurfaceFormat_NV12;
 }
 
 CUresult cuvidGetDecoderCaps(CUVIDDECODECAPS *pdc)
@@ -96,7 +110,7 @@ CUresult cuvidGetDecoderCaps(CUVIDDECODECAPS *pdc)
 }
 
 
-/* ---- Pictures and output surfaces ------------------------------------------------------------------------------------------- */
+/* ---- Pictures and output surfaces -------------------------------------------------------------------------------- */
 
 /* As an output surface has it, with rows one behind the other. */
 typedef uint8_t picture;
@@ -142,7 +156,8 @@ static geometry geometry_of(const CUVIDDECODECREATEINFO *info, long long number)
 /* Only the last one learns what the others did: streams would be ordered otherwise. */
 static void output_drop(output *o)
 {
-    if (atomic_fetch_sub_explicit(&o->refs, 1, memory_order_release) == 1 && !atomic_load_explicit(&o->refs, memory_order_acquire)) {
+    if (atomic_fetch_sub_explicit(&o->refs, 1, memory_order_release) == 1 &&
+        !atomic_load_explicit(&o->refs, memory_order_acquire)) {
         free(o->data);
         free(o);
     }
@@ -204,7 +219,7 @@ static picture *picture_make(const geometry *g, const AVFrame *frame)
 }
 
 
-/* ---- Decoders: what the engine does ----------------------------------------------------------------------------------------- */
+/* ---- Decoders: what the engine does ------------------------------------------------------------------------------ */
 
 typedef struct job { int index; uint8_t *data; size_t size; } job;
 typedef struct surface {
@@ -243,7 +258,8 @@ static void engine_take(int engine)
     for (;;) {
         unsigned seen = FAKE_GET(engine_word[engine].value);
         int none = 0;
-        if (atomic_compare_exchange_strong_explicit(&engine_taken[engine], &none, 1, memory_order_relaxed, memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(&engine_taken[engine], &none, 1, memory_order_relaxed,
+                                                    memory_order_relaxed))
             break;
         fake_sleep_on(&engine_word[engine], seen);
     }
@@ -295,12 +311,14 @@ static int coded_size(int codec, int size) { return codec == FAKE_HEVC ? (size +
 static int fits(const decoder *d, const AVFrame *frame)
 {
     const AVPixFmtDescriptor *f = av_pix_fmt_desc_get(frame->format);
-    int full = f && f->nb_components == 3 && !f->log2_chroma_w && !f->log2_chroma_h, half = f && f->log2_chroma_w == 1 && f->log2_chroma_h == 1;
-    if (f && (size_t)coded_size(d->codec, frame->width) == d->g.width && (size_t)coded_size(d->codec, frame->height) == d->g.height && f->comp[0].depth == d->g.depth &&
+    int full = f && f->nb_components == 3 && !f->log2_chroma_w && !f->log2_chroma_h,
+        half = f && f->log2_chroma_w == 1 && f->log2_chroma_h == 1;
+    if (f && (size_t)coded_size(d->codec, frame->width) == d->g.width &&
+        (size_t)coded_size(d->codec, frame->height) == d->g.height && f->comp[0].depth == d->g.depth &&
         (d->g.planes == 3 ? full : half))
         return 1;
-    fake_violate("a picture of %dx%d %s was given to a decoder of %zux%zu, %d bits, %s", frame->width, frame->height, f ? f->name : "?", d->g.width,
-                 d->g.height, d->g.depth, d->g.planes == 3 ? "4:4:4" : "4:2:0");
+    fake_violate("a picture of %dx%d %s was given to a decoder of %zux%zu, %d bits, %s", frame->width, frame->height,
+                 f ? f->name : "?", d->g.width, d->g.height, d->g.depth, d->g.planes == 3 ? "4:4:4" : "4:2:0");
     return 0;
 }
 
@@ -345,7 +363,9 @@ static void *worker_main(void *argument)
         pthread_mutex_lock(&d->lock);
         s = &d->surface[j.index];
         s->picture = p;
-        s->status = p ? cuvidDecodeStatus_Success : FAKE_GET(control->concealed) ? cuvidDecodeStatus_Error_Concealed : cuvidDecodeStatus_Error;
+        s->status = p                            ? cuvidDecodeStatus_Success :
+                    FAKE_GET(control->concealed) ? cuvidDecodeStatus_Error_Concealed :
+                                                   cuvidDecodeStatus_Error;
         s->state = DECODED;
         if (!p)
             FAKE_ADD(control->bad_pictures, 1);
@@ -361,7 +381,7 @@ static void *worker_main(void *argument)
 }
 
 
-/* ---- Decoders: what the caller does ----------------------------------------------------------------------------------------- */
+/* ---- Decoders: what the caller does ------------------------------------------------------------------------------ */
 
 /* Takes the decoder for a call; NULL and a violation: it may not be used so. */
 static decoder *decoder_take(CUvideodecoder handle, const char *function)
@@ -410,8 +430,8 @@ static int check_size(int codec, unsigned long width, unsigned long height)
 {
     const fake_caps *c = &control->caps[codec];
     long long w = (long long)width, h = (long long)height;
-    return w >= FAKE_GET(c->min_width) && w <= FAKE_GET(c->max_width) && h >= FAKE_GET(c->min_height) && h <= FAKE_GET(c->max_height) &&
-           (w + 15) / 16 * ((h + 15) / 16) <= FAKE_GET(c->max_macroblocks);
+    return w >= FAKE_GET(c->min_width) && w <= FAKE_GET(c->max_width) && h >= FAKE_GET(c->min_height) &&
+           h <= FAKE_GET(c->max_height) && (w + 15) / 16 * ((h + 15) / 16) <= FAKE_GET(c->max_macroblocks);
 }
 
 static int is_whole(long left, long top, long right, long bottom, unsigned long width, unsigned long height)
@@ -423,11 +443,13 @@ static int is_whole(long left, long top, long right, long bottom, unsigned long 
 static const char *check_create(const CUVIDDECODECREATEINFO *c)
 {
     int codec = codec_of(c->CodecType);
-    if (!is_supported(codec, c->ChromaFormat, c->bitDepthMinus8 + 8))       return "codec, chroma and depth are not supported";
+    if (!is_supported(codec, c->ChromaFormat, c->bitDepthMinus8 + 8))
+        return "codec, chroma and depth are not supported";
     if (!FAKE_GET(control->engines))                                        return "there is no engine";
     if (!check_size(codec, c->ulWidth, c->ulHeight))                        return "the size is not one of the caps'";
     if (c->ulNumDecodeSurfaces < 1 || c->ulNumDecodeSurfaces > SURFACES)    return "ulNumDecodeSurfaces";
-    if ((long long)c->ulNumDecodeSurfaces < FAKE_GET(control->min_surfaces)) return "ulNumDecodeSurfaces are fewer than the parser asks for";
+    if ((long long)c->ulNumDecodeSurfaces < FAKE_GET(control->min_surfaces))
+        return "ulNumDecodeSurfaces are fewer than the parser asks for";
     if (c->ulNumOutputSurfaces < 1 || c->ulNumOutputSurfaces > OUTPUTS)     return "ulNumOutputSurfaces";
     if (c->ulTargetWidth != c->ulWidth || c->ulTargetHeight != c->ulHeight) return "the fake does not scale";
     if (c->OutputFormat != format_of(c->ChromaFormat, c->bitDepthMinus8 + 8)) return "OutputFormat is not in the mask";
@@ -435,9 +457,12 @@ static const char *check_create(const CUVIDDECODECREATEINFO *c)
     if (c->vidLock)                                                         return "vidLock";
     if (c->ulIntraDecodeOnly > 1)                                           return "ulIntraDecodeOnly";
     if (c->ulCreationFlags & ~4ul)                                          return "ulCreationFlags";
-    if ((c->ulMaxWidth && c->ulMaxWidth < c->ulWidth) || (c->ulMaxHeight && c->ulMaxHeight < c->ulHeight)) return "ulMaxWidth, ulMaxHeight";
-    if (!is_whole(c->display_area.left, c->display_area.top, c->display_area.right, c->display_area.bottom, c->ulWidth, c->ulHeight) ||
-        !is_whole(c->target_rect.left, c->target_rect.top, c->target_rect.right, c->target_rect.bottom, c->ulWidth, c->ulHeight))
+    if ((c->ulMaxWidth && c->ulMaxWidth < c->ulWidth) || (c->ulMaxHeight && c->ulMaxHeight < c->ulHeight))
+        return "ulMaxWidth, ulMaxHeight";
+    if (!is_whole(c->display_area.left, c->display_area.top, c->display_area.right, c->display_area.bottom, c->ulWidth,
+                  c->ulHeight) ||
+        !is_whole(c->target_rect.left, c->target_rect.top, c->target_rect.right, c->target_rect.bottom, c->ulWidth,
+                  c->ulHeight))
         return "the fake does not crop";
     return NULL;
 }
@@ -447,7 +472,8 @@ static void outputs_make(decoder *d)
     d->g = geometry_of(&d->info, d->number);
     for (d->outputs = 0; d->outputs < (int)d->info.ulNumOutputSurfaces; d->outputs++) {
         output *o = calloc(1, sizeof *o);
-        if (!o || !(o->data = malloc(d->g.surface_size)) || !fake_range_add(o->data, d->g.surface_size, FAKE_SURFACE, d->context))
+        if (!o || !(o->data = malloc(d->g.surface_size)) ||
+            !fake_range_add(o->data, d->g.surface_size, FAKE_SURFACE, d->context))
             abort();
         memset(o->data, 0xcd, d->g.surface_size);
         o->refs = 1;
@@ -487,7 +513,8 @@ static int engine_choose(void)
 
 static long long memory_of(const CUVIDDECODECREATEINFO *c)
 {
-    unsigned long width = c->ulMaxWidth ? c->ulMaxWidth : c->ulWidth, height = c->ulMaxHeight ? c->ulMaxHeight : c->ulHeight;
+    unsigned long width = c->ulMaxWidth ? c->ulMaxWidth : c->ulWidth,
+                  height = c->ulMaxHeight ? c->ulMaxHeight : c->ulHeight;
     unsigned long sample = (c->ChromaFormat == cudaVideoChromaFormat_444 ? 6 : 3) * (c->bitDepthMinus8 ? 2ul : 1ul);
     return (long long)(width * height * sample / 2 * (c->ulNumDecodeSurfaces + c->ulNumOutputSurfaces));
 }
@@ -500,7 +527,8 @@ CUresult cuvidCreateDecoder(CUvideodecoder *phDecoder, CUVIDDECODECREATEINFO *pd
     ENTER(cuvidCreateDecoder, FAKE_CONTEXT, NULL, pdci->ulWidth);
     fake_nap(FAKE_GET(control->create_us));
     if ((wrong = check_create(pdci))) {
-        fake_violate("cuvidCreateDecoder: %s (%lux%lu, codec %d)", wrong, pdci->ulWidth, pdci->ulHeight, pdci->CodecType);
+        fake_violate("cuvidCreateDecoder: %s (%lux%lu, codec %d)", wrong, pdci->ulWidth, pdci->ulHeight,
+                     pdci->CodecType);
         return (CUresult)FAKE_E_VALUE;
     }
     while (d < decoders + DECODERS && !claim(&d->state))
@@ -585,11 +613,15 @@ CUresult cuvidReconfigureDecoder(CUvideodecoder hDecoder, CUVIDRECONFIGUREDECODE
         fake_violate("cuvidReconfigureDecoder: pictures are in flight or mapped");
         return decoder_give(d, FAKE_E_VALUE);
     }
-    if (p->ulWidth > d->info.ulMaxWidth || p->ulHeight > d->info.ulMaxHeight || !check_size(d->codec, p->ulWidth, p->ulHeight) ||
-        p->ulTargetWidth != p->ulWidth || p->ulTargetHeight != p->ulHeight || p->ulNumDecodeSurfaces < 1 || p->ulNumDecodeSurfaces > SURFACES ||
-        !is_whole(p->display_area.left, p->display_area.top, p->display_area.right, p->display_area.bottom, p->ulWidth, p->ulHeight) ||
-        !is_whole(p->target_rect.left, p->target_rect.top, p->target_rect.right, p->target_rect.bottom, p->ulWidth, p->ulHeight)) {
-        fake_violate("cuvidReconfigureDecoder: to %ux%u of at most %lux%lu", p->ulWidth, p->ulHeight, d->info.ulMaxWidth, d->info.ulMaxHeight);
+    if (p->ulWidth > d->info.ulMaxWidth || p->ulHeight > d->info.ulMaxHeight ||
+        !check_size(d->codec, p->ulWidth, p->ulHeight) || p->ulTargetWidth != p->ulWidth ||
+        p->ulTargetHeight != p->ulHeight || p->ulNumDecodeSurfaces < 1 || p->ulNumDecodeSurfaces > SURFACES ||
+        !is_whole(p->display_area.left, p->display_area.top, p->display_area.right, p->display_area.bottom, p->ulWidth,
+                  p->ulHeight) ||
+        !is_whole(p->target_rect.left, p->target_rect.top, p->target_rect.right, p->target_rect.bottom, p->ulWidth,
+                  p->ulHeight)) {
+        fake_violate("cuvidReconfigureDecoder: to %ux%u of at most %lux%lu", p->ulWidth, p->ulHeight,
+                     d->info.ulMaxWidth, d->info.ulMaxHeight);
         return decoder_give(d, FAKE_E_VALUE);
     }
     d->info.ulWidth = d->info.ulTargetWidth = p->ulWidth;
@@ -606,7 +638,9 @@ static const char *check_submit(const decoder *d, const CUVIDPICPARAMS *p)
 {
     static const char *const occupied[] = { NULL, "is in flight", "was decoded and never mapped", "is mapped" };
     surface empty = { EMPTY, 0, NULL };
-    const surface *s = p->CurrPicIdx >= 0 && p->CurrPicIdx < (int)d->info.ulNumDecodeSurfaces ? &d->surface[p->CurrPicIdx] : &empty;
+    const surface *s = p->CurrPicIdx >= 0 && p->CurrPicIdx < (int)d->info.ulNumDecodeSurfaces ?
+                           &d->surface[p->CurrPicIdx] :
+                           &empty;
     if (s == &empty)
         return "is not one of ulNumDecodeSurfaces";
     if (p->PicWidthInMbs != (int)(d->g.width + 15) / 16 || p->FrameHeightInMbs != (int)(d->g.height + 15) / 16)
@@ -731,13 +765,15 @@ static CUresult map(decoder *d, int index, CUstream stream, output **out)
     return CUDA_SUCCESS;
 }
 
-CUresult cuvidMapVideoFrame64(CUvideodecoder hDecoder, int nPicIdx, unsigned long long *pDevPtr, unsigned *pPitch, CUVIDPROCPARAMS *pVPP)
+CUresult cuvidMapVideoFrame64(CUvideodecoder hDecoder, int nPicIdx, unsigned long long *pDevPtr, unsigned *pPitch,
+                              CUVIDPROCPARAMS *pVPP)
 {
     decoder *d;
     output *o = NULL;
     const char *wrong;
     CUresult result = (CUresult)FAKE_E_VALUE;
-    int refused = fake_enter(FAKE_cuvidMapVideoFrame64, FAKE_CONTEXT, pVPP ? pVPP->output_stream : NULL, hDecoder, nPicIdx);
+    int refused = fake_enter(FAKE_cuvidMapVideoFrame64, FAKE_CONTEXT, pVPP ? pVPP->output_stream : NULL, hDecoder,
+                             nPicIdx);
     if (refused)
         return (CUresult)refused;
     if (!(d = decoder_take(hDecoder, "cuvidMapVideoFrame64")))
@@ -786,7 +822,7 @@ CUresult cuvidUnmapVideoFrame64(CUvideodecoder hDecoder, unsigned long long DevP
 }
 
 
-/* ---- Parsers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Parsers ----------------------------------------------------------------------------------------------------- */
 
 typedef struct bytes { uint8_t *data; size_t size; } bytes;
 
@@ -943,8 +979,10 @@ static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
     format->coded_height = (unsigned)coded_size(p->codec, s->coded_height ? s->coded_height : s->height);
     format->display_area.right = s->width;
     format->display_area.bottom = s->height;
-    format->chroma_format = f->nb_components == 1 ? cudaVideoChromaFormat_Monochrome : f->log2_chroma_h ? cudaVideoChromaFormat_420
-                          : f->log2_chroma_w ? cudaVideoChromaFormat_422 : cudaVideoChromaFormat_444;
+    format->chroma_format = f->nb_components == 1 ? cudaVideoChromaFormat_Monochrome :
+                            f->log2_chroma_h      ? cudaVideoChromaFormat_420 :
+                            f->log2_chroma_w      ? cudaVideoChromaFormat_422 :
+                                                    cudaVideoChromaFormat_444;
     format->display_aspect_ratio.x = s->width;
     format->display_aspect_ratio.y = s->height;
     format->video_signal_description.video_format = 5;
@@ -986,7 +1024,9 @@ static int call_picture(parser *p, bytes unit, unsigned *offsets, unsigned count
         abort();
     pic->PicWidthInMbs = (int)(p->format.coded_width + 15) / 16;
     pic->FrameHeightInMbs = (int)(p->format.coded_height + 15) / 16;
-    pic->CurrPicIdx = mode == FAKE_INDEX_ZERO ? 0 : (int)(mode == FAKE_INDEX_RANDOM ? fake_random() % p->surfaces : p->next);
+    pic->CurrPicIdx = mode == FAKE_INDEX_ZERO ?
+                          0 :
+                          (int)(mode == FAKE_INDEX_RANDOM ? fake_random() % p->surfaces : p->next);
     pic->nBitstreamDataLen = (unsigned)unit.size;
     pic->pBitstreamData = unit.data;
     pic->nNumSlices = count;
@@ -1036,7 +1076,8 @@ CUresult cuvidCreateVideoParser(CUvideoparser *pObj, CUVIDPARSERPARAMS *pParams)
     if (codec < 0 || !software_of(codec))
         return (CUresult)FAKE_E_SUPPORT;
     if (pParams->ulMaxNumDecodeSurfaces > SURFACES || pParams->ulErrorThreshold > 100) {
-        fake_violate("cuvidCreateVideoParser: ulMaxNumDecodeSurfaces %u, ulErrorThreshold %u", pParams->ulMaxNumDecodeSurfaces, pParams->ulErrorThreshold);
+        fake_violate("cuvidCreateVideoParser: ulMaxNumDecodeSurfaces %u, ulErrorThreshold %u",
+                     pParams->ulMaxNumDecodeSurfaces, pParams->ulErrorThreshold);
         return (CUresult)FAKE_E_VALUE;
     }
     while (p < parsers + PARSERS && !claim(&p->state))
@@ -1081,7 +1122,8 @@ CUresult cuvidParseVideoData(CUvideoparser obj, CUVIDSOURCEDATAPACKET *pPacket)
     ENTER(cuvidParseVideoData, 0, NULL, pPacket ? pPacket->payload_size : 0);
     if (!(p = parser_take(obj, "cuvidParseVideoData")))
         return (CUresult)FAKE_E_VALUE;
-    packet = pPacket && pPacket->payload ? (bytes){ (uint8_t *)(uintptr_t)pPacket->payload, pPacket->payload_size } : (bytes){ NULL, 0 };
+    packet = pPacket && pPacket->payload ? (bytes){ (uint8_t *)(uintptr_t)pPacket->payload, pPacket->payload_size } :
+                                           (bytes){ NULL, 0 };
     if (p->has_pending) {
         good = parse(p, p->pending);
         drop(&p->pending);

@@ -1,10 +1,12 @@
-/* nvdec.h - included behind benzina.c by a suite of loader tests: its loaders, where they leave it open, then decode with NVDEC on the fake driver.
- * TEST_NVDEC 1: batches on the host. 2: on the device; the fake's device memory is the host's, so that a test reads it once the stream is done. */
+/* nvdec.h - included behind benzina.c by a suite of loader tests: its loaders, where they leave it open, then decode
+ * with NVDEC on the fake driver. TEST_NVDEC 1: batches on the host. 2: on the device; the fake's device memory is the
+ * host's, so that a test reads it once the stream is done. */
 #ifndef BENZINA_TEST_NVDEC_H
 #define BENZINA_TEST_NVDEC_H
 #include "fake.h"
 
-#define NVDEC_SESSIONS 3u             /* on a test machine's few processors; suites of the sessions themselves have the default, 14 */
+/* on a test machine's few processors; suites of the sessions themselves have the default, 14 */
+#define NVDEC_SESSIONS 3u
 
 #pragma GCC diagnostic ignored "-Wunused-function"          /* not every suite needs all of it */
 
@@ -30,16 +32,17 @@ static bzna_status nvdec_context_open(const bzna_context_config *config, bzna_co
     return status;
 }
 
-static bzna_status nvdec_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config, bzna_loader **out, bzna_error *err)
+static bzna_status nvdec_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
+                                     bzna_loader **out, bzna_error *err)
 {
     bzna_loader_config c;
     if (!config || config->struct_size != sizeof c)
         return bzna_loader_open(context, dataset, config, out, err);
     c = *config;
-    if (c.decoder == BZNA_DECODER_AUTO)
-        c.decoder = BZNA_DECODER_NVDEC;
-    if (c.output == BZNA_OUTPUT_AUTO)
-        c.output = TEST_NVDEC == 2 ? BZNA_OUTPUT_DEVICE : BZNA_OUTPUT_HOST;
+    if (c.decode.decoder == BZNA_DECODER_AUTO)
+        c.decode.decoder = BZNA_DECODER_NVDEC;
+    if (c.output.device.kind == BZNA_DEVICE_AUTO)
+        c.output.device.kind = TEST_NVDEC == 2 ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU;
     return bzna_loader_open(context, dataset, &c, out, err);
 }
 

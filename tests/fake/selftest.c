@@ -1,9 +1,11 @@
-/* selftest.c - shows that the fakes decode, wait, fail and complain as fake.h says, by using them as a careful caller would, and then less so.
- * From the repository's root, after make:
+/* selftest.c - shows that the fakes decode, wait, fail and complain as fake.h says, by using them as a careful caller
+ * would, and then less so. From the repository's root, after make:
  *
  *     sh tests/fake/build.sh build/tests/fake gcc
- *     gcc -std=c11 -O1 -g -ffp-contract=off -I. -o build/tests/fake_selftest tests/fake/selftest.c build/tests/fake/libcuda.so.1 \
- *         build/tests/fake/libnvcuvid.so.1 -Wl,--disable-new-dtags,-rpath,'$ORIGIN/fake' build/libbenzina.a $(pkg-config --libs libavcodec libavutil) -lm -lpthread
+ * gcc -std=c11 -O1 -g -ffp-contract=off -I. -o build/tests/fake_selftest tests/fake/selftest.c
+ * build/tests/fake/libcuda.so.1 \
+ * build/tests/fake/libnvcuvid.so.1 -Wl,--disable-new-dtags,-rpath,'$ORIGIN/fake' build/libbenzina.a $(pkg-config --libs
+ * libavcodec libavutil) -lm -lpthread
  *     build/tests/fake_selftest build/tests/fake */
 #define _GNU_SOURCE
 #include "benzina.h"
@@ -32,12 +34,18 @@
 #endif
 
 #define DECLARE(name) t##name name;
-#define EACH(X) X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDevicePrimaryCtxRetain) \
-    X(cuDevicePrimaryCtxRelease) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxGetDevice) X(cuCtxCreate_v2) X(cuCtxDestroy_v2) X(cuMemAlloc_v2) \
-    X(cuMemFree_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoH_v2) X(cuStreamCreate) X(cuStreamDestroy_v2) \
-    X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery) X(cuModuleLoadData) \
-    X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel) X(cuGetErrorName) X(cuvidGetDecoderCaps) X(cuvidCreateDecoder) \
-    X(cuvidDestroyDecoder) X(cuvidReconfigureDecoder) X(cuvidDecodePicture) X(cuvidGetDecodeStatus) X(cuvidMapVideoFrame64) \
+#define EACH(X) X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
+    X(cuDevicePrimaryCtxRetain) \
+    X(cuDevicePrimaryCtxRelease) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxGetDevice) X(cuCtxCreate_v2) \
+        X(cuCtxDestroy_v2) X(cuMemAlloc_v2) \
+    X(cuMemFree_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoH_v2) X(cuStreamCreate) \
+        X(cuStreamDestroy_v2) \
+    X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy_v2) X(cuEventRecord) X(cuEventSynchronize) \
+        X(cuEventQuery) X(cuModuleLoadData) \
+    X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel) X(cuGetErrorName) X(cuvidGetDecoderCaps) \
+        X(cuvidCreateDecoder) \
+    X(cuvidDestroyDecoder) X(cuvidReconfigureDecoder) X(cuvidDecodePicture) X(cuvidGetDecodeStatus) \
+        X(cuvidMapVideoFrame64) \
     X(cuvidUnmapVideoFrame64) X(cuvidCreateVideoParser) X(cuvidParseVideoData) X(cuvidDestroyVideoParser)
 EACH(DECLARE)
 CUresult cuDriverGetVersion(int *version);
@@ -61,7 +69,7 @@ static double now(void)
 }
 
 
-/* ---- Pictures and what libavcodec makes of them ----------------------------------------------------------------------------- */
+/* ---- Pictures and what libavcodec makes of them ------------------------------------------------------------------ */
 
 typedef struct sample {
     cudaVideoCodec codec;
@@ -88,7 +96,8 @@ static void reference_pixels(sample *s, const AVFrame *frame)
     s->planes = f->log2_chroma_w ? 2 : 3;
     s->pixels = to = malloc((size_t)(s->width + 1) * (size_t)(s->height + 1) * 3 * (size_t)bytes);
     for (int p = 0; p < s->planes; p++) {
-        int half = s->planes == 2 && p, width = half ? (s->width + 1) / 2 : s->width, height = half ? (s->height + 1) / 2 : s->height;
+        int half = s->planes == 2 && p, width = half ? (s->width + 1) / 2 : s->width,
+            height = half ? (s->height + 1) / 2 : s->height;
         for (int y = 0; y < height; y++)
             for (int x = 0; x < width; x++)
                 for (int c = 0; c < 1 + half; c++, to += bytes) {
@@ -116,8 +125,8 @@ static int reference_decode(sample *s)
         context->log_level_offset = 64;
         av_new_packet(packet, (int)s->size);
         memcpy(packet->data, s->data, s->size);
-        good = avcodec_open2(context, NULL, NULL) >= 0 && avcodec_send_packet(context, packet) >= 0 && avcodec_send_packet(context, NULL) >= 0 &&
-               avcodec_receive_frame(context, frame) >= 0;
+        good = avcodec_open2(context, NULL, NULL) >= 0 && avcodec_send_packet(context, packet) >= 0 &&
+               avcodec_send_packet(context, NULL) >= 0 && avcodec_receive_frame(context, frame) >= 0;
         if (good)
             reference_pixels(s, frame);
     }
@@ -140,7 +149,8 @@ static void load_archive(int a)
             bzna_image image = { 0 };
             size_t needed;
             image.struct_size = sizeof image;
-            if (bzna_dataset_image(dataset, (uint64_t)i, known[a].samples[i].images[m].name, buffer, sizeof buffer, &image, NULL))
+            if (bzna_dataset_read_image(dataset, (uint64_t)i, known[a].samples[i].images[m].name, buffer, sizeof buffer,
+                                        &image, NULL))
                 exit(1);
             s->codec = image.codec == BZNA_CODEC_H265 ? cudaVideoCodec_HEVC : cudaVideoCodec_H264;
             s->data = malloc(1 << 20);
@@ -175,12 +185,15 @@ static void planar_md5(const sample *s, char text[33])
 }
 
 /* A drawn picture in another format, if the ffmpeg program can make it. */
-static int make_sample(sample *s, cudaVideoCodec codec, const char *size, const char *pixels, const char *encoder, const char *format)
+static int make_sample(sample *s, cudaVideoCodec codec, const char *size, const char *pixels, const char *encoder,
+                       const char *format)
 {
     char command[512], path[128];
     memset(s, 0, sizeof *s);
     snprintf(path, sizeof path, "%s/sample.%d.bin", fake_folder, (int)getpid());
-    snprintf(command, sizeof command, "ffmpeg -v quiet -y -f lavfi -i testsrc2=s=%s -frames:v 1 -pix_fmt %s -c:v %s -f %s %s </dev/null >/dev/null 2>&1",
+    snprintf(command, sizeof command,
+             "ffmpeg -v quiet -y -f lavfi -i testsrc2=s=%s -frames:v 1 -pix_fmt %s -c:v %s -f %s %s </dev/null "
+             ">/dev/null 2>&1",
              size, pixels, encoder, format, path);
     s->codec = codec;
     if (!system(command))
@@ -199,7 +212,7 @@ static void free_sample(sample *s)
 }
 
 
-/* ---- A careful caller ------------------------------------------------------------------------------------------------------- */
+/* ---- A careful caller -------------------------------------------------------------------------------------------- */
 
 enum { SURFACE_COUNT = 8, MAPPED_MAX = 4, DEPTH = 4, OUT = 24 };
 
@@ -286,7 +299,9 @@ static int surface_rows(const sample *p)
     return p->codec == cudaVideoCodec_HEVC ? (p->height + 15) / 16 * 16 : (p->height + 1) / 2 * 2;
 }
 
-static const bzi_kernel_output output = { .width = OUT, .height = OUT, .stride_c = OUT * OUT, .stride_y = OUT, .stride_x = 1 };
+static const bzi_kernel_output output = {
+    .width = OUT, .height = OUT, .stride_c = OUT * OUT, .stride_y = OUT, .stride_x = 1
+};
 
 /* One launch for what is mapped, then the surfaces are given back. */
 static void launch(session *s)
@@ -345,8 +360,11 @@ static int on_sequence(void *user, CUVIDEOFORMAT *f)
     c->ulNumDecodeSurfaces = SURFACE_COUNT;
     c->ulNumOutputSurfaces = MAPPED_MAX;
     c->ulIntraDecodeOnly = 1;
-    c->OutputFormat = f->chroma_format == cudaVideoChromaFormat_444 ? f->bit_depth_luma_minus8 ? cudaVideoSurfaceFormat_YUV444_16Bit : cudaVideoSurfaceFormat_YUV444
-                    : f->bit_depth_luma_minus8 ? cudaVideoSurfaceFormat_P016 : cudaVideoSurfaceFormat_NV12;
+    c->OutputFormat = f->chroma_format == cudaVideoChromaFormat_444 ? f->bit_depth_luma_minus8 ?
+                                                                      cudaVideoSurfaceFormat_YUV444_16Bit :
+                                                                      cudaVideoSurfaceFormat_YUV444 :
+                      f->bit_depth_luma_minus8                      ? cudaVideoSurfaceFormat_P016 :
+                                                                      cudaVideoSurfaceFormat_NV12;
     if (s->error || (s->error = cuvidCreateDecoder(&s->decoder, c))) {
         s->decoder = NULL;
         return 0;
@@ -482,7 +500,7 @@ static void expected(const sample *p, float *out)
 }
 
 
-/* ---- What works ------------------------------------------------------------------------------------------------------------- */
+/* ---- What works -------------------------------------------------------------------------------------------------- */
 
 TEST(every_picture_of_the_archives_is_decoded_to_the_frame_of_libavcodec)
 {
@@ -839,7 +857,8 @@ TEST(caps_are_scripted)
     caps.eCodecType = cudaVideoCodec_HEVC;
     caps.eChromaFormat = cudaVideoChromaFormat_420;
     OK(cuvidGetDecoderCaps(&caps));
-    CHECK(caps.bIsSupported && caps.nNumNVDECs == 7 && caps.nMinWidth == 144 && caps.nMaxWidth == 8192 && caps.nOutputFormatMask == 1);
+    CHECK(caps.bIsSupported && caps.nNumNVDECs == 7 && caps.nMinWidth == 144 && caps.nMaxWidth == 8192 &&
+          caps.nOutputFormatMask == 1);
     caps.nBitDepthMinus8 = 2;
     OK(cuvidGetDecoderCaps(&caps));
     CHECK(caps.bIsSupported && caps.nOutputFormatMask == 2);
@@ -914,8 +933,9 @@ TEST(memory_is_counted_against_the_budget)
 
 TEST(a_lost_device_ends_every_wait_at_once)
 {
-    static const char *const places[] = { "cuvidMapVideoFrame64", "cuvidDecodePicture", "cuEventRecord", "cuLaunchKernel", "stream_kernel",
-                                          "engine_picture", "cuvidUnmapVideoFrame64", "cuvidCreateDecoder", "cuStreamSynchronize" };
+    static const char *const places[] = { "cuvidMapVideoFrame64",   "cuvidDecodePicture", "cuEventRecord",
+                                          "cuLaunchKernel",         "stream_kernel",      "engine_picture",
+                                          "cuvidUnmapVideoFrame64", "cuvidCreateDecoder", "cuStreamSynchronize" };
     for (size_t k = 0; k < sizeof places / sizeof places[0]; k++) {
         device d = device_open();
         thread_job jobs[4];
@@ -1006,7 +1026,7 @@ TEST(a_symbol_can_be_taken_away)
 }
 
 
-/* ---- What is found ---------------------------------------------------------------------------------------------------------- */
+/* ---- What is found ----------------------------------------------------------------------------------------------- */
 
 TEST(calls_without_a_context_are_found)
 {
@@ -1264,7 +1284,8 @@ TEST(calls_in_a_forked_child_are_found)
     END_VIOLATION(2, "cuMemAlloc_v2 in a forked child");
 }
 
-/* What callers get wrong with streams shows in pixels: two maps into one output surface, in streams that nothing orders. */
+/* What callers get wrong with streams shows in pixels: two maps into one output surface, in streams that nothing
+ * orders. */
 TEST(a_second_stream_without_an_event_gives_wrong_pixels)
 {
     device d = device_open();
@@ -1298,7 +1319,7 @@ TEST(a_second_stream_without_an_event_gives_wrong_pixels)
     OK(cuvidMapVideoFrame64(s.decoder, 1, &address, &pitch, &params));
     OK(cuStreamSynchronize(other));
     OK(cuStreamSynchronize(s.stream));
-    CHECK_EQ(*(uint8_t *)(uintptr_t)address, 0xee);         /* the first unmap's poison came after the second map's pixels */
+    CHECK_EQ(*(uint8_t *)(uintptr_t)address, 0xee); /* the first unmap's poison came after the second map's pixels */
     OK(cuvidUnmapVideoFrame64(s.decoder, address));
     OK(cuMemFreeHost(host));
     OK(cuStreamDestroy_v2(other));

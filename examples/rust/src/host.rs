@@ -7,6 +7,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{c_char, c_void, CStr};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::mem::size_of;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -189,10 +190,12 @@ unsafe extern "C" fn close<T>(user: *mut c_void) {
 /// The source as C has it. Whoever ends it calls `close` with `user`: the data set, or the caller where opening fails.
 pub(crate) fn source<S: Source + 'static>(source: S) -> raw::bzna_source {
     raw::bzna_source {
+        struct_size: size_of::<raw::bzna_source>() as u32,
         user: Box::into_raw(Box::new(source)).cast(),
         read_at: Some(source_read_at::<S>),
         size: Some(source_size::<S>),
         close: Some(close::<S>),
+        ..Default::default()
     }
 }
 
@@ -226,5 +229,12 @@ pub(crate) type Flush = unsafe fn(*mut c_void) -> io::Result<()>;
 
 pub(crate) fn sink<W: Write + Seek + Send>(writer: W) -> (raw::bzna_sink, Flush) {
     let user = Box::into_raw(Box::new(Sink { writer, position: None }));
-    (raw::bzna_sink { user: user.cast(), write_at: Some(sink_write_at::<W>), close: Some(close::<Sink<W>>) }, sink_flush::<W>)
+    let sink = raw::bzna_sink {
+        struct_size: size_of::<raw::bzna_sink>() as u32,
+        user: user.cast(),
+        write_at: Some(sink_write_at::<W>),
+        close: Some(close::<Sink<W>>),
+        ..Default::default()
+    };
+    (sink, sink_flush::<W>)
 }

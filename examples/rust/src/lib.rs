@@ -9,7 +9,7 @@
 //! let data = ctx.open("train.bzna")?;
 //! for batch in data.loader().batch_size(256).size(224, 224).shuffle(1234).random_resized_crop().open()? {
 //!     let batch = batch?;
-//!     let (pixels, targets): (&[f32], &[i64]) = (batch.data(), batch.targets());
+//!     let (pixels, targets): (&[f32], &[i64]) = (batch.image(), batch.targets());
 //!     # let _ = (pixels, targets);
 //! }
 //! # Ok(())
@@ -17,7 +17,8 @@
 //! ```
 //!
 //! A GPU, where there is one, decodes and warps; batches come to host memory all the same, as slices can be made of nothing else. For
-//! batches that stay on the device, ask for [`Output::Device`], and see [`Batch::device_data`].
+//! batches that stay on the device, ask for [`Device::Auto`] or [`Device::Cuda`] ([`LoaderBuilder::device`]), and see
+//! [`Batch::device_image`].
 //!
 //! | type         | what it is                                                     | threads      |
 //! |--------------|----------------------------------------------------------------|--------------|
@@ -42,16 +43,19 @@ mod picture;
 pub mod raw;
 
 pub use host::{Seekable, Source};
-pub use loader::{Batch, Batches, DecodeWith, Dtype, LastBatch, Layout, Loader, LoaderBuilder, Next, OnError, Output, State, Weighting};
-pub use picture::{Codec, Decoder, Image, Matrix, Picture, Random, Sample, Split, Writer};
+pub use loader::{Batch, Batches, DecodeWith, Dtype, LastBatch, Layout, Loader, LoaderBuilder, Next, OnError, State, Weighting};
+pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Writer};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
+pub use raw::bzna_field_info as FieldInfo;
+pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_loader_info as LoaderInfo;
 pub use raw::bzna_loader_stats as LoaderStats;
 pub use raw::bzna_sample_info as SampleInfo;
-pub use raw::bzna_similarity as Similarity;
+pub use raw::bzna_tensor as Tensor;
 pub use raw::bzna_transform as Transform;
+pub use raw::bzna_warp as Warp;
 
 use std::alloc::GlobalAlloc;
 use std::ffi::{c_void, CStr, CString};
@@ -141,11 +145,6 @@ impl Error {
         Error { status: Status(status), message: message.into(), byte_offset: None, native_code: 0, fourcc: None }
     }
 
-    /// An error of a function that says no more than its status.
-    fn plain(status: i32, function: &str) -> Self {
-        Error::new(status, format!("{function}: {}", Status(status).text()))
-    }
-
     fn from_raw(status: i32, err: &raw::bzna_error) -> Self {
         Error {
             status: Status(status),
@@ -173,7 +172,9 @@ pub(crate) fn text(field: &[std::ffi::c_char]) -> String {
 
 /// Calls a function that fills in a bzna_error; notes (positive) are passed on.
 pub(crate) fn call(function: impl FnOnce(*mut raw::bzna_error) -> raw::bzna_status) -> Result<raw::bzna_status> {
-    let mut err = raw::bzna_error { struct_size: size_of::<raw::bzna_error>() as u32, ..Default::default() };
+    let mut err = raw::bzna_error::default();
+    // SAFETY: the struct is as long as it says.
+    unsafe { raw::bzna_error_init(&mut err, size_of::<raw::bzna_error>()) };
     let status = function(&mut err);
     if status < 0 {
         Err(Error::from_raw(status, &err))
@@ -187,15 +188,6 @@ pub(crate) fn make<T>(function: impl FnOnce(*mut *mut T, *mut raw::bzna_error) -
     let mut out = ptr::null_mut();
     call(|err| function(&mut out, err))?;
     NonNull::new(out).ok_or_else(|| Error::new(raw::BZNA_E_STATE, "the library made no object and no error"))
-}
-
-/// Calls a function that only returns its status.
-pub(crate) fn check(status: raw::bzna_status, function: &str) -> Result<()> {
-    if status < 0 {
-        Err(Error::plain(status, function))
-    } else {
-        Ok(())
-    }
 }
 
 pub(crate) fn c_string(text: &str) -> Result<CString> {
@@ -234,6 +226,38 @@ impl LogLevel {
     }
 }
 
+/// Where something is done, or lies: contexts are made for a device, and batches lie on one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Device {
+    /// The GPU where there is one that the library can use, else the processor.
+    #[default]
+    Auto,
+    /// The processor and its memory.
+    Cpu,
+    /// A CUDA device by its ordinal, counted from 0.
+    Cuda(u16),
+}
+
+impl From<Device> for raw::bzna_device {
+    fn from(device: Device) -> Self {
+        match device {
+            Device::Auto => raw::bzna_device { kind: raw::BZNA_DEVICE_AUTO, ordinal: 0 },
+            Device::Cpu => raw::bzna_device { kind: raw::BZNA_DEVICE_CPU, ordinal: 0 },
+            Device::Cuda(ordinal) => raw::bzna_device { kind: raw::BZNA_DEVICE_CUDA, ordinal: ordinal.into() },
+        }
+    }
+}
+
+impl From<raw::bzna_device> for Device {
+    fn from(device: raw::bzna_device) -> Self {
+        match device.kind {
+            raw::BZNA_DEVICE_CUDA => Device::Cuda(device.ordinal as u16),
+            raw::BZNA_DEVICE_CPU => Device::Cpu,
+            _ => Device::Auto,
+        }
+    }
+}
+
 /// What a context is made with.
 #[derive(Default)]
 pub struct ContextConfig {
@@ -249,16 +273,20 @@ impl fmt::Debug for ContextConfig {
 }
 
 impl ContextConfig {
-    /// On the processor alone. Without a word: a GPU if there is one that the library can use.
-    pub fn cpu(mut self) -> Self {
-        self.config.device = raw::BZNA_DEVICE_CPU;
+    /// Default [`Device::Auto`]. With [`Device::Cuda`], [`Context::new`] fails where that device cannot be used.
+    pub fn device(mut self, device: Device) -> Self {
+        self.config.device = device.into();
         self
     }
 
-    /// On CUDA device `number`, counted from 0: [`Context::new`] fails where that cannot be used.
-    pub fn cuda(mut self, number: u16) -> Self {
-        self.config.device = i32::from(number) + 1;
-        self
+    /// On the processor alone: the same as [`Device::Cpu`].
+    pub fn cpu(self) -> Self {
+        self.device(Device::Cpu)
+    }
+
+    /// On a CUDA device: the same as [`Device::Cuda`].
+    pub fn cuda(self, ordinal: u16) -> Self {
+        self.device(Device::Cuda(ordinal))
     }
 
     /// The CUcontext to work in, on its device, instead of the device's primary context.
@@ -335,6 +363,28 @@ impl DeviceInfo {
     }
 }
 
+impl FieldInfo {
+    pub fn name(&self) -> String {
+        text(&self.name)
+    }
+}
+
+impl Tensor {
+    pub fn name(&self) -> String {
+        text(&self.name)
+    }
+
+    /// The outermost dimension first.
+    pub fn shape(&self) -> Vec<usize> {
+        self.shape.iter().take(self.dimensions as usize).map(|n| *n as usize).collect()
+    }
+
+    /// What `data` is an address of.
+    pub fn device(&self) -> Device {
+        self.device.into()
+    }
+}
+
 impl LoaderInfo {
     /// "libavcodec 59.37.100", "NVDEC of NVIDIA H100 80GB HBM3"
     pub fn decoder_name(&self) -> String {
@@ -344,6 +394,15 @@ impl LoaderInfo {
     /// Why this one, and why not the other.
     pub fn decoder_reason(&self) -> String {
         text(&self.decoder_reason)
+    }
+
+    /// Which picture of each sample is decoded: "image", "thumb".
+    pub fn picture(&self) -> String {
+        text(&self.picture)
+    }
+
+    pub fn picture_reason(&self) -> String {
+        text(&self.picture_reason)
     }
 }
 
@@ -468,14 +527,14 @@ impl Context {
     pub fn device(&self) -> Result<DeviceInfo> {
         let mut info = DeviceInfo::default();
         // SAFETY: a live context; the struct is as long as it says, here and below.
-        call(|err| unsafe { raw::bzna_context_device(self.as_raw(), &mut info, size_of::<DeviceInfo>(), err) }).map(|_| info)
+        call(|err| unsafe { raw::bzna_context_get_device_info(self.as_raw(), &mut info, size_of::<DeviceInfo>(), err) }).map(|_| info)
     }
 
     /// What the device's NVDEC can do with pictures of a kind: chroma_format 0 (gray), 1 (4:2:0), 2 (4:2:2) or 3 (4:4:4), and bits a sample.
     pub fn codec(&self, codec: Codec, chroma_format: u32, depth: u32) -> Result<CodecInfo> {
         let mut info = CodecInfo::default();
         let size = size_of::<CodecInfo>();
-        call(|err| unsafe { raw::bzna_context_codec(self.as_raw(), codec as u32, chroma_format, depth, &mut info, size, err) })
+        call(|err| unsafe { raw::bzna_context_get_codec_info(self.as_raw(), codec as u32, chroma_format, depth, &mut info, size, err) })
             .map(|_| info)
     }
 
@@ -504,7 +563,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
 
 // ---- Data sets ------------------------------------------------------------------------------------------------------------------
 
-/// The samples of an archive, or of several: where they lie, their targets and file names. It never changes.
+/// The samples of an archive, or of several, and their fields: pictures, targets and names. It never changes.
 #[derive(Debug)]
 pub struct Dataset {
     raw: NonNull<raw::bzna_dataset>,
@@ -529,8 +588,19 @@ impl Dataset {
 
     pub fn info(&self) -> Result<DatasetInfo> {
         let mut info = DatasetInfo::default();
-        check(unsafe { raw::bzna_dataset_describe(self.as_raw(), &mut info, size_of::<DatasetInfo>()) }, "bzna_dataset_describe")?;
+        call(|err| unsafe { raw::bzna_dataset_get_info(self.as_raw(), &mut info, size_of::<DatasetInfo>(), err) })?;
         Ok(info)
+    }
+
+    /// What a sample has: of an archive "image", "thumb", "target" and "name".
+    pub fn fields(&self) -> Result<Vec<FieldInfo>> {
+        let field = |number| {
+            let mut info = FieldInfo::default();
+            let size = size_of::<FieldInfo>();
+            call(|err| unsafe { raw::bzna_dataset_get_field_info(self.as_raw(), number, &mut info, size, err) })?;
+            Ok(info)
+        };
+        (0..self.info()?.field_count).map(field).collect()
     }
 
     /// The class of a sample; None where it has none.
@@ -540,21 +610,28 @@ impl Dataset {
         Ok((target != raw::BZNA_TARGET_NONE).then_some(target))
     }
 
-    /// The file name of a sample; None where it has none.
-    pub fn filename(&self, index: u64) -> Result<Option<String>> {
+    /// The name of a sample; None where it has none.
+    pub fn name(&self, index: u64) -> Result<Option<String>> {
+        let name = self.field(index, "name")?;
+        Ok(name.map(|bytes| String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(&bytes)).into_owned()))
+    }
+
+    /// One field of a sample, by name; None where it has none. A picture is a stream of its own, an integer the bytes of an i64, text
+    /// ends with a NUL.
+    pub fn field(&self, index: u64, field: &str) -> Result<Option<Vec<u8>>> {
+        let field = c_string(field)?;
         let mut buffer = vec![0u8; 256];
         loop {
             let mut needed = 0;
-            let status = call(|err| unsafe {
-                raw::bzna_dataset_filename(self.as_raw(), index, buffer.as_mut_ptr().cast(), buffer.len(), &mut needed, err)
-            });
+            let (dst, size) = (buffer.as_mut_ptr().cast(), buffer.len());
+            let status = call(|err| unsafe { raw::bzna_dataset_field(self.as_raw(), index, field.as_ptr(), dst, size, &mut needed, err) });
             match status {
                 Err(error) if error.status == Status::NOT_FOUND => return Ok(None),
                 Err(error) if error.status == Status::BUFFER && needed > buffer.len() => buffer.resize(needed, 0),
                 Err(error) => return Err(error),
                 Ok(_) => {
-                    buffer.truncate(needed.saturating_sub(1)); // without the NUL
-                    return Ok(Some(String::from_utf8_lossy(&buffer).into_owned()));
+                    buffer.truncate(needed);
+                    return Ok(Some(buffer));
                 }
             }
         }
@@ -562,20 +639,31 @@ impl Dataset {
 
     /// Where a sample lies and what it holds, without reading its pictures.
     pub fn sample(&self, index: u64) -> Result<raw::bzna_sample> {
-        let mut sample = raw::bzna_sample { struct_size: size_of::<raw::bzna_sample>() as u32, ..Default::default() };
-        call(|err| unsafe { raw::bzna_dataset_sample(self.as_raw(), index, &mut sample, err) })?;
+        let mut sample = raw::bzna_sample::default();
+        call(|err| unsafe { raw::bzna_dataset_get_sample(self.as_raw(), index, &mut sample, size_of::<raw::bzna_sample>(), err) })?;
         Ok(sample)
     }
 
-    /// The names of a sample's pictures: "bzna_input", "bzna_thumb".
+    /// The tracks of a sample's pictures: "bzna_input", "bzna_thumb".
     pub fn image_names(&self, index: u64) -> Result<Vec<String>> {
         let sample = self.sample(index)?;
         Ok(sample.image_names.iter().take(sample.image_count as usize).map(|name| text(name)).collect())
     }
 
-    /// One coded picture of a sample, by name; None: the thumbnail when there is one, else the picture.
-    pub fn image(&self, index: u64, track: Option<&str>) -> Result<Image> {
-        Image::read(self, index, track)
+    /// One coded picture of a sample: "image", "thumb", or one of [`image_names`](Dataset::image_names); None: the thumbnail where there
+    /// is one, else the picture.
+    pub fn image(&self, index: u64, field: Option<&str>) -> Result<Image> {
+        Image::read(self, index, field)
+    }
+
+    /// Where that picture lies, and what its container says of it, without its bytes.
+    pub fn image_info(&self, index: u64, field: Option<&str>) -> Result<ImageInfo> {
+        let field = field.map(c_string).transpose()?;
+        let field = field.as_ref().map_or(ptr::null(), |field| field.as_ptr());
+        let mut info = ImageInfo::default();
+        let size = size_of::<ImageInfo>();
+        call(|err| unsafe { raw::bzna_dataset_get_image_info(self.as_raw(), index, field, &mut info, size, err) })?;
+        Ok(info)
     }
 
     /// The samples `first .. first + count`, as a data set: splits by position.

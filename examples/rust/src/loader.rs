@@ -1,6 +1,7 @@
 //! Loaders and the batches that they lend.
 
-use crate::{call, check, host, make, raw, Dataset, Error, LoaderInfo, LoaderStats, Matrix, Random, Result, SampleInfo, Status, Transform};
+use crate::{call, host, make, raw, Dataset, Device, Error, Law, LoaderInfo, LoaderStats, Matrix, Random, Result};
+use crate::{SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
 use std::ffi::{c_void, CString};
 use std::fmt;
@@ -42,18 +43,6 @@ pub enum DecodeWith {
     Software = raw::BZNA_DECODER_SOFTWARE as isize,
     /// NVDEC: opening the loader fails where it cannot be used.
     Nvdec = raw::BZNA_DECODER_NVDEC as isize,
-}
-
-/// Where batches lie.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Output {
-    /// On the device, where the context has one.
-    Auto = raw::BZNA_OUTPUT_AUTO as isize,
-    /// In host memory, whoever decodes.
-    #[default]
-    Host = raw::BZNA_OUTPUT_HOST as isize,
-    /// On the device: opening the loader fails where there is none.
-    Device = raw::BZNA_OUTPUT_DEVICE as isize,
 }
 
 /// What the pixels are.
@@ -106,14 +95,14 @@ unsafe extern "C" fn transform(
     })
 }
 
-/// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centerd, one
-/// output pixel for one input pixel, a decoder thread for each processor; but batches lie in host memory unless [`Output`] says otherwise.
-/// Everything is checked by [`open`](LoaderBuilder::open).
+/// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centered, one
+/// output pixel for one input pixel, a decoder thread for each processor; but batches lie in host memory unless
+/// [`device`](LoaderBuilder::device) says otherwise. Everything is checked by [`open`](LoaderBuilder::open).
 #[must_use]
 pub struct LoaderBuilder<'a> {
     data: &'a Dataset,
     config: raw::bzna_loader_config,
-    track: Option<String>,
+    image: Option<String>,
     indices: Option<Vec<u64>>,
     weights: Option<Vec<f64>>,
     cpus: Vec<i32>,
@@ -122,7 +111,7 @@ pub struct LoaderBuilder<'a> {
 
 impl fmt::Debug for LoaderBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoaderBuilder").field("config", &self.config).field("track", &self.track).finish_non_exhaustive()
+        f.debug_struct("LoaderBuilder").field("config", &self.config).field("image", &self.image).finish_non_exhaustive()
     }
 }
 
@@ -131,37 +120,37 @@ impl<'a> LoaderBuilder<'a> {
         let mut config = raw::bzna_loader_config::default();
         // SAFETY: the struct is as long as it says.
         unsafe { raw::bzna_loader_config_init(&mut config, size_of::<raw::bzna_loader_config>()) };
-        config.output = Output::default() as u32;
-        LoaderBuilder { data, config, track: None, indices: None, weights: None, cpus: Vec::new(), transform: None }
+        config.output.device = Device::Cpu.into();
+        LoaderBuilder { data, config, image: None, indices: None, weights: None, cpus: Vec::new(), transform: None }
     }
 
     /// Samples in a batch, 1 to 65536. Must be given.
     pub fn batch_size(mut self, samples: u32) -> Self {
-        self.config.batch_size = samples;
+        self.config.output.batch_size = samples;
         self
     }
 
     /// Of the output, in pixels. Must be given.
     pub fn size(mut self, width: u32, height: u32) -> Self {
-        (self.config.width, self.config.height) = (width, height);
+        (self.config.output.width, self.config.output.height) = (width, height);
         self
     }
 
     /// The seed of the order and of all random numbers.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.config.seed = seed;
+        self.config.order.seed = seed;
         self
     }
 
     /// Another order in each epoch, by this seed.
     pub fn shuffle(mut self, seed: u64) -> Self {
-        self.config.order = raw::BZNA_ORDER_SHUFFLE;
+        self.config.order.kind = raw::BZNA_ORDER_SHUFFLE;
         self.seed(seed)
     }
 
     /// How many epochs to deliver, one after the other. Default 1.
     pub fn epochs(mut self, epochs: u64) -> Self {
-        self.config.epochs = epochs;
+        self.config.order.epochs = epochs;
         self
     }
 
@@ -171,147 +160,140 @@ impl<'a> LoaderBuilder<'a> {
     }
 
     pub fn first_epoch(mut self, epoch: u64) -> Self {
-        self.config.first_epoch = epoch;
+        self.config.order.first_epoch = epoch;
         self
     }
 
     /// This process's share: one of `world_size`.
-    pub fn rank(mut self, rank: u32, world_size: u32) -> Self {
-        (self.config.rank, self.config.world_size) = (rank, world_size);
+    pub fn shard(mut self, rank: u32, world_size: u32) -> Self {
+        (self.config.shard.rank, self.config.shard.world_size) = (rank, world_size);
         self
     }
 
     /// Decoder threads. Default: one for each processor.
     pub fn threads(mut self, threads: u32) -> Self {
-        self.config.threads = threads;
+        self.config.decode.threads = threads;
         self
     }
 
     /// Default 1.
     pub fn reader_threads(mut self, threads: u32) -> Self {
-        self.config.reader_threads = threads;
+        self.config.read.threads = threads;
         self
     }
 
     /// Batches being filled, ready or on loan, at most 64. Default 3: holding them all makes the next one an error.
     pub fn batches_in_flight(mut self, batches: u32) -> Self {
-        self.config.batches_in_flight = batches;
+        self.config.pipeline.batches_in_flight = batches;
         self
     }
 
     /// Samples read before they are decoded.
     pub fn read_ahead(mut self, samples: u32) -> Self {
-        self.config.read_ahead = samples;
+        self.config.read.ahead_samples = samples;
         self
     }
 
     pub fn last_batch(mut self, last: LastBatch) -> Self {
-        self.config.last_batch = last as u32;
+        self.config.order.last_batch = last as u32;
         self
     }
 
     /// Crops of a random area (8 to 100 percent) and shape (3:4 to 4:3) at a random place, resized to the output.
     pub fn random_resized_crop(mut self) -> Self {
-        self.config.warp = raw::BZNA_WARP_RANDOM_RESIZED_CROP;
+        self.config.warp.kind = raw::BZNA_WARP_RANDOM_RESIZED_CROP;
         self
     }
 
     /// The center, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate.
-    pub fn center_resized_crop(mut self, fraction: f32) -> Self {
-        self.config.warp = raw::BZNA_WARP_CENTER_RESIZED_CROP;
-        self.config.warp_scale[0] = fraction;
+    pub fn center_resized_crop(mut self, fraction: f64) -> Self {
+        self.config.warp.kind = raw::BZNA_WARP_CENTER_RESIZED_CROP;
+        self.config.warp.scale[0] = fraction;
         self
     }
 
-    /// The general random warp.
-    pub fn similarity(mut self, law: &crate::Similarity) -> Self {
-        let pair = |p: [f64; 2]| p.map(|x| x as f32);
-        self.config.warp = raw::BZNA_WARP_SIMILARITY;
-        self.config.warp_scale = pair(law.scale);
-        self.config.warp_ratio = pair(law.ratio);
-        self.config.warp_degrees = pair(law.degrees);
-        self.config.warp_translate = pair(law.translate);
-        self.config.warp_resize = law.resize;
-        self.config.warp_keep_ratio = law.keep_ratio;
-        self.config.warp_random_crop = law.random_crop;
-        self.config.warp_law = law.law;
-        self.flip(law.flip_h as f32, law.flip_v as f32)
+    /// Any warp, with all that it says: flips and law, too.
+    pub fn warp(mut self, warp: &Warp) -> Self {
+        self.config.warp = *warp;
+        self
     }
 
-    /// torchvision's law of random crops instead of the library's own.
-    pub fn torchvision_law(mut self) -> Self {
-        self.config.warp_law = raw::BZNA_LAW_TORCHVISION;
+    /// The law by which crops are drawn.
+    pub fn law(mut self, law: Law) -> Self {
+        self.config.warp.law = law as u32;
         self
     }
 
     /// Probabilities of mirroring.
-    pub fn flip(mut self, horizontally: f32, vertically: f32) -> Self {
-        (self.config.flip_h, self.config.flip_v) = (horizontally, vertically);
+    pub fn flip(mut self, horizontally: f64, vertically: f64) -> Self {
+        (self.config.warp.flip_h, self.config.warp.flip_v) = (horizontally, vertically);
         self
     }
 
     /// y = (x - mean) / std for each of red, green, blue; x is in 0..255.
     pub fn mean_std(mut self, mean: [f32; 3], std: [f32; 3]) -> Self {
-        (self.config.mean, self.config.std) = (mean, std);
+        (self.config.color.mean, self.config.color.std) = (mean, std);
         self
     }
 
     /// y = (x - bias) * scale; not together with mean and std.
     pub fn bias_scale(mut self, bias: [f32; 3], scale: [f32; 3]) -> Self {
-        (self.config.bias, self.config.scale) = (bias, scale);
+        (self.config.color.bias, self.config.color.scale) = (bias, scale);
         self
     }
 
     /// The out-of-bounds color, red, green, blue in 0..255. Default black.
     pub fn fill(mut self, color: [f32; 3]) -> Self {
-        self.config.fill = color;
+        self.config.color.fill = color;
         self
     }
 
     /// How colors are converted, where the archive is not to decide.
     pub fn matrix(mut self, matrix: Matrix) -> Self {
-        self.config.matrix = matrix as u32;
+        self.config.color.matrix = matrix as u32;
         self
     }
 
-    /// Which picture of a sample: "bzna_input", "bzna_thumb". Default: the thumbnail, unless the output is larger than 512.
-    pub fn track(mut self, name: &str) -> Self {
-        self.track = Some(name.to_owned());
+    /// Which picture of a sample: "image", "thumb", or the name of a track. Default: the thumbnail, unless the output is larger than 512.
+    pub fn image_field(mut self, name: &str) -> Self {
+        self.image = Some(name.to_owned());
         self
     }
 
     pub fn decode_with(mut self, decoder: DecodeWith) -> Self {
-        self.config.decoder = decoder as u32;
+        self.config.decode.decoder = decoder as u32;
         self
     }
 
     pub fn dtype(mut self, dtype: Dtype) -> Self {
-        self.config.dtype = dtype as u32;
+        self.config.output.dtype = dtype as u32;
         self
     }
 
     pub fn layout(mut self, layout: Layout) -> Self {
-        self.config.layout = layout as u32;
+        self.config.output.layout = layout as u32;
         self
     }
 
-    pub fn output(mut self, output: Output) -> Self {
-        self.config.output = output as u32;
+    /// Where batches lie, whoever decodes: [`Device::Auto`] is the context's device where it has one, else host memory; with
+    /// [`Device::Cuda`], opening fails where that is not the context's. Default [`Device::Cpu`].
+    pub fn device(mut self, device: Device) -> Self {
+        self.config.output.device = device.into();
         self
     }
 
-    /// The consumer's CUstream, for output on the device; without, the loader makes one: [`Batch::stream`] names it.
+    /// The consumer's CUstream, for batches on the device; without, the loader makes one: [`Batch::stream`] names it.
     ///
     /// # Safety
     ///
     /// It must be a stream of the context's device and CUDA context, and live until the loader and all its batches are dropped.
     pub unsafe fn stream(mut self, stream: *mut c_void) -> Self {
-        self.config.stream = stream;
+        self.config.output.stream = stream;
         self
     }
 
     pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.config.on_error = on_error as u32;
+        self.config.errors.policy = on_error as u32;
         self
     }
 
@@ -323,27 +305,27 @@ impl<'a> LoaderBuilder<'a> {
 
     /// How likely each sample (of `indices`, when given) is drawn.
     pub fn weights(mut self, weighting: Weighting, weights: impl Into<Vec<f64>>) -> Self {
-        self.config.weighting = weighting as u32;
+        self.config.order.weighting = weighting as u32;
         self.weights = Some(weights.into());
         self
     }
 
     /// With weights: draws in an epoch. Default: as many as there are samples.
     pub fn epoch_samples(mut self, samples: u64) -> Self {
-        self.config.epoch_samples = samples;
+        self.config.order.epoch_samples = samples;
         self
     }
 
     /// How often a read that failed is tried again, and how long to wait before the first time; doubled each time.
     pub fn read_retries(mut self, times: u32, backoff: Duration) -> Self {
-        self.config.read_retries = times;
-        self.config.read_backoff_ns = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX);
+        self.config.read.retries = times;
+        self.config.read.backoff_ns = u64::try_from(backoff.as_nanos()).unwrap_or(u64::MAX);
         self
     }
 
     /// Ceiling of all samples read ahead, together. Default 1 GiB.
     pub fn read_memory_bytes(mut self, bytes: u64) -> Self {
-        self.config.read_memory_bytes = bytes;
+        self.config.read.memory_bytes = bytes;
         self
     }
 
@@ -369,24 +351,24 @@ impl<'a> LoaderBuilder<'a> {
         fn count<T>(items: &[T]) -> u64 {
             items.len() as u64
         }
-        let track: Option<CString> = self.track.as_deref().map(crate::c_string).transpose()?;
+        let image: Option<CString> = self.image.as_deref().map(crate::c_string).transpose()?;
         let config = &mut self.config;
-        config.track = track.as_ref().map_or(ptr::null(), |track| track.as_ptr());
+        config.fields.image = image.as_ref().map_or(ptr::null(), |image| image.as_ptr());
         if let Some(indices) = &self.indices {
             if indices.is_empty() {
-                return Err(Error::new(raw::BZNA_E_NO_SAMPLES, "loader_config.indices: there are none"));
+                return Err(Error::new(raw::BZNA_E_NO_SAMPLES, "loader_config.order.indices: there are none"));
             }
-            (config.indices, config.index_count) = (indices.as_ptr(), count(indices));
+            (config.order.indices, config.order.index_count) = (indices.as_ptr(), count(indices));
         }
         if let Some(weights) = &self.weights {
-            (config.weights, config.weight_count) = (weights.as_ptr(), count(weights));
+            (config.order.weights, config.order.weight_count) = (weights.as_ptr(), count(weights));
         }
         if !self.cpus.is_empty() {
-            (config.cpus, config.cpu_count) = (self.cpus.as_ptr(), self.cpus.len() as u32);
+            (config.pipeline.cpus, config.pipeline.cpu_count) = (self.cpus.as_ptr(), self.cpus.len() as u32);
         }
         if let Some(transformer) = &self.transform {
-            config.transform = Some(transform);
-            config.transform_user = Arc::as_ptr(transformer).cast_mut().cast();
+            config.pipeline.transform = Some(transform);
+            config.pipeline.transform_user = Arc::as_ptr(transformer).cast_mut().cast();
         }
         let context = self.data.context().clone();
         // SAFETY: what the config points to lives for the call, and is copied; the transformer lives until the loader is closed.
@@ -431,6 +413,7 @@ impl fmt::Debug for Loader {
 
 /// What [`Loader::poll`] found.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // looked at and taken apart at once
 pub enum Next {
     Batch(Batch),
     /// The last epoch is over.
@@ -445,7 +428,7 @@ impl Loader {
         // SAFETY: a live loader, here and below.
         let status = call(|err| unsafe { raw::bzna_loader_next(self.as_raw(), timeout_ns, &mut batch, err) })?;
         Ok(match NonNull::new(batch) {
-            Some(raw) => Next::Batch(Batch::new(raw, self.context.clone())),
+            Some(raw) => Next::Batch(Batch::new(raw, self.context.clone())?),
             None if status == raw::BZNA_END => Next::End,
             None => Next::Later,
         })
@@ -473,7 +456,7 @@ impl Loader {
 
     /// Ends all waiting, now and later, until [`reset`](Loader::reset). Does not wait.
     pub fn stop(&self) -> Result<()> {
-        check(unsafe { raw::bzna_loader_stop(self.as_raw()) }, "bzna_loader_stop")
+        call(|err| unsafe { raw::bzna_loader_stop(self.as_raw(), err) }).map(drop)
     }
 
     /// Goes to the start of an epoch, whatever is under way; batches already delivered stay valid.
@@ -484,7 +467,7 @@ impl Loader {
     /// Where the run stands, after the last batch that was delivered.
     pub fn save(&self) -> Result<State> {
         let mut state = raw::bzna_loader_state::default();
-        check(unsafe { raw::bzna_loader_save(self.as_raw(), &mut state, size_of::<raw::bzna_loader_state>()) }, "bzna_loader_save")?;
+        call(|err| unsafe { raw::bzna_loader_save(self.as_raw(), &mut state, size_of::<raw::bzna_loader_state>(), err) })?;
         Ok(State(state))
     }
 
@@ -495,14 +478,29 @@ impl Loader {
 
     pub fn info(&self) -> Result<LoaderInfo> {
         let mut info = LoaderInfo::default();
-        check(unsafe { raw::bzna_loader_describe(self.as_raw(), &mut info, size_of::<LoaderInfo>()) }, "bzna_loader_describe")?;
+        call(|err| unsafe { raw::bzna_loader_get_info(self.as_raw(), &mut info, size_of::<LoaderInfo>(), err) })?;
         Ok(info)
     }
 
-    pub fn statistics(&self) -> Result<LoaderStats> {
+    /// Counts and waits since the loader was opened.
+    pub fn stats(&self) -> Result<LoaderStats> {
         let mut stats = LoaderStats::default();
-        check(unsafe { raw::bzna_loader_statistics(self.as_raw(), &mut stats, size_of::<LoaderStats>()) }, "bzna_loader_statistics")?;
+        call(|err| unsafe { raw::bzna_loader_get_stats(self.as_raw(), &mut stats, size_of::<LoaderStats>(), err) })?;
         Ok(stats)
+    }
+
+    /// The tensors of a full batch: "image", "target", "index", "status".
+    pub fn tensors(&self) -> Result<Vec<Tensor>> {
+        let mut tensors = Vec::new();
+        loop {
+            let mut tensor = Tensor::default();
+            let number = tensors.len() as u32;
+            match call(|err| unsafe { raw::bzna_loader_tensor(self.as_raw(), number, &mut tensor, size_of::<Tensor>(), err) }) {
+                Ok(_) => tensors.push(tensor),
+                Err(error) if error.status == Status::RANGE => return Ok(tensors),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// For the functions of [`raw`]: valid as long as this loader lives.
@@ -565,7 +563,7 @@ impl<'a> IntoIterator for &'a Loader {
 /// # fn main() -> benzina::Result<()> {
 /// # let loader = benzina::Context::new(Default::default())?.open("train.bzna")?.loader().open()?;
 /// let batch = loader.next_batch().unwrap()?;
-/// let pixels = batch.data();
+/// let pixels = batch.image();
 /// drop(loader);
 /// println!("{}", pixels[0]);
 /// # Ok(())
@@ -578,7 +576,7 @@ impl<'a> IntoIterator for &'a Loader {
 /// # fn main() -> benzina::Result<()> {
 /// # let loader = benzina::Context::new(Default::default())?.open("train.bzna")?.loader().open()?;
 /// let batch = loader.next_batch().unwrap()?;
-/// let pixels = batch.data();
+/// let pixels = batch.image();
 /// drop(batch);
 /// println!("{}", pixels[0]);
 /// # Ok(())
@@ -590,7 +588,7 @@ pub struct Batch {
     context: crate::Context, // the allocator that the batch's memory goes back to
 }
 
-// SAFETY: "bzna_batch: any thread; describing is concurrent, releasing happens once" (chapter 4 of the manual). The library writes nothing
+// SAFETY: "bzna_batch: any thread; get_info is concurrent, releasing happens once" (chapter 4 of the manual). The library writes nothing
 // to a batch on loan, so shared slices of it are as good as those of a Vec.
 unsafe impl Send for Batch {}
 unsafe impl Sync for Batch {}
@@ -606,16 +604,16 @@ impl fmt::Debug for Batch {
 }
 
 impl Batch {
-    fn new(raw: NonNull<raw::bzna_batch>, context: crate::Context) -> Self {
-        let mut info = raw::bzna_batch_info::default();
+    fn new(raw: NonNull<raw::bzna_batch>, context: crate::Context) -> Result<Self> {
+        let mut batch = Batch { raw, info: raw::bzna_batch_info::default(), context };
         // SAFETY: a live batch; nothing of what is written changes until it is released.
-        unsafe { raw::bzna_batch_describe(raw.as_ptr(), &mut info, size_of::<raw::bzna_batch_info>()) };
-        Batch { raw, info, context }
+        call(|err| unsafe { raw::bzna_batch_get_info(raw.as_ptr(), &mut batch.info, size_of::<raw::bzna_batch_info>(), err) })?;
+        Ok(batch)
     }
 
-    /// Batch, 3, height, width.
+    /// Batch, 3, height, width; of [`Layout::Nhwc`] batch, height, width, 3.
     pub fn shape(&self) -> [usize; 4] {
-        self.info.shape.map(|n| n as usize)
+        [0, 1, 2, 3].map(|i| self.info.image.shape[i] as usize)
     }
 
     /// Real samples: the first so many slots. Less than `shape()[0]` only where the last batch is padded.
@@ -647,21 +645,30 @@ impl Batch {
     }
 
     pub fn dtype(&self) -> Dtype {
-        match self.info.dtype {
+        match self.info.image.dtype {
             raw::BZNA_DTYPE_FLOAT16 => Dtype::F16,
             _ => Dtype::F32,
         }
     }
 
-    /// Where the pixels lie: None for host memory, or the number of the CUDA device that [`device_data`](Batch::device_data) is an address of.
-    pub fn device(&self) -> Option<u32> {
-        u32::try_from(self.info.device).ok()
+    /// Where the pixels lie, and what [`device_image`](Batch::device_image) is an address of: [`Device::Cpu`] or [`Device::Cuda`].
+    pub fn device(&self) -> Device {
+        self.info.image.device.into()
     }
 
     /// The address of the pixels: of the device's memory, where [`device`](Batch::device) says so. What is enqueued on
     /// [`stream`](Batch::stream) from now on reads the finished batch; the batch may be dropped as soon as that is enqueued.
-    pub fn device_data(&self) -> *mut c_void {
-        self.info.data
+    pub fn device_image(&self) -> *mut c_void {
+        self.info.image.data
+    }
+
+    /// One tensor of the batch, by name: "image", "target", "index", "status".
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        let name = crate::c_string(name)?;
+        let mut tensor = Tensor::default();
+        // SAFETY: a live batch.
+        call(|err| unsafe { raw::bzna_batch_tensor(self.raw.as_ptr(), name.as_ptr(), &mut tensor, size_of::<Tensor>(), err) })?;
+        Ok(tensor)
     }
 
     /// The CUstream behind which the pixels are written; null for a batch in host memory, which is finished.
@@ -682,44 +689,45 @@ impl Batch {
     }
 
     fn elements(&self, dtype: Dtype) -> usize {
-        assert!(self.device().is_none(), "the batch lies on CUDA device {}: open the loader with Output::Host", self.info.device);
+        let device = self.device();
+        assert!(device == Device::Cpu, "the batch lies on {device:?}: open the loader with Device::Cpu, or take device_image()");
         assert!(self.dtype() == dtype && self.info.slices == 1, "the batch is not one block of {dtype:?}, but of {:?}", self.dtype());
         self.shape().iter().product()
     }
 
     /// All pixels, picture by picture, each as the loader's [`Layout`] says. Panics where the batch lies on a device, or
     /// is not of [`Dtype::F32`].
-    pub fn data(&self) -> &[f32] {
+    pub fn image(&self) -> &[f32] {
         let count = self.elements(Dtype::F32);
         // SAFETY: so many values at a 64-byte boundary, every one written, and left alone until the batch is released.
-        unsafe { std::slice::from_raw_parts(self.info.data.cast(), count) }
+        unsafe { std::slice::from_raw_parts(self.info.image.data.cast(), count) }
     }
 
     /// The pixels, to be changed in place; the library does not look at them again.
-    pub fn data_mut(&mut self) -> &mut [f32] {
+    pub fn image_mut(&mut self) -> &mut [f32] {
         let count = self.elements(Dtype::F32);
         // SAFETY: as above, and the only borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.info.data.cast(), count) }
+        unsafe { std::slice::from_raw_parts_mut(self.info.image.data.cast(), count) }
     }
 
-    /// The pixels of a loader of [`Dtype::F16`], as bits: what f16::from_bits takes. Panics as [`data`](Batch::data) does.
-    pub fn bits(&self) -> &[u16] {
+    /// The pixels of a loader of [`Dtype::F16`], as bits: what f16::from_bits takes. Panics as [`image`](Batch::image) does.
+    pub fn image_bits(&self) -> &[u16] {
         let count = self.elements(Dtype::F16);
         // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts(self.info.data.cast(), count) }
+        unsafe { std::slice::from_raw_parts(self.info.image.data.cast(), count) }
     }
 
     /// The same, to be changed in place.
-    pub fn bits_mut(&mut self) -> &mut [u16] {
+    pub fn image_bits_mut(&mut self) -> &mut [u16] {
         let count = self.elements(Dtype::F16);
         // SAFETY: as above, and the only borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.info.data.cast(), count) }
+        unsafe { std::slice::from_raw_parts_mut(self.info.image.data.cast(), count) }
     }
 
-    /// The pixels of one slot: three planes. Panics where there is no such slot, and as [`data`](Batch::data) does.
+    /// The pixels of one slot: three planes. Panics where there is no such slot, and as [`image`](Batch::image) does.
     pub fn picture(&self, slot: usize) -> &[f32] {
         let floats = self.shape()[1..].iter().product::<usize>();
-        &self.data()[slot * floats..][..floats]
+        &self.image()[slot * floats..][..floats]
     }
 
     fn column<T>(&self, first: *const T) -> &[T] {

@@ -1,6 +1,6 @@
 //! Single pictures: coded ones, decoders, random numbers and warps, writers.
 
-use crate::{c_string, call, check, host, make, raw, Context, Dataset, Error, Result, Similarity, Transform};
+use crate::{c_string, call, host, make, raw, Context, Dataset, Error, Result, Transform, Warp};
 use std::ffi::CString;
 use std::fmt;
 use std::io::{Seek, Write};
@@ -32,6 +32,18 @@ pub enum Matrix {
     Bt2020Full = raw::BZNA_MATRIX_BT2020_FULL as isize,
 }
 
+/// The law by which a crop is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Law {
+    /// torchvision's for random resized crops, else the original's.
+    #[default]
+    Auto = raw::BZNA_LAW_AUTO as isize,
+    /// The original's: the area is log-uniform.
+    Benzina = raw::BZNA_LAW_BENZINA as isize,
+    /// The area is uniform, boxes are of whole pixels.
+    Torchvision = raw::BZNA_LAW_TORCHVISION as isize,
+}
+
 /// One coded picture, with its bytes: read from a data set, or made to be written.
 pub struct Image {
     raw: raw::bzna_image, // points into `bytes`
@@ -49,9 +61,9 @@ impl fmt::Debug for Image {
 }
 
 impl Image {
-    pub(crate) fn read(data: &Dataset, index: u64, track: Option<&str>) -> Result<Image> {
-        let track: Option<CString> = track.map(c_string).transpose()?;
-        let track = track.as_ref().map_or(ptr::null(), |track| track.as_ptr());
+    pub(crate) fn read(data: &Dataset, index: u64, field: Option<&str>) -> Result<Image> {
+        let field: Option<CString> = field.map(c_string).transpose()?;
+        let field = field.as_ref().map_or(ptr::null(), |field| field.as_ptr());
         let size = data.sample(index)?.size;
         let mut bytes = Vec::new();
         let room = usize::try_from(size).ok().filter(|size| bytes.try_reserve_exact(*size).is_ok());
@@ -59,7 +71,7 @@ impl Image {
         let mut image = raw::bzna_image { struct_size: size_of::<raw::bzna_image>() as u32, ..Default::default() };
         // SAFETY: a live data set and a buffer of the length given.
         call(|err| unsafe {
-            raw::bzna_dataset_image(data.as_raw(), index, track, bytes.as_mut_ptr().cast(), bytes.len(), &mut image, err)
+            raw::bzna_dataset_read_image(data.as_raw(), index, field, bytes.as_mut_ptr().cast(), bytes.len(), &mut image, err)
         })?;
         Ok(Image { raw: image, bytes })
     }
@@ -214,31 +226,38 @@ impl Transform {
     }
 }
 
-impl Similarity {
-    fn init(function: unsafe extern "C" fn(*mut Similarity, usize)) -> Similarity {
-        let mut similarity = Similarity::default();
-        // SAFETY: the struct is as long as it says.
-        unsafe { function(&mut similarity, size_of::<Similarity>()) };
-        similarity
+impl Warp {
+    fn of(kind: u32) -> Warp {
+        Warp { kind, ..Warp::default() }
     }
 
-    /// 1:1, centerd.
-    pub fn identity() -> Similarity {
-        Similarity::init(raw::bzna_similarity_init)
+    /// 1:1, centered.
+    pub fn none() -> Warp {
+        Warp::of(raw::BZNA_WARP_NONE)
     }
 
-    pub fn random_resized_crop() -> Similarity {
-        Similarity::init(raw::bzna_similarity_random_resized_crop)
+    /// Crops of a random area (8 to 100 percent) and shape (3:4 to 4:3) at a random place, resized to the output.
+    pub fn random_resized_crop() -> Warp {
+        Warp::of(raw::BZNA_WARP_RANDOM_RESIZED_CROP)
+    }
+
+    /// The center, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate.
+    pub fn center_resized_crop(fraction: f64) -> Warp {
+        Warp { scale: [fraction, 0.0], ..Warp::of(raw::BZNA_WARP_CENTER_RESIZED_CROP) }
+    }
+
+    /// Rotations, translations and crops: 1:1 and centered, until its fields say more.
+    pub fn similarity() -> Warp {
+        Warp::of(raw::BZNA_WARP_SIMILARITY)
     }
 
     /// Draws one warp: the homography of [`Transform`].
     pub fn draw(&self, random: &mut Random, input: (u32, u32), output: (u32, u32)) -> Result<[f64; 9]> {
-        let law = Similarity { struct_size: size_of::<Similarity>() as u32, ..*self };
         let mut homography = [0.0; 9];
+        let to = homography.as_mut_ptr();
         // SAFETY: plain values; nine of them are written.
-        let status =
-            unsafe { raw::bzna_warp_similarity(&mut random.0, &law, input.0, input.1, output.0, output.1, homography.as_mut_ptr()) };
-        check(status, "bzna_warp_similarity").map(|()| homography)
+        call(|err| unsafe { raw::bzna_warp_draw(&mut random.0, self, input.0, input.1, output.0, output.1, to, err) })?;
+        Ok(homography)
     }
 }
 
@@ -256,10 +275,10 @@ pub enum Split {
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     pub target: Option<i64>,
-    pub filename: Option<&'a str>,
+    pub name: Option<&'a str>,
     /// The full picture.
-    pub input: &'a Image,
-    /// None: the input itself serves, if its frame is at most 512x512.
+    pub image: &'a Image,
+    /// None: the picture itself serves, if its frame is at most 512x512.
     pub thumb: Option<&'a Image>,
     pub split: Split,
 }
@@ -301,16 +320,14 @@ impl<'a> Writer<'a> {
 
     /// Writes one sample: the same inputs give the same bytes.
     pub fn add(&mut self, sample: &Sample<'_>) -> Result<()> {
-        let filename = sample.filename.map(c_string).transpose()?;
+        let name = sample.name.map(c_string).transpose()?;
         let desc = raw::bzna_sample_desc {
             struct_size: size_of::<raw::bzna_sample_desc>() as u32,
-            has_target: sample.target.is_some().into(),
-            target: sample.target.unwrap_or(0),
-            filename: filename.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
-            input: &sample.input.raw,
-            thumb: sample.thumb.map_or(ptr::null(), |thumb| &thumb.raw),
             split: sample.split as u32,
-            ..Default::default()
+            image: &sample.image.raw,
+            thumb: sample.thumb.map_or(ptr::null(), |thumb| &thumb.raw),
+            target: sample.target.unwrap_or(raw::BZNA_TARGET_NONE),
+            name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
         };
         // SAFETY: a live writer, ours alone; what the description points to lives for the call.
         call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), &desc, err) }).map(drop)

@@ -66,12 +66,19 @@ pub const BZNA_LOG_INFO: i32 = 3;
 pub const BZNA_LOG_DEBUG: i32 = 4;
 
 pub const BZNA_DEVICE_AUTO: i32 = 0;
-pub const BZNA_DEVICE_CPU: i32 = -1;
+pub const BZNA_DEVICE_CPU: i32 = 1;
+pub const BZNA_DEVICE_CUDA: i32 = 2;
 
 pub const BZNA_CODEC_UNKNOWN: u32 = 0;
 pub const BZNA_CODEC_H264: u32 = 1;
 pub const BZNA_CODEC_H265: u32 = 2;
 pub const BZNA_CODEC_AV1: u32 = 3;
+
+pub const BZNA_FIELD_PICTURE: u32 = 1;
+pub const BZNA_FIELD_INTEGER: u32 = 2;
+pub const BZNA_FIELD_VECTOR: u32 = 3;
+pub const BZNA_FIELD_TEXT: u32 = 4;
+pub const BZNA_FIELD_BYTES: u32 = 5;
 
 pub const BZNA_OPERATION_WARP: u32 = 0;
 pub const BZNA_OPERATION_COLOR: u32 = 1;
@@ -81,6 +88,8 @@ pub const BZNA_OPERATION_USER: u32 = 16;
 pub const BZNA_FILTER_LINEAR: u32 = 0;
 pub const BZNA_DTYPE_FLOAT32: u32 = 0;
 pub const BZNA_DTYPE_FLOAT16: u32 = 1;
+pub const BZNA_DTYPE_BFLOAT16: u32 = 2;
+pub const BZNA_DTYPE_UINT8: u32 = 3;
 pub const BZNA_DTYPE_INT32: u32 = 16;
 pub const BZNA_DTYPE_INT64: u32 = 17;
 pub const BZNA_DTYPE_UINT64: u32 = 18;
@@ -111,15 +120,15 @@ pub const BZNA_WARP_SIMILARITY: u32 = 3;
 pub const BZNA_DECODER_AUTO: u32 = 0;
 pub const BZNA_DECODER_SOFTWARE: u32 = 1;
 pub const BZNA_DECODER_NVDEC: u32 = 2;
-pub const BZNA_OUTPUT_AUTO: u32 = 0;
-pub const BZNA_OUTPUT_HOST: u32 = 1;
-pub const BZNA_OUTPUT_DEVICE: u32 = 2;
 pub const BZNA_WEIGHTING_NONE: u32 = 0;
 pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
 pub const BZNA_WEIGHTING_ONCE: u32 = 2;
 pub const BZNA_ON_ERROR_FILL: u32 = 0;
 pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
 pub const BZNA_ON_ERROR_STOP: u32 = 2;
+
+pub const BZNA_DLPACK_0: u32 = 0;
+pub const BZNA_DLPACK_1: u32 = 1;
 
 pub const BZNA_STAGE_READ: usize = 0;
 pub const BZNA_STAGE_DECODE: usize = 1;
@@ -186,6 +195,8 @@ structs! {
     }
 
     struct bzna_source {
+        struct_size: u32,
+        reserved0: u32,
         user: *mut c_void,
         read_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, dst: *mut c_void, size: u64) -> i64>,
         size: Option<unsafe extern "C" fn(user: *mut c_void) -> i64>,
@@ -193,6 +204,8 @@ structs! {
     }
 
     struct bzna_sink {
+        struct_size: u32,
+        reserved0: u32,
         user: *mut c_void,
         write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
@@ -204,33 +217,40 @@ structs! {
         release: Option<unsafe extern "C" fn(user: *mut c_void, ptr: u64, size: usize, stream: *mut c_void)>,
     }
 
+    struct bzna_device {
+        kind: i32,
+        ordinal: i32,
+    }
+
     struct bzna_context_config {
         struct_size: u32,
-        device: i32,
+        log_level: i32,
+        device: bzna_device,
         allocator: bzna_allocator,
         log: bzna_log_fn,
         log_user: *mut c_void,
-        log_level: i32,
         log_any_thread: u32,
-        max_sample_bytes: u64,
         max_edge_px: u32,
+        max_sample_bytes: u64,
         sessions: u32,
+        reserved0: u32,
+        decode_memory_bytes: u64,
         device_allocator: bzna_device_allocator,
         cuda_context: *mut c_void,
-        decode_memory_bytes: u64,
     }
 
     /// A CUDA device, as a context uses it.
     struct bzna_device_info {
         struct_size: u32,
-        device: i32,
+        driver: u32,
+        device: bzna_device,
         memory_bytes: u64,
         compute_major: u32,
         compute_minor: u32,
-        driver: u32,
         engines: u32,
         sessions: u32,
         video: bzna_status,
+        reserved0: u32,
         name: [c_char; 96],
         message: [c_char; 232],
     }
@@ -262,21 +282,18 @@ structs! {
     struct bzna_image {
         struct_size: u32,
         codec: u32,
-        fourcc: u32,
         width: u32,
         height: u32,
         frame_width: u32,
         frame_height: u32,
         crop_x: u32,
         crop_y: u32,
-        clap: [i32; 8],
         color: bzna_color,
         length_size: u32,
-        config_offset: u64,
-        data_offset: u64,
+        reserved0: u32,
         config: *const c_void,
-        data: *const c_void,
         config_size: u64,
+        data: *const c_void,
         data_size: u64,
     }
 
@@ -290,13 +307,22 @@ structs! {
     /// What an archive is, as a whole.
     struct bzna_dataset_info {
         struct_size: u32,
-        track_count: u32,
+        field_count: u32,
         size_bytes: u64,
         sample_count: u64,
         target_count: u64,
+        part_count: u32,
+        track_count: u32,
         brand_count: u32,
         brands: [u32; 8],
-        part_count: u32,
+        container: [c_char; 20],
+    }
+
+    /// One field of a data set's samples.
+    struct bzna_field_info {
+        struct_size: u32,
+        kind: u32,
+        name: [c_char; BZNA_NAME_MAX],
     }
 
     struct bzna_track_info {
@@ -318,6 +344,26 @@ structs! {
         size: u64,
         target: i64,
         image_names: [[c_char; BZNA_NAME_MAX]; BZNA_IMAGES_MAX],
+    }
+
+    /// What the container says of one picture, and where its bytes lie in the file.
+    struct bzna_image_info {
+        struct_size: u32,
+        codec: u32,
+        fourcc: u32,
+        width: u32,
+        height: u32,
+        frame_width: u32,
+        frame_height: u32,
+        crop_x: u32,
+        crop_y: u32,
+        clap: [i32; 8],
+        length_size: u32,
+        color: bzna_color,
+        config_offset: u64,
+        config_size: u64,
+        data_offset: u64,
+        data_size: u64,
     }
 
     struct bzna_picture {
@@ -403,9 +449,9 @@ structs! {
         keep_ratio: u32,
     }
 
-    /// The law of a random warp.
-    struct bzna_similarity {
-        struct_size: u32,
+    /// A random warp: a kind, and what is set of the rest; zero is the default of the kind.
+    struct bzna_warp {
+        kind: u32,
         law: u32,
         scale: [f64; 2],
         ratio: [f64; 2],
@@ -417,39 +463,81 @@ structs! {
         keep_ratio: u32,
         random_crop: u32,
         reserved0: u32,
+        reserved: [u64; 4],
     }
 
-    struct bzna_loader_config {
-        struct_size: u32,
+    struct bzna_buffer {
+        data: *mut c_void,
+        bytes: u64,
+    }
+
+    struct bzna_loader_output {
         batch_size: u32,
         width: u32,
         height: u32,
         dtype: u32,
         layout: u32,
-        order: u32,
+        channels: u32,
+        views: u32,
+        slices: u32,
+        device: bzna_device,
+        stream: *mut c_void,
+        buffers: *const bzna_buffer,
+        buffer_count: u32,
+        reserved0: u32,
+        reserved: [u64; 4],
+    }
+
+    struct bzna_extra_output {
+        struct_size: u32,
+        width: u32,
+        height: u32,
+        dtype: u32,
+        layout: u32,
+        channels: u32,
+        views: u32,
+        filter: u32,
+        name: *const c_char,
+        field: *const c_char,
+        own_warp: u32,
+        reserved0: u32,
+        warp: bzna_warp,
+    }
+
+    struct bzna_loader_outputs {
+        ptr: *const bzna_extra_output,
+        count: u64,
+    }
+
+    struct bzna_loader_order {
+        kind: u32,
         last_batch: u32,
         seed: u64,
         epochs: u64,
         first_epoch: u64,
+        indices: *const u64,
+        index_count: u64,
+        weights: *const f64,
+        weight_count: u64,
+        weighting: u32,
+        weights_by_part: u32,
+        epoch_samples: u64,
+        reserved: [u64; 4],
+    }
+
+    struct bzna_loader_shard {
         rank: u32,
         world_size: u32,
-        threads: u32,
-        reader_threads: u32,
-        batches_in_flight: u32,
-        read_ahead: u32,
-        decoder: u32,
-        warp: u32,
-        track: *const c_char,
-        warp_scale: [f32; 2],
-        warp_ratio: [f32; 2],
-        warp_degrees: [f32; 2],
-        warp_translate: [f32; 2],
-        warp_resize: u32,
-        warp_keep_ratio: u32,
-        warp_random_crop: u32,
-        warp_law: u32,
-        flip_h: f32,
-        flip_v: f32,
+        reserved: [u64; 2],
+    }
+
+    struct bzna_loader_filter {
+        kind: u32,
+        antialias: u32,
+        reserved: [u64; 2],
+    }
+
+    struct bzna_loader_color {
         mean: [f32; 3],
         std: [f32; 3],
         bias: [f32; 3],
@@ -457,41 +545,91 @@ structs! {
         fill: [f32; 3],
         fill_space: u32,
         matrix: u32,
-        filter: u32,
-        antialias: u32,
-        on_error: u32,
+        reserved0: u32,
+        reserved: [u64; 4],
+    }
+
+    struct bzna_loader_fields {
+        image: *const c_char,
+        tensors: *const c_char,
+        bytes: *const c_char,
+        reserved: [u64; 3],
+    }
+
+    struct bzna_loader_read {
+        threads: u32,
+        ahead_samples: u32,
+        memory_bytes: u64,
+        retries: u32,
+        reserved0: u32,
+        backoff_ns: u64,
+        reserved: [u64; 4],
+    }
+
+    struct bzna_loader_decode {
+        decoder: u32,
+        threads: u32,
+        reserved: [u64; 4],
+    }
+
+    struct bzna_loader_errors {
+        policy: u32,
+        reserved0: u32,
+        reserved: [u64; 2],
+    }
+
+    struct bzna_loader_pipeline {
+        batches_in_flight: u32,
+        restore_any_pixels: u32,
+        cpus: *const i32,
+        cpu_count: u32,
+        reserved0: u32,
         transform: bzna_transform_fn,
         transform_user: *mut c_void,
-        indices: *const u64,
-        index_count: u64,
-        weights: *const f64,
-        weight_count: u64,
-        epoch_samples: u64,
-        weighting: u32,
-        weights_by_part: u32,
-        read_retries: u32,
-        cpu_count: u32,
-        read_backoff_ns: u64,
-        read_memory_bytes: u64,
-        cpus: *const i32,
-        slices: u32,
-        buffer_count: u32,
-        buffers: *const *mut c_void,
-        stream: *mut c_void,
-        output: u32,
-        restore_any_pixels: u32,
+        reserved: [u64; 4],
+    }
+
+    struct bzna_loader_config {
+        struct_size: u32,
+        reserved0: u32,
+        output: bzna_loader_output,
+        outputs: bzna_loader_outputs,
+        order: bzna_loader_order,
+        shard: bzna_loader_shard,
+        warp: bzna_warp,
+        filter: bzna_loader_filter,
+        color: bzna_loader_color,
+        fields: bzna_loader_fields,
+        read: bzna_loader_read,
+        decode: bzna_loader_decode,
+        errors: bzna_loader_errors,
+        pipeline: bzna_loader_pipeline,
+    }
+
+    /// Name, type, shape and place of a tensor: of what a loader yields (without data), or of a batch.
+    struct bzna_tensor {
+        struct_size: u32,
+        dtype: u32,
+        device: bzna_device,
+        dimensions: u32,
+        reserved0: u32,
+        shape: [i64; 6],
+        data: *mut c_void,
+        bytes: u64,
+        name: [c_char; BZNA_NAME_MAX],
+        reserved: [u64; 4],
     }
 
     struct bzna_batch_info {
         struct_size: u32,
-        device: i32,
-        data: *mut c_void,
-        data_bytes: u64,
-        shape: [i64; 4],
-        dtype: u32,
-        layout: u32,
         count: u32,
         failed: u32,
+        replaced: u32,
+        image: bzna_tensor,
+        layout: u32,
+        last_of_epoch: u32,
+        slices: u32,
+        reserved0: u32,
         epoch: u64,
         batch: u64,
         position: u64,
@@ -499,34 +637,19 @@ structs! {
         indices: *const u64,
         status: *const bzna_status,
         stream: *mut c_void,
-        last_of_epoch: u32,
-        replaced: u32,
-        slices: u32,
-        reserved0: u32,
-    }
-
-    struct bzna_field {
-        struct_size: u32,
-        dtype: u32,
-        dimensions: u32,
-        device: i32,
-        shape: [i64; 4],
-        name: [c_char; 16],
     }
 
     /// What a loader yields, and who decodes.
     struct bzna_loader_info {
         struct_size: u32,
         decoder: u32,
-        shape: [i64; 4],
-        dtype: u32,
+        image: bzna_tensor,
         layout: u32,
-        device: i32,
+        sessions: u32,
         threads: u32,
         reader_threads: u32,
         batches_in_flight: u32,
         read_ahead: u32,
-        sessions: u32,
         samples_per_epoch: u64,
         batches_per_epoch: u64,
         decoder_name: [c_char; 64],
@@ -590,29 +713,35 @@ structs! {
 
     struct bzna_sample_desc {
         struct_size: u32,
-        has_target: u32,
-        target: i64,
-        filename: *const c_char,
-        input: *const bzna_image,
-        thumb: *const bzna_image,
         split: u32,
-        reserved0: u32,
+        image: *const bzna_image,
+        thumb: *const bzna_image,
+        target: i64,
+        name: *const c_char,
     }
 }
 
+// SAFETY: what data points to is an address to whoever has one; reading there is what is unsafe.
+unsafe impl Send for bzna_tensor {}
+unsafe impl Sync for bzna_tensor {}
+
 #[rustfmt::skip] // one line each: tests/abi.rs reads them
 extern "C" {
+    pub fn bzna_error_init(error: *mut bzna_error, struct_size: usize);
     pub fn bzna_status_name(status: bzna_status) -> *const c_char;
     pub fn bzna_status_text(status: bzna_status) -> *const c_char;
     pub fn bzna_version() -> u32;
+    pub fn bzna_source_init(source: *mut bzna_source, struct_size: usize);
+    pub fn bzna_sink_init(sink: *mut bzna_sink, struct_size: usize);
 
     pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
     pub fn bzna_context_open(config: *const bzna_context_config, out: *mut *mut bzna_context, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_context_close(context: *mut bzna_context) -> bzna_status;
     pub fn bzna_device_count(count: *mut u32, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_context_device(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_context_codec(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_context_get_device_info(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_context_get_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
 
+    pub fn bzna_image_init(image: *mut bzna_image, struct_size: usize);
     pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
@@ -624,52 +753,58 @@ extern "C" {
     pub fn bzna_dataset_concat(context: *mut bzna_context, parts: *const *mut bzna_dataset, part_count: u32, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
-    pub fn bzna_dataset_describe(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize) -> bzna_status;
-    pub fn bzna_dataset_track(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize) -> bzna_status;
+    pub fn bzna_dataset_get_info(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_get_field_info(dataset: *const bzna_dataset, field: u32, info: *mut bzna_field_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_get_track_info(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_get_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_target(dataset: *const bzna_dataset, index: u64, target: *mut i64, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_dataset_filename(dataset: *const bzna_dataset, index: u64, buffer: *mut c_char, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_dataset_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_dataset_image(dataset: *const bzna_dataset, index: u64, track: *const c_char, buffer: *mut c_void, capacity: usize, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_field(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_read_image(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_get_image_info(dataset: *const bzna_dataset, index: u64, field: *const c_char, info: *mut bzna_image_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
 
+    pub fn bzna_picture_init(picture: *mut bzna_picture, struct_size: usize);
     pub fn bzna_decoder_open(context: *mut bzna_context, out: *mut *mut bzna_decoder, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_decoder_close(decoder: *mut bzna_decoder) -> bzna_status;
     pub fn bzna_decoder_decode(decoder: *mut bzna_decoder, image: *const bzna_image, picture: *mut bzna_picture, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_philox(counter: *const u32, key: *const u32, out: *mut u32);
-    pub fn bzna_random_fork(random: *mut bzna_random, view: u32, occurrence: u64);
     pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, operation: u32);
+    pub fn bzna_random_fork(random: *mut bzna_random, view: u32, occurrence: u64);
     pub fn bzna_random_u32(random: *mut bzna_random) -> u32;
     pub fn bzna_random_uniform(random: *mut bzna_random, lo: f64, hi: f64) -> f64;
     pub fn bzna_permute(seed: u64, epoch: u64, count: u64, position: u64) -> u64;
 
     pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
+    pub fn bzna_output_init(output: *mut bzna_output, struct_size: usize);
     pub fn bzna_picture_render(picture: *const bzna_picture, transform: *const bzna_transform, output: *const bzna_output, dst: *mut c_void, dst_bytes: usize, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64) -> bzna_status;
-    pub fn bzna_similarity_init(similarity: *mut bzna_similarity, struct_size: usize);
-    pub fn bzna_similarity_random_resized_crop(similarity: *mut bzna_similarity, struct_size: usize);
-    pub fn bzna_similarity_center_resized_crop(similarity: *mut bzna_similarity, struct_size: usize, scale: f64);
-    pub fn bzna_warp_similarity(random: *mut bzna_random, similarity: *const bzna_similarity, in_width: u32, in_height: u32, out_width: u32, out_height: u32, homography: *mut f64) -> bzna_status;
+    pub fn bzna_affine_init(affine: *mut bzna_affine, struct_size: usize);
+    pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_warp_init(warp: *mut bzna_warp, struct_size: usize);
+    pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
+    pub fn bzna_extra_output_init(output: *mut bzna_extra_output, struct_size: usize);
     pub fn bzna_loader_open(context: *mut bzna_context, dataset: *mut bzna_dataset, config: *const bzna_loader_config, out: *mut *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_loader_close(loader: *mut bzna_loader) -> bzna_status;
     pub fn bzna_loader_next(loader: *mut bzna_loader, timeout_ns: i64, batch: *mut *mut bzna_batch, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_loader_stop(loader: *mut bzna_loader) -> bzna_status;
+    pub fn bzna_loader_stop(loader: *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_loader_reset(loader: *mut bzna_loader, epoch: u64, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_loader_save(loader: *mut bzna_loader, state: *mut bzna_loader_state, struct_size: usize) -> bzna_status;
+    pub fn bzna_loader_save(loader: *mut bzna_loader, state: *mut bzna_loader_state, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_loader_restore(loader: *mut bzna_loader, state: *const bzna_loader_state, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_loader_describe(loader: *mut bzna_loader, info: *mut bzna_loader_info, struct_size: usize) -> bzna_status;
-    pub fn bzna_loader_field(loader: *mut bzna_loader, number: u32, field: *mut bzna_field) -> bzna_status;
-    pub fn bzna_loader_statistics(loader: *mut bzna_loader, stats: *mut bzna_loader_stats, struct_size: usize) -> bzna_status;
+    pub fn bzna_loader_get_info(loader: *mut bzna_loader, info: *mut bzna_loader_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_loader_get_stats(loader: *mut bzna_loader, stats: *mut bzna_loader_stats, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_loader_tensor(loader: *mut bzna_loader, number: u32, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
 
-    pub fn bzna_batch_describe(batch: *const bzna_batch, info: *mut bzna_batch_info, struct_size: usize) -> bzna_status;
+    pub fn bzna_batch_get_info(batch: *const bzna_batch, info: *mut bzna_batch_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_batch_tensor(batch: *const bzna_batch, name: *const c_char, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_batch_error(batch: *const bzna_batch, slot: u32, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_batch_slice(batch: *const bzna_batch, slice: u32, data: *mut *mut c_void, count: *mut u32) -> bzna_status;
+    pub fn bzna_batch_slice(batch: *const bzna_batch, slice: u32, data: *mut *mut c_void, count: *mut u32, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_batch_release(batch: *mut bzna_batch) -> bzna_status;
     pub fn bzna_batch_move(batch: *mut bzna_batch, stream: *mut c_void, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_batch_to_dlpack(batch: *mut bzna_batch, field: u32, tensor: *mut *mut c_void, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_batch_to_dlpack(batch: *mut bzna_batch, name: *const c_char, version: u32, tensor: *mut *mut c_void, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_writer_config_init(config: *mut bzna_writer_config, struct_size: usize);
+    pub fn bzna_sample_desc_init(sample: *mut bzna_sample_desc, struct_size: usize);
     pub fn bzna_writer_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_open_sink(context: *mut bzna_context, sink: *const bzna_sink, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_add(writer: *mut bzna_writer, sample: *const bzna_sample_desc, err: *mut bzna_error) -> bzna_status;

@@ -3,8 +3,8 @@
 mod common;
 
 use benzina::{
-    Batch, Codec, Context, ContextConfig, Dataset, DecodeWith, Decoder, Dtype, Image, LastBatch, Layout, Loader, Next, Output, Random,
-    State, Status, Transform, Writer,
+    Batch, Codec, Context, ContextConfig, Dataset, DecodeWith, Decoder, Device, Dtype, Image, LastBatch, Law, Layout, Loader, LoaderInfo,
+    Next, Random, State, Status, Tensor, Transform, Warp, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn types_cross_threads_where_the_library_allows_it() {
     fn send<T: Send>() {}
     fn sync<T: Sync>() {}
     send::<(Context, Dataset, Loader, Batch, Decoder, Writer, Image)>();
-    sync::<(Context, Dataset, Loader, Batch, Image)>();
+    sync::<(Context, Dataset, Loader, Batch, Image, LoaderInfo, Tensor)>();
 }
 
 #[test]
@@ -23,9 +23,31 @@ fn an_archive_tells_its_samples() {
     assert_eq!(data.info().unwrap().sample_count, data.len());
     assert!(data.len() > 1 && !data.is_empty());
     assert_eq!((data.target(0).unwrap(), data.target(1).unwrap()), (Some(0), Some(37)));
-    assert_eq!(data.filename(0).unwrap().as_deref(), Some("00_plasma_land.JPEG"));
+    assert_eq!(data.name(0).unwrap().as_deref(), Some("00_plasma_land.JPEG"));
     assert!(data.image_names(0).unwrap().contains(&"bzna_input".to_owned()));
     assert_eq!(data.target(data.len()).unwrap_err().status, Status::RANGE);
+
+    let fields: Vec<String> = data.fields().unwrap().iter().map(|field| field.name()).collect();
+    assert_eq!(fields, ["image", "thumb", "target", "name"]);
+    assert_eq!(data.field(1, "target").unwrap().unwrap(), 37i64.to_ne_bytes());
+    assert_eq!(data.field(0, "image").unwrap().unwrap(), data.image(0, Some("image")).unwrap().annexb().unwrap());
+    assert_eq!(data.field(0, "caption").unwrap(), None);
+    let (info, image) = (data.image_info(0, Some("image")).unwrap(), data.image(0, Some("bzna_input")).unwrap());
+    assert_eq!(((info.width, info.height), info.data_size), (image.size(), image.data().len() as u64));
+}
+
+#[test]
+fn a_batch_is_tensors_with_names() {
+    let data = mini();
+    let loader = data.loader().batch_size(3).size(20, 12).open().unwrap();
+    let tensors: Vec<_> = loader.tensors().unwrap().iter().map(|tensor| (tensor.name(), tensor.shape())).collect();
+    let expected = [("image", vec![3, 3, 12, 20]), ("target", vec![3]), ("index", vec![3]), ("status", vec![3])];
+    assert_eq!(tensors, expected.map(|(name, shape)| (name.to_owned(), shape)));
+    let batch = loader.next_batch().unwrap().unwrap();
+    let (image, target) = (batch.tensor("image").unwrap(), batch.tensor("target").unwrap());
+    assert_eq!((image.data.cast_const().cast(), image.bytes), (batch.image().as_ptr(), 4 * 3 * 3 * 12 * 20));
+    assert_eq!((target.data.cast_const().cast(), target.device()), (batch.targets().as_ptr(), Device::Cpu));
+    assert_eq!(batch.tensor("caption").unwrap_err().status, Status::NOT_FOUND);
 }
 
 #[test]
@@ -82,6 +104,42 @@ fn a_seed_gives_the_same_batches_with_any_threads() {
     assert_eq!(one.indices.len() as u64, 2 * data.len());
 }
 
+#[test]
+fn ranks_share_the_samples() {
+    let data = mini();
+    let share = |rank| collect(data.loader().batch_size(2).size(8, 8).shuffle(3).shard(rank, 2).open().unwrap()).indices;
+    let mut all = [share(0), share(1)].concat();
+    assert_eq!(share(0).len() as u64, data.len() / 2);
+    all.sort();
+    assert_eq!(all, (0..data.len()).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_picture_of_a_sample_is_chosen_by_name() {
+    let data = mini();
+    let open = |name: &str| data.loader().batch_size(1).size(40, 40).center_resized_crop(1.0).image_field(name).open();
+    let (image, thumb) = (open("image").unwrap(), open("thumb").unwrap());
+    assert_eq!([image.info().unwrap().picture(), thumb.info().unwrap().picture()], ["image", "thumb"]);
+    assert!(collect(&image).pixels != collect(&thumb).pixels);
+    assert_eq!(open("sideways").unwrap_err().status, Status::NOT_FOUND);
+}
+
+#[test]
+fn a_warp_is_the_same_by_its_name_and_by_its_settings() {
+    let data = mini();
+    let open = |warp: Option<Warp>| {
+        let builder = data.loader().batch_size(4).size(24, 24).shuffle(9);
+        let builder = match &warp {
+            Some(warp) => builder.warp(warp),
+            None => builder.random_resized_crop().flip(0.5, 0.0).law(Law::Benzina),
+        };
+        collect(builder.open().unwrap())
+    };
+    let crop = Warp { flip_h: 0.5, law: Law::Benzina as u32, ..Warp::random_resized_crop() };
+    assert!(open(Some(crop)) == open(None));
+    assert!(open(Some(Warp { law: Law::Auto as u32, ..crop })) != open(None));
+}
+
 /// The value of IEEE binary16 bits.
 fn f16_value(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023) / 1024.0);
@@ -99,8 +157,8 @@ fn half_precision_is_single_precision_rounded_to_the_nearest() {
     let open = |dtype| data.loader().batch_size(8).size(32, 24).mean_std([120.0; 3], [60.0; 3]).dtype(dtype).open().unwrap();
     let (half, single) = (open(Dtype::F16).next_batch().unwrap().unwrap(), open(Dtype::F32).next_batch().unwrap().unwrap());
     assert_eq!((half.dtype(), single.dtype()), (Dtype::F16, Dtype::F32));
-    assert_eq!(half.bits().len(), single.data().len());
-    for (bits, exact) in half.bits().iter().zip(single.data()) {
+    assert_eq!(half.image_bits().len(), single.image().len());
+    for (bits, exact) in half.image_bits().iter().zip(single.image()) {
         let error = (f16_value(*bits) - f64::from(*exact)).abs();
         let neighbors = [bits.wrapping_sub(1), bits + 1].map(|other| (f16_value(other) - f64::from(*exact)).abs());
         assert!(*bits == 0x8000 || neighbors.iter().all(|other| error <= *other), "{exact} became {}", f16_value(*bits));
@@ -113,9 +171,9 @@ fn channels_last_is_the_same_in_another_order() {
     let open = |layout| data.loader().batch_size(3).size(20, 12).layout(layout).open().unwrap().next_batch().unwrap().unwrap();
     let (planes, pixels) = (open(Layout::Nchw), open(Layout::Nhwc));
     assert_eq!((planes.shape(), pixels.shape()), ([3, 3, 12, 20], [3, 12, 20, 3]));
-    for (i, value) in pixels.data().iter().enumerate() {
+    for (i, value) in pixels.image().iter().enumerate() {
         let (picture, pixel, channel) = (i / (3 * 240), i / 3 % 240, i % 3);
-        assert!(planes.data()[(picture * 3 + channel) * 240 + pixel].to_bits() == value.to_bits());
+        assert!(planes.image()[(picture * 3 + channel) * 240 + pixel].to_bits() == value.to_bits());
     }
 }
 
@@ -123,7 +181,7 @@ fn channels_last_is_the_same_in_another_order() {
 #[should_panic(expected = "not one block of F32")]
 fn half_precision_is_no_slice_of_f32() {
     let data = mini();
-    data.loader().batch_size(1).size(8, 8).dtype(Dtype::F16).open().unwrap().next_batch().unwrap().unwrap().data();
+    data.loader().batch_size(1).size(8, 8).dtype(Dtype::F16).open().unwrap().next_batch().unwrap().unwrap().image();
 }
 
 #[test]
@@ -133,12 +191,12 @@ fn a_context_says_which_device_it_has_or_why_none() {
     assert!(refused.status == Status::DEVICE || refused.status == Status::UNSUPPORTED, "{refused:?}");
     let data = none.open(archive("mini_h265.bzna")).unwrap();
     let builder = || data.loader().batch_size(2).size(16, 16);
-    for error in [builder().output(Output::Device).open().unwrap_err(), builder().decode_with(DecodeWith::Nvdec).open().unwrap_err()] {
+    for error in [builder().device(Device::Cuda(0)).open().unwrap_err(), builder().decode_with(DecodeWith::Nvdec).open().unwrap_err()] {
         assert!(error.status == refused.status && error.message.contains("loader_config."), "{error:?}");
     }
     // SAFETY: of a batch on the host, no stream is used.
     let mut batch = builder().open().unwrap().next_batch().unwrap().unwrap();
-    assert!(batch.device().is_none() && batch.stream().is_null());
+    assert!(batch.device() == Device::Cpu && batch.stream().is_null());
     assert_eq!(unsafe { batch.move_to_stream(std::ptr::null_mut()) }.unwrap_err().status, Status::UNSUPPORTED);
 
     let any = Context::new(ContextConfig::default()).unwrap();
@@ -148,7 +206,12 @@ fn a_context_says_which_device_it_has_or_why_none() {
     }
     // With whatever decodes, the pixels come to the host.
     let info = any.open(archive("mini_h265.bzna")).unwrap().loader().batch_size(2).size(16, 16).open().unwrap().info().unwrap();
-    assert!(info.device == -1 && !info.decoder_name().is_empty() && !info.decoder_reason().is_empty());
+    assert!(
+        info.image.device() == Device::Cpu
+            && info.picture() == "thumb"
+            && !info.decoder_name().is_empty()
+            && !info.decoder_reason().is_empty()
+    );
 }
 
 #[test]
@@ -161,7 +224,7 @@ fn objects_may_be_dropped_in_any_order() {
     let first = loader.next_batch().unwrap().unwrap();
     let second = loader.next_batch().unwrap().unwrap();
     drop(loader);
-    let sum = std::thread::spawn(move || first.data().iter().sum::<f32>()).join().unwrap();
+    let sum = std::thread::spawn(move || first.image().iter().sum::<f32>()).join().unwrap();
     assert!(sum > 0.0);
     assert_eq!(second.indices(), [2, 3]);
 }
@@ -220,8 +283,8 @@ fn poll_does_not_wait() {
         }
     }
     assert_eq!(batches as u64, data.len());
-    assert_eq!(loader.statistics().unwrap().samples, data.len());
-    assert_eq!(loader.info().unwrap().shape, [2, 3, 16, 16]);
+    assert_eq!(loader.stats().unwrap().samples, data.len());
+    assert_eq!(loader.info().unwrap().image.shape(), [2, 3, 16, 16]);
 }
 
 #[test]
@@ -289,7 +352,7 @@ fn one_picture_decodes_as_the_loader_decodes_it() {
     let (width, height) = picture.size();
     let pixels = picture.render(width, height, &Transform::identity()).unwrap();
     let batch = data.range(2, 1).unwrap().loader().batch_size(1).size(width, height).open().unwrap().next_batch().unwrap().unwrap();
-    assert!(pixels == batch.data());
+    assert!(pixels == batch.image());
     assert_eq!(picture.render(0, 1, &Transform::identity()).unwrap_err().status, Status::ARGUMENT);
 }
 
@@ -297,9 +360,14 @@ fn one_picture_decodes_as_the_loader_decodes_it() {
 fn random_numbers_are_the_manuals() {
     let mut random = Random::new(1234, 5, 1_000_000, 16);
     assert_eq!([random.u32(), random.u32(), random.u32(), random.u32()], [0x3cf3e08d, 0x4cc55af4, 0x77c3fa94, 0x890dc105]);
-    let law = benzina::Similarity::random_resized_crop();
-    assert_eq!(law.scale, [0.08, 1.0]);
-    assert!(law.draw(&mut random, (500, 375), (224, 224)).unwrap().iter().all(|x| x.is_finite()));
+    // What is not said is the kind's default; and what has no effect on a kind is refused, by name.
+    let (mut same, crop) = (random.clone(), Warp::random_resized_crop());
+    let drawn = crop.draw(&mut random, (500, 375), (224, 224)).unwrap();
+    assert!(drawn.iter().all(|x| x.is_finite()));
+    let said = Warp { scale: [0.08, 1.0], ratio: [3.0 / 4.0, 4.0 / 3.0], ..crop };
+    assert_eq!(said.draw(&mut same, (500, 375), (224, 224)).unwrap(), drawn);
+    let refused = Warp { degrees: [-5.0, 5.0], ..crop }.draw(&mut random, (500, 375), (224, 224)).unwrap_err();
+    assert!(refused.status == Status::ARGUMENT && refused.message.contains("degrees"), "{refused}");
 }
 
 #[test]

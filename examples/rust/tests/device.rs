@@ -5,7 +5,7 @@
 
 mod common;
 
-use benzina::{Codec, Context, ContextConfig, Dataset, DecodeWith, Dtype, Output, Status};
+use benzina::{Codec, Context, ContextConfig, Dataset, DecodeWith, Device, Dtype, Status};
 use common::{archive, collect, mini};
 use std::ffi::{c_char, c_int, c_void, CString};
 
@@ -91,7 +91,7 @@ fn loader(data: &Dataset, dtype: Dtype) -> benzina::LoaderBuilder<'_> {
 fn a_device_is_described() {
     let ctx = Context::new(ContextConfig::default().cuda(0).sessions(2)).unwrap();
     let info = ctx.device().unwrap();
-    assert!(info.device == 0 && !info.name().is_empty() && info.memory_bytes > 1 << 28, "{info:?}");
+    assert!(Device::from(info.device) == Device::Cuda(0) && !info.name().is_empty() && info.memory_bytes > 1 << 28, "{info:?}");
     assert!(info.video_error().is_none(), "{:?}", info.video_error());
     assert!(benzina::device_count().unwrap() >= 1);
     let codec = ctx.codec(Codec::H265, 1, 8).unwrap();
@@ -108,14 +108,14 @@ fn batches_of_nvdec_have_the_processors_pixels_wherever_they_lie() {
     let host = loader(&data, Dtype::F32).decode_with(DecodeWith::Nvdec).open().unwrap();
     assert!(host.info().unwrap().decoder_name().starts_with("NVDEC"), "{}", host.info().unwrap().decoder_name());
     assert!(collect(&host) == expected);
-    assert_eq!(host.statistics().unwrap().samples_software, 0);
+    assert_eq!(host.stats().unwrap().samples_software, 0);
 
     let driver = Driver::new();
     let mut pixels = Vec::new();
-    for batch in loader(&data, Dtype::F32).decode_with(DecodeWith::Nvdec).output(Output::Device).open().unwrap() {
+    for batch in loader(&data, Dtype::F32).decode_with(DecodeWith::Nvdec).device(Device::Cuda(0)).open().unwrap() {
         let batch = batch.unwrap();
-        assert!(batch.device() == Some(0) && !batch.stream().is_null());
-        pixels.extend(driver.read::<f32>(batch.stream(), batch.device_data(), batch.shape().iter().product()));
+        assert!(batch.device() == Device::Cuda(0) && !batch.stream().is_null());
+        pixels.extend(driver.read::<f32>(batch.stream(), batch.device_image(), batch.shape().iter().product()));
     }
     assert!(pixels == expected.pixels);
 }
@@ -126,9 +126,9 @@ fn half_precision_is_the_same_on_device_and_host() {
     let data = on_device();
     let driver = Driver::new();
     let host = loader(&data, Dtype::F16).open().unwrap();
-    for batch in loader(&data, Dtype::F16).output(Output::Device).open().unwrap() {
+    for batch in loader(&data, Dtype::F16).device(Device::Cuda(0)).open().unwrap() {
         let (batch, on_host) = (batch.unwrap(), host.next_batch().unwrap().unwrap());
-        assert!(driver.read::<u16>(batch.stream(), batch.device_data(), batch.shape().iter().product()) == on_host.bits());
+        assert!(driver.read::<u16>(batch.stream(), batch.device_image(), batch.shape().iter().product()) == on_host.image_bits());
     }
 }
 
@@ -140,7 +140,7 @@ fn a_batch_goes_to_the_consumers_stream() {
     let driver = Driver::new();
     let (mine, other) = (driver.stream(), driver.stream());
     // SAFETY: the streams are of device 0's primary context, and are destroyed at the end.
-    let on_mine = unsafe { loader(&data, Dtype::F32).output(Output::Device).stream(mine).open().unwrap() };
+    let on_mine = unsafe { loader(&data, Dtype::F32).device(Device::Cuda(0)).stream(mine).open().unwrap() };
     let mut pixels = Vec::new();
     for (i, batch) in on_mine.iter().enumerate() {
         let mut batch = batch.unwrap();
@@ -149,7 +149,7 @@ fn a_batch_goes_to_the_consumers_stream() {
             unsafe { batch.move_to_stream(other).unwrap() };
             assert_eq!(batch.stream(), other);
         }
-        pixels.extend(driver.read::<f32>(batch.stream(), batch.device_data(), batch.shape().iter().product()));
+        pixels.extend(driver.read::<f32>(batch.stream(), batch.device_image(), batch.shape().iter().product()));
     }
     assert!(pixels == expected.pixels);
     drop(on_mine);
@@ -159,10 +159,10 @@ fn a_batch_goes_to_the_consumers_stream() {
 
 #[test]
 #[ignore = "needs a GPU"]
-#[should_panic(expected = "the batch lies on CUDA device 0")]
+#[should_panic(expected = "the batch lies on Cuda(0)")]
 fn device_memory_is_no_slice() {
     let data = on_device();
-    let loader = loader(&data, Dtype::F32).output(Output::Device).open().unwrap();
+    let loader = loader(&data, Dtype::F32).device(Device::Cuda(0)).open().unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
-    batch.data();
+    batch.image();
 }

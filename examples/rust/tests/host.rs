@@ -135,7 +135,7 @@ fn everything_that_was_allocated_comes_back_with_its_size() {
     drop(collect(&loader));
     assert!(blocks.lock().unwrap().values().sum::<usize>() >= 2 * 3 * 32 * 32 * 4);
     drop((ctx, data, loader));
-    assert!(!blocks.lock().unwrap().is_empty() && held.data().len() == 2 * 3 * 32 * 32);
+    assert!(!blocks.lock().unwrap().is_empty() && held.image().len() == 2 * 3 * 32 * 32);
     drop(held);
     assert!(blocks.lock().unwrap().is_empty());
 
@@ -178,10 +178,10 @@ fn what_is_written_can_be_read() {
     let data = ctx.open(archive("mini_h265.bzna")).unwrap();
     let copy = |writer: &mut benzina::Writer<'_>| {
         for index in 0..data.len() {
-            let (input, thumb) = (data.image(index, Some("bzna_input")).unwrap(), data.image(index, Some("bzna_thumb")).unwrap());
-            let filename = data.filename(index).unwrap();
-            let (target, filename) = (data.target(index).unwrap(), filename.as_deref());
-            writer.add(&Sample { target, filename, input: &input, thumb: Some(&thumb), split: Split::None }).unwrap();
+            let (image, thumb) = (data.image(index, Some("image")).unwrap(), data.image(index, Some("thumb")).unwrap());
+            let name = data.name(index).unwrap();
+            let (target, name) = (data.target(index).unwrap(), name.as_deref());
+            writer.add(&Sample { target, name, image: &image, thumb: Some(&thumb), split: Split::None }).unwrap();
         }
     };
     let mut bytes = Cursor::new(Vec::new());
@@ -196,7 +196,7 @@ fn what_is_written_can_be_read() {
     assert!(std::fs::read(&path).unwrap() == *bytes.get_ref());
 
     let again = ctx.open_reader(bytes).unwrap();
-    assert_eq!(again.filename(1).unwrap(), data.filename(1).unwrap());
+    assert_eq!(again.name(1).unwrap(), data.name(1).unwrap());
     let run = |data: &benzina::Dataset| collect(data.loader().batch_size(4).size(32, 32).open().unwrap());
     assert!(run(&again) == run(&data));
 

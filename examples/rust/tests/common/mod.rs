@@ -27,7 +27,7 @@ pub fn collect(batches: impl IntoIterator<Item = Result<Batch>>) -> Run {
         assert_eq!(batch.failed(), 0, "{:?}", (0..batch.count()).find_map(|slot| batch.error(slot)));
         run.indices.extend(batch.indices());
         run.targets.extend(batch.targets());
-        run.pixels.extend(batch.data());
+        run.pixels.extend(batch.image());
     }
     run
 }

@@ -1,0 +1,195 @@
+/* bzna - packs, inspects, checks and times .bzna archives: the command-line tool of benzina
+ *
+ *     bzna pack DIR -o OUT.bzna        an archive from a folder of pictures, with a folder for each class or without
+ *     bzna info FILE                   brands, tracks, and numbers of samples and targets
+ *     bzna list FILE                   one line for each sample
+ *     bzna extract FILE INDEX          one picture, as PPM, planes or a bitstream
+ *     bzna verify FILE                 looks for damage; with --decode, decodes every picture
+ *     bzna batch FILE -o DIR           one batch as a loader delivers it, as picture files
+ *     bzna bench FILE                  pictures per second
+ *     bzna devices                     GPUs, and what their video decoders decode
+ *
+ * The library is used through benzina.h alone; libavformat, libavcodec and libswscale read and encode pictures. A file
+ * for each command, and five for pack; in this one, the tables of commands and options.
+ *
+ * Exit status: 0 success, 1 bad input, 2 bad command line. */
+#include "tool.h"
+
+#include <string.h>
+
+#include <libavutil/log.h>
+
+/* ---- options ---- */
+
+#define FIELD(name) offsetof(tool_options, name)
+#define OPTION_FLAG(name, field, help) { name, 0, KIND_FLAG, FIELD(field), 0, 0, NULL, NULL, help }
+#define OPTION_JSON OPTION_FLAG("json", json, "print JSON")
+#define OPTION_TRACK(help) { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", NULL, help }
+#define OPTION_JOBS(help) { "jobs", 'j', KIND_INTEGER, FIELD(jobs), 1, 1024, "N", NULL, help }
+#define OPTION_END { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
+
+/* What batch and bench have in common. */
+#define OPTIONS_LOADER \
+    { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, in pixels" }, \
+    OPTION_TRACK("the picture of a sample to load: bzna_input or bzna_thumb\n" \
+                 "(default: sizes up to 512 load the thumbnail where there is one)"), \
+    { "decoder", 0, KIND_CHOICE, FIELD(decoder), 0, 0, "auto|software|nvdec", "auto", "which decoder to use" }, \
+    { "device", 0, KIND_DEVICE, FIELD(device), 0, 0, "auto|cpu|N", "auto", \
+      "auto: a GPU if there is one; cpu: no GPU; N: CUDA device N" }, \
+    { "sessions", 0, KIND_INTEGER, FIELD(sessions), 1, 256, "N", NULL, \
+      "NVDEC sessions (default: two for each NVDEC engine)" }, \
+    OPTION_JSON
+
+#define PRESETS "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo"
+
+static const tool_option pack_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write; required" },
+    { "codec", 0, KIND_CHOICE, FIELD(codec), 0, 0, "h265|h264", "h265", "codec of the pictures" },
+    { "crf", 0, KIND_REAL, FIELD(crf), 0, 51, "N", "20", "constant rate factor, 0 to 51: lower is better and larger" },
+    { "preset", 0, KIND_CHOICE, FIELD(preset), 0, 0, PRESETS, "medium", "preset of the encoder: slower is smaller" },
+    OPTION_JOBS("encoding threads (default: one for each processor); do not change the archive"),
+    { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "numeric|text", NULL,
+      "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2\n"
+      "(default: text, with a warning if the two differ)" },
+    OPTION_FLAG("overwrite", overwrite, "replace OUT.bzna if it exists"),
+    OPTION_JSON, OPTION_END
+};
+static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
+static const tool_option extract_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL, "the file to write; its extension selects the format" },
+    OPTION_TRACK("the picture of the sample to extract: bzna_input or bzna_thumb\n"
+                 "(default: bzna_input, or the only one)"),
+    OPTION_FLAG("md5", md5, "print the MD5 of the decoded frame: planes Y, Cb, Cr, padding included"),
+    OPTION_JSON, OPTION_END
+};
+static const tool_option verify_options[] = {
+    OPTION_FLAG("decode", decode, "also decode every picture"),
+    OPTION_JOBS("threads (default: one for each processor)"),
+    OPTION_JSON, OPTION_END
+};
+static const tool_option batch_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "DIR", NULL, "the folder to write to, created if necessary; required" },
+    { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "16", "batch size" },
+    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order and of the augmentation" },
+    OPTION_FLAG("shuffle", shuffle, "in shuffled order instead of the archive's"),
+    { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random",
+      "random resized crop, center resized crop, or none: center crop, not resized" },
+    { "flip", 0, KIND_REAL, FIELD(flip), 0, 1, "P", "0", "probability of a horizontal flip" },
+    OPTIONS_LOADER, OPTION_END
+};
+static const tool_option bench_options[] = {
+    { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "64", "batch size" },
+    { "threads", 0, KIND_INTEGER, FIELD(threads), 1, 1024, "N", NULL,
+      "threads of the software decoder (default: one for each processor)" },
+    { "seconds", 0, KIND_REAL, FIELD(seconds), 0.1, 86400, "S", "5", "how long each of the two rates is measured" },
+    { "dtype", 0, KIND_CHOICE, FIELD(dtype), 0, 0, "f32|f16", "f32", "type of the batches: float32 or float16" },
+    { "output", 0, KIND_CHOICE, FIELD(output), 0, 0, "auto|host|device", "auto",
+      "memory of the batches\nauto: the device's if there is one and the decoder is not software" },
+    OPTIONS_LOADER, OPTION_END
+};
+
+
+/* ---- commands ---- */
+
+static const tool_command commands[] = {
+    { "pack", "DIR -o OUT.bzna", "make an archive from a folder of pictures",
+      "Encodes every picture in DIR as one H.265 (or H.264) frame and writes them into an archive. Each folder in DIR\n"
+      "is a class; classes are numbered from 0 in the order of their names. Without folders, samples have no target.\n"
+      "Folders named train, val, test and the like are splits, not classes: pack each of them by itself.\n\n"
+      "All picture formats of libavcodec are read. EXIF orientations are applied, alpha channels dropped. Files that\n"
+      "are not readable pictures are left out and listed at the end. Files whose names begin with a dot are ignored.\n"
+      "The same pictures and options give the same bytes.\n\n"
+      "The archive is written as OUT.bzna.partial, which is locked, and renamed when it is complete. The next run\n"
+      "replaces the partial file of a run that was killed.\n\n"
+      "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna already\n"
+      "exists and --overwrite was not given.", 1, pack_options, tool_run_pack },
+    { "info", "FILE", "brands, samples and tracks of an archive",
+      "Prints what an archive holds: brands, size in bytes, numbers of samples and of targets, and its tracks.\n"
+      "In JSON, \"targets\" is 0 where no sample has a target, and \"mime\" is null for a track without a MIME type.",
+      1, json_options, tool_run_info },
+    { "list", "FILE", "the samples of an archive",
+      "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures, and file name; JSON has\n"
+      "the offsets in the file, too. A missing target or file name is \"-\" in text and null in JSON. Damaged samples\n"
+      "are listed with the error, and the exit status is 1.", 1, json_options, tool_run_list },
+    { "extract", "FILE INDEX", "one picture of an archive",
+      "Extracts sample INDEX, from 0. The extension of -o's file selects the format:\n"
+      "  .ppm                 the picture in RGB, without padding\n"
+      "  .yuv                 the planes Y, Cb, Cr of the decoded frame, padding included, one after the other\n"
+      "  .h265 .h264 .obu     the encoded picture as a bitstream: Annex B, or OBUs of AV1",
+      2, extract_options, tool_run_extract },
+    { "verify", "FILE", "look for damage in an archive",
+      "Checks the index entries, boxes and byte ranges of every sample; with --decode, also that its pictures decode.\n"
+      "The exit status is 1 if any sample is damaged.", 1, verify_options, tool_run_verify },
+    { "batch", "FILE -o DIR", "one batch, as a loader delivers it, as picture files",
+      "Loads the first batch of an epoch. Writes each picture as DIR/00000.ppm, DIR/00001.ppm, ..., and all of them\n"
+      "on a contact sheet, DIR/contact.ppm and DIR/contact.png.", 1, batch_options, tool_run_batch },
+    { "bench", "FILE", "pictures per second",
+      "Measures the rate of a loader (shuffled order, random resized crops, endless epochs) and that of its decoder\n"
+      "alone, with as many threads and the encoded pictures in memory. The two take turns, so that other work on the\n"
+      "machine slows both. Where NVDEC decodes, only the loader is measured, including all work on the device.",
+      1, bench_options, tool_run_bench },
+    { "devices", "", "GPUs, and what their video decoders decode",
+      "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
+      "depths and frame sizes that they decode. Where there is no device, or its driver lacks something, it prints\n"
+      "the reason; the exit status is 0 in any case.", 0, json_options, tool_run_devices },
+};
+
+static const tool_command *command_find(const char *name)
+{
+    for (size_t i = 0; i < LENGTH(commands); i++)
+        if (!strcmp(name, commands[i].name)) return &commands[i];
+    return NULL;
+}
+
+static void print_summary(FILE *file)
+{
+    fputs("usage: bzna COMMAND ...\n\n", file);
+    for (size_t i = 0; i < LENGTH(commands); i++)
+        fprintf(file, "  bzna %-8s %-18s %s\n", commands[i].name, commands[i].operands, commands[i].summary);
+    fputs("\n`bzna help COMMAND` prints a command's options. `bzna --version` prints the version.\n", file);
+}
+
+static int unknown_command(const char *name)
+{
+    if (*name) fprintf(stderr, "bzna: unknown command \"%s\"\n", name);
+    print_summary(stderr);
+    return EXIT_USAGE;
+}
+
+static int command_run(const tool_command *c, int count, char **arguments)
+{
+    tool_options o;
+    int parsed = tool_options_parse(c, count, arguments, &o);
+    if (parsed < 0) return EXIT_USAGE;
+    if (parsed > 0) return EXIT_OK;
+    if (!o.out && (c->run == tool_run_pack || c->run == tool_run_batch))
+        return tool_usage_error(c, "-o must be given");
+    int result = c->run(&o);
+    if ((fflush(stdout) || ferror(stdout)) && result == EXIT_OK)
+        result = tool_error("standard output cannot be written");
+    return result;
+}
+
+/* `bzna help` and `bzna help COMMAND`. */
+static int help(const char *name)
+{
+    const tool_command *c = name ? command_find(name) : NULL;
+    if (name && !c) return unknown_command(name);
+    if (c) tool_print_help(c);
+    else   print_summary(stdout);
+    return EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    av_log_set_level(AV_LOG_QUIET);
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
+    if (!strcmp(name, "--version")) {
+        uint32_t version = bzna_version();
+        printf("bzna %" PRIu32 ".%" PRIu32 ".%" PRIu32 "\n", version / 10000, version / 100 % 100, version % 100);
+        return EXIT_OK;
+    }
+    const tool_command *c = command_find(name);
+    return c ? command_run(c, argc - 2, argv + 2) : unknown_command(name);
+}

@@ -1,0 +1,64 @@
+/* output.c - JSON, text from files, four-character codes, files that are written */
+#include "tool.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The length of the UTF-8 sequence at text, or 0 if there is none. */
+static int utf8_length(const unsigned char *text)
+{
+    int length = text[0] < 0x80 ? 1 :
+                 text[0] >= 0xC2 && text[0] < 0xE0 ? 2 :
+                 (text[0] & 0xF0) == 0xE0 ? 3 :
+                 text[0] >= 0xF0 && text[0] < 0xF5 ? 4 : 0;
+    for (int i = 1; i < length; i++)
+        if ((text[i] & 0xC0) != 0x80) return 0;
+    if (length == 3 && ((text[0] == 0xE0 && text[1] < 0xA0) || (text[0] == 0xED && text[1] > 0x9F))) return 0;
+    if (length == 4 && ((text[0] == 0xF0 && text[1] < 0x90) || (text[0] == 0xF4 && text[1] > 0x8F))) return 0;
+    return length;
+}
+
+void tool_json_string(const char *text)
+{
+    if (!text) { fputs("null", stdout); return; }
+    putchar('"');
+    for (const unsigned char *at = (const unsigned char *)text; *at;) {
+        int length = utf8_length(at);
+        if (!length)                        fputs("\\ufffd", stdout);
+        else if (*at == '"' || *at == '\\') printf("\\%c", *at);
+        else if (*at < 0x20 || *at == 0x7F) printf("\\u%04x", *at);
+        else                                fwrite(at, 1, (size_t)length, stdout);
+        at += length ? length : 1;
+    }
+    putchar('"');
+}
+
+void tool_print_text(FILE *file, const char *text)
+{
+    for (; *text; text++) fputc((unsigned char)*text < 0x20 || *text == 0x7F ? '?' : *text, file);
+}
+
+tool_fourcc_text tool_fourcc(uint32_t code)
+{
+    tool_fourcc_text result = { { 0 } };
+    for (int i = 0; i < 4; i++) {
+        uint32_t c = code >> (24 - 8 * i) & 0xFF;
+        result.text[i] = (char)(c >= 0x20 && c < 0x7F ? c : '?');
+    }
+    return result;
+}
+
+int tool_file_open(tool_file *out, const char *path)
+{
+    out->path = path;
+    out->file = fopen(path, "wb");
+    return out->file ? EXIT_OK : tool_error("%s: cannot be written: %s", path, strerror(errno));
+}
+
+int tool_file_close(tool_file *out)
+{
+    int failed = ferror(out->file);
+    errno = 0;
+    if (!fclose(out->file) && !failed) return EXIT_OK;
+    return tool_error("%s: cannot be written: %s", out->path, errno ? strerror(errno) : "write error");
+}

@@ -1,0 +1,204 @@
+/* pack_files.c - which files are packed, and the numbers of their classes */
+#include "tool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- lists ---- */
+
+/* Takes over name. */
+static void names_add(pack_names *n, char *name)
+{
+    if (n->count == n->capacity) {
+        n->capacity = n->capacity ? 2 * n->capacity : 64;
+        n->names = tool_checked(realloc(n->names, n->capacity * sizeof *n->names));
+    }
+    n->names[n->count++] = name;
+}
+
+static void names_free(pack_names *n)
+{
+    for (size_t i = 0; i < n->count; i++) free(n->names[i]);
+    free(n->names);
+}
+
+/* Takes over path and reason. */
+static void files_add(pack_files *f, char *path, int64_t target, char *reason)
+{
+    if (f->count == f->capacity) {
+        f->capacity = f->capacity ? 2 * f->capacity : 64;
+        f->list = tool_checked(realloc(f->list, f->capacity * sizeof *f->list));
+    }
+    f->list[f->count++] = (pack_file){ path, reason, target };
+}
+
+
+/* ---- orders of names ---- */
+
+static int name_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static int is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* As name_order, but numbers within the names compare by their values: 2 before 10. */
+static int numeric_order(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    while (*x && *y) {
+        if (!is_digit(*x) || !is_digit(*y)) {
+            if (*x != *y) break;
+            x++, y++;
+            continue;
+        }
+        while (*x == '0' && is_digit(x[1])) x++;
+        while (*y == '0' && is_digit(y[1])) y++;
+        size_t digits_x = 0, digits_y = 0;
+        while (is_digit(x[digits_x])) digits_x++;
+        while (is_digit(y[digits_y])) digits_y++;
+        if (digits_x != digits_y) return digits_x < digits_y ? -1 : 1;
+        int order = strncmp(x, y, digits_x);
+        if (order) return order;
+        x += digits_x, y += digits_y;
+    }
+    if (*x || *y) return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
+    return name_order(a, b);                      /* "1" and "01" */
+}
+
+
+/* ---- folders ---- */
+
+/* The names in a folder, sorted, without those that begin with a dot. Returns 0, or errno. */
+static int folder_names(const char *path, pack_names *names)
+{
+    DIR *folder = opendir(path);
+    struct dirent *item;
+    if (!folder) return errno;
+    while ((item = readdir(folder)))
+        if (item->d_name[0] != '.') names_add(names, tool_format("%s", item->d_name));
+    closedir(folder);
+    if (names->count) qsort(names->names, names->count, sizeof *names->names, name_order);
+    return 0;
+}
+
+enum { FOLDER_DEPTH_MAX = 16 };       /* symbolic links may form a cycle */
+
+/* Adds the files of a class folder and of folders in it. Takes over path. */
+static void folder_collect(pack_files *f, char *path, int64_t target, int depth)
+{
+    pack_names names = { NULL, 0, 0 };
+    int error = depth > FOLDER_DEPTH_MAX ? ELOOP : folder_names(path, &names);
+    if (error) {
+        files_add(f, path, target, tool_format("cannot be opened: %s", strerror(error)));
+        names_free(&names);
+        return;
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        char *inner = tool_format("%s/%s", path, names.names[i]);
+        if (tool_is_folder(inner)) folder_collect(f, inner, target, depth + 1);
+        else                       files_add(f, inner, target, NULL);
+    }
+    names_free(&names);
+    free(path);
+}
+
+
+/* ---- classes ---- */
+
+/* Whether a folder has the name of a split: train, val2017. */
+static int is_split(const char *name)
+{
+    static const char *const splits[] = { "train", "training", "val", "valid", "validation", "dev", "test", "testing" };
+    for (size_t i = 0; i < LENGTH(splits); i++) {
+        size_t length = strlen(splits[i]);
+        if (!strncasecmp(name, splits[i], length) && !name[length + strspn(name + length, "0123456789")]) return 1;
+    }
+    return 0;
+}
+
+static int has_folders(const char *path)
+{
+    pack_names names = { NULL, 0, 0 };
+    int found = 0;
+    folder_names(path, &names);
+    for (size_t i = 0; i < names.count && !found; i++) {
+        char *inner = tool_format("%s/%s", path, names.names[i]);
+        found = tool_is_folder(inner);
+        free(inner);
+    }
+    names_free(&names);
+    return found;
+}
+
+/* Refuses splits as classes: where there are two, or one and nothing else, or one that has classes of its own. */
+static int classes_check_splits(const pack_names *classes, const char *root)
+{
+    const char *split = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < classes->count; i++)
+        if (is_split(classes->names[i])) split = classes->names[i], count++;
+    if (!split) return EXIT_OK;
+    char *path = tool_format("%s/%s", root, split);
+    int result = EXIT_OK;
+    if (count > 1 || classes->count == 1 || has_folders(path))
+        result = tool_error("%s: holds splits, not classes: pack each of them by itself, as in "
+                            "`bzna pack %s -o %s.bzna` (or rename %s if it is a class)", root, path, split, path);
+    free(path);
+    return result;
+}
+
+/* Puts the classes into the order in which they are numbered. */
+static void classes_sort(pack_names *classes, const char *order)
+{
+    if (!classes->count) return;
+    char **names = classes->names;
+    if (order && !strcmp(order, "numeric")) qsort(names, classes->count, sizeof *names, numeric_order);
+    for (size_t i = 1; i < classes->count && !order; i++) {
+        if (numeric_order(&names[i - 1], &names[i]) < 0) continue;
+        tool_error("warning: classes are numbered in the order of their names as text: \"%s\" is class %zu, \"%s\" is "
+                   "class %zu; --class-order numeric puts 2 before 10, --class-order text does this without a warning",
+                   names[i - 1], i - 1, names[i], i);
+        return;
+    }
+}
+
+/* Puts the folders in root into f->classes, and the files in it, which have no class, into f->list. */
+static int root_collect(pack_files *f, const char *root)
+{
+    pack_names names = { NULL, 0, 0 };
+    int error = folder_names(root, &names);
+    for (size_t i = 0; i < names.count; i++) {
+        char *path = tool_format("%s/%s", root, names.names[i]);
+        if (!tool_is_folder(path)) {
+            files_add(f, path, BZNA_TARGET_NONE, NULL);
+            continue;
+        }
+        names_add(&f->classes, tool_format("%s", names.names[i]));
+        free(path);
+    }
+    names_free(&names);
+    return error ? tool_error("%s: cannot be opened: %s", root, strerror(error)) : EXIT_OK;
+}
+
+int pack_files_collect(pack_files *f, const char *root, const char *class_order)
+{
+    if (root_collect(f, root)) return EXIT_INPUT;
+    for (size_t i = 0; i < f->count && f->classes.count; i++)
+        f->list[i].reason = tool_format("lies outside every class folder");
+    if (classes_check_splits(&f->classes, root)) return EXIT_INPUT;
+    classes_sort(&f->classes, class_order);
+    for (size_t i = 0; i < f->classes.count; i++)
+        folder_collect(f, tool_format("%s/%s", root, f->classes.names[i]), (int64_t)i, 0);
+    return f->count ? EXIT_OK : tool_error("%s: there are no files in it", root);
+}
+
+void pack_files_free(pack_files *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        free(f->list[i].path);
+        free(f->list[i].reason);
+    }
+    free(f->list);
+    names_free(&f->classes);
+}
