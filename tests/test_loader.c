@@ -6,6 +6,7 @@
  * model of a loader that says which sample belongs where. */
 #include "../benzina.c"
 #include "test.h"
+#include "archives.h"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
 #else
@@ -24,243 +25,48 @@ TEST_MAIN(RUN(loaders_yield_batches))
 
 /* ---- Archives in memory ------------------------------------------------------------------------------------------ */
 
-typedef struct archive {
-    uint8_t   *bytes;
-    uint64_t   size, capacity;
-    uint64_t   count;
-    uint32_t   codec;
-    const int *pattern;               /* sample i is picture pattern[i % pattern_count] of the mini archive */
-    uint64_t   pattern_count, targets;
-} archive;
-
 enum { WIDTH = 24, HEIGHT = 16, SLOT = 3 * WIDTH * HEIGHT };
 
-static const char *const mini_files[] = { "tests/data/mini_h264.bzna", "tests/data/mini_h265.bzna" };
 static const int mixed_pattern[] = { 4, 2, 5, 1, 6 }, quick_pattern[] = { 4, 2, 5 }, single_pattern[] = { 4 };
 static archive mixed, quick, single, h264, twin;
 static bzna_context *context;         /* of what belongs to no test alone */
-static bzna_picture pictures[2][8];   /* decoded: by codec - 1 and number in the mini archive */
+static coded thumbs[2][8];            /* by codec - 1 and number in the mini archive */
 
-static int64_t target_of(const archive *a, uint64_t index)
+/* targets: so many of the first samples have one. */
+static archive archive_of(uint32_t codec, uint64_t count, const int *pattern, uint64_t pattern_count, uint64_t targets)
 {
-    return index < a->targets ? (int64_t)(index * 1000003 + 17) : BZNA_TARGET_NONE;
+    recipe r = { .count = count, .pictures = thumbs[codec - 1], .pattern = pattern, .pattern_count = pattern_count,
+                 .base = 17, .step = 1000003, .targets = targets, .letter = 'i' };
+    return archive_build(context, &r);
 }
 
-static bzna_status archive_write(void *user, uint64_t offset, const void *src, uint64_t size)
+static void thumbs_make(void)
 {
-    archive *a = user;
-    if (offset + size > a->capacity) {
-        a->capacity = 2 * (offset + size);
-        a->bytes = realloc(a->bytes, (size_t)a->capacity);
-        if (!a->bytes)
-            abort();
-    }
-    memcpy(a->bytes + offset, src, (size_t)size);
-    a->size = offset + size > a->size ? offset + size : a->size;
-    return BZNA_OK;
-}
-
-static void require(bzna_status status, const char *what)
-{
-    if (status != BZNA_OK) {
-        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
-        exit(1);
-    }
-}
-
-static archive archive_make(uint32_t codec, uint64_t count, const int *pattern, uint64_t pattern_count,
-                            uint64_t targets)
-{
-    static uint8_t buffers[8][1 << 18];
-    archive a = { NULL, 0, 0, count, codec, pattern, pattern_count, targets };
-    bzna_sink sink = { sizeof sink, 0, &a, archive_write, NULL };
-    bzna_image images[8];
-    bzna_dataset *mini = NULL;
-    bzna_writer *writer = NULL;
-    require(bzna_dataset_open(context, mini_files[codec - 1], NULL, &mini, NULL), "dataset");
-    for (uint64_t i = 0; i < 8; i++) {
-        images[i].struct_size = sizeof images[i];
-        require(bzna_dataset_read_image(mini, i, NULL, buffers[i], sizeof buffers[i], &images[i], NULL), "image");
-    }
-    require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "writer");
-    for (uint64_t i = 0; i < count; i++) {
-        char name[32];
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = target_of(&a, i), .name = name,
-                                  .image = &images[pattern[i % pattern_count]] };
-        snprintf(name, sizeof name, "%04d.jpg", (int)i);
-        require(bzna_writer_add(writer, &desc, NULL), "add");
-    }
-    require(bzna_writer_finish(writer, NULL), "finish");
-    bzna_writer_close(writer);
-    bzna_dataset_close(mini);
-    return a;
-}
-
-/* Decodes the thumbnails of both mini archives into memory of their own. */
-static void pictures_make(void)
-{
-    static uint8_t buffer[1 << 18];
     bzna_decoder *decoder = NULL;
     require(bzna_decoder_open(context, &decoder, NULL), "decoder");
-    for (uint32_t codec = 1; codec <= 2; codec++) {
-        bzna_dataset *mini = NULL;
-        require(bzna_dataset_open(context, mini_files[codec - 1], NULL, &mini, NULL), "dataset");
+    for (uint32_t codec = 1; codec <= 2; codec++)
         for (uint64_t i = 0; i < 8; i++) {
-            bzna_picture *p = &pictures[codec - 1][i];
-            bzna_image image = { .struct_size = sizeof image };
-            p->struct_size = sizeof *p;
-            require(bzna_dataset_read_image(mini, i, NULL, buffer, sizeof buffer, &image, NULL), "image");
-            require(bzna_decoder_decode(decoder, &image, p, NULL), "decode");
-            for (int k = 0; k < 3; k++) {
-                size_t rows = k ? (p->frame_height + 1) / 2 : p->frame_height, bytes = rows * (size_t)p->pitch[k];
-                uint8_t *copy = malloc(bytes);
-                if (!copy)
-                    abort();
-                for (size_t y = 0; y < rows; y++)
-                    memcpy(copy + y * (size_t)p->pitch[k], (const uint8_t *)p->plane[k] + y * (size_t)p->pitch[k],
-                           k ? p->frame_width / 2 : p->frame_width);
-                p->plane[k] = copy;
-            }
+            coded *c = &thumbs[codec - 1][i];
+            *c = coded_load(context, codec, i, NULL);
+            coded_decode(c, decoder, &c->image);
         }
-        bzna_dataset_close(mini);
-    }
     bzna_decoder_close(decoder);
 }
 
-static const bzna_picture *picture_of(const archive *a, uint64_t index)
-{
-    return &pictures[a->codec - 1][a->pattern[index % a->pattern_count]];
-}
-
-/* ---- Sources ----------------------------------------------------------------------------------------------------- */
-
-/* A source that can be slow, stingy, blocked or broken. */
-typedef struct memory {
-    const uint8_t  *bytes;
-    uint64_t        size;
-    _Atomic int64_t reads, closes, inside;
-    atomic_int      delay_us;         /* each read takes up to this long */
-    atomic_int      blocked;          /* reads wait until it is 0 */
-    uint64_t        at_most;          /* bytes a read; 0: all */
-    _Atomic uint64_t broken_from, broken_to;   /* reads that touch these bytes return broken_result */
-    int64_t         broken_result;
-    bzna_status   (*meddle)(void);    /* called inside each read */
-} memory;
-
-static void sleep_us(int us)
-{
-    struct timespec t = { us / 1000000, (long)(us % 1000000) * 1000 };
-    while (nanosleep(&t, &t) && errno == EINTR)
-        continue;
-}
-
-static int64_t memory_read(void *user, uint64_t offset, void *dst, uint64_t size)
-{
-    memory *m = user;
-    int64_t number = m->reads++;
-    int delay = m->delay_us;
-    m->inside++;
-    if (delay)
-        sleep_us((int)((uint64_t)number * 2654435761u % (uint64_t)delay));
-    while (m->blocked)
-        sleep_us(500);
-    if (m->meddle)
-        m->meddle();
-    m->inside--;
-    if (offset < m->broken_to && offset + size > m->broken_from)
-        return m->broken_result;
-    if (offset >= m->size)
-        return 0;
-    size = bzi_min(size, m->size - offset);
-    size = m->at_most ? bzi_min(size, m->at_most) : size;
-    memcpy(dst, m->bytes + offset, (size_t)size);
-    return (int64_t)size;
-}
-
-static int64_t memory_size(void *user) { return (int64_t)((memory *)user)->size; }
-static void memory_close(void *user) { ((memory *)user)->closes++; }
-
-static bzna_dataset *open_memory(bzna_context *c, memory *m)
-{
-    bzna_source source = { sizeof source, 0, m, memory_read, memory_size, memory_close };
-    bzna_dataset_config config;
-    bzna_dataset *dataset = NULL;
-    bzna_dataset_config_init(&config, sizeof config);
-    config.name = "memory.bzna";
-    require(bzna_dataset_open_source(c, &source, &config, &dataset, NULL), "source");
-    return dataset;
-}
-
-static bzna_dataset *open_archive(memory *m, const archive *a)
-{
-    memset(m, 0, sizeof *m);
-    m->bytes = a->bytes;
-    m->size = a->size;
-    return open_memory(context, m);
-}
-
-/* ---- Allocators -------------------------------------------------------------------------------------------------- */
-
-/* Counts everything; releases must give the right size back; can fail. */
-typedef struct ledger {
-    _Atomic int64_t bytes, blocks, calls, mistakes;
-    _Atomic int64_t fail_at;          /* this call from now fails, of those on the thread `only`; 0: none */
-    atomic_int      fail_all;
-    pthread_t       only;
-} ledger;
-
-static void *ledger_alloc(void *user, size_t size, size_t align)
-{
-    ledger *l = user;
-    uint64_t *p = NULL;
-    if (size > (size_t)1 << 30 || l->fail_all ||
-        (l->fail_at && pthread_equal(l->only, pthread_self()) && --l->fail_at == 0) ||
-        posix_memalign((void **)&p, 64, size + 64))
-        return NULL;
-    l->calls++;
-    l->bytes += (int64_t)size;
-    l->blocks++;
-    l->mistakes += align > 64 || !align || (align & (align - 1));
-    p[0] = size;
-    p[1] = (uint64_t)(uintptr_t)p ^ 0x600dc0de;
-    return p + 8;
-}
-
-static void ledger_release(void *user, void *ptr, size_t size)
-{
-    ledger *l = user;
-    uint64_t *p = (uint64_t *)ptr - 8;
-    l->mistakes += p[0] != size || p[1] != ((uint64_t)(uintptr_t)p ^ 0x600dc0de);
-    p[1] = 0;
-    l->bytes -= (int64_t)size;
-    l->blocks--;
-    free(p);
-}
+static bzna_dataset *open_archive(memory *m, const archive *a) { return open_split(context, m, a, NULL); }
 
 static bzna_context *open_context(ledger *l, bzna_log_fn log, void *log_user, uint32_t log_any_thread)
 {
     bzna_context_config config;
     bzna_context *c = NULL;
     bzna_context_config_init(&config, sizeof config);
-    if (l) {
-        memset(l, 0, sizeof *l);
-        l->only = pthread_self();
-        config.allocator.user = l;
-        config.allocator.alloc = ledger_alloc;
-        config.allocator.release = ledger_release;
-    }
+    if (l)
+        config.allocator = ledger_allocator(l);
     config.log = log;
     config.log_user = log_user;
     config.log_any_thread = log_any_thread;
     require(bzna_context_open(&config, &c, NULL), "context");
     return c;
-}
-
-static void check_settled(ledger *l)
-{
-    CHECK_EQ(l->bytes, 0);
-    CHECK_EQ(l->blocks, 0);
-    CHECK_EQ(l->mistakes, 0);
 }
 
 /* ---- The model --------------------------------------------------------------------------------------------------- */
@@ -480,14 +286,6 @@ static bzna_batch *next_batch(bzna_loader *loader)
     return batch;
 }
 
-static bzna_batch_info info_of(const bzna_batch *batch)
-{
-    bzna_batch_info info;
-    memset(&info, 0, sizeof info);
-    bzna_batch_get_info(batch, &info, sizeof info, NULL);
-    return info;
-}
-
 /* ---- The same bytes ---------------------------------------------------------------------------------------------- */
 
 /* Everything a run delivers, one behind the other. */
@@ -544,7 +342,7 @@ TEST(the_same_seed_gives_the_same_bytes_for_any_threads_readers_and_sources)
             REQUIRE(bzna_dataset_open(context, path, NULL, &dataset, NULL) == BZNA_OK);
         } else {
             dataset = open_archive(&m, &mixed);
-            m.delay_us = ways[w].delay;
+            m.jitter_us = ways[w].delay;
             m.at_most = (uint64_t)ways[w].at_most;
         }
         if (w == 0) {
@@ -853,40 +651,6 @@ TEST(polling_and_timeouts_give_again)
     CHECK_EQ(walk(loader, &r, UINT64_MAX), 7);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
-}
-
-typedef struct waiter {
-    bzna_loader *loader;
-    pthread_t    thread;
-    atomic_int   begun, ended;
-    bzna_status  status;
-    bzna_batch  *batch;
-} waiter;
-
-static void *wait_in_next(void *argument)
-{
-    waiter *w = argument;
-    w->begun = 1;
-    w->status = bzna_loader_next(w->loader, BZNA_WAIT_FOREVER, &w->batch, NULL);
-    w->ended = 1;
-    return NULL;
-}
-
-/* Returns when the thread is in next, as the loader sees it. */
-static void waiter_start(waiter *w, bzna_loader *loader)
-{
-    memset(w, 0, sizeof *w);
-    w->loader = loader;
-    pthread_create(&w->thread, NULL, wait_in_next, w);
-    for (;;) {
-        uint32_t waiting;
-        bzi_os_lock(&loader->mutex);
-        waiting = loader->waiting;
-        bzi_os_unlock(&loader->mutex);
-        if (waiting)
-            break;
-        sleep_us(200);
-    }
 }
 
 static int waiter_ends_within(waiter *w, int ms)
@@ -1220,10 +984,10 @@ TEST(a_corrupt_sample_costs_its_own_slot_and_no_other)
     memory m;
     bzna_dataset *clean = open_archive(&m, &mixed);
     bzna_image_info image = image_at(clean, BAD);
-    uint8_t *bytes = malloc((size_t)mixed.size);
+    archive damaged = archive_copy(&mixed);
+    uint8_t *bytes = damaged.bytes;
     static const char *const parts[] = { "the access unit: a NAL unit is longer", "no picture", "no moov box" };
     static const bzna_status statuses[] = { BZNA_E_BOX, BZNA_E_DECODE, BZNA_E_BOX };
-    REQUIRE(bytes != NULL);
     for (int kind = 0; kind < 3; kind++)
         for (int fill = 0; fill < 3; fill++)
             for (uint32_t policy = 0; policy < (kind == fill ? 3u : 1u); policy += 2) {
@@ -1256,10 +1020,7 @@ TEST(a_corrupt_sample_costs_its_own_slot_and_no_other)
                         c.color.std[i] = 55 + (float)i;
                     }
                 c.color.fill_space = fill == 2 ? BZNA_FILL_OUTPUT : BZNA_FILL_RGB;
-                memset(&broken, 0, sizeof broken);
-                broken.bytes = bytes;
-                broken.size = mixed.size;
-                dataset = open_memory(context, &broken);
+                dataset = open_archive(&broken, &damaged);
                 loader = open_loader(dataset, &c);
                 r = run_of(&mixed, &c);
                 r.bad_index = BAD;
@@ -1275,7 +1036,7 @@ TEST(a_corrupt_sample_costs_its_own_slot_and_no_other)
                 bzna_loader_close(loader);
                 bzna_dataset_close(dataset);
             }
-    free(bytes);
+    archive_clear(&damaged);
     bzna_dataset_close(clean);
 }
 
@@ -1286,9 +1047,10 @@ TEST(damage_in_a_slice_has_the_same_outcome_in_a_loader_as_alone)
     memory m;
     bzna_dataset *clean = open_archive(&m, &mixed);
     bzna_image_info image = image_at(clean, BAD);
-    uint8_t *bytes = malloc((size_t)mixed.size), *buffer = malloc((size_t)mixed.size);
+    archive damaged = archive_copy(&mixed);
+    uint8_t *bytes = damaged.bytes, *buffer = malloc((size_t)mixed.size);
     int failed = 0;
-    REQUIRE(bytes != NULL && buffer != NULL);
+    REQUIRE(buffer != NULL);
     for (uint64_t k = 0; k < 12; k++) {
         bzna_loader_config c = config_of(4, BZNA_ORDER_SEQUENTIAL);
         bzna_image whole = { .struct_size = sizeof whole };
@@ -1305,10 +1067,7 @@ TEST(damage_in_a_slice_has_the_same_outcome_in_a_loader_as_alone)
         memcpy(bytes, mixed.bytes, (size_t)mixed.size);
         for (uint64_t at = 8 + k; at < image.data_size; at += 60)
             bytes[image.data_offset + at] ^= (uint8_t)(1 + k * 9);
-        memset(&broken, 0, sizeof broken);
-        broken.bytes = bytes;
-        broken.size = mixed.size;
-        dataset = open_memory(context, &broken);
+        dataset = open_archive(&broken, &damaged);
         c.warp.kind = BZNA_WARP_NONE;
         c.warp.flip_h = 0;
         c.decode.threads = 1;
@@ -1345,7 +1104,7 @@ TEST(damage_in_a_slice_has_the_same_outcome_in_a_loader_as_alone)
         bzna_dataset_close(dataset);
     }
     CHECK(failed > 0);
-    free(bytes);
+    archive_clear(&damaged);
     free(buffer);
     bzna_dataset_close(clean);
 }
@@ -1366,9 +1125,8 @@ TEST(a_read_that_fails_costs_its_own_sample)
         bzna_loader *loader;
         bzna_error e;
         run r = run_of(&mixed, &c);
-        m.broken_from = image.data_offset;
-        m.broken_to = image.data_offset + 1;
-        m.broken_result = ways[k].result;
+        m.faults[0] = (fault){ image.data_offset, image.data_offset + 1, ways[k].result, -1 };
+        m.fault_count = 1;
         r.bad_index = BAD;
         r.bad_status = ways[k].status;
         loader = open_loader(dataset, &c);
@@ -1379,8 +1137,7 @@ TEST(a_read_that_fails_costs_its_own_sample)
         CHECK_EQ(e.native_code, ways[k].native);
         CHECK_CONTAINS(e.message, "memory.bzna: sample 11: ");
         CHECK_CONTAINS(e.message, ways[k].part);
-        m.broken_to = 0;                                    /* when reading works again, so does the sample */
-        m.broken_from = UINT64_MAX;
+        m.fault_count = 0;                                  /* when reading works again, so does the sample */
         bzna_loader_reset(loader, 1, NULL);
         r.bad_index = UINT64_MAX;
         r.epoch = 1;
@@ -1638,10 +1395,7 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
         bzna_loader *loader = NULL;
         uint64_t batches = 0;
         bzna_batch *batch;
-        memset(&m, 0, sizeof m);
-        m.bytes = mixed.bytes;
-        m.size = mixed.size;
-        dataset = open_memory(own, &m);
+        dataset = open_split(own, &m, &mixed, NULL);
         meddled = not_refused = 0;
         c.order.epochs = 3;
         if (where == 0)
@@ -1700,12 +1454,9 @@ TEST(warnings_come_on_the_callers_thread_unless_asked_otherwise)
         bzna_loader_config c = config_of(10, BZNA_ORDER_SEQUENTIAL);
         bzna_batch *batch;
         memset(&heard, 0, sizeof heard);
-        memset(&m, 0, sizeof m);
         heard.caller = pthread_self();
         own = open_context(NULL, listen_log, &heard, any);
-        m.bytes = mixed.bytes;
-        m.size = mixed.size;
-        dataset = open_memory(own, &m);
+        dataset = open_split(own, &m, &mixed, NULL);
         c.read.memory_bytes = 1;                            /* so that there is something to log */
         require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
         while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK)
@@ -1734,10 +1485,7 @@ TEST(batches_outlive_loader_dataset_and_context_and_then_all_memory_is_back)
         bzna_loader *loader = NULL;
         bzna_batch *loans[3];
         run r = run_of(&mixed, &c), again = r;
-        memset(&m, 0, sizeof m);
-        m.bytes = mixed.bytes;
-        m.size = mixed.size;
-        dataset = open_memory(own, &m);
+        dataset = open_split(own, &m, &mixed, NULL);
         require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
         for (int i = 0; i < 3; i++) {
             loans[i] = next_batch(loader);
@@ -1772,11 +1520,8 @@ TEST(a_loader_can_be_closed_in_every_phase)
             bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
             bzna_loader *loader = NULL;
             bzna_batch *batch = NULL;
-            memset(&m, 0, sizeof m);
-            m.bytes = mixed.bytes;
-            m.size = mixed.size;
-            dataset = open_memory(own, &m);
-            m.delay_us = phase >= 6 ? 4000 : 0;
+            dataset = open_split(own, &m, &mixed, NULL);
+            m.jitter_us = phase >= 6 ? 4000 : 0;
             c.order.epochs = phase == 3 ? 1 : BZNA_EPOCHS_ENDLESS;
             c.decode.threads = 3;
             c.read.threads = 2;
@@ -1831,11 +1576,8 @@ TEST(closing_ends_a_waiting_next)
         bzna_loader_config c = config_of(20, BZNA_ORDER_SHUFFLE);
         bzna_loader *loader = NULL;
         waiter w;
-        memset(&m, 0, sizeof m);
-        m.bytes = mixed.bytes;
-        m.size = mixed.size;
-        dataset = open_memory(own, &m);
-        m.delay_us = 8000;
+        dataset = open_split(own, &m, &mixed, NULL);
+        m.jitter_us = 8000;
         require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
         waiter_start(&w, loader);
         CHECK_EQ(bzna_dataset_close(dataset), BZNA_OK);
@@ -1874,10 +1616,7 @@ TEST(every_allocation_of_open_may_fail)
     bzna_loader_config c = config_of(5, BZNA_ORDER_SHUFFLE);
     int64_t blocks, bytes;
     int n = 1, opened = 0;
-    memset(&m, 0, sizeof m);
-    m.bytes = mixed.bytes;
-    m.size = mixed.size;
-    dataset = open_memory(own, &m);
+    dataset = open_split(own, &m, &mixed, NULL);
     c.fields.image = "bzna_thumb";
     blocks = l.blocks;
     bytes = l.bytes;
@@ -1921,10 +1660,7 @@ TEST(without_memory_samples_fail_and_later_ones_do_not)
     bzna_batch *batch;
     run r;
     int failed = 0;
-    memset(&m, 0, sizeof m);
-    m.bytes = mixed.bytes;
-    m.size = mixed.size;
-    dataset = open_memory(own, &m);
+    dataset = open_split(own, &m, &mixed, NULL);
     m.blocked = 1;                                          /* the first sample has its bytes; no other gets any */
     c.order.epochs = 2;
     require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
@@ -1987,10 +1723,7 @@ TEST(in_steady_state_nothing_is_allocated)
     bzna_batch *batch;
     int64_t calls = 0;
     uint64_t batches = 0;
-    memset(&m, 0, sizeof m);
-    m.bytes = single.bytes;                                 /* 60 samples of one size */
-    m.size = single.size;
-    dataset = open_memory(own, &m);
+    dataset = open_split(own, &m, &single, NULL);                                 /* 60 samples of one size */
     c.order.epochs = 12;
     c.pipeline.transform = gate_transform;
     gate_memory = &m;
@@ -2022,10 +1755,7 @@ TEST(with_samples_of_all_sizes_buffers_grow_a_bounded_number_of_times)
     bzna_loader *loader = NULL;
     int64_t before;
     run r = run_of(&mixed, &c);
-    memset(&m, 0, sizeof m);
-    m.bytes = mixed.bytes;
-    m.size = mixed.size;
-    dataset = open_memory(own, &m);
+    dataset = open_split(own, &m, &mixed, NULL);
     c.order.epochs = 12;
     r.end_epoch = 12;
     require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
@@ -2252,10 +1982,7 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
         { &c.warp.ratio[1], 1e6, 2e6, "warp.ratio" }, { &c.warp.translate[0], 0, -1, "warp.translate" },
         { &c.warp.translate[1], 0, -1, "warp.translate" },
     };
-    memset(&m, 0, sizeof m);
-    m.bytes = mixed.bytes;
-    m.size = mixed.size;
-    dataset = open_memory(own, &m);
+    dataset = open_split(own, &m, &mixed, NULL);
     for (size_t i = 0; i < COUNT(limits) + COUNT(ranges); i++)
         for (int past = 0; past < 2; past++) {
             size_t k = i < COUNT(limits) ? i : i - COUNT(limits);
@@ -2333,10 +2060,7 @@ TEST(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
         own_config.max_sample_bytes = k < 2 ? limit : 0;
         c.read.memory_bytes = k < 2 ? 0 : limit;
         require(bzna_context_open(&own_config, &own, NULL), "context");
-        memset(&m, 0, sizeof m);
-        m.bytes = mixed.bytes;
-        m.size = mixed.size;
-        dataset = open_memory(own, &m);
+        dataset = open_split(own, &m, &mixed, NULL);
         require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
         batch = next_batch(loader);
         REQUIRE(batch != NULL);
@@ -2494,10 +2218,7 @@ TEST(absurd_sizes_are_refused_without_harm)
     int64_t blocks;
     bzna_loader_config c = config_of(65536, BZNA_ORDER_SHUFFLE);
     bzna_error e = { .struct_size = sizeof e };
-    memset(&m, 0, sizeof m);
-    m.bytes = mixed.bytes;
-    m.size = mixed.size;
-    dataset = open_memory(own, &m);
+    dataset = open_split(own, &m, &mixed, NULL);
     blocks = l.blocks;
     c.output.width = c.output.height = 16384;
     CHECK_EQ(bzna_loader_open(own, dataset, &c, &loader, &e), BZNA_E_MEMORY);
@@ -2621,7 +2342,7 @@ TEST(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
     loader = open_loader(dataset, &c);
     batch = next_batch(loader);                             /* its last is the 512x512 chart */
     bzna_transform_init(&t, sizeof t);
-    CHECK_EQ(bzna_picture_render(&pictures[1][6], &t, &output, expected, bytes, NULL), BZNA_OK);
+    CHECK_EQ(bzna_picture_render(&thumbs[1][6].picture, &t, &output, expected, bytes, NULL), BZNA_OK);
     CHECK(!memcmp(expected, (float *)info_of(batch).image.data + 4 * bytes / sizeof(float), bytes));
     bzna_batch_release(batch);
     bzna_loader_close(loader);
@@ -2819,11 +2540,8 @@ TEST(starts_stops_resets_restores_and_closes_at_random_do_no_harm)
         bzna_loader_config c = config_of(1 + storm_random(&random) % 12, storm_random(&random) % 2);
         pthread_t threads[4];
         const archive *a = storm_random(&random) % 2 ? &quick : &mixed;
-        memset(&m, 0, sizeof m);
-        m.bytes = a->bytes;
-        m.size = a->size;
-        dataset = open_memory(own, &m);
-        m.delay_us = (int)(storm_random(&random) % 3 * 1000);
+        dataset = open_split(own, &m, a, NULL);
+        m.jitter_us = (int)(storm_random(&random) % 3 * 1000);
         c.decode.threads = 1 + storm_random(&random) % 4;
         c.read.threads = 1 + storm_random(&random) % 3;
         c.pipeline.batches_in_flight = 1 + storm_random(&random) % 5;
@@ -2931,26 +2649,22 @@ static int prepare(void)
 {
     if (bzna_context_open(NULL, &context, NULL) != BZNA_OK)
         return 0;
-    pictures_make();
-    mixed = archive_make(BZNA_CODEC_H265, 40, mixed_pattern, 5, 40);
-    quick = archive_make(BZNA_CODEC_H265, 300, quick_pattern, 3, 300);
-    single = archive_make(BZNA_CODEC_H265, 60, single_pattern, 1, 60);
-    twin = archive_make(BZNA_CODEC_H265, 40, quick_pattern, 3, 40);
-    h264 = archive_make(BZNA_CODEC_H264, 20, mixed_pattern, 5, 12);
+    thumbs_make();
+    mixed = archive_of(BZNA_CODEC_H265, 40, mixed_pattern, 5, 40);
+    quick = archive_of(BZNA_CODEC_H265, 300, quick_pattern, 3, 300);
+    single = archive_of(BZNA_CODEC_H265, 60, single_pattern, 1, 60);
+    twin = archive_of(BZNA_CODEC_H265, 40, quick_pattern, 3, 40);
+    h264 = archive_of(BZNA_CODEC_H264, 20, mixed_pattern, 5, 12);
     return 1;
 }
 
 static void finish(void)
 {
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < 8; i++)
-            for (int p = 0; p < 3; p++)
-                free((void *)(uintptr_t)pictures[k][i].plane[p]);
-    free(mixed.bytes);
-    free(quick.bytes);
-    free(single.bytes);
-    free(h264.bytes);
-    free(twin.bytes);
+    archive *archives[] = { &mixed, &quick, &single, &h264, &twin };
+    for (size_t i = 0; i < COUNT(archives); i++)
+        archive_clear(archives[i]);
+    for (int i = 0; i < 16; i++)
+        coded_clear(&thumbs[i / 8][i % 8]);
     bzna_context_close(context);
 }
 

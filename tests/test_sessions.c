@@ -6,6 +6,7 @@
  * test ends without a violation of the driver's rules, and with nothing alive in it. */
 #include "../benzina.c"
 #include "test.h"
+#include "archives.h"
 
 #if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
 TEST(sessions_decode_on_the_fake_driver) { SKIP("built without nv-codec-headers, clang or libavcodec"); }
@@ -35,22 +36,6 @@ static fake_control *control;
 
 /* ---- Small things ------------------------------------------------------------------------------------------------ */
 
-static void require(bzna_status status, const char *what)
-{
-    if (status != BZNA_OK) {
-        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
-        exit(1);
-    }
-}
-
-static void *take_memory(size_t size)
-{
-    void *p = calloc(1, size ? size : 1);
-    if (!p)
-        abort();
-    return p;
-}
-
 static uint64_t dice = 1;
 
 static uint32_t roll(uint32_t sides)
@@ -59,13 +44,6 @@ static uint32_t roll(uint32_t sides)
     dice ^= dice >> 7;
     dice ^= dice << 17;
     return (uint32_t)(dice >> 33) % sides;
-}
-
-static void sleep_us(uint64_t us)
-{
-    struct timespec t = { (time_t)(us / 1000000), (long)(us % 1000000) * 1000 };
-    while (nanosleep(&t, &t) && errno == EINTR)
-        continue;
 }
 
 static double seconds_since(uint64_t start) { return (double)(bzi_os_now_ns() - start) * 1e-9; }
@@ -123,14 +101,7 @@ static void finish(void)
 
 /* ---- Coded pictures ---------------------------------------------------------------------------------------------- */
 
-/* One coded picture, and what libavcodec makes of it. */
-typedef struct coded {
-    bzna_image   image;               /* Annex B, or with the config of the archive that it comes from */
-    bzna_picture picture;
-    int          software;            /* the fake's NVDEC, which has Hopper's limits, does not take it */
-} coded;
-
-enum { CODED = 64 };
+enum { CODED = 64, SAMPLES = 512 };
 static coded catalogue[CODED];
 static int catalogued;
 /* Numbers in the catalogue. plain: one frame size and format, different crops. fragile: H.264. sizes: other frame
@@ -222,7 +193,6 @@ static int catalogue_add(const char *encoder, enum AVPixelFormat format, int wid
 {
     AVPacket *packet = encode(encoder, format, width, height, catalogued);
     coded *c = &catalogue[catalogued];
-    uint8_t *data;
     if (!packet)
         return -1;
     if (window_left || window_top) {
@@ -237,154 +207,13 @@ static int catalogue_add(const char *encoder, enum AVPixelFormat format, int wid
     c->image.height = crop ? crop[3] : (uint32_t)height;
     c->image.crop_x = crop ? crop[0] : 0;
     c->image.crop_y = crop ? crop[1] : 0;
-    data = take_memory((size_t)packet->size);
-    memcpy(data, packet->data, (size_t)packet->size);
-    c->image.data = data;
+    c->memory = take_memory((size_t)packet->size);
+    memcpy(c->memory, packet->data, (size_t)packet->size);
+    c->image.data = c->memory;
     c->image.data_size = (uint64_t)packet->size;
     av_packet_free(&packet);
     return catalogued++;
 }
-
-/* A picture of the archives in tests/data, for builds without encoders and for large frames. */
-static int catalogue_load(uint32_t codec, uint64_t index, const char *track)
-{
-    static const char *const files[] = { "tests/data/mini_h264.bzna", "tests/data/mini_h265.bzna" };
-    enum { ROOM = 1 << 18 };
-    uint8_t *buffer = take_memory(ROOM);
-    coded *c = &catalogue[catalogued];
-    bzna_context *context = NULL;
-    bzna_dataset *dataset = NULL;
-    memset(c, 0, sizeof *c);
-    c->image.struct_size = sizeof c->image;
-    require(bzna_context_open(
-                &(bzna_context_config){ .struct_size = sizeof(bzna_context_config), .device.kind = BZNA_DEVICE_CPU },
-                &context, NULL),
-            "context");
-    require(bzna_dataset_open(context, files[codec - 1], NULL, &dataset, NULL), files[codec - 1]);
-    require(bzna_dataset_read_image(dataset, index, track, buffer, ROOM, &c->image, NULL), "image");
-    bzna_dataset_close(dataset);
-    bzna_context_close(context);
-    return catalogued++;
-}
-
-static void listed(int *list, int *count, int number, int in_software)
-{
-    if (number < 0)
-        return;
-    list[(*count)++] = number;
-    catalogue[number].software = in_software;
-}
-
-static void catalogue_make(void)
-{
-    static const uint32_t crops[][4] = { { 0, 0, 160, 144 },   { 0, 0, 101, 77 },  { 13, 7, 120, 90 },
-                                         { 59, 43, 101, 101 }, { 1, 1, 159, 143 }, { 80, 40, 33, 97 } };
-    has_encoders = avcodec_find_encoder_by_name("libx265") && avcodec_find_encoder_by_name("libx264");
-    for (size_t i = 0; i < COUNT(crops) && has_encoders; i++)
-        listed(plain, &plain_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 160, 144, crops[i]), 0);
-    if (!has_encoders)
-        for (uint64_t i = 0; i < 3; i++)
-            listed(plain, &plain_count, catalogue_load(BZNA_CODEC_H265, (const uint64_t[]){ 4, 2, 5 }[i], NULL), 0);
-    if (has_encoders)
-        for (int i = 0; i < 2; i++)
-            listed(fragile, &fragile_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 160, 144, crops[2 * i]), 0);
-    else
-        listed(fragile, &fragile_count, catalogue_load(BZNA_CODEC_H264, 4, NULL), 0);
-    if (has_encoders) {
-        static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 },
-                                        { 152, 248 }, { 320, 200 }, { 264, 264 } };
-        for (size_t i = 0; i < COUNT(other); i++)
-            listed(sizes, &size_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, other[i][0], other[i][1], NULL), 0);
-        listed(more, &more_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 192, 144, NULL), 0);
-        listed(more, &more_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 208, 176, NULL), 0);
-        listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 64, 48, NULL), 0);
-        listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 208, 112, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 146, 150, NULL), 0);
-        listed(formats, &format_count,
-               catalogue_add("libx265", AV_PIX_FMT_YUV420P, 170, 146, (const uint32_t[]){ 3, 5, 101, 99 }), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 160, 144, NULL), 0);
-        listed(formats, &format_count,
-               catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 7, 9, 131, 77 }), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 151, 147, NULL), 0);
-        listed(formats, &format_count,
-               catalogue_add("libx265", AV_PIX_FMT_YUV444P, 176, 144, (const uint32_t[]){ 11, 1, 99, 143 }), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P10, 145, 155, NULL), 0);
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P12, 160, 152, NULL), 0);
-        listed(formats, &format_count,
-               catalogue_add("libx265", AV_PIX_FMT_YUV444P12, 160, 144, (const uint32_t[]){ 0, 1, 97, 95 }), 0);
-        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 66, 50, NULL), 0);
-        listed(formats, &format_count,
-               catalogue_add("libx264", AV_PIX_FMT_YUV420P, 130, 98, (const uint32_t[]){ 9, 3, 51, 61 }), 0);
-        /* as coded, 144 rows: the least there may be */
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 136, NULL), 0);
-        window_left = 8;
-        window_top = 6;
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 152, NULL), 0);
-        listed(formats, &format_count,
-               catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 5, 3, 101, 77 }), 0);
-        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 98, 82, NULL), 0);
-        window_left = 3;
-        window_top = 5;
-        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 160, 152, NULL), 0);
-        window_left = window_top = 0;
-        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P, 160, 144, NULL), 1);
-        listed(software, &software_count,
-               catalogue_add("libx265", AV_PIX_FMT_YUV422P10, 176, 144, (const uint32_t[]){ 5, 3, 91, 99 }), 1);
-        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_GRAY8, 160, 144, NULL), 1);
-        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 128, 96, NULL), 1);
-        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV444P, 160, 144, NULL), 1);
-        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P10, 160, 144, NULL), 1);
-        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 32, 32, NULL), 1);
-    }
-}
-
-/* ---- Archives in memory ------------------------------------------------------------------------------------------ */
-
-enum { SAMPLES = 512 };
-
-typedef struct archive {
-    uint8_t *bytes;
-    uint64_t size, capacity, count;
-    int      which[SAMPLES];          /* sample i is this picture of the catalogue */
-    uint8_t  bad[SAMPLES];            /* it is damaged */
-    uint64_t at[SAMPLES], length[SAMPLES];    /* where its access unit lies */
-} archive;
-
-static bzna_status archive_write(void *user, uint64_t offset, const void *src, uint64_t size)
-{
-    archive *a = user;
-    if (offset + size > a->capacity) {
-        a->capacity = 2 * (offset + size);
-        a->bytes = realloc(a->bytes, (size_t)a->capacity);
-        if (!a->bytes)
-            abort();
-    }
-    memcpy(a->bytes + offset, src, (size_t)size);
-    a->size = offset + size > a->size ? offset + size : a->size;
-    return BZNA_OK;
-}
-
-static int64_t archive_read(void *user, uint64_t offset, void *dst, uint64_t size)
-{
-    const archive *a = user;
-    if (offset >= a->size)
-        return 0;
-    size = bzi_min(size, a->size - offset);
-    memcpy(dst, a->bytes + offset, (size_t)size);
-    return (int64_t)size;
-}
-
-static int64_t archive_size(void *user) { return (int64_t)((archive *)user)->size; }
-
-static bzna_dataset *archive_open(bzna_context *context, archive *a)
-{
-    bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL };
-    bzna_dataset *dataset = NULL;
-    require(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), "a source");
-    return dataset;
-}
-
-static int64_t target_of(uint64_t index) { return (int64_t)(index * 1000003 + 17); }
 
 static bzna_context *cpu_context(void)
 {
@@ -396,50 +225,118 @@ static bzna_context *cpu_context(void)
     return context;
 }
 
+/* A picture of the archives in tests/data, for builds without encoders and for large frames. */
+static int catalogue_load(uint32_t codec, uint64_t index, const char *track)
+{
+    bzna_context *context = cpu_context();
+    catalogue[catalogued] = coded_load(context, codec, index, track);
+    bzna_context_close(context);
+    return catalogued++;
+}
+
+static void listed(int *list, int *count, int number)
+{
+    if (number >= 0)
+        list[(*count)++] = number;
+}
+
+static void catalogue_make(void)
+{
+    static const uint32_t crops[][4] = { { 0, 0, 160, 144 },   { 0, 0, 101, 77 },  { 13, 7, 120, 90 },
+                                         { 59, 43, 101, 101 }, { 1, 1, 159, 143 }, { 80, 40, 33, 97 } };
+    has_encoders = avcodec_find_encoder_by_name("libx265") && avcodec_find_encoder_by_name("libx264");
+    for (size_t i = 0; i < COUNT(crops) && has_encoders; i++)
+        listed(plain, &plain_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 160, 144, crops[i]));
+    if (!has_encoders)
+        for (uint64_t i = 0; i < 3; i++)
+            listed(plain, &plain_count, catalogue_load(BZNA_CODEC_H265, (const uint64_t[]){ 4, 2, 5 }[i], NULL));
+    if (has_encoders)
+        for (int i = 0; i < 2; i++)
+            listed(fragile, &fragile_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 160, 144, crops[2 * i]));
+    else
+        listed(fragile, &fragile_count, catalogue_load(BZNA_CODEC_H264, 4, NULL));
+    if (has_encoders) {
+        static const int other[][2] = { { 144, 144 }, { 176, 152 }, { 240, 160 },
+                                        { 152, 248 }, { 320, 200 }, { 264, 264 } };
+        for (size_t i = 0; i < COUNT(other); i++)
+            listed(sizes, &size_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, other[i][0], other[i][1], NULL));
+        listed(more, &more_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 192, 144, NULL));
+        listed(more, &more_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 208, 176, NULL));
+        listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 64, 48, NULL));
+        listed(sizes, &size_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 208, 112, NULL));
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 146, 150, NULL));
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P, 170, 146, (const uint32_t[]){ 3, 5, 101, 99 }));
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 160, 144, NULL));
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 7, 9, 131, 77 }));
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 151, 147, NULL));
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV444P, 176, 144, (const uint32_t[]){ 11, 1, 99, 143 }));
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P10, 145, 155, NULL));
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P12, 160, 152, NULL));
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV444P12, 160, 144, (const uint32_t[]){ 0, 1, 97, 95 }));
+        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 66, 50, NULL));
+        listed(formats, &format_count,
+               catalogue_add("libx264", AV_PIX_FMT_YUV420P, 130, 98, (const uint32_t[]){ 9, 3, 51, 61 }));
+        /* as coded, 144 rows: the least there may be */
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 136, NULL));
+        window_left = 8;
+        window_top = 6;
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 168, 152, NULL));
+        listed(formats, &format_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV420P10, 150, 158, (const uint32_t[]){ 5, 3, 101, 77 }));
+        listed(formats, &format_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 98, 82, NULL));
+        window_left = 3;
+        window_top = 5;
+        listed(formats, &format_count, catalogue_add("libx265", AV_PIX_FMT_YUV444P, 160, 152, NULL));
+        window_left = window_top = 0;
+        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV422P, 160, 144, NULL));
+        listed(software, &software_count,
+               catalogue_add("libx265", AV_PIX_FMT_YUV422P10, 176, 144, (const uint32_t[]){ 5, 3, 91, 99 }));
+        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_GRAY8, 160, 144, NULL));
+        listed(software, &software_count, catalogue_add("libx265", AV_PIX_FMT_YUV420P, 128, 96, NULL));
+        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV444P, 160, 144, NULL));
+        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P10, 160, 144, NULL));
+        listed(software, &software_count, catalogue_add("libx264", AV_PIX_FMT_YUV420P, 32, 32, NULL));
+    }
+}
+
+/* ---- Archives in memory ------------------------------------------------------------------------------------------ */
+
+static bzna_dataset *archive_open(bzna_context *context, const archive *a)
+{
+    bzna_source source = archive_source(a);
+    bzna_dataset *dataset = NULL;
+    require(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), "a source");
+    return dataset;
+}
+
 /* Sample i is picture list[i % list_count] of the catalogue. */
 static archive *archive_make(uint64_t count, const int *list, int list_count)
 {
-    archive *a = take_memory(sizeof *a);
-    bzna_sink sink = { sizeof sink, 0, a, archive_write, NULL };
+    recipe r = { .count = count, .pictures = catalogue, .pattern = list, .pattern_count = (uint64_t)list_count,
+                 .base = 17, .step = 1000003 };
     bzna_context *context = cpu_context();
-    bzna_dataset *dataset;
-    bzna_writer *writer = NULL;
-    a->count = count;
-    require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "a writer");
-    for (uint64_t i = 0; i < count; i++) {
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = target_of(i) };
-        a->which[i] = list[i % (uint64_t)list_count];
-        desc.image = &catalogue[a->which[i]].image;
-        require(bzna_writer_add(writer, &desc, NULL), "a sample");
-    }
-    require(bzna_writer_finish(writer, NULL), "an archive");
-    bzna_writer_close(writer);
-    dataset = archive_open(context, a);
-    for (uint64_t i = 0; i < count; i++) {
-        bzna_image_info image;
-        require(bzna_dataset_get_image_info(dataset, i, "bzna_input", &image, sizeof image, NULL), "an image");
-        a->at[i] = image.data_offset;
-        a->length[i] = image.data_size;
-    }
-    bzna_dataset_close(dataset);
+    archive *a = take_memory(sizeof *a);
+    *a = archive_build(context, &r);
     bzna_context_close(context);
     return a;
 }
 
 static void archive_free(archive *a)
 {
-    free(a->bytes);
+    archive_clear(a);
     free(a);
 }
 
-/* Decodes a sample; BZNA_OK with planes that are valid until the decoder's next call. */
-static bzna_status archive_decode(bzna_dataset *dataset, bzna_decoder *decoder, uint64_t index, bzna_picture *picture)
+/* A sample's picture; it is valid until the next call. */
+static bzna_status archive_image(bzna_dataset *dataset, uint64_t index, bzna_image *image)
 {
     static uint8_t buffer[1 << 18];
-    bzna_image image = { .struct_size = sizeof image };
-    bzna_status status = bzna_dataset_read_image(dataset, index, "bzna_input", buffer, sizeof buffer, &image, NULL);
-    picture->struct_size = sizeof *picture;
-    return status == BZNA_OK ? bzna_decoder_decode(decoder, &image, picture, NULL) : status;
+    image->struct_size = sizeof *image;
+    return bzna_dataset_read_image(dataset, index, "bzna_input", buffer, sizeof buffer, image, NULL);
 }
 
 /* Decodes the catalogue from this number on into memory of its own. */
@@ -456,23 +353,22 @@ static void catalogue_decode(int first)
     dataset = archive_open(context, a);
     require(bzna_decoder_open(context, &decoder, NULL), "a decoder");
     for (int i = 0; i < count; i++) {
-        bzna_picture *p = &catalogue[first + i].picture;
-        require(archive_decode(dataset, decoder, (uint64_t)i, p), "a picture");
-        for (int k = 0; k < 3 && p->plane[k]; k++) {
-            size_t w = (k ? (p->frame_width + (1u << p->chroma_shift_x) - 1) >> p->chroma_shift_x : p->frame_width) *
-                       (p->depth > 8 ? 2u : 1u);
-            size_t h = k ? (p->frame_height + (1u << p->chroma_shift_y) - 1) >> p->chroma_shift_y : p->frame_height;
-            uint8_t *copy = take_memory(w * h);
-            for (size_t y = 0; y < h; y++)
-                memcpy(copy + y * w, (const uint8_t *)p->plane[k] + (int64_t)y * p->pitch[k], w);
-            p->plane[k] = copy;
-            p->pitch[k] = (int64_t)w;
-        }
+        bzna_image image;
+        require(archive_image(dataset, (uint64_t)i, &image), "a picture");
+        coded_decode(&catalogue[first + i], decoder, &image);
     }
     bzna_decoder_close(decoder);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     archive_free(a);
+}
+
+static bzna_status decode_sample(bzna_dataset *dataset, bzna_decoder *decoder, uint64_t index)
+{
+    bzna_image image;
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_status status = archive_image(dataset, index, &image);
+    return status == BZNA_OK ? bzna_decoder_decode(decoder, &image, &picture, NULL) : status;
 }
 
 /* Damages a sample so that libavcodec, too, finds no picture. kind 0: the slice's data; 1: it ends early; 2: not a
@@ -482,11 +378,14 @@ static void archive_damage(archive *a, uint64_t index, int kind)
     bzna_context *context = cpu_context();
     bzna_dataset *dataset = archive_open(context, a);
     bzna_decoder *decoder = NULL;
-    uint8_t *unit = a->bytes + a->at[index];
-    uint64_t length = a->length[index];
-    bzna_picture picture;
+    bzna_image_info image;
+    uint8_t *unit;
+    uint64_t length;
+    require(bzna_dataset_get_image_info(dataset, index, "bzna_input", &image, sizeof image, NULL), "an image");
+    unit = a->bytes + image.data_offset;
+    length = image.data_size;
     require(bzna_decoder_open(context, &decoder, NULL), "a decoder");
-    for (uint32_t attempt = 0; attempt < 8 && archive_decode(dataset, decoder, index, &picture) == BZNA_OK; attempt++) {
+    for (uint32_t attempt = 0; attempt < 8 && decode_sample(dataset, decoder, index) == BZNA_OK; attempt++) {
         if (kind == 0)
             for (uint64_t i = length / 2; i < length; i += 1 + roll(9))
                 unit[i] = (uint8_t)roll(256);
@@ -498,7 +397,7 @@ static void archive_damage(archive *a, uint64_t index, int kind)
             unit[0] ^= 0x40;
     }
     a->bad[index] = 1;
-    CHECK(archive_decode(dataset, decoder, index, &picture) != BZNA_OK);
+    CHECK(decode_sample(dataset, decoder, index) != BZNA_OK);
     bzna_decoder_close(decoder);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
@@ -579,7 +478,7 @@ static void transform_of(const run *r, bzna_transform *t)
 /* A sample's slot by the pure functions. */
 static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t slot, void *out)
 {
-    const bzna_picture *picture = &catalogue[r->a->which[index]].picture;
+    const bzna_picture *picture = picture_of(r->a, index);
     bzna_transform t;
     bzna_random random;
     transform_of(r, &t);
@@ -592,7 +491,7 @@ static void expected_slot(const run *r, uint64_t epoch, uint64_t index, uint32_t
                                   .slot = slot,
                                   .index = index,
                                   .epoch = epoch,
-                                  .target = target_of(index),
+                                  .target = target_of(r->a, index),
                                   .width = picture->width,
                                   .height = picture->height,
                                   .out_width = r->c.output.width,
@@ -638,7 +537,7 @@ static void check_slot(run *r, const seen *s, uint32_t slot, const uint8_t *data
         position = (position + 1) % r->a->count;
         index = index_at(r, s->epoch, position);
     }
-    right = s->indices[slot] == index && s->targets[slot] == target_of(index) &&
+    right = s->indices[slot] == index && s->targets[slot] == target_of(r->a, index) &&
             (s->status[slot] == BZNA_OK || r->a->bad[index] || r->may_fail) &&
             !(s->status[slot] == BZNA_OK && r->a->bad[index]);
     r->failed += s->status[slot] != BZNA_OK;
@@ -893,15 +792,19 @@ static void consumer_close(consumer *u, run *r)
 
 /* ---- Contexts and walks ------------------------------------------------------------------------------------------ */
 
-static bzna_context *gpu_context(uint32_t sessions)
+/* With so much memory for decoders; 0: the default. */
+static bzna_context *tight_context(uint32_t sessions, uint64_t decode_memory_bytes)
 {
     bzna_context_config config;
     bzna_context *context = NULL;
     bzna_context_config_init(&config, sizeof config);
     config.sessions = sessions;
+    config.decode_memory_bytes = decode_memory_bytes;
     require(bzna_context_open(&config, &context, NULL), "a context");
     return context;
 }
+
+static bzna_context *gpu_context(uint32_t sessions) { return tight_context(sessions, 0); }
 
 static bzna_loader *loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *c)
 {
@@ -1628,14 +1531,10 @@ TEST(without_memory_for_a_decoder_sessions_end_and_the_others_or_libavcodec_go_o
         int kind = round % 4, way = round / 4;
         bzna_loader_config c = config_of(6, 0, 0);
         bzna_context *context;
-        bzna_context_config config;
         bzna_loader_stats stats;
         run r;
         const uint64_t one = 12ull * 512 * 512 * 3 / 2;     /* what a decoder with room for 512x512 takes */
-        bzna_context_config_init(&config, sizeof config);
-        config.sessions = 4;
-        config.decode_memory_bytes = way == 3 ? (kind ? (uint64_t)kind * one + one / 2 : 1) : 0;
-        require(bzna_context_open(&config, &context, NULL), "a context");
+        context = tight_context(4, way == 3 ? (kind ? (uint64_t)kind * one + one / 2 : 1) : 0);
         delays(500, 200, 0);
         control->engine_us = 500;                           /* so that every session gets work */
         c.order.epochs = 2;
@@ -1702,14 +1601,9 @@ TEST(with_memory_for_few_decoders_sessions_make_room_by_giving_up_idle_ones)
         SKIP("this libavcodec has no libx264 and libx265");
     a = mixed_archive(75);
     for (int kind = HOST; kind < CONSUMERS; kind += ROUNDS(1, 2)) {
-        bzna_context_config config;
-        bzna_context *context;
+        bzna_context *context = tight_context(2, 60u << 20);
         bzna_loader_config c = config_of(5, 0, 0);
         bzna_loader_stats stats;
-        bzna_context_config_init(&config, sizeof config);
-        config.sessions = 2;
-        config.decode_memory_bytes = 60u << 20;
-        require(bzna_context_open(&config, &context, NULL), "a context");
         delays(200, 200, 0);
         c.order.epochs = 2;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
@@ -1731,14 +1625,9 @@ TEST(a_session_gives_up_an_idle_decoder_for_another_and_forgets_what_could_not_b
         SKIP("this libavcodec has no libx264 and libx265");
     a = archive_make(20, two, 2);
     for (int way = 0; way < 4; way++) {
-        bzna_context_config config;
-        bzna_context *context;
+        bzna_context *context = tight_context(1, 2 * one + one / 2);     /* the larger one, and not both */
         bzna_loader_config c = config_of(5, 0, 0);
         bzna_loader_stats stats;
-        bzna_context_config_init(&config, sizeof config);
-        config.sessions = 1;
-        config.decode_memory_bytes = 2 * one + one / 2;     /* the larger one, and not both */
-        require(bzna_context_open(&config, &context, NULL), "a context");
         c.order.kind = BZNA_ORDER_SEQUENTIAL;
         c.read.threads = 1;
         if (way > 1)
@@ -1767,14 +1656,9 @@ TEST(a_decoder_that_could_not_be_made_costs_the_idle_ones_only_once)
         SKIP("this libavcodec has no libx264 and libx265");
     a = archive_make(20, two, 2);
     for (int kind = HOST; kind <= SYNCED; kind++) {
-        bzna_context_config config;
-        bzna_context *context;
+        bzna_context *context = tight_context(1, 12ull * 512 * 512 * 3 / 2 + 1000000);
         bzna_loader_config c = config_of(5, 0, 0);
         bzna_loader_stats stats;
-        bzna_context_config_init(&config, sizeof config);
-        config.sessions = 1;
-        config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
-        require(bzna_context_open(&config, &context, NULL), "a context");
         c.order.kind = BZNA_ORDER_SEQUENTIAL;
         c.read.threads = 1;
         CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
@@ -1802,14 +1686,9 @@ TEST(a_session_that_ends_finishes_what_it_has_in_flight)
         list[i] = pattern[i] == 'a' ? plain[0] : formats[4];
     a = archive_make(48, list, 24);
     for (int kind = HOST; kind <= QUEUED; kind++) {
-        bzna_context_config config;
-        bzna_context *context;
+        bzna_context *context = tight_context(1, 12ull * 512 * 512 * 3 / 2 + 1000000);
         bzna_loader_config c = config_of(48, 0, 0);
         bzna_loader_stats stats;
-        bzna_context_config_init(&config, sizeof config);
-        config.sessions = 1;
-        config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
-        require(bzna_context_open(&config, &context, NULL), "a context");
         control->engine_us = 3000;
         c.order.kind = BZNA_ORDER_SEQUENTIAL;
         c.read.threads = 1;
@@ -1839,17 +1718,12 @@ TEST(a_session_ends_with_the_fourth_sample_in_a_row_that_it_has_no_memory_for)
         for (int kind = HOST; kind <= SYNCED; kind++) {
             int list[SAMPLES], count = (int)strlen(cases[k].pattern), before = test_failures;
             archive *a;
-            bzna_context_config config;
-            bzna_context *context;
+            bzna_context *context = tight_context(1, 12ull * 512 * 512 * 3 / 2 + 1000000);
             bzna_loader_config c = config_of((uint32_t)count, 0, 0);
             bzna_loader_stats stats;
             for (int i = 0; i < count; i++)
                 list[i] = cases[k].pattern[i] == 'a' ? plain[0] : formats[4];
             a = archive_make((uint64_t)count, list, count);
-            bzna_context_config_init(&config, sizeof config);
-            config.sessions = 1;
-            config.decode_memory_bytes = 12ull * 512 * 512 * 3 / 2 + 1000000;
-            require(bzna_context_open(&config, &context, NULL), "a context");
             c.order.kind = BZNA_ORDER_SEQUENTIAL;
             c.read.threads = 1;
             CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
@@ -1885,7 +1759,7 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
         c.order.epochs = 3;
         loader = loader_open(context, dataset, &c);
         if (roll(2))
-            sleep_us(roll(6000));
+            sleep_us((int)roll(6000));
         for (int i = 0; i < taken; i++)
             CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &held[n++], NULL), BZNA_OK);
         if (roll(3) == 0)
@@ -1928,16 +1802,16 @@ TEST(closing_in_any_phase_and_order_leaves_nothing_behind)
     archive_free(a);
 }
 
-typedef struct waiter {
+typedef struct taker {
     bzna_loader *loader;
     bzna_status  status;
     uint64_t     taken;
     double       last;                /* how long the last call took */
-} waiter;
+} taker;
 
-static void *wait_in_next(void *argument)
+static void *take_until_the_end(void *argument)
 {
-    waiter *w = argument;
+    taker *w = argument;
     bzna_batch *batch;
     uint64_t start;
     do {
@@ -1963,13 +1837,13 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
         pthread_t thread;
-        waiter w = { NULL, BZNA_OK, 0, 0 };
+        taker w = { NULL, BZNA_OK, 0, 0 };
         uint64_t start;
         int way = round / 2;
         control->engine_us = 60000;
         c.order.epochs = BZNA_EPOCHS_ENDLESS;
         w.loader = loader = loader_open(context, dataset, &c);
-        REQUIRE(pthread_create(&thread, NULL, wait_in_next, &w) == 0);
+        REQUIRE(pthread_create(&thread, NULL, take_until_the_end, &w) == 0);
         sleep_us(30000);
         start = bzi_os_now_ns();
         if (way == 0)
@@ -2252,35 +2126,6 @@ TEST(a_forked_child_gets_e_state_and_the_parent_goes_on)
 
 /* ---- 18. Steady state -------------------------------------------------------------------------------------------- */
 
-/* Counts everything; releases must give the right size back. */
-typedef struct ledger {
-    _Atomic int64_t bytes, blocks, calls, mistakes;
-} ledger;
-
-static void *ledger_alloc(void *user, size_t size, size_t align)
-{
-    ledger *l = user;
-    uint64_t *p = NULL;
-    if (posix_memalign((void **)&p, 64, size + 64))
-        return NULL;
-    l->calls++;
-    l->bytes += (int64_t)size;
-    l->blocks++;
-    l->mistakes += align > 64 || !align || (align & (align - 1));
-    p[0] = size;
-    return p + 8;
-}
-
-static void ledger_release(void *user, void *ptr, size_t size)
-{
-    ledger *l = user;
-    uint64_t *p = (uint64_t *)ptr - 8;
-    l->mistakes += p[0] != size;
-    l->bytes -= (int64_t)size;
-    l->blocks--;
-    free(p);
-}
-
 typedef struct tally { long long values[20]; } tally;
 
 /* What must stand still. */
@@ -2361,10 +2206,9 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         tally before, after;
         long long syncs;
         const void *stream = NULL;
-        memset(&l, 0, sizeof l);
         bzna_context_config_init(&config, sizeof config);
         config.sessions = 5;
-        config.allocator = (bzna_allocator){ &l, ledger_alloc, ledger_release };
+        config.allocator = ledger_allocator(&l);
         require(bzna_context_open(&config, &context, NULL), "a context");
         dataset = archive_open(context, a);
         c.order.epochs = BZNA_EPOCHS_ENDLESS;
@@ -2400,9 +2244,7 @@ TEST(in_steady_state_nothing_is_allocated_created_or_waited_for)
         bzna_loader_close(loader);
         bzna_dataset_close(dataset);
         bzna_context_close(context);
-        CHECK_EQ(l.bytes, 0);
-        CHECK_EQ(l.blocks, 0);
-        CHECK_EQ(l.mistakes, 0);
+        check_settled(&l);
         CHECK_EQ(control->busy_streams_destroyed, 0);
         CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2], control->calls[FAKE_cuCtxPopCurrent_v2]);
         finish();
@@ -2499,7 +2341,7 @@ TEST(large_and_small_frames_mix_in_a_batch)
     BEGIN;
     for (uint32_t codec = BZNA_CODEC_H264; codec <= BZNA_CODEC_H265; codec++)
         for (uint64_t i = 2; i < 6; i++)
-            listed(list, &n, catalogue_load(codec, i, "bzna_input"), 0);
+            listed(list, &n, catalogue_load(codec, i, "bzna_input"));
     catalogue_decode(catalogued - n);
     a = archive_make(24, list, n);
     for (int kind = HOST; kind <= SYNCED; kind++) {

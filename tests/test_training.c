@@ -6,6 +6,7 @@
  * on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
 #include "../benzina.c"
 #include "test.h"
+#include "archives.h"
 #include "orders.h"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
@@ -39,165 +40,21 @@ TEST_MAIN(RUN(training_runs))
 
 enum { SIDE = 16, SLOT = 3 * SIDE * SIDE };
 
-typedef struct archive {
-    uint8_t *bytes;
-    uint64_t size, capacity, count;
-    int64_t  base;                    /* sample i has target base + i, and the name LETTERiiiii */
-    char     letter;
-} archive;
-
-typedef struct recipe {
-    uint64_t   count;
-    int64_t    base;
-    char       letter;
-    int        heavy;                 /* pictures that take long */
-    uint32_t (*split)(uint64_t i);
-    uint64_t (*padding)(uint64_t i);  /* bytes of a free box behind each sample */
-} recipe;
-
 static bzna_context *context;
 static archive small, other, heavy, splits, eighty;         /* 40, 25, 96, 40, 80 samples */
-static const int pattern[3] = { 4, 2, 5 };
+static coded mini_coded[8];           /* the pictures of the H.265 one in tests/data */
 static float reference[3][SLOT];      /* by i % 3, without a warp */
-
-static void require(bzna_status status, const char *what)
-{
-    if (status != BZNA_OK) {
-        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
-        exit(1);
-    }
-}
-
-static bzna_status archive_write(void *user, uint64_t offset, const void *src, uint64_t size)
-{
-    archive *a = user;
-    if (offset + size > a->capacity) {
-        uint64_t capacity = 2 * (offset + size);
-        a->bytes = realloc(a->bytes, (size_t)capacity);
-        if (!a->bytes)
-            abort();
-        memset(a->bytes + a->capacity, 0, (size_t)(capacity - a->capacity));
-        a->capacity = capacity;
-    }
-    memcpy(a->bytes + offset, src, (size_t)size);
-    a->size = offset + size > a->size ? offset + size : a->size;
-    return BZNA_OK;
-}
-
-/* A free box behind the sample just added, and the index entry as long. */
-static void pad(bzna_writer *writer, archive *a, uint64_t bytes)
-{
-    uint8_t box[8] = { 0, 0, 0, 0, 'f', 'r', 'e', 'e' }, *size = writer->sizes.buffer.data + writer->sizes.size - 4;
-    if (bytes < 8)
-        return;
-    bzi_put_be32(box, (uint32_t)bytes);
-    archive_write(a, writer->position + bytes - 1, "", 1);
-    archive_write(a, writer->position, box, 8);
-    bzi_put_be32(size, bzi_be32(size) + (uint32_t)bytes);
-    writer->position += bytes;
-}
 
 static archive build(recipe r)
 {
-    static uint8_t buffers[8][1 << 17];
-    archive a = { NULL, 0, 0, r.count, r.base, r.letter };
-    bzna_sink sink = { sizeof sink, 0, &a, archive_write, NULL };
-    bzna_image images[8];
-    bzna_dataset *mini = NULL;
-    bzna_writer *writer = NULL;
-    require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &mini, NULL), "dataset");
-    for (uint64_t i = 0; i < 8; i++) {
-        images[i].struct_size = sizeof images[i];
-        require(bzna_dataset_read_image(mini, i, NULL, buffers[i], sizeof buffers[i], &images[i], NULL), "image");
+    static const int light[3] = { 4, 2, 5 };
+    r.pictures = mini_coded;
+    if (!r.pattern) {
+        r.pattern = light;
+        r.pattern_count = 3;
     }
-    require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "writer");
-    for (uint64_t i = 0; i < r.count; i++) {
-        char name[32];
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = r.base + (int64_t)i, .name = name,
-                                  .image = &images[r.heavy ? 0 : pattern[i % 3]], .split = r.split ? r.split(i) : 0 };
-        snprintf(name, sizeof name, "%c%05d", r.letter, (int)i);
-        require(bzna_writer_add(writer, &desc, NULL), "add");
-        if (r.padding)
-            pad(writer, &a, r.padding(i));
-    }
-    require(bzna_writer_finish(writer, NULL), "finish");
-    bzna_writer_close(writer);
-    bzna_dataset_close(mini);
-    return a;
-}
-
-/* ---- Sources ----------------------------------------------------------------------------------------------------- */
-
-typedef struct fault {
-    uint64_t        from, to;         /* reads that touch these bytes return result */
-    int64_t         result;
-    _Atomic int64_t left;             /* so many times; < 0: always */
-} fault;
-
-typedef struct memory {
-    const uint8_t  *bytes;
-    uint64_t        size;
-    atomic_int      delay_us, blocked;
-    _Atomic int64_t reads, inside, closes, failures;
-    fault           faults[80];
-    atomic_int      fault_count;
-    uint64_t        failed_at_ns[16];
-} memory;
-
-static void sleep_us(int us)
-{
-    struct timespec t = { us / 1000000, (long)(us % 1000000) * 1000 };
-    while (nanosleep(&t, &t) && errno == EINTR)
-        continue;
-}
-
-#define WAIT_FOR(condition) do { for (int wait_i = 0; wait_i < 10000 && !(condition); wait_i++) sleep_us(1000); \
-    CHECK(condition); } while (0)
-
-static int64_t memory_read(void *user, uint64_t offset, void *dst, uint64_t size)
-{
-    memory *m = user;
-    m->reads++;
-    m->inside++;
-    if (m->delay_us)
-        sleep_us(m->delay_us);
-    while (m->blocked)
-        sleep_us(300);
-    m->inside--;
-    for (int i = 0; i < m->fault_count; i++) {
-        fault *f = &m->faults[i];
-        if (offset < f->to && offset + size > f->from && f->left != 0) {
-            int64_t n = m->failures++;
-            if (n < (int64_t)COUNT(m->failed_at_ns))
-                m->failed_at_ns[n] = bzi_os_now_ns();
-            if (f->left > 0)
-                f->left--;
-            return f->result;
-        }
-    }
-    if (offset >= m->size)
-        return 0;
-    size = bzi_min(size, m->size - offset);
-    memcpy(dst, m->bytes + offset, (size_t)size);
-    return (int64_t)size;
-}
-
-static int64_t memory_size(void *user) { return (int64_t)((memory *)user)->size; }
-static void memory_close(void *user) { ((memory *)user)->closes++; }
-
-static bzna_dataset *open_split(bzna_context *c, memory *m, const archive *a, const char *split)
-{
-    bzna_source source = { sizeof source, 0, m, memory_read, memory_size, memory_close };
-    bzna_dataset_config config;
-    bzna_dataset *dataset = NULL;
-    memset(m, 0, sizeof *m);
-    m->bytes = a->bytes;
-    m->size = a->size;
-    bzna_dataset_config_init(&config, sizeof config);
-    config.name = "memory.bzna";
-    config.split = split;
-    require(bzna_dataset_open_source(c, &source, &config, &dataset, NULL), "source");
-    return dataset;
+    r.step = 1;
+    return archive_build(context, &r);
 }
 
 static bzna_dataset *open_archive(memory *m, const archive *a) { return open_split(context, m, a, NULL); }
@@ -229,16 +86,13 @@ static fault *break_sample(memory *m, const bzna_dataset *dataset, uint64_t inde
 static archive damage(const archive *a, const uint64_t *bad, uint64_t bad_count)
 {
     memory m;
-    archive copy = *a;
+    archive copy = archive_copy(a);
     bzna_dataset *dataset = open_archive(&m, a);
-    copy.bytes = malloc((size_t)a->size);
-    if (!copy.bytes)
-        abort();
-    memcpy(copy.bytes, a->bytes, (size_t)a->size);
     for (uint64_t i = 0; i < bad_count; i++) {
         uint64_t offset, size;
         locate(dataset, bad[i], &offset, &size);
         bzi_put_be32(copy.bytes + offset, 4);
+        copy.bad[bad[i]] = 1;
     }
     bzna_dataset_close(dataset);
     return copy;
@@ -254,45 +108,12 @@ static const char *scratch(const char *name)
 
 /* ---- Allocator, threads, files ----------------------------------------------------------------------------------- */
 
-typedef struct ledger { _Atomic int64_t bytes, peak, blocks, calls, mistakes; } ledger;
-
-static void *ledger_alloc(void *user, size_t size, size_t align)
-{
-    ledger *l = user;
-    uint64_t *p = NULL;
-    int64_t now, peak;
-    if (posix_memalign((void **)&p, 64, size + 64))
-        return NULL;
-    l->calls++;
-    l->blocks++;
-    l->mistakes += align > 64;
-    now = atomic_fetch_add(&l->bytes, (int64_t)size) + (int64_t)size;
-    peak = l->peak;
-    while (now > peak && !atomic_compare_exchange_weak(&l->peak, &peak, now))
-        continue;
-    p[0] = size;
-    return p + 8;
-}
-
-static void ledger_release(void *user, void *ptr, size_t size)
-{
-    ledger *l = user;
-    uint64_t *p = (uint64_t *)ptr - 8;
-    l->mistakes += p[0] != size;
-    l->bytes -= (int64_t)size;
-    l->blocks--;
-    free(p);
-}
-
 static bzna_context *open_context(ledger *l, bzna_log_fn log)
 {
     bzna_context_config config;
     bzna_context *c = NULL;
     bzna_context_config_init(&config, sizeof config);
-    memset(l, 0, sizeof *l);
-    config.allocator.user = l;
-    config.allocator.alloc = ledger_alloc;
-    config.allocator.release = ledger_release;
+    config.allocator = ledger_allocator(l);
     config.log = log;
     require(bzna_context_open(&config, &c, NULL), "context");
     return c;
@@ -324,8 +145,6 @@ static int threads_settle(int expected)
         sleep_us(1000);
     return threads_now();
 }
-
-static const char *const tensor_names[4] = { "image", "target", "index", "status" };
 
 /* ---- Loaders ----------------------------------------------------------------------------------------------------- */
 
@@ -364,14 +183,6 @@ static bzna_loader *open_loader_in(bzna_context *c, bzna_dataset *dataset, const
 static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c)
 {
     return open_loader_in(context, dataset, c);
-}
-
-static bzna_batch_info info_of(const bzna_batch *batch)
-{
-    bzna_batch_info info;
-    memset(&info, 0, sizeof info);
-    bzna_batch_get_info(batch, &info, sizeof info, NULL);
-    return info;
 }
 
 static bzna_batch *next_batch(bzna_loader *loader)
@@ -509,7 +320,7 @@ TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
         for (uint64_t k = 0; k < 4; k++) {
             uint64_t index = given[bzna_permute(77, 3, n, (at + k) % n)];
             CHECK_EQ(b.indices[k], index);
-            CHECK_EQ(b.targets[k], small.base + (int64_t)index);
+            CHECK_EQ(b.targets[k], target_of(&small, index));
         }
         bzna_batch_release(batch);
     }
@@ -543,7 +354,7 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
         bzna_sample sample = { .struct_size = sizeof sample };
         snprintf(expected, sizeof expected, "%c%05d", places[i].a->letter, (int)places[i].local);
         CHECK_EQ(bzna_dataset_target(view, i, &target, NULL), BZNA_OK);
-        CHECK_EQ(target, places[i].a->base + (int64_t)places[i].local);
+        CHECK_EQ(target, target_of(places[i].a, places[i].local));
         CHECK_EQ(bzna_dataset_field(view, i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
         CHECK_STR(name, expected);
         CHECK_EQ(bzna_dataset_get_sample(view, i, &sample, sizeof sample, NULL), BZNA_OK);
@@ -552,7 +363,7 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
     while ((batch = next_batch(loader)) != NULL) {
         bzna_batch_info b = info_of(batch);
         for (uint32_t k = 0; k < b.count; k++, at++)
-            CHECK(b.indices[k] == at && b.targets[k] == places[at].a->base + (int64_t)places[at].local);
+            CHECK(b.indices[k] == at && b.targets[k] == target_of(places[at].a, places[at].local));
         bzna_batch_release(batch);
     }
     CHECK_EQ(at, n);
@@ -642,7 +453,7 @@ TEST(a_data_set_has_at_most_65536_archives)
         REQUIRE(bzna_dataset_concat(context, parts, MOST / each, &all, &e) == BZNA_OK);
         CHECK_EQ(bzna_dataset_count(all), 40 * MOST);
         CHECK_EQ(bzna_dataset_target(all, 40 * MOST - 1, &target, &e), BZNA_OK);
-        CHECK_EQ(target, small.base + 39);
+        CHECK_EQ(target, target_of(&small, 39));
         bzna_dataset_close(all);
         CHECK_EQ(bzna_dataset_concat(context, parts, MOST / each + 1, &all, &e), BZNA_E_LIMIT);
         CHECK(all == NULL);
@@ -692,7 +503,7 @@ TEST(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
     bzna_dataset_close(parts[0]);
     bzna_dataset_close(parts[1]);
     CHECK(m[0].closes == 1 && m[1].closes == 1);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 
 static uint32_t split_of(uint64_t i)
@@ -723,11 +534,7 @@ TEST(splits_are_the_samples_that_were_written_into_them)
         check_view(dataset, places, n);
         bzna_dataset_close(dataset);
     }
-    bzna_source_init(&source, sizeof source);
-    source.user = &m;
-    source.read_at = memory_read;
-    source.size = memory_size;
-    source.close = memory_close;
+    source = memory_source(&m, &splits);
     bzna_dataset_config_init(&config, sizeof config);
     for (int k = 0; k < 3; k++) {                           /* nobody was put there; no such split; not a whole name */
         config.split = k == 0 ? "test" : k == 1 ? "holdout" : "trai";
@@ -2040,7 +1847,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
                 attempts += tries;
                 here += tries > 0 && k < info.count;
                 CHECK_EQ(info.indices[k], index);
-                CHECK_EQ(info.targets[k], small.base + (int64_t)index);
+                CHECK_EQ(info.targets[k], target_of(&small, index));
                 CHECK_EQ(info.status[k], BZNA_OK);
                 CHECK_EQ(bzna_batch_error(batch, (uint32_t)k, NULL), BZNA_OK);
                 CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[index % 3], sizeof reference[0]));
@@ -2059,7 +1866,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 
 /* A ranked order is one array for all epochs: it stays while a slot of its epoch may still take another sample. */
@@ -2093,7 +1900,7 @@ TEST(a_replacement_in_an_epochs_last_batch_is_of_that_epochs_order)
                 uint64_t position = info.position + slot, index = order[info.epoch][position];
                 index = index == bad ? order[info.epoch][(position + 1) % LENGTH] : index;
                 CHECK_EQ(info.indices[slot], index);
-                CHECK_EQ(info.targets[slot], small.base + (int64_t)index);
+                CHECK_EQ(info.targets[slot], target_of(&small, index));
                 CHECK_EQ(info.status[slot], BZNA_OK);
                 CHECK(!memcmp((float *)info.image.data + slot * SLOT, reference[index % 3], sizeof reference[0]));
             }
@@ -2130,7 +1937,7 @@ TEST(replacing_gives_up_after_64_samples_and_says_why)
         for (uint64_t k = 0; k < 10; k++) {                 /* 64 further on is still bad for the first six */
             bzna_error e = { .struct_size = sizeof e };
             CHECK_EQ(info.indices[k], k < 6 ? k + 64 : 70);
-            CHECK_EQ(info.targets[k], eighty.base + (int64_t)info.indices[k]);
+            CHECK_EQ(info.targets[k], target_of(&eighty, info.indices[k]));
             CHECK_EQ(bzna_batch_error(batch, (uint32_t)k, &e), info.status[k]);
             CHECK_EQ(info.status[k] < 0, k < 6);
             if (k < 6) {
@@ -2146,7 +1953,7 @@ TEST(replacing_gives_up_after_64_samples_and_says_why)
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 
 TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
@@ -2190,7 +1997,7 @@ TEST(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 
 TEST(stopping_reports_a_batchs_only_failure_in_whichever_slot)
@@ -2215,7 +2022,7 @@ TEST(stopping_reports_a_batchs_only_failure_in_whichever_slot)
         CHECK_CONTAINS(e.message, name);
         bzna_loader_close(loader);
         bzna_dataset_close(dataset);
-        free(broken.bytes);
+        archive_clear(&broken);
     }
 }
 
@@ -2268,7 +2075,7 @@ TEST(failures_are_counted_by_kind)
     CHECK_EQ(stats.failed_other, 1);                        /* the transform */
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 
 TEST(a_read_that_fails_is_tried_again_after_pauses_that_double)
@@ -2349,40 +2156,6 @@ TEST(the_longest_pause_is_a_pause)
 }
 
 /* ---- 6. Ending promptly ------------------------------------------------------------------------------------------ */
-
-typedef struct waiter {
-    bzna_loader *loader;
-    pthread_t    thread;
-    atomic_int   ended;
-    bzna_status  status;
-    bzna_batch  *batch;
-} waiter;
-
-static void *wait_in_next(void *argument)
-{
-    waiter *w = argument;
-    w->status = bzna_loader_next(w->loader, BZNA_WAIT_FOREVER, &w->batch, NULL);
-    w->ended = 1;
-    return NULL;
-}
-
-static uint32_t peek(bzna_loader *loader, const uint32_t *field)
-{
-    uint32_t value;
-    bzi_os_lock(&loader->mutex);
-    value = *field;
-    bzi_os_unlock(&loader->mutex);
-    return value;
-}
-
-/* Returns when the thread is in next. */
-static void waiter_start(waiter *w, bzna_loader *loader)
-{
-    memset(w, 0, sizeof *w);
-    w->loader = loader;
-    pthread_create(&w->thread, NULL, wait_in_next, w);
-    WAIT_FOR(peek(loader, &loader->waiting));
-}
 
 enum { BACKING_OFF, NO_MEMORY, BATCHES_WAIT, OBSTACLES };
 
@@ -2513,22 +2286,14 @@ static void alone_close_while_next_delivers_messages(void)
 {
     static const uint64_t bad[] = { 0, 1, 2 };
     archive broken = damage(&small, bad, 3);
-    bzna_source source;
+    memory m;
+    bzna_source source = memory_source(&m, &broken);
     bzna_context_config config;
     bzna_context *c = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader_config lc = config_of(10, BZNA_ORDER_SEQUENTIAL);
     bzna_loader *loader = NULL;
-    memory m;
     waiter w;
-    memset(&m, 0, sizeof m);
-    m.bytes = broken.bytes;
-    m.size = broken.size;
-    bzna_source_init(&source, sizeof source);
-    source.user = &m;
-    source.read_at = memory_read;
-    source.size = memory_size;
-    source.close = memory_close;
     bzna_context_config_init(&config, sizeof config);
     config.log = slow_log;
     config.allocator.alloc = bzi_os_alloc;
@@ -2555,7 +2320,7 @@ static void alone_close_while_next_delivers_messages(void)
     CHECK(slow_log_calls >= 3);
     for (int i = 0; i < quarantined && i < (int)COUNT(quarantine); i++)
         free(quarantine[i]);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 TEST(closing_waits_for_a_next_that_still_delivers_messages_or_leaves_it_what_it_needs)
 {
@@ -2650,7 +2415,7 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
     enum { CEILING = 5 << 20 };
     ledger l;
     bzna_context *c = open_context(&l, NULL);
-    recipe r = { 24, 7, 'u', 0, NULL, uneven };
+    recipe r = { .count = 24, .base = 7, .letter = 'u', .padding = uneven };
     archive a = build(r);
     memory m;
     bzna_dataset *dataset = open_split(c, &m, &a, NULL);
@@ -2694,13 +2459,13 @@ TEST(all_samples_read_ahead_stay_under_the_ceiling)
         }
     bzna_dataset_close(dataset);
     bzna_context_close(c);
-    CHECK(l.bytes == 0 && l.blocks == 0 && l.mistakes == 0);
-    free(a.bytes);
+    check_settled(&l);
+    archive_clear(&a);
 }
 
 TEST(a_sample_larger_than_the_ceiling_fails_alone)
 {
-    recipe r = { 24, 7, 'u', 0, NULL, uneven };
+    recipe r = { .count = 24, .base = 7, .letter = 'u', .padding = uneven };
     archive a = build(r);
     memory m;
     bzna_dataset *dataset = open_archive(&m, &a);
@@ -2724,7 +2489,7 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
                     failed++;
                     CHECK_CONTAINS(e.message, "loader_config.read.memory_bytes");
                     CHECK_CONTAINS(e.message, name);
-                    CHECK_EQ(info.targets[k], a.base + (int64_t)info.indices[k]);
+                    CHECK_EQ(info.targets[k], target_of(&a, info.indices[k]));
                 } else {
                     CHECK(!memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3],
                                   sizeof reference[0]));
@@ -2738,7 +2503,7 @@ TEST(a_sample_larger_than_the_ceiling_fails_alone)
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
-    free(a.bytes);
+    archive_clear(&a);
 }
 
 static bzna_status slowly_refuse_some(void *user, const bzna_sample_info *sample, bzna_random *random,
@@ -2756,7 +2521,7 @@ static bzna_status slowly_refuse_some(void *user, const bzna_sample_info *sample
 /* What a slot that is to be replaced holds must not be what its reader waits for. */
 TEST(little_memory_and_replacements_do_not_wait_for_each_other)
 {
-    recipe r = { 20, 7, 'e', 0, NULL, even };
+    recipe r = { .count = 20, .base = 7, .letter = 'e', .padding = even };
     archive a = build(r);
     memory m;
     bzna_dataset *dataset = open_archive(&m, &a);
@@ -2780,7 +2545,7 @@ TEST(little_memory_and_replacements_do_not_wait_for_each_other)
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
-    free(a.bytes);
+    archive_clear(&a);
 }
 
 /* Samples a second, after the first batch; and how much of their time the decoders waited for reads. */
@@ -2894,7 +2659,7 @@ TEST(stage_counts_add_up)
     CHECK(stats.replaced == 0 && stats.retries == 0);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 
 TEST(what_limits_is_the_source_the_decoder_or_the_consumer)
@@ -3217,7 +2982,7 @@ TEST(a_processor_that_is_not_there_is_an_error_that_leaves_nothing_behind)
     }
     bzna_dataset_close(dataset);
     bzna_context_close(c);
-    CHECK(l.bytes == 0 && l.blocks == 0 && l.mistakes == 0);
+    check_settled(&l);
 }
 
 static _Atomic int64_t signal_hits, signal_elsewhere;
@@ -3343,9 +3108,9 @@ TEST(a_thousand_loaders_closed_in_any_phase_leave_no_thread_byte_or_file)
     }
     bzna_context_close(c);
     CHECK_EQ(threads_settle(threads), threads);
-    CHECK(l.bytes == 0 && l.blocks == 0 && l.mistakes == 0);
+    check_settled(&l);
     remove(path);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 
 /* ---- Stress ------------------------------------------------------------------------------------------------------ */
@@ -3375,7 +3140,7 @@ static void stress_check(stress *s, bzna_batch *batch)
     s->batches++;
     for (uint32_t k = 0; k < info.image.shape[0]; k++) {
         int is_bad = info.indices[k] == 3 || info.indices[k] == 8;
-        if (info.targets[k] != small.base + (int64_t)info.indices[k] || (info.status[k] != BZNA_OK) != is_bad ||
+        if (info.targets[k] != target_of(&small, info.indices[k]) || (info.status[k] != BZNA_OK) != is_bad ||
             (!is_bad &&
              memcmp((float *)info.image.data + k * SLOT, reference[info.indices[k] % 3], sizeof reference[0])))
             s->wrong++;
@@ -3529,9 +3294,9 @@ TEST(start_stop_reset_restore_next_release_and_close_at_random_from_many_threads
     CHECK(s.batches > 5 && lives > 5);
     bzna_dataset_close(dataset);
     bzna_context_close(c);
-    CHECK(l.bytes == 0 && l.blocks == 0 && l.mistakes == 0);
+    check_settled(&l);
     CHECK_EQ(threads_settle(before), before);
-    free(broken.bytes);
+    archive_clear(&broken);
 }
 
 /* ---- Main -------------------------------------------------------------------------------------------------------- */
@@ -3625,13 +3390,16 @@ static void reference_make(void)
 
 static void prepare(void)
 {
-    static const recipe recipes[5] = { { 40, 1000, 's', 0, NULL, NULL },
-                                       { 25, 50000, 'o', 0, NULL, NULL },
-                                       { 96, 0, 'h', 1, NULL, NULL },
-                                       { 40, 7000, 'p', 0, split_of, NULL },
-                                       { 80, -400, 'e', 0, NULL, NULL } };
+    static const int first[1] = { 0 };                      /* takes long */
+    static const recipe recipes[5] = { { .count = 40, .base = 1000, .letter = 's' },
+                                       { .count = 25, .base = 50000, .letter = 'o' },
+                                       { .count = 96, .letter = 'h', .pattern = first, .pattern_count = 1 },
+                                       { .count = 40, .base = 7000, .letter = 'p', .split = split_of },
+                                       { .count = 80, .base = -400, .letter = 'e' } };
     archive *archives[5] = { &small, &other, &heavy, &splits, &eighty };
     require(bzna_context_open(NULL, &context, NULL), "context");
+    for (uint64_t i = 0; i < 8; i++)
+        mini_coded[i] = coded_load(context, BZNA_CODEC_H265, i, NULL);
     for (int i = 0; i < 5; i++)
         *archives[i] = build(recipes[i]);
     reference_make();
@@ -3641,7 +3409,9 @@ static void finish(void)
 {
     archive *archives[5] = { &small, &other, &heavy, &splits, &eighty };
     for (int i = 0; i < 5; i++)
-        free(archives[i]->bytes);
+        archive_clear(archives[i]);
+    for (int i = 0; i < 8; i++)
+        coded_clear(&mini_coded[i]);
     bzna_context_close(context);
 }
 
