@@ -129,6 +129,8 @@ $(BUILD)/tests/%: tests/%.c tests/test.h tests/known.h tests/archives.h tests/or
 	@mkdir -p $(BUILD)/tests
 	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
 
+$(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
+
 # Suites of loaders run again, on the fake driver.
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h

@@ -1,5 +1,5 @@
 /* archives.h - what tests of loaders share: archives written in memory, sources that are slow, blocked or broken, an
- * allocator that counts. Include after benzina.c and test.h. */
+ * allocator that counts. Include after benzina.c, test.h and fake/nvdec.h, which renames calls. */
 #ifndef BENZINA_TEST_ARCHIVES_H
 #define BENZINA_TEST_ARCHIVES_H
 

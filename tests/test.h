@@ -17,6 +17,19 @@
 
 #pragma GCC diagnostic error "-Wunused-function"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#  define SANITIZED 1                 /* locks and copies cost so much then that rates mean little */
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#    define SANITIZED 1
+#  endif
+#endif
+#ifndef SANITIZED
+#  define SANITIZED 0
+#endif
+#define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
+#define COUNT(array) (sizeof (array) / sizeof *(array))
+
 static int test_failures, test_passed, test_failed, test_skipped;
 static const char *test_skip_reason;
 static char **test_wanted;                    /* NULL: all */

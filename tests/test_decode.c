@@ -3,8 +3,6 @@
 #include "../benzina.c"
 #include "test.h"
 
-#define COUNT(array) (sizeof (array) / sizeof *(array))
-
 #ifdef BENZINA_NO_AVCODEC
 TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(pictures_are_decoded))

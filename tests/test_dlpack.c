@@ -3,8 +3,6 @@
 #include "../benzina.c"
 #include "test.h"
 
-#define COUNT(array) (sizeof (array) / sizeof *(array))
-
 /* From dlpack.h, version 1.1: what a consumer was compiled with. */
 typedef enum { kDLCPU = 1, kDLCUDA = 2 } DLDeviceType;
 typedef struct { DLDeviceType device_type; int32_t device_id; } DLDevice;
@@ -71,43 +69,9 @@ TEST(batches_become_tensors) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(the_structs_are_those_of_dlpack) RUN(batches_become_tensors))
 #else
 
+#include "archives.h"
+
 enum { WIDTH = 12, HEIGHT = 16 };
-
-static void require(bzna_status status, const char *what)
-{
-    if (status != BZNA_OK) {
-        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
-        exit(1);
-    }
-}
-
-typedef struct ledger { _Atomic int64_t bytes, blocks, calls, mistakes; } ledger;
-
-static void *ledger_alloc(void *user, size_t size, size_t align)
-{
-    ledger *l = user;
-    uint64_t *p = NULL;
-    if (posix_memalign((void **)&p, 64, size + 64))
-        return NULL;
-    l->calls++;
-    l->blocks++;
-    l->mistakes += align > 64;
-    l->bytes += (int64_t)size;
-    p[0] = size;
-    return p + 8;
-}
-
-static void ledger_release(void *user, void *ptr, size_t size)
-{
-    ledger *l = user;
-    uint64_t *p = (uint64_t *)ptr - 8;
-    l->mistakes += p[0] != size;
-    l->bytes -= (int64_t)size;
-    l->blocks--;
-    l->calls++;
-    memset(p, 0xa5, size + 64);
-    free(p);
-}
 
 typedef struct rig { ledger l; bzna_context *context; bzna_dataset *dataset; bzna_loader *loader; } rig;
 
@@ -129,9 +93,7 @@ static void rig_open(rig *r, const bzna_loader_config *c)
     bzna_context_config config;
     memset(r, 0, sizeof *r);
     bzna_context_config_init(&config, sizeof config);
-    config.allocator.user = &r->l;
-    config.allocator.alloc = ledger_alloc;
-    config.allocator.release = ledger_release;
+    config.allocator = ledger_allocator(&r->l);
     require(bzna_context_open(&config, &r->context, NULL), "context");
     require(bzna_dataset_open(r->context, "tests/data/mini_h265.bzna", NULL, &r->dataset, NULL), "dataset");
     require(bzna_loader_open(r->context, r->dataset, c, &r->loader, NULL), "loader");
@@ -147,24 +109,12 @@ static void rig_close_all(rig *r)
     r->context = NULL;
 }
 
-static void check_settled(rig *r) { CHECK(r->l.bytes == 0 && r->l.blocks == 0 && r->l.mistakes == 0); }
-
 static bzna_batch *next_batch(rig *r)
 {
     bzna_batch *batch = NULL;
     bzna_loader_next(r->loader, BZNA_WAIT_FOREVER, &batch, NULL);
     return batch;
 }
-
-static bzna_batch_info info_of(const bzna_batch *batch)
-{
-    bzna_batch_info info;
-    memset(&info, 0, sizeof info);
-    bzna_batch_get_info(batch, &info, sizeof info, NULL);
-    return info;
-}
-
-static const char *const tensor_names[4] = { "image", "target", "index", "status" };
 
 static DLManagedTensor *tensor_of(bzna_batch *batch, uint32_t field)
 {
@@ -257,7 +207,7 @@ TEST(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
     }
     CHECK_EQ(batches, 3);
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 /* The value of a half's bits. */
@@ -337,8 +287,8 @@ TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
         CHECK(different > 0);                               /* there was something to round */
         rig_close_all(&r);
         rig_close_all(&floats);
-        check_settled(&r);
-        check_settled(&floats);
+        check_settled(&r.l);
+        check_settled(&floats.l);
     }
 }
 
@@ -390,8 +340,8 @@ TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
         CHECK(batches > 1 && wrong == 0);
         rig_close_all(&last);
         rig_close_all(&first);
-        check_settled(&last);
-        check_settled(&first);
+        check_settled(&last.l);
+        check_settled(&first.l);
     }
 }
 
@@ -444,7 +394,7 @@ TEST(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
         CHECK_EQ(bzna_batch_release(batch), BZNA_E_STATE);
     }
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 /* dlpack.h 1.0: {1, 0}, and no flag: neither read-only nor copied. */
@@ -479,7 +429,7 @@ TEST(versioned_tensors_are_those_of_dlpack_1_0_and_may_be_out_together_with_the_
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     CHECK_EQ(on_loan(&r), 0);
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 /* One description, from four calls. */
@@ -540,7 +490,7 @@ TEST(a_batchs_tensors_its_loaders_and_dlpacks_say_the_same)
         }
         CHECK_EQ(batches, 3);
         rig_close_all(&r);
-        check_settled(&r);
+        check_settled(&r.l);
     }
 }
 
@@ -574,7 +524,7 @@ TEST(tensors_that_do_not_exist_are_not_described)
     CHECK_EQ(bzna_batch_tensor(batch, "status", NULL, sizeof t, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 TEST(the_same_field_can_be_exported_several_times)
@@ -595,7 +545,7 @@ TEST(the_same_field_can_be_exported_several_times)
     }
     CHECK_EQ(on_loan(&r), 0);
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 typedef struct other_thread { DLManagedTensor *tensors[4]; double sum; } other_thread;
@@ -648,7 +598,7 @@ TEST(tensors_outlive_the_loader_the_dataset_and_the_context_and_end_on_another_t
             CHECK_EQ(info.indices[0] < 8, 1);
             CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
         }
-        check_settled(&r);
+        check_settled(&r.l);
     }
 }
 
@@ -692,7 +642,7 @@ TEST(a_tensor_may_be_read_while_others_of_the_batch_come_and_go)
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     CHECK_EQ(on_loan(&r), 0);
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 TEST(exporting_allocates_nothing_and_copies_nothing)
@@ -705,16 +655,16 @@ TEST(exporting_allocates_nothing_and_copies_nothing)
     REQUIRE((batch = next_batch(&r)) != NULL);              /* the whole epoch: nobody is at work any more */
     bzna_batch *none = NULL;
     CHECK_EQ(bzna_loader_next(r.loader, BZNA_WAIT_FOREVER, &none, NULL), BZNA_END);
-    calls = r.l.calls;
+    calls = r.l.calls + r.l.releases;
     for (int i = 0; i < 100; i++) {
         DLManagedTensor *t = tensor_of(batch, (uint32_t)i % 4);
         REQUIRE(t != NULL);
         t->deleter(t);
     }
-    CHECK_EQ(r.l.calls, calls);
+    CHECK_EQ(r.l.calls + r.l.releases, calls);
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 TEST(what_cannot_be_a_tensor_is_refused)
@@ -754,7 +704,7 @@ TEST(what_cannot_be_a_tensor_is_refused)
     CHECK_EQ(bzna_batch_to_dlpack(batch, "target", BZNA_DLPACK_0, &tensor, &e), BZNA_E_STATE);
     CHECK_CONTAINS(e.message, "not on loan");
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 /* dlpack.h: "if the tensor is of size zero, then the data pointer should be set to NULL". */
@@ -778,7 +728,7 @@ TEST(the_tensors_of_an_empty_batch_have_no_data)
     }
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     rig_close_all(&r);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 /* The caller's memory, as a tensor. */
@@ -801,7 +751,7 @@ TEST(tensors_of_the_callers_buffers_point_there)
     rig_close_all(&r);
     CHECK(r.l.blocks > 0);
     t->deleter(t);
-    check_settled(&r);
+    check_settled(&r.l);
 }
 
 TEST_MAIN(RUN(the_structs_are_those_of_dlpack)

@@ -37,71 +37,21 @@ TEST(the_driver_is_found_on_the_fake) { SKIP("built without nv-codec-headers, cl
 TEST_MAIN(RUN(the_driver_is_found_on_the_fake))
 #else
 
-#include "fake/fake.h"
+#include "archives.h"
+#include "fake/watch.h"
 #include <sys/wait.h>
 
-#define COUNT(array) (sizeof (array) / sizeof *(array))
 #define NAME_OF(field, name, type) name,
 
 static const char *const cuda_names[] = { BZI_CUDA_SYMBOLS(NAME_OF) }, *const nvcuvid_names[] = { BZI_NVCUVID_SYMBOLS(
                                                                            NAME_OF) };
-static const fake_interface *fake;
-static fake_control *control;
-static const char *test_now = "";
-
-static void on_alarm(int number)
-{
-    (void)number;
-    if (write(1, "FAIL hangs: ", 12) + write(1, test_now, strlen(test_now)) + write(1, "\n", 1) < 0)
-        _exit(3);
-    _exit(2);
-}
-
-/* Each test's first line. */
-static void begin(const char *name)
-{
-    test_now = name;
-    alarm(120);
-}
-#define BEGIN begin(__func__ + 5)
-
-/* A pop that was made to fail leaves its context current on this thread. */
-static void clear_stack(void)
-{
-    CUresult (*current)(CUcontext *context), (*pop)(CUcontext *context);
-    CUcontext context = NULL;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
-         *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
-    memcpy(&current, &symbols[0], sizeof current);
-    memcpy(&pop, &symbols[1], sizeof pop);
-    while (current(&context) == CUDA_SUCCESS && context)
-        pop(&context);
-}
+#define BEGIN fake_begin(__func__ + 5, 120)                 /* each test's first line */
 
 /* Each test's last line, when its contexts are closed. */
 static void finish(void)
 {
-    const char *leaks = fake->leaks();
-    clear_stack();
     missing_library[0] = missing_library[1] = missing_symbol = NULL;
-    if (control->violations)
-        printf("  the first violation: %s\n", fake->violation());
-    CHECK_EQ(control->violations, 0);
-    CHECK_EQ(control->fork_calls, 0);
-    if (leaks) {
-        printf("FAIL %s: still alive: %s\n", test_now, leaks);
-        exit(1);
-    }
-    fake->reset();
-    alarm(0);
-}
-
-static void require(bzna_status status, const char *what)
-{
-    if (status != BZNA_OK) {
-        printf("cannot prepare: %s: %s\n", what, bzna_status_name(status));
-        exit(1);
-    }
+    fake_finish();
 }
 
 static const bzna_device on_auto = { BZNA_DEVICE_AUTO, 0 }, on_cpu = { BZNA_DEVICE_CPU, 0 };
@@ -370,21 +320,6 @@ TEST(symbols_that_drivers_may_lack_are_not_missed)
 }
 
 /* ---- 2. Libraries ------------------------------------------------------------------------------------------------ */
-
-typedef struct messages {
-    int  count;
-    char text[8][256];
-} messages;
-
-static void take_message(void *user, int32_t level, bzna_status code, const char *message)
-{
-    messages *m = user;
-    (void)level;
-    (void)code;
-    if (m->count < 8)
-        snprintf(m->text[m->count], sizeof m->text[0], "%s", message);
-    m->count++;
-}
 
 TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
 {
@@ -875,18 +810,7 @@ TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
     finish();
 }
 
-static void setup(void)
-{
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_alarm;
-    sigaction(SIGALRM, &action, NULL);
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    fake = fake_load();
-    control = fake->control;
-}
-
-TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) setup();
+TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup();
     RUN(each_symbol_of_libcuda_that_is_missing_is_named)
     RUN(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
     RUN(symbols_that_drivers_may_lack_are_not_missed)

@@ -6,7 +6,6 @@
  * model of a loader that says which sample belongs where. */
 #include "../benzina.c"
 #include "test.h"
-#include "archives.h"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
 #else
@@ -16,12 +15,12 @@
 
 #include <sys/wait.h>
 
-#define COUNT(array) (sizeof (array) / sizeof *(array))
-
 #ifdef BENZINA_NO_AVCODEC
 TEST(loaders_yield_batches) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(loaders_yield_batches))
 #else
+
+#include "archives.h"
 
 /* ---- Archives in memory ------------------------------------------------------------------------------------------ */
 

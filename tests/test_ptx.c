@@ -16,19 +16,6 @@ TEST(the_ptx_gives_the_bits_of_the_plain_loop) { SKIP("built without nv-codec-he
 TEST_MAIN(RUN(the_ptx_gives_the_bits_of_the_plain_loop))
 #else
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define SANITIZED 1
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#    define SANITIZED 1
-#  endif
-#endif
-#ifndef SANITIZED
-#  define SANITIZED 0
-#endif
-#define COUNT(array) (sizeof (array) / sizeof *(array))
-#define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
-
 /* ---- A program, decoded ------------------------------------------------------------------------------------------ */
 
 enum {

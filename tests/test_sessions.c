@@ -6,33 +6,17 @@
  * test ends without a violation of the driver's rules, and with nothing alive in it. */
 #include "../benzina.c"
 #include "test.h"
-#include "archives.h"
 
 #if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
 TEST(sessions_decode_on_the_fake_driver) { SKIP("built without nv-codec-headers, clang or libavcodec"); }
 TEST_MAIN(RUN(sessions_decode_on_the_fake_driver))
 #else
 
-#include "fake/fake.h"
+#include "archives.h"
+#include "fake/watch.h"
 #include <libavcodec/bsf.h>
 #include <libavutil/opt.h>
 #include <sys/wait.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#  define SANITIZED 1
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#    define SANITIZED 1
-#  endif
-#endif
-#ifndef SANITIZED
-#  define SANITIZED 0
-#endif
-#define COUNT(array) (sizeof (array) / sizeof *(array))
-#define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
-
-static const fake_interface *fake;
-static fake_control *control;
 
 /* ---- Small things ------------------------------------------------------------------------------------------------ */
 
@@ -48,56 +32,16 @@ static uint32_t roll(uint32_t sides)
 
 static double seconds_since(uint64_t start) { return (double)(bzi_os_now_ns() - start) * 1e-9; }
 
-/* What hangs is ended, and named. */
-static const char *test_now = "";
-
-static void on_alarm(int number)
-{
-    (void)number;
-    if (write(1, "FAIL hangs: ", 12) + write(1, test_now, strlen(test_now)) + write(1, "\n", 1) < 0)
-        _exit(3);
-    _exit(2);
-}
-
 /* Each test's first line. */
 static void begin(const char *name)
 {
-    test_now = name;
     dice = 0x9e3779b97f4a7c15u;
-    alarm(SANITIZED ? 300 : 100);
+    fake_begin(name, SANITIZED ? 300 : 100);
 }
 #define BEGIN begin(__func__ + 5)
 
-/* A pop that was made to fail leaves its context current on this thread. */
-static void clear_stack(void)
-{
-    CUresult (*current)(CUcontext *context), (*pop)(CUcontext *context);
-    CUcontext context = NULL;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
-         *symbols[2] = { dlsym(library, "cuCtxGetCurrent"), dlsym(library, "cuCtxPopCurrent_v2") };
-    memcpy(&current, &symbols[0], sizeof current);
-    memcpy(&pop, &symbols[1], sizeof pop);
-    control->lost_push = 0;
-    while (current(&context) == CUDA_SUCCESS && context)
-        pop(&context);
-}
-
 /* Each test's last line, when its contexts are closed. */
-static void finish(void)
-{
-    const char *leaks = fake->leaks();
-    clear_stack();
-    if (control->violations)
-        printf("  the first violation: %s\n", fake->violation());
-    CHECK_EQ(control->violations, 0);
-    CHECK_EQ(control->fork_calls, 0);
-    if (leaks) {
-        printf("FAIL %s: still alive: %s\n", test_now, leaks);
-        exit(1);
-    }
-    fake->reset();
-    alarm(0);
-}
+static void finish(void) { fake_finish(); }
 
 /* ---- Coded pictures ---------------------------------------------------------------------------------------------- */
 
@@ -3486,21 +3430,6 @@ TEST(a_batch_is_the_same_from_the_cpu_and_from_the_gpu)
     archive_free(a);
 }
 
-typedef struct messages {
-    int      count;
-    char     text[16][256];
-} messages;
-
-static void take_message(void *user, int32_t level, bzna_status code, const char *message)
-{
-    messages *m = user;
-    (void)level;
-    (void)code;
-    if (m->count < 16)
-        snprintf(m->text[m->count], sizeof m->text[0], "%s", message);
-    m->count++;
-}
-
 TEST(a_device_that_lacks_a_codec_decodes_the_other_and_says_once_why)
 {
     archive *a;
@@ -3546,13 +3475,7 @@ TEST(a_device_that_lacks_a_codec_decodes_the_other_and_says_once_why)
 
 static void setup(void)
 {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_alarm;
-    sigaction(SIGALRM, &action, NULL);
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    fake = fake_load();
-    control = fake->control;
+    fake_setup();
     driver_load();
     catalogue_make();
     catalogue_decode(0);

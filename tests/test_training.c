@@ -6,7 +6,6 @@
  * on from a state. BENZINA_STRESS_SECONDS lengthens the stress. */
 #include "../benzina.c"
 #include "test.h"
-#include "archives.h"
 #include "orders.h"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
@@ -18,23 +17,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#  define SANITIZED 1                 /* locks and copies cost so much then that rates mean little */
-#elif defined(__has_feature)
-#  if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#    define SANITIZED 1
-#  endif
-#endif
-#ifndef SANITIZED
-#  define SANITIZED 0
-#endif
-
-#define COUNT(array) (sizeof (array) / sizeof *(array))
-
 #ifdef BENZINA_NO_AVCODEC
 TEST(training_runs) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(training_runs))
 #else
+
+#include "archives.h"
 
 /* ---- Archives ---------------------------------------------------------------------------------------------------- */
 

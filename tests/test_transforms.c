@@ -4,8 +4,6 @@
 #include "../benzina.c"
 #include "test.h"
 
-#define COUNT(array) (sizeof (array) / sizeof *(array))
-
 /* ---- Oracles ----------------------------------------------------------------------------------------------------- */
 
 static void multiply(const double a[9], const double b[9], double out[9])
