@@ -3,6 +3,7 @@
 #ifndef BENZINA_TEST_KNOWN_H
 #define BENZINA_TEST_KNOWN_H
 #ifndef BENZINA_NO_AVCODEC
+#include <libavcodec/avcodec.h>
 #include <libavutil/md5.h>
 #include <libavutil/mem.h>
 #endif
@@ -245,7 +246,62 @@ static void be_put(uint8_t *p, uint64_t v, int bytes)
         p[i] = (uint8_t)v;
 }
 
+/* Offset of the box at a path like "moov/trak.2/mdia" below [begin, end), 0 if there is none (no box that is looked for
+ * is first). parents, if given, collects the offsets on the way. */
+static size_t box_chain(const uint8_t *d, size_t begin, size_t end, const char *path, size_t *parents, int *depth)
+{
+    char name[8];
+    size_t n = strcspn(path, "/");
+    int nth = path[4] == '.' ? atoi(path + 5) : 0;
+    snprintf(name, sizeof name, "%.4s", path);
+    for (size_t at = begin; at + 8 <= end;) {
+        uint64_t size = be_get(d + at, 4), header = 8;
+        if (size == 1) {
+            size = be_get(d + at + 8, 8);
+            header = 16;
+        }
+        if (size < 8 || size > end - at)
+            return 0;
+        if (!memcmp(d + at + 4, name, 4) && nth-- == 0) {
+            size_t skip = !memcmp(name, "stsd", 4) ? 8 : !memcmp(name, "hvc1", 4) || !memcmp(name, "avc1", 4) ? 78 : 0;
+            if (parents)
+                parents[(*depth)++] = at;
+            return path[n] ? box_chain(d, at + header + skip, at + size, path + n + 1, parents, depth) : at;
+        }
+        at += size;
+    }
+    return 0;
+}
+
+static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path)
+{
+    return box_chain(d, begin, end, path, NULL, NULL);
+}
+
 #ifndef BENZINA_NO_AVCODEC
+/* What a decoder of this name makes of an access unit; NULL: nothing, or there is no such decoder. */
+static AVFrame *decode_by(const char *decoder, const uint8_t *data, int size)
+{
+    const AVCodec *codec = avcodec_find_decoder_by_name(decoder);
+    AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
+    AVPacket *packet = av_packet_alloc();
+    AVFrame *f = av_frame_alloc();
+    int got = -1;
+    if (c && av_new_packet(packet, size) >= 0) {
+        memcpy(packet->data, data, (size_t)size);
+        c->thread_count = 1;
+        c->log_level_offset = 64;
+        if (avcodec_open2(c, codec, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 &&
+            avcodec_send_packet(c, NULL) >= 0)
+            got = avcodec_receive_frame(c, f);
+    }
+    avcodec_free_context(&c);
+    av_packet_free(&packet);
+    if (got < 0)
+        av_frame_free(&f);
+    return f;
+}
+
 /* MD5 of the frame's planes without padding between rows. */
 static void picture_md5(const bzna_picture *p, char text[33])
 {

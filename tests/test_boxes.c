@@ -975,20 +975,25 @@ TEST(sizes_of_64_bits_do_not_wrap)
     archive_free(&r);
 }
 
+/* The archive with so many zeros behind it. */
+static void build_longer(built *b, const archive *r, size_t zeros)
+{
+    memset(b, 0, sizeof *b);
+    b->context = context_of(&b->c);
+    b->size = r->size + zeros;
+    b->file = calloc(b->size, 1);
+    node_write(r->root, b->file, 0);
+}
+
 /* QuickTime ends lists of boxes with zeros. */
 TEST(zeros_behind_the_last_box_are_padding)
 {
     for (size_t zeros = 1; zeros < 8; zeros++) {
         archive r = archive_load(0);
         node *moov = node_need(r.root, "moov");
-        uint8_t *file = calloc(r.size + zeros, 1);
         built b;
-        memset(&b, 0, sizeof b);
-        b.context = context_of(&b.c);
-        b.file = file;
-        b.size = r.size + zeros;
-        node_write(r.root, file, 0);
-        be_put(file + moov->at, node_size(moov) + zeros, 4);        /* inside moov */
+        build_longer(&b, &r, zeros);
+        be_put(b.file + moov->at, node_size(moov) + zeros, 4);        /* inside moov */
         reopen(&b);
         check_contents(&r, &b, "zeros at the end of moov");
         build_close(&b);
@@ -1008,11 +1013,7 @@ TEST(what_stands_behind_the_last_box_inside_another_is_padding_only_if_it_is_zer
             for (size_t odd = bytes < 8 ? 0 : bytes; odd <= bytes; odd++) {
                 built b;                                    /* byte number odd is not zero; the last time, all are */
                 int before = test_failures;
-                memset(&b, 0, sizeof b);
-                b.context = context_of(&b.c);
-                b.size = r.size + bytes;
-                b.file = calloc(b.size, 1);
-                node_write(r.root, b.file, 0);
+                build_longer(&b, &r, bytes);
                 for (size_t k = 0; k < levels; k++) {
                     const node *n = node_need(r.root, last[k]);
                     CHECK_EQ(n->at + node_size(n), r.size);
@@ -1040,13 +1041,8 @@ TEST(zeros_behind_the_last_box_of_the_file_are_padding_too)
 {
     for (size_t zeros = 1; zeros < 20; zeros++) {
         archive r = archive_load(0);
-        uint8_t *file = calloc(r.size + zeros, 1);
         built b;
-        memset(&b, 0, sizeof b);
-        b.context = context_of(&b.c);
-        b.file = file;
-        b.size = r.size + zeros;
-        node_write(r.root, file, 0);
+        build_longer(&b, &r, zeros);
         reopen(&b);
         check_contents(&r, &b, "zeros at the end of the file");
         build_close(&b);
@@ -1326,19 +1322,30 @@ static int units_of(bzi_nals n, char *text, size_t room)
     return got;
 }
 
-static int annexb_is(const char *bytes, size_t size, const char *expected)
+/* Bytes in memory of exactly their size, so that a sanitizer sees every step outside. */
+static bzi_span exact_span(const char *bytes, size_t size)
 {
     uint8_t *exact = malloc(size ? size : 1);
-    bzi_span s = { exact, size };
-    char text[256];
-    int got;
     memcpy(exact, bytes, size);
-    got = units_of(bzi_nals_of_unit(s, 0), text, sizeof text);
-    free(exact);
-    if (got == 0 && !strcmp(text, expected))
+    return (bzi_span){ exact, size };
+}
+
+/* exact: freed. */
+static int units_are(bzi_span exact, bzi_nals nals, int end, const char *expected)
+{
+    char text[256];
+    int got = units_of(nals, text, sizeof text);
+    free((void *)(uintptr_t)exact.data);
+    if (got == end && !strcmp(text, expected))
         return 1;
-    printf("  %d \"%s\", not \"%s\"\n", got, text, expected);
+    printf("  %d \"%s\", not %d \"%s\"\n", got, text, end, expected);
     return 0;
+}
+
+static int annexb_is(const char *bytes, size_t size, const char *expected)
+{
+    bzi_span exact = exact_span(bytes, size);
+    return units_are(exact, bzi_nals_of_unit(exact, 0), 0, expected);
 }
 
 TEST(annex_b_units_are_found_behind_start_codes_of_both_lengths)
@@ -1362,17 +1369,8 @@ TEST(annex_b_units_are_found_behind_start_codes_of_both_lengths)
 
 static int lengths_are(const char *bytes, size_t size, uint32_t length_size, int end, const char *expected)
 {
-    uint8_t *exact = malloc(size ? size : 1);
-    bzi_span s = { exact, size };
-    char text[256];
-    int got;
-    memcpy(exact, bytes, size);
-    got = units_of(bzi_nals_of_unit(s, length_size), text, sizeof text);
-    free(exact);
-    if (got == end && !strcmp(text, expected))
-        return 1;
-    printf("  %d \"%s\", not %d \"%s\"\n", got, text, end, expected);
-    return 0;
+    bzi_span exact = exact_span(bytes, size);
+    return units_are(exact, bzi_nals_of_unit(exact, length_size), end, expected);
 }
 
 TEST(length_prefixed_units_are_found_and_wrong_lengths_noticed)
@@ -1391,17 +1389,8 @@ TEST(length_prefixed_units_are_found_and_wrong_lengths_noticed)
 
 static int config_is(const char *bytes, size_t size, uint32_t codec, int end, const char *expected)
 {
-    uint8_t *exact = malloc(size ? size : 1);
-    bzi_span s = { exact, size };
-    char text[256];
-    int got;
-    memcpy(exact, bytes, size);
-    got = units_of(bzi_nals_of_config(s, codec), text, sizeof text);
-    free(exact);
-    if (got == end && !strcmp(text, expected))
-        return 1;
-    printf("  %d \"%s\", not %d \"%s\"\n", got, text, end, expected);
-    return 0;
+    bzi_span exact = exact_span(bytes, size);
+    return units_are(exact, bzi_nals_of_config(exact, codec), end, expected);
 }
 
 TEST(units_of_hvcc_and_avcc_are_found_and_wrong_counts_noticed)
@@ -2780,27 +2769,8 @@ static AVPacket *av1_encode(const char *encoder, enum AVPixelFormat format, int 
 
 static AVFrame *av1_decode(const uint8_t *data, int size)
 {
-    static const char *const names[] = { "libdav1d", "libaom-av1" };
-    for (int i = 0; i < 2; i++) {
-        const AVCodec *codec = avcodec_find_decoder_by_name(names[i]);
-        AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
-        AVPacket *packet = av_packet_alloc();
-        AVFrame *f = av_frame_alloc();
-        int got = -1;
-        if (c && av_new_packet(packet, size) >= 0) {
-            memcpy(packet->data, data, (size_t)size);
-            c->log_level_offset = 64;
-            if (avcodec_open2(c, codec, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 &&
-                avcodec_send_packet(c, NULL) >= 0)
-                got = avcodec_receive_frame(c, f);
-        }
-        avcodec_free_context(&c);
-        av_packet_free(&packet);
-        if (got >= 0)
-            return f;
-        av_frame_free(&f);
-    }
-    return NULL;
+    AVFrame *f = decode_by("libdav1d", data, size);
+    return f ? f : decode_by("libaom-av1", data, size);
 }
 
 /* The sequence header's unit, found by the size bytes alone. */

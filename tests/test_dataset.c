@@ -7,41 +7,14 @@
 
 /* ---- Boxes by path, for patches ---- */
 
-/* Offset of the box at a path like "moov/trak.2/mdia" below [begin, end), 0 if there is none (no box that is looked for
- * is first). parents, if given, collects the offsets on the way. */
-static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path, size_t *parents, int *depth)
-{
-    char name[8];
-    size_t n = strcspn(path, "/");
-    int nth = path[4] == '.' ? atoi(path + 5) : 0;
-    snprintf(name, sizeof name, "%.4s", path);
-    for (size_t at = begin; at + 8 <= end;) {
-        uint64_t size = be_get(d + at, 4), header = 8;
-        if (size == 1) {
-            size = be_get(d + at + 8, 8);
-            header = 16;
-        }
-        if (size < 8 || size > end - at)
-            return 0;
-        if (!memcmp(d + at + 4, name, 4) && nth-- == 0) {
-            size_t skip = !memcmp(name, "stsd", 4) ? 8 : !memcmp(name, "hvc1", 4) || !memcmp(name, "avc1", 4) ? 78 : 0;
-            if (parents)
-                parents[(*depth)++] = at;
-            return path[n] ? box_at(d, at + header + skip, at + size, path + n + 1, parents, depth) : at;
-        }
-        at += size;
-    }
-    return 0;
-}
-
-static size_t box_find(const uint8_t *d, size_t size, const char *path) { return box_at(d, 0, size, path, NULL, NULL); }
+static size_t box_find(const uint8_t *d, size_t size, const char *path) { return box_at(d, 0, size, path); }
 
 /* Puts bytes at the end of the box at path, which lies behind all sample data. Returns the new size; d has room. */
 static size_t box_append(uint8_t *d, size_t size, const char *path, const void *bytes, size_t n)
 {
     size_t parents[16], end;
     int depth = 0;
-    size_t at = box_at(d, 0, size, path, parents, &depth);
+    size_t at = box_chain(d, 0, size, path, parents, &depth);
     end = at + be_get(d + at, 4);
     memmove(d + end + n, d + end, size - end);
     memcpy(d + end, bytes, n);
@@ -1060,7 +1033,7 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     bzna_error err = fresh_error();
     size_t stsz, offset = (size_t)s->offset;
     open_copy(&o, 0);
-    stsz = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stsz", NULL, NULL);
+    stsz = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stsz");
     REQUIRE(stsz > offset);
     be_put(o.file + stsz + 12, 0, 4);                       /* no common size, and no room for 2 entries */
     be_put(o.file + stsz + 16, 2, 4);
@@ -1119,14 +1092,14 @@ TEST(a_sample_without_moov_or_chunk_fails_alone)
     bzna_error err = fresh_error();
     size_t moov, offset = (size_t)s->offset, stco;
     open_copy(&o, 0);
-    moov = box_at(o.file, offset, offset + (size_t)s->size, "moov", NULL, NULL);
+    moov = box_at(o.file, offset, offset + (size_t)s->size, "moov");
     memcpy(o.file + moov + 4, "free", 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "moov");
     CHECK_EQ(err.byte_offset, offset);
     memcpy(o.file + moov + 4, "moov", 4);
-    stco = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stco", NULL, NULL);
+    stco = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stco");
     be_put(o.file + stco + 16, (uint64_t)s->size - 10, 4);  /* the access unit would end behind the sample */
     CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "sample 1");
@@ -1555,7 +1528,7 @@ TEST(fragmented_files_are_refused_by_name)
 static uint8_t *matrix_of(opened *o, size_t from, size_t to, const char *path)
 {
     int header = strstr(path, "mvhd") ? 36 : 40;
-    size_t at = box_at(o->file, from, to, path, NULL, NULL);
+    size_t at = box_at(o->file, from, to, path);
     if (!at)
         exit(1);
     return o->file + at + 8 + header + (o->file[at + 8] ? 12 : 0);
@@ -1638,7 +1611,7 @@ TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
     open_copy(&o, 0);
     memset(scratch, 0xdd, sizeof *scratch);
     put_matrix(matrix_of(&o, (size_t)known[0].samples[3].offset, o.size, "moov/mvhd"), 0, 0x10000, -0x10000, 0);
-    memcpy(o.file + box_at(o.file, (size_t)known[0].samples[4].offset, o.size, "moov/mvhd", NULL, NULL) + 4, "free", 4);
+    memcpy(o.file + box_at(o.file, (size_t)known[0].samples[4].offset, o.size, "moov/mvhd") + 4, "free", 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     for (int i = 2; i < 5; i++) {
         const fact_sample *s = &known[0].samples[i];

@@ -2,6 +2,7 @@
  * before. */
 #include "../benzina.c"
 #include "test.h"
+#include "known.h"
 
 #ifdef BENZINA_NO_AVCODEC
 TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
@@ -972,28 +973,6 @@ static AVPacket *encode(const kind *k, unsigned seed, int which, const char **wh
 }
 
 /* libavcodec as its manual says, with nothing of ours in between. */
-static AVFrame *decode_by(const char *decoder, const uint8_t *data, int size)
-{
-    const AVCodec *codec = avcodec_find_decoder_by_name(decoder);
-    AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
-    AVPacket *packet = av_packet_alloc();
-    AVFrame *f = av_frame_alloc();
-    int got = -1;
-    if (c && av_new_packet(packet, size) >= 0) {
-        memcpy(packet->data, data, (size_t)size);
-        c->thread_count = 1;
-        c->log_level_offset = 64;
-        if (avcodec_open2(c, codec, NULL) >= 0 && avcodec_send_packet(c, packet) >= 0 &&
-            avcodec_send_packet(c, NULL) >= 0)
-            got = avcodec_receive_frame(c, f);
-    }
-    avcodec_free_context(&c);
-    av_packet_free(&packet);
-    if (got < 0)
-        av_frame_free(&f);
-    return f;
-}
-
 static unit unit_of(const kind *k, const AVPacket *packet)
 {
     bzna_image image = { .struct_size = sizeof image };

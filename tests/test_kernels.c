@@ -5,25 +5,12 @@
 #include <string.h>
 #include "../benzina_kernels.cu"
 #include "test.h"
+#include "random.h"
 
 #define SENTINEL (-12345.0f)
 #define HALF_SENTINEL 0xfdcb          /* a NaN that no conversion gives */
 
 /* ---- Random pictures --------------------------------------------------------------------------------------------- */
-
-static uint64_t random_state = 1;
-
-static uint32_t random_u32(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    uint32_t x = (uint32_t)(random_state >> 32);
-    x ^= x >> 15;
-    x *= 0x2c1b3c6du;
-    return x ^ x >> 13;
-}
-
-static int32_t random_int(int32_t lo, int32_t hi) { return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1)); }
-static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (random_u32() / 4294967296.0); }
 
 /* A frame in memory of exactly its size, so that a sanitizer sees every step outside. Cr of a semi-planar frame lies in
  * memory[1]. */
@@ -105,20 +92,6 @@ static frame frame_random(void)
         slot->scale[c] = (float)random_real(-1, 1);
     }
     return f;
-}
-
-/* A crop, perhaps mirrored, perhaps reaching beyond the picture, scaled to the output. */
-static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
-{
-    double w = slot->x1 - slot->x0 + 1, h = slot->y1 - slot->y0 + 1, crop_w = w * random_real(0.05, 1.5),
-           crop_h = h * random_real(0.05, 1.5);
-    double x = (w - crop_w) * random_real(-0.2, 1.2), y = (h - crop_h) * random_real(-0.2, 1.2), sx = crop_w / width,
-           sy = crop_h / height;
-    int flip_x = random_int(0, 1), flip_y = random_int(0, 1);
-    const double m[9] = { flip_x ? -sx : sx, 0, flip_x ? x + crop_w - sx / 2 - 0.5 : x + sx / 2 - 0.5,
-                          0, flip_y ? -sy : sy, flip_y ? y + crop_h - sy / 2 - 0.5 : y + sy / 2 - 0.5, 0, 0, 1 };
-    for (int i = 0; i < 9; i++)
-        slot->h[i] = (float)m[i];
 }
 
 /* ---- Rendering --------------------------------------------------------------------------------------------------- */

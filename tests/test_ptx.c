@@ -10,6 +10,7 @@
  * An instruction that the interpreter does not know is a failure which names it: another compiler gives others. */
 #include "../benzina.c"
 #include "test.h"
+#include "random.h"
 
 #ifdef BENZINA_NO_CUDA
 TEST(the_ptx_gives_the_bits_of_the_plain_loop) { SKIP("built without nv-codec-headers or clang: there is no PTX"); }
@@ -1566,20 +1567,6 @@ TEST(what_a_thread_must_not_do_is_a_fault)
 
 /* ---- Random pictures --------------------------------------------------------------------------------------------- */
 
-static uint64_t random_state = 1;
-
-static uint32_t random_u32(void)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    uint32_t x = (uint32_t)(random_state >> 32);
-    x ^= x >> 15;
-    x *= 0x2c1b3c6du;
-    return x ^ x >> 13;
-}
-
-static int32_t random_int(int32_t lo, int32_t hi) { return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1)); }
-static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (random_u32() / 4294967296.0); }
-
 /* ALMOST: what keeps it from the way for NV12 */
 enum { NV12, P016, PLANAR, DEEP, GRAY, SUBSAMPLED, ALMOST_NV12, FORMATS };
 enum { ALIGNED, AFFINE, PROJECTIVE, EDGES, HOSTILE, OUTSIDE, EMPTY, WARPS };
@@ -1704,20 +1691,6 @@ static void random_rectangle(bzi_kernel_slot *slot, int warp)
         slot->x1 = slot->x0 - 1;
     else if (warp == EMPTY)
         slot->y1 = slot->y0 - 1;
-}
-
-/* A crop, perhaps mirrored, perhaps reaching beyond the picture, scaled to the output. */
-static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
-{
-    double w = slot->x1 - slot->x0 + 1, h = slot->y1 - slot->y0 + 1, crop_w = w * random_real(0.05, 1.5),
-           crop_h = h * random_real(0.05, 1.5);
-    double x = (w - crop_w) * random_real(-0.2, 1.2), y = (h - crop_h) * random_real(-0.2, 1.2), sx = crop_w / width,
-           sy = crop_h / height;
-    int flip_x = random_int(0, 1), flip_y = random_int(0, 1);
-    const double m[9] = { flip_x ? -sx : sx, 0, flip_x ? x + crop_w - sx / 2 - 0.5 : x + sx / 2 - 0.5,
-                          0, flip_y ? -sy : sy, flip_y ? y + crop_h - sy / 2 - 0.5 : y + sy / 2 - 0.5, 0, 0, 1 };
-    for (int i = 0; i < 9; i++)
-        slot->h[i] = (float)m[i];
 }
 
 /* Positions are multiples of a half: exactly on the edges, which are half a pixel outside, and between. Perhaps

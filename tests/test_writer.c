@@ -5,31 +5,6 @@
 #include "known.h"
 
 
-/* Offset of the box at a path like "moov/trak.2/mdia" in d[begin, end), 0 if there is none (what is looked for never
- * comes first). */
-static size_t box_at(const uint8_t *d, size_t begin, size_t end, const char *path)
-{
-    size_t n = strcspn(path, "/");
-    int nth = path[4] == '.' ? atoi(path + 5) : 0;
-    for (size_t at = begin; at + 8 <= end;) {
-        uint64_t size = be_get(d + at, 4), header = 8;
-        if (size == 1) {
-            size = be_get(d + at + 8, 8);
-            header = 16;
-        }
-        if (size < 8 || size > end - at)
-            return 0;
-        if (!memcmp(d + at + 4, path, 4) && nth-- == 0) {
-            size_t skip = !strncmp(path, "stsd", 4)                              ? 8 :
-                          !strncmp(path, "hvc1", 4) || !strncmp(path, "avc1", 4) ? 78 :
-                                                                                   0;
-            return path[n] ? box_at(d, at + header + skip, at + size, path + n + 1) : at;
-        }
-        at += size;
-    }
-    return 0;
-}
-
 /* ---- Where archives are written to ---- */
 
 typedef struct memory_sink {
