@@ -388,10 +388,16 @@ static uint32_t peek(bzna_loader *loader, const uint32_t *field)
 /* Returns when the thread is in next, as the loader sees it. */
 static void waiter_start(waiter *w, bzna_loader *loader)
 {
+    uint32_t waiting = 0;
     memset(w, 0, sizeof *w);
     w->loader = loader;
     pthread_create(&w->thread, NULL, waiter_run, w);
-    WAIT_FOR(peek(loader, &loader->waiting));
+    for (int i = 0; i < 50000 && !waiting && !w->ended; i++) {
+        waiting = peek(loader, &loader->waiting);
+        if (!waiting)
+            sleep_us(200);
+    }
+    CHECK(waiting);
 }
 
 #pragma GCC diagnostic pop

@@ -1576,6 +1576,7 @@ TEST(closing_ends_a_waiting_next)
         bzna_loader *loader = NULL;
         waiter w;
         dataset = open_split(own, &m, &mixed, NULL);
+        m.delay_us = 20000;                                 /* the batch is not there before its waiter */
         m.jitter_us = 8000;
         require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
         waiter_start(&w, loader);
