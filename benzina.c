@@ -6531,7 +6531,6 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     CUresult result;
     bzna_status status;
     bzi_nvdec_destroy(device, decoder);
-    memset(decoder, 0, sizeof *decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     bzi_nvdec_describe(want, parsed, &info);

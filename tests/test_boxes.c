@@ -2277,8 +2277,8 @@ static void put_profile(bit_writer *w)
     put(w, 8, 120);
 }
 
-/* 7.3.2.2.1 up to the reference picture sets. */
-static void put_h265_sps_head(bit_writer *w, const sps_choice *c)
+/* 7.3.2.2.1 up to the scaling lists. */
+static void put_h265_sps_start(bit_writer *w, const sps_choice *c)
 {
     static const uint32_t blocks[6] = { 0, 3, 0, 3, 0, 0 };
     put(w, 16, 0x4201);
@@ -2300,7 +2300,29 @@ static void put_h265_sps_head(bit_writer *w, const sps_choice *c)
     put_uvlc(w, 0);
     for (int i = 0; i < 6; i++)
         put_uvlc(w, blocks[i]);
+}
+
+/* The same up to the reference picture sets. */
+static void put_h265_sps_head(bit_writer *w, const sps_choice *c)
+{
+    put_h265_sps_start(w, c);
     put(w, 4, 0);                                         /* no scaling lists; AMP, SAO; no PCM */
+}
+
+/* H.265 7.3.4: a list is that of another, or has coefficients; of the larger blocks, a first one of its own. */
+static void put_h265_scaling_lists(bit_writer *w)
+{
+    for (int size = 0; size < 4; size++)
+        for (int matrix = 0; matrix < 6; matrix += size == 3 ? 3 : 1) {
+            const uint32_t whole = roll(2);
+            put(w, 1, whole);
+            if (!whole)
+                put_uvlc(w, roll(3));
+            if (whole && size > 1)
+                put_se(w, (int64_t)roll(200) - 7);
+            for (int i = 0; whole && i < (size ? 64 : 16); i++)
+                put_se(w, (int64_t)roll(256) - 128);
+        }
 }
 
 static void put_h265_sps_tail(bit_writer *w, const sps_choice *c)
@@ -2557,6 +2579,24 @@ static int read_h265_sps(const sps_choice *c)
     put_h265_sps_head(&w, c);
     put_uvlc(&w, 0);                                      /* no sets of reference pictures */
     return read_ended_sps(&w, c, &sps);
+}
+
+TEST(scaling_lists_of_h265_are_read_to_their_end)
+{
+    const sps_choice c = { .profile = 4, .chroma = C422, .depth = 10, .width = 72, .height = 80, .frames_only = 1,
+                           .full = 1, .primaries = 9, .transfer = 16, .matrix = 10 };
+    for (int i = 0; i < 200; i++) {
+        static bit_writer w;
+        bzi_format sps;
+        put_h265_sps_start(&w, &c);
+        put(&w, 2, i ? 3 : 2);                            /* lists there are; the first time, the standard's own */
+        if (i)
+            put_h265_scaling_lists(&w);
+        put(&w, 3, 0);                                    /* AMP, SAO; no PCM */
+        put_uvlc(&w, 0);                                  /* no sets of reference pictures */
+        CHECK(read_ended_sps(&w, &c, &sps));
+        CHECK(sps.color.present && sps.color.full_range && sps.color.primaries == 9 && sps.color.matrix == 10);
+    }
 }
 
 TEST(windows_that_leave_nothing_and_pictures_beyond_the_limit_are_refused)
@@ -3151,6 +3191,7 @@ TEST_MAIN(
     RUN(parameter_sets_written_by_hand_are_read_to_their_end)
     RUN(sets_of_more_reference_pictures_than_there_can_be_are_refused_at_once)
     RUN(windows_that_leave_nothing_and_pictures_beyond_the_limit_are_refused)
+    RUN(scaling_lists_of_h265_are_read_to_their_end)
     RUN(sub_layers_of_h265_may_have_a_level_without_a_profile)
     RUN(libavcodec_reads_the_same_from_parameter_sets_written_bit_by_bit)
     RUN(libavcodec_reads_the_same_from_av1_sequence_headers)

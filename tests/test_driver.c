@@ -667,6 +667,25 @@ TEST(a_device_that_is_not_there_is_refused_with_the_number_that_there_are)
     finish();
 }
 
+TEST(a_device_that_opens_says_nothing_of_having_no_gpu)
+{
+    messages m = { 0 };
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_device_info info;
+    bzna_error e = no_error();
+    BEGIN;
+    bzna_context_config_init(&config, sizeof config);
+    config.log = take_message;
+    config.log_user = &m;
+    config.log_level = BZNA_LOG_DEBUG;
+    CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    bzna_context_close(context);
+    CHECK_EQ(m.count, 0);
+    finish();
+}
+
 TEST(batches_lie_on_the_contexts_device_and_no_other)
 {
     bzna_context *context;
@@ -823,6 +842,7 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(many_threads_may_ask_a_context_first_and_make_one_device)
     RUN(a_device_is_described_as_the_driver_has_it)
     RUN(a_device_that_is_not_there_is_refused_with_the_number_that_there_are)
+    RUN(a_device_that_opens_says_nothing_of_having_no_gpu)
     RUN(batches_lie_on_the_contexts_device_and_no_other)
     RUN(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_must_be_of_the_device)
     RUN(codecs_are_what_the_caps_say_and_are_asked_for_once)

@@ -234,6 +234,52 @@ TEST(a_context_takes_its_own_memory_from_the_allocator)
 #  define NO_SUCH_DEVICE BZNA_E_DEVICE
 #endif
 
+/* Every init writes the struct's size and zeros, no more than it is told, and nothing to NULL. */
+#define CHECK_INIT(type, init) do { \
+        union { type one; uint8_t bytes[sizeof(type) + 8]; } room; \
+        uint32_t size; \
+        memset(&room, 0xaa, sizeof room); \
+        init(&room.one, sizeof(type)); \
+        memcpy(&size, &room, sizeof size); \
+        CHECK_EQ(size, sizeof(type)); \
+        for (size_t i = sizeof size; i < sizeof room; i++) \
+            CHECK(room.bytes[i] == (i < sizeof(type) ? 0 : 0xaa)); \
+        memset(&room, 0xaa, sizeof room); \
+        init(&room.one, 3); \
+        CHECK(room.bytes[0] == 0xaa); \
+        init(NULL, sizeof(type)); \
+    } while (0)
+
+TEST(structs_to_fill_in_are_prepared_as_zeros)
+{
+    CHECK_INIT(bzna_source, bzna_source_init);
+    CHECK_INIT(bzna_sink, bzna_sink_init);
+    CHECK_INIT(bzna_context_config, bzna_context_config_init);
+    CHECK_INIT(bzna_image, bzna_image_init);
+    CHECK_INIT(bzna_dataset_config, bzna_dataset_config_init);
+    CHECK_INIT(bzna_picture, bzna_picture_init);
+    CHECK_INIT(bzna_output, bzna_output_init);
+    CHECK_INIT(bzna_affine, bzna_affine_init);
+    CHECK_INIT(bzna_loader_config, bzna_loader_config_init);
+    CHECK_INIT(bzna_extra_output, bzna_extra_output_init);
+    CHECK_INIT(bzna_writer_config, bzna_writer_config_init);
+}
+
+TEST(an_error_is_prepared_as_none_and_a_sample_without_a_target)
+{
+    bzna_error err;
+    bzna_sample_desc sample;
+    memset(&err, 0xaa, sizeof err);
+    bzna_error_init(&err, sizeof err);
+    CHECK(err.struct_size == sizeof err && err.status == BZNA_OK && err.byte_offset == BZNA_NO_OFFSET);
+    CHECK_STR(err.message, "");
+    memset(&sample, 0xaa, sizeof sample);
+    bzna_sample_desc_init(&sample, sizeof sample);
+    CHECK(sample.struct_size == sizeof sample && sample.target == BZNA_TARGET_NONE && !sample.image && !sample.name);
+    bzna_error_init(NULL, sizeof err);
+    bzna_sample_desc_init(NULL, sizeof sample);
+}
+
 TEST(a_bad_context_config_is_refused_by_field)
 {
     static const struct { const char *field; size_t at; int32_t value; bzna_status status; } cases[] = {
@@ -592,6 +638,8 @@ TEST_MAIN(
     RUN(sizes_that_overflow_are_refused_before_the_allocator_is_asked)
     RUN(a_buffer_grows_keeps_and_gives_back)
     RUN(a_context_takes_its_own_memory_from_the_allocator)
+    RUN(structs_to_fill_in_are_prepared_as_zeros)
+    RUN(an_error_is_prepared_as_none_and_a_sample_without_a_target)
     RUN(a_bad_context_config_is_refused_by_field)
     RUN(a_context_config_at_its_limits_is_accepted)
     RUN(context_configs_of_other_versions_are_taken_or_refused)
