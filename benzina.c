@@ -252,7 +252,7 @@ static int bzi_struct_in(void *dst, size_t known, const void *src)
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
-    if (given < sizeof size)
+    if (given < sizeof size || given > UINT32_MAX)
         return;
     memcpy(src, &size, sizeof size);
     memcpy(dst, src, size);
@@ -2957,7 +2957,7 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const char *split, bzn
     mp4 = c->own;
     mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
     if (mp4->input < 0 && split)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%.12s\"", split);
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"", split);
     if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == BZI_FOURCC('v', 'i', 'd', 'e'))
         return BZNA_AGAIN;
     return bzi_mp4_index(c, split, err);
@@ -3025,7 +3025,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, char
     uint64_t offset, size;
     bzna_status status;
     if (!track || index >= track->table.sample_count)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no file name");
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no name");
     if ((status = bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
         return status;
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
@@ -3034,7 +3034,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, char
         size = nul ? (uint64_t)(nul - view) : size;
         *needed = size + 1;
         if (size + 1 > capacity)
-            status = BZI_FAIL(err, BZNA_E_BUFFER, "the file name needs %llu bytes, the buffer has %llu",
+            status = BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
                               (unsigned long long)size + 1, (unsigned long long)capacity);
     }
     if (status == BZNA_OK) {
@@ -3087,7 +3087,7 @@ static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 
 static bzna_status bzi_mp4_fail_image(const char *name, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture track%s%.32s%s", name ? " \"" : "", name ? name : "",
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture track%s%s%s", name ? " \"" : "", name ? name : "",
                     name ? "\"" : "");
 }
 
@@ -3663,7 +3663,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
         memcpy((void *)(uintptr_t)buffer.data, &target, sizeof target);
         return BZNA_OK;
     default:
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%.32s\"", name);
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
     }
 }
 
@@ -4021,6 +4021,8 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     memset(coded, 0, sizeof *coded);
     if (!bzi_struct_in(image, sizeof *image, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
+    if (image->reserved0)
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
     for (size_t i = 0; i < sizeof bzi_coded_rows / sizeof bzi_coded_rows[0]; i++)
         if (bzi_coded_rows[i].codec == image->codec)
             coded->ops = &bzi_coded_rows[i];
@@ -4401,8 +4403,9 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     if (sink) {
         writer->sink = *sink;
     } else if (path && (error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
-        status = bzi_fail(err, error == ENOENT ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
-                          "%.160s: cannot create: %s", path, strerror(error));
+        status = bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
+                          error, "cannot create: %s", strerror(error));
+        bzi_error_prefix(err, path);
         bzi_writer_free(writer);
         return status;
     }
@@ -4549,19 +4552,19 @@ static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *s
     bzi_sample_places at;
     uint64_t size;
     bzna_status status;
-    if ((status = bzi_coded_make(&input, sample->image, "image", err)) != BZNA_OK)
+    if ((status = bzi_coded_make(&input, sample->image, "sample.image", err)) != BZNA_OK)
         return status;
     if (sample->thumb) {
-        if ((status = bzi_coded_make(&given_thumb, sample->thumb, "thumb", err)) != BZNA_OK)
+        if ((status = bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err)) != BZNA_OK)
             return status;
         thumb = &given_thumb;
     } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
         thumb = &input;
     }
     if (sample->split > BZNA_SPLIT_TEST)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "split: %u is not known", sample->split);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.split: %u is not known", sample->split);
     if (sample->name && strlen(sample->name) > 65535)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "filename: longer than 65535 bytes");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
     if (writer->count == UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds at most %u samples", UINT32_MAX);
     bzi_writer_inner(&writer->scratch, sample, &input, thumb, &at);
@@ -5194,9 +5197,10 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
                                          !(p->ratio[0] > 0) || !(p->ratio[0] <= p->ratio[1]) || p->ratio[1] > 1e6 :
                                          0))
         return "ratio";
-    if (!bzi_finite(p->degrees, 2) || !(p->degrees[0] <= p->degrees[1]))
+    if (!bzi_finite(p->degrees, 2) || !(p->degrees[0] <= p->degrees[1]) || p->degrees[0] < -1e6 || p->degrees[1] > 1e6)
         return "degrees";
-    if (!bzi_finite(p->translate, 2) || p->translate[0] < 0 || p->translate[1] < 0)
+    if (!bzi_finite(p->translate, 2) || p->translate[0] < 0 || p->translate[1] < 0 || p->translate[0] > 1e6 ||
+        p->translate[1] > 1e6)
         return "translate";
     if (!(p->flip_h >= 0 && p->flip_h <= 1))
         return "flip_h";
@@ -7450,6 +7454,9 @@ static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *na
     return number;
 }
 
+/* A loader made before fork() has no threads in the child, and its lock may be held by one that is not there. */
+static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
+
 /* Stop, pause or quit was requested: do not wait with an item in hand. With the lock held. */
 static int bzi_loader_interrupted(const bzna_loader *loader)
 {
@@ -9500,8 +9507,14 @@ static bzna_status bzi_batch_release(bzna_batch *batch)
     return BZNA_OK;
 }
 
-static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_unref(tensor->manager); }
-static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_unref(tensor->manager); }
+/* The last to have a tensor lets go of it. In a child after fork() nothing is done: the parent has the batch. */
+static void bzi_batch_delete_tensor(bzna_batch *batch)
+{
+    if (!bzi_loader_forked(batch->loader))
+        bzi_batch_unref(batch);
+}
+static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_delete_tensor(tensor->manager); }
+static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 
 /* A tensor in DLPack's form. Shapes and strides are the batch's. */
 static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
@@ -9568,10 +9581,13 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 {
     bzi_device *device = batch->loader->device;
     bzna_status status;
-    uint32_t tensors;
+    uint32_t tensors, owned;
     bzi_os_lock(&batch->loader->mutex);
+    owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     tensors = batch->references - batch->owned;
     bzi_os_unlock(&batch->loader->mutex);
+    if (!owned)
+        return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
     if (tensors && stream == BZNA_STREAM_PER_THREAD)
         return BZI_FAIL(err, BZNA_E_STATE,
                         "bzna_batch_move: to BZNA_STREAM_PER_THREAD, with %u tensors, whose deleters may run on other "
@@ -9868,7 +9884,9 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     groups = c->order.weights_by_part ? dataset->part_count : samples;
     if (c->order.weights_by_part && c->order.indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
-    if (!c->order.weights || c->order.weight_count != groups || groups > UINT32_MAX)
+    if (groups > UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: of at most %u samples", UINT32_MAX);
+    if (!c->order.weights || c->order.weight_count != groups)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
                         (unsigned long long)c->order.weight_count, (unsigned long long)groups,
                         c->order.weights_by_part ? "archives" : "samples");
@@ -9887,6 +9905,9 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
             err, BZNA_E_ARGUMENT,
             "loader_config.order.epoch_samples: %llu draws without replacement of %llu samples with a weight",
             (unsigned long long)c->order.epoch_samples, (unsigned long long)positive);
+    if (c->order.epoch_samples > (uint64_t)1 << 63)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.epoch_samples: %llu are more than 2^63",
+                        (unsigned long long)c->order.epoch_samples);
     if (!c->order.epoch_samples)
         c->order.epoch_samples = c->order.weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
@@ -10192,7 +10213,7 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
 /* The consumer's stream: the user's, or one of ours. In the CUDA context. */
 static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
-    loader->stream = loader->config.output.stream;
+    loader->stream = loader->on_device ? loader->config.output.stream : NULL;
     loader->owns_stream = !loader->stream;
     return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
 }
@@ -10333,7 +10354,7 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes have no room for an answer",
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is no struct's size",
                         (unsigned long long)given);
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
@@ -10343,7 +10364,7 @@ BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
 {
     bzna_error none;
     bzi_error_init(&none);
-    if (error && struct_size <= UINT32_MAX)
+    if (error)
         bzi_struct_out(error, struct_size, &none, sizeof none);
 }
 
@@ -10737,18 +10758,15 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
                                         size_t capacity, size_t *needed, bzna_error *err)
 {
-    const bzi_span room = { buffer, capacity };
+    const bzi_span room = { buffer, buffer ? capacity : 0 };
     const bzi_container *c;
     uint64_t size = 0;
     bzna_status status;
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
-    if (!dataset || !field || (!buffer && capacity))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_field: %s is NULL",
-                     !dataset ? "dataset" :
-                     !field   ? "field" :
-                                "buffer");
+    if (!dataset || !field)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_field: %s is NULL", dataset ? "field" : "dataset");
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
@@ -10928,7 +10946,7 @@ BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size) { bzi_st
 
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size)
 {
-    if (warp)
+    if (warp && struct_size <= UINT32_MAX)
         memset(warp, 0, struct_size);
 }
 
@@ -10951,6 +10969,8 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     numbers[6] = a.translate_y;
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
+    if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g", a.crop_width, a.crop_height);
     bzi_affine_matrix(&a, homography);
     return BZNA_OK;
 }
@@ -11009,6 +11029,8 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
         (status = bzi_api_in(&o, sizeof o, output, offsetof(bzna_output, reserved0), "output", &e)) != BZNA_OK)
         BZI_API_END(status);
+    if (!p.color.present)
+        p.color = bzi_color_of_codecs;
     if ((status = bzi_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -11016,6 +11038,8 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     if (dst_bytes < 3 * bzi_dtype_bytes(o.dtype) * o.width * (uint64_t)o.height)
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for 3 x %u x %u elements of %u bytes",
                      (unsigned long long)dst_bytes, o.height, o.width, bzi_dtype_bytes(o.dtype));
+    if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
     slot.dst = (uint64_t)(uintptr_t)dst;
     bzi_kernel_warp_plain(&slot, &out);
     return BZNA_OK;
@@ -11058,14 +11082,11 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_END(status);
 }
 
-/* A loader made before fork() has no threads in the child, and its lock may be held by one that is not there. */
-static int bzi_api_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
-
 static bzna_status bzi_api_loader(const char *call, const bzna_loader *loader, bzna_error *err)
 {
     if (!loader)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: loader is NULL", call);
-    return bzi_api_forked(loader) ? BZI_FAIL(err, BZNA_E_STATE, "%s: not after fork", call) : BZNA_OK;
+    return bzi_loader_forked(loader) ? BZI_FAIL(err, BZNA_E_STATE, "%s: not after fork", call) : BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
@@ -11073,7 +11094,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
     bzna_context *context;
     if (!loader)
         return BZNA_OK;
-    if (bzi_os_in_callback || bzi_api_forked(loader))
+    if (bzi_os_in_callback || bzi_loader_forked(loader))
         return BZNA_E_STATE;
     context = loader->context;
     bzi_context_retain(context);
@@ -11092,7 +11113,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
         *batch = NULL;
     if (!loader || !batch)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_next: %s is NULL", loader ? "batch" : "loader");
-    if (bzi_os_in_callback || bzi_api_forked(loader))
+    if (bzi_os_in_callback || bzi_loader_forked(loader))
         BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_next: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
     context = loader->context;
     bzi_context_retain(context); /* another thread may close the loader as soon as its lock is free */
@@ -11116,7 +11137,7 @@ BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna
     BZI_API_BEGIN;
     if (!loader)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_reset: loader is NULL");
-    if (bzi_os_in_callback || bzi_api_forked(loader))
+    if (bzi_os_in_callback || bzi_loader_forked(loader))
         BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_reset: not %s",
                      bzi_os_in_callback ? "inside a callback" : "after fork");
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
@@ -11140,13 +11161,16 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
+    bzna_status status;
     BZI_API_BEGIN;
     if (!loader || !state)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_restore: %s is NULL", loader ? "state" : "loader");
-    if (bzi_os_in_callback || bzi_api_forked(loader))
+    if (bzi_os_in_callback || bzi_loader_forked(loader))
         BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_restore: not %s",
                      bzi_os_in_callback ? "inside a callback" : "after fork");
-    BZI_API_END(bzi_loader_restore(loader, state, &e));
+    status = bzi_loader_restore(loader, state, &e);
+    bzi_log_deliver(loader->host);
+    BZI_API_END(status);
 }
 
 static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *info)
@@ -11177,8 +11201,8 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
                                          "thumb");
     bzi_string_copy(info->picture_reason, sizeof info->picture_reason,
                     loader->pick.name  ? "loader_config.fields.image" :
-                    loader->pick.whole ? "the output is larger than 512, which thumbnails are at most" :
-                                         "the output is at most 512; a sample without a thumbnail gives its picture");
+                    loader->pick.whole ? "the output is larger than 512 pixels, the largest edge of a thumbnail" :
+                                         "the output has 512 pixels at most; where a thumbnail lacks, the picture");
 }
 
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
@@ -11251,7 +11275,7 @@ static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name
 {
     *number = bzi_loader_find_tensor(batch->loader, name);
     if (*number == BZI_TENSORS)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%.32s\"", name);
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
     if (*number == 0 && batch->loader->config.output.slices > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image lies in %u slices, and is no one tensor",
                         batch->loader->config.output.slices);
@@ -11322,6 +11346,8 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
                               "tensor");
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
+    if (bzi_loader_forked(batch->loader))
+        BZI_API_FAIL(BZNA_E_STATE, "bzna_batch_to_dlpack: not after fork");
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
         status = bzi_batch_export(batch, number, version, tensor, &e);
     BZI_API_END(status);
@@ -11332,7 +11358,7 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
     BZI_API_BEGIN;
     if (!batch)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_move: batch is NULL");
-    if (bzi_api_forked(batch->loader))
+    if (bzi_loader_forked(batch->loader))
         BZI_API_FAIL(BZNA_E_STATE, "bzna_batch_move: not after fork");
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
@@ -11347,7 +11373,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 {
     if (!batch)
         return BZNA_OK;
-    return bzi_api_forked(batch->loader) ? BZNA_E_STATE : bzi_batch_release(batch);
+    return bzi_loader_forked(batch->loader) ? BZNA_E_STATE : bzi_batch_release(batch);
 }
 
 /* --- Writers --- */

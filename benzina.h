@@ -86,10 +86,12 @@
  * it is released. What is closed must not be used again by its owner.
  *
  * Structs that you fill in are prepared by bzna_X_init(&x, sizeof x); then set what you need: zero
- * means the documented default everywhere. They are checked when they are used, and the message of
- * an error names the field. What the library tells about an object comes by
+ * means the documented default. (Two are prepared as something else than zero: bzna_transform, as
+ * the identity, and the target of bzna_sample_desc, as none.) They are checked when they are used,
+ * and the message of an error names the field. What the library tells about an object comes by
  * bzna_X_get_info(x, &info, sizeof info, &err). Three structs are values that one call gives and
- * another takes: bzna_image, bzna_picture, bzna_loader_state. Words called reserved must be zero.
+ * another takes, prepared by init, too: bzna_image, bzna_picture, bzna_loader_state. Words called
+ * reserved must be zero.
  *
  *
  * 4. THREADS AND CALLBACKS
@@ -142,10 +144,12 @@
  * 6. ERRORS
  *
  * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Every
- * call that can fail takes a bzna_error of the caller's last, or NULL; X_close and
- * bzna_batch_release, which fail only with E_STATE, take none. Prepare it with bzna_error_init: on
- * failure it holds the status, a message that names file, box or field, the byte offset in the file
- * (BZNA_NO_OFFSET when there is none), and the native code of the system or driver.
+ * call that can fail takes, as its last argument, a bzna_error of the caller's, or NULL; X_close
+ * and bzna_batch_release, which fail only with E_STATE, take none. Prepare it with bzna_error_init:
+ * on failure it holds the status, a message that names file, box or field, the byte offset in the
+ * file (BZNA_NO_OFFSET when there is none), and the native code of the system or driver. E_ARGUMENT
+ * for what must not be NULL and E_STRUCT_SIZE for a struct_size that does not fit are not listed
+ * below.
  *
  * A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with
  * the out-of-bounds color, its status says why (bzna_batch_error has the message), and its
@@ -464,7 +468,8 @@ typedef struct bzna_context_config {
     /* NULL: silent */
     bzna_log_fn           log;
     void                 *log_user;
-    /* 1: log at once from whatever thread; 0: queued until the caller's next bzna_* call */
+    /* 1: log at once from whatever thread; 0: queued until a thread of the caller's opens or closes
+     * something, takes a batch, restores a state, or asks for the device */
     uint32_t              log_any_thread;
     /* longest edge of a coded frame; default 16384, at most 65535 */
     uint32_t              max_edge_px;
@@ -485,8 +490,9 @@ typedef struct bzna_context_config {
 
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
 
-/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_DEVICE (a
- * device was demanded that this machine cannot use), E_UNSUPPORTED (this build has no GPU path). */
+/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_THREAD,
+ * E_DEVICE (a device was demanded that this machine cannot use), E_UNSUPPORTED (this build has no
+ * GPU path). */
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
     bzna_error *err);
 
@@ -576,9 +582,9 @@ typedef struct bzna_image {
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
 /* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
- * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs. dst has capacity
- * bytes; *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_BUFFER (what
- * is in dst is of no use), E_BOX. Any thread. */
+ * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs. dst has capacity bytes
+ * (NULL: 0); *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_CODEC,
+ * E_BUFFER (what is in dst is of no use), E_BOX. Any thread. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
@@ -596,15 +602,15 @@ typedef struct bzna_dataset_config {
     uint32_t    reserved0;
     /* what error messages call it; default: the path, "memory" or "source". Copied */
     const char *name;
-    /* "train", "validation", "test": only the samples of that split, where the archive has the
-     * tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples */
+    /* "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the archive
+     * has no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples */
     const char *split;
 } bzna_dataset_config;
 
-/* size_bytes is of all its files. target_count: samples from the first that have a target; of
- * several archives, summed. part_count: files that it is made of; container ("archive", "mp4
- * video"), tracks and brands (major brand first, then the compatible ones; the first 8) are the
- * first one's. */
+/* part_count: files, or ranges of files, that it is made of; size_bytes: of their files, summed.
+ * target_count: samples from the first that have a target, summed likewise. container ("archive",
+ * "mp4 video"), tracks and brands (major brand first, then the compatible ones; the first 8) are
+ * the first one's. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size;
     uint32_t field_count;
@@ -622,8 +628,8 @@ typedef struct bzna_dataset_info {
 enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZNA_FIELD_TEXT = 4,
        BZNA_FIELD_BYTES = 5 };
 
-/* One field of a data set's samples. An archive has "image", "thumb", "target" and "name", a plain
- * video "image". */
+/* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
+ * both have "target" and "name" where they have the tracks of them. */
 typedef struct bzna_field_info {
     uint32_t struct_size;
     uint32_t kind;
@@ -682,7 +688,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
 
 /* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data
  * set, and every loader and data set made of it, is closed. Errors: as of opening a path, without
- * E_NOT_FOUND and E_IO. */
+ * E_IO. */
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -740,9 +746,10 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
 
 /* Reads one picture of a sample. field: "image", "thumb", or the name of a track of the sample
  * ("bzna_input"); NULL: the thumbnail where there is one, else the picture. buffer, of at least the
- * sample's size (bzna_dataset_get_sample), receives the whole sample, and image->config and
- * image->data point into it (config of a plain video, whose samples share it, into the data set).
- * Any thread. Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER, E_IO, E_BOX, ... */
+ * sample's size (bzna_dataset_get_sample), receives the whole sample. *image, prepared by
+ * bzna_image_init, is filled in: config and data point into buffer (config of a plain video, whose
+ * samples share it, into the data set). Any thread. Errors: E_RANGE, E_NOT_FOUND (no such picture),
+ * E_BUFFER, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
@@ -777,9 +784,10 @@ BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
-/* Decodes one access unit; image must have its data and config. The planes are the decoder's, valid
- * until its next call. Errors: E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX, E_MEMORY;
- * the decoder stays usable after each. */
+/* Decodes one access unit; image must have its data and config. *picture, prepared by
+ * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call. Errors:
+ * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX, E_MEMORY; the decoder stays usable
+ * after each. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
@@ -960,8 +968,10 @@ typedef struct bzna_warp {
 
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
-/* Draws one warp. Draws are taken from random in this order: s, (ar) up to 10 times, cx, cy,
- * degrees, tx, ty, flip_h, flip_v; a range of no width takes none. Errors: E_ARGUMENT. */
+/* Draws one warp. Draws are taken from random in this order: by the original's law s, then (ar) up
+ * to 10 times; by torchvision's (s, ar) up to 10 times; then, if that found a crop, cx, cy;
+ * degrees, tx, ty, flip_h, flip_v. A range of no width takes none. Errors: E_ARGUMENT,
+ * E_STRUCT_SIZE. */
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double homography[9],
     bzna_error *err);
@@ -1065,13 +1075,13 @@ typedef struct bzna_loader_order {
     const uint64_t *indices;
     uint64_t        index_count;
     /* how likely a sample is drawn: one a sample (of indices, when given), or with weights_by_part
-     * one a file of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0. Copied */
+     * one a part of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0. Copied */
     const double   *weights;
     uint64_t        weight_count;
     /* BZNA_WEIGHTING_... */
     uint32_t        weighting;
     uint32_t        weights_by_part;
-    /* with weighting: draws an epoch; default: as many as there are samples */
+    /* with weighting: draws an epoch, at most 2^63; default: as many as there are samples */
     uint64_t        epoch_samples;
     uint64_t        reserved[4];
 } bzna_loader_order;
@@ -1126,8 +1136,8 @@ typedef struct bzna_loader_read {
     /* ceiling of all samples read ahead, together; a larger sample fails with E_LIMIT. Default 1
      * GiB */
     uint64_t memory_bytes;
-    /* how often a sample's read that failed with E_IO is tried again, default 0 (opening is not
-     * tried again) */
+    /* how often a sample's read that failed with E_IO is tried again, default 0, at
+     * most 1000 (opening is not tried again) */
     uint32_t retries;
     uint32_t reserved0;
     /* before the first retry; doubled each time. Default 10 ms */
@@ -1314,9 +1324,10 @@ BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_
 BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size);
 
 /* Checks the config, allocates, starts the threads. Reading and decoding begin at once; on the
- * device, when what was enqueued on output.stream before is done. Errors: E_ARGUMENT and
- * E_UNSUPPORTED name the field; E_MEMORY, E_THREAD, E_CODEC; E_DEVICE and E_DEVICE_LOST where
- * config asks for the device; E_STATE after fork. */
+ * device, when what was enqueued on output.stream before is done. Errors, which name the setting:
+ * E_ARGUMENT, E_STRUCT_SIZE, E_UNSUPPORTED, E_RANGE (order.indices), E_NOT_FOUND (fields.image),
+ * E_BUFFER (output.buffers), E_LIMIT; E_MEMORY, E_THREAD; E_DEVICE and E_DEVICE_LOST where config
+ * asks for the device; E_STATE after fork. */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
 
@@ -1435,15 +1446,15 @@ typedef struct bzna_sample_desc {
     /* written here and in the index. BZNA_TARGET_NONE (set by init): none; once a sample has none,
      * later targets are not indexed */
     int64_t           target;
-    /* UTF-8; NULL: none */
+    /* UTF-8, at most 65535 bytes; NULL: none */
     const char       *name;
 } bzna_sample_desc;
 
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
 
-/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_IO, E_MEMORY, E_UNSUPPORTED (built with
- * BENZINA_NO_WRITER). */
+/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND (its folder), E_IO, E_MEMORY,
+ * E_UNSUPPORTED (built with BENZINA_NO_WRITER). */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 
@@ -1454,8 +1465,8 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
 
 /* Writes one sample: the same inputs give the same bytes. A sample that is refused (E_ARGUMENT,
  * E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH) leaves the archive as it was; a
- * failed write (E_IO) poisons the writer: every later call returns that status. E_MEMORY may be
- * tried again unless the sample was written already, which poisons, too. */
+ * failed write (E_IO) ends the writer: every later call returns that status. E_MEMORY may be tried
+ * again unless the sample was written already, which ends it, too. */
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample,
     bzna_error *err);
 

@@ -400,7 +400,8 @@ TEST(null_arguments_are_refused_and_closing_null_does_nothing)
     CHECK_EQ(bzna_writer_close(NULL), BZNA_OK);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     CHECK_EQ(bzna_dataset_target(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", NULL, 10, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, NULL, NULL, 0, NULL, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", NULL, 10, NULL, NULL), BZNA_E_BUFFER);
     CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, NULL, 0, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_dataset_get_sample(o.dataset, 0, NULL, 0, NULL), BZNA_E_ARGUMENT);
     close_all(&o);
@@ -1044,6 +1045,62 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     CHECK_EQ(err.byte_offset, stsz + 20);
     CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
     CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
+    close_all(&o);
+}
+
+TEST(samples_give_their_fields_by_name)
+{
+    static const struct { const char *name, *track; uint32_t kind; } fields[] = {
+        { "image", "bzna_input", BZNA_FIELD_PICTURE }, { "thumb", "bzna_thumb", BZNA_FIELD_PICTURE },
+        { "target", NULL, BZNA_FIELD_INTEGER }, { "name", NULL, BZNA_FIELD_TEXT } };
+    static uint8_t buffer[200000], stream[200000];
+    bzna_dataset_info whole;
+    opened o;
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(o.dataset, &whole, sizeof whole, NULL), BZNA_OK);
+    CHECK_EQ(whole.field_count, COUNT(fields));
+    CHECK_STR(whole.container, "archive");
+    for (uint32_t f = 0; f < COUNT(fields); f++) {
+        bzna_field_info info;
+        CHECK_EQ(bzna_dataset_get_field_info(o.dataset, f, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_STR(info.name, fields[f].name);
+        CHECK_EQ(info.kind, fields[f].kind);
+    }
+    CHECK_EQ(bzna_dataset_get_field_info(o.dataset, COUNT(fields), (bzna_field_info *)(void *)buffer, 64, NULL),
+             BZNA_E_RANGE);
+    for (int f = 0; f < 2; f++)
+        for (uint64_t i = 0; i < 8; i++) {
+            const fact_image *m = &known[0].samples[i].images[f];
+            bzna_image image;
+            bzna_image_info by_field, by_track;
+            size_t size = 0, needed = 0;
+            bzna_image_init(&image, sizeof image);
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, fields[f].name, &by_field, sizeof by_field, NULL),
+                     BZNA_OK);
+            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, fields[f].track, &by_track, sizeof by_track, NULL),
+                     BZNA_OK);
+            CHECK(by_field.data_offset == (uint64_t)m->at && !memcmp(&by_field, &by_track, sizeof by_field));
+            CHECK_EQ(bzna_dataset_read_image(o.dataset, i, fields[f].name, buffer, sizeof buffer, &image, NULL),
+                     BZNA_OK);
+            CHECK_EQ(bzna_image_annexb(&image, stream, sizeof stream, &size, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_field(o.dataset, i, fields[f].name, NULL, 0, &needed, NULL), BZNA_E_BUFFER);
+            CHECK_EQ(needed, size);
+            CHECK_EQ(bzna_dataset_field(o.dataset, i, fields[f].name, buffer, needed, NULL, NULL), BZNA_OK);
+            CHECK(!memcmp(buffer, stream, size));
+        }
+    for (uint64_t i = 0; i < 8; i++) {
+        int64_t target = 0;
+        size_t needed = 0;
+        if (known[0].samples[i].target == BZNA_TARGET_NONE) {
+            CHECK_EQ(bzna_dataset_field(o.dataset, i, "target", &target, sizeof target, NULL, NULL), BZNA_E_NOT_FOUND);
+            continue;
+        }
+        CHECK_EQ(bzna_dataset_field(o.dataset, i, "target", &target, sizeof target, &needed, NULL), BZNA_OK);
+        CHECK(target == known[0].samples[i].target && needed == sizeof target);
+        CHECK_EQ(bzna_dataset_field(o.dataset, i, "target", &target, sizeof target - 1, NULL, NULL), BZNA_E_BUFFER);
+    }
+    CHECK_EQ(bzna_dataset_field(o.dataset, 0, "caption", buffer, sizeof buffer, NULL, NULL), BZNA_E_NOT_FOUND);
     close_all(&o);
 }
 
@@ -1807,6 +1864,7 @@ TEST_MAIN(
     RUN(an_index_entry_outside_the_file_fails_its_own_sample)
     RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
     RUN(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
+    RUN(samples_give_their_fields_by_name)
     RUN(a_path_with_the_characters_of_patterns_is_opened_literally)
     RUN(bytes_past_the_last_box_are_no_archive)
     RUN(a_sample_without_moov_or_chunk_fails_alone)

@@ -1791,6 +1791,7 @@ TEST(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
             bzna_batch *batch;
             bzna_loader_state state;
             bzna_loader_stats stats;
+            void *tensor;
             memset(&state, 0, sizeof state);
             alarm(20);
             _exit((bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_E_STATE ? 0 : 1) |
@@ -1799,7 +1800,10 @@ TEST(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
                   (bzna_loader_reset(loader, 0, NULL) == BZNA_E_STATE ? 0 : 8) |
                   (bzna_loader_save(loader, &state, sizeof state, NULL) == BZNA_E_STATE ? 0 : 16) |
                   (bzna_loader_restore(loader, &state, NULL) == BZNA_E_STATE ? 0 : 32) |
-                  (bzna_loader_get_stats(loader, &stats, sizeof stats, NULL) == BZNA_E_STATE ? 0 : 64));
+                  (bzna_loader_get_stats(loader, &stats, sizeof stats, NULL) == BZNA_E_STATE &&
+                           bzna_batch_to_dlpack(held, "image", BZNA_DLPACK_1, &tensor, NULL) == BZNA_E_STATE ?
+                       0 :
+                       64));
         }
         REQUIRE(child > 0);
         CHECK_EQ(waitpid(child, &result, 0), child);

@@ -706,6 +706,7 @@ static void consumer_take(consumer *u, run *r, bzna_batch *batch)
     leave(0);
     k->used = 1;
     CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
+    CHECK_EQ(bzna_batch_move(batch, stream, &e), BZNA_E_STATE);       /* no longer on loan */
 }
 
 static void consumer_read_all(consumer *u, run *r)

@@ -718,6 +718,10 @@ TEST(weighted_draws_without_replacement_take_each_at_most_once_and_as_often_as_a
     bzna_error e = { .struct_size = sizeof e };
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "loader_config.order.epoch_samples");
+    c.order.weighting = BZNA_WEIGHTING_REPLACE;
+    c.order.epoch_samples = ((uint64_t)1 << 63) + 1;
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "loader_config.order.epoch_samples");
     bzna_dataset_close(dataset);
     bzna_dataset_close(whole);
 }

@@ -868,7 +868,77 @@ TEST(matrices_that_are_not_known_are_refused)
     CHECK_CONTAINS(e.message, "transform.matrix");
 }
 
+/* A picture of nine gray samples, a row of them. */
+static bzna_picture gray_row(const uint8_t gray[9])
+{
+    bzna_picture picture;
+    bzna_picture_init(&picture, sizeof picture);
+    picture.depth = 8;
+    picture.width = picture.frame_width = 9;
+    picture.height = picture.frame_height = 1;
+    picture.plane[0] = gray;
+    picture.pitch[0] = 9;
+    return picture;
+}
+
+TEST(what_a_picture_is_rendered_with_is_checked)
+{
+    static const uint8_t gray[9] = { 16, 235, 126, 16, 16, 16, 16, 16, 16 };
+    bzna_picture picture = gray_row(gray);
+    bzna_output output;
+    bzna_error e;
+    bzna_transform t;
+    float out[3 * 9 + 1];
+    bzna_error_init(&e, sizeof e);
+    bzna_output_init(&output, sizeof output);
+    output.width = 9;
+    output.height = 1;
+    bzna_transform_init(&t, sizeof t);
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, 27 * sizeof *out, &e), BZNA_OK);
+    CHECK_NEAR(out[0], 0, 1e-3);                            /* no color is said: limited-range BT.601 */
+    CHECK_NEAR(out[1], 255, 1e-3);
+    CHECK_EQ(bzna_picture_render(NULL, &t, &output, out, sizeof out, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_picture_render(&picture, NULL, &output, out, sizeof out, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_picture_render(&picture, &t, NULL, out, sizeof out, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, NULL, sizeof out, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, (uint8_t *)out + 2, 27 * sizeof *out, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "aligned");
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, 26 * sizeof *out, &e), BZNA_E_BUFFER);
+    picture.struct_size = 3;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_STRUCT_SIZE);
+    picture = gray_row(gray);
+    t.struct_size = 3;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_STRUCT_SIZE);
+    bzna_transform_init(&t, sizeof t);
+    output.reserved0 = 1;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_STRUCT_SIZE);
+}
+
+TEST(numbers_that_would_overflow_are_refused)
+{
+    bzna_warp w = similarity();
+    bzna_random random = stream(1);
+    bzna_affine a;
+    double h[9];
+    w.translate[0] = 1e308;
+    CHECK_EQ(bzna_warp_draw(&random, &w, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    w = similarity();
+    w.degrees[1] = 1e300;
+    CHECK_EQ(bzna_warp_draw(&random, &w, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    bzna_affine_init(&a, sizeof a);
+    a.in_width = a.in_height = a.out_width = a.out_height = 10;
+    CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_OK);
+    a.has_crop = 1;
+    CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
+    a.crop_width = a.crop_height = 5;
+    CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_OK);
+    a.crop_height = -5;
+    CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
+}
+
 TEST_MAIN(
+    RUN(what_a_picture_is_rendered_with_is_checked)
+    RUN(numbers_that_would_overflow_are_refused)
     RUN(the_affine_matrix_is_the_originals)
     RUN(the_affine_matrix_refuses_nan_and_zero_sizes)
     RUN(a_larger_struct_is_taken_when_its_tail_is_zero)

@@ -1002,6 +1002,7 @@ enum {
     BAD_DESC_SIZE,
     BAD_INPUT_NULL,
     BAD_INPUT_SIZE,
+    BAD_INPUT_RESERVED,
     BAD_CODEC,
     BAD_AV1,
     BAD_DATA_NULL,
@@ -1032,6 +1033,7 @@ static const struct { bzna_status status; const char *says;
                      [BAD_DESC_SIZE] = { BZNA_E_STRUCT_SIZE, "sample.struct_size" },
                      [BAD_INPUT_NULL] = { BZNA_E_ARGUMENT, "sample.image" },
                      [BAD_INPUT_SIZE] = { BZNA_E_STRUCT_SIZE, "image.struct_size" },
+                     [BAD_INPUT_RESERVED] = { BZNA_E_STRUCT_SIZE, "sample.image: reserved" },
                      [BAD_CODEC] = { BZNA_E_CODEC, "image.codec" },
                      [BAD_AV1] = { BZNA_E_DECODE, "image" },
                      [BAD_DATA_NULL] = { BZNA_E_ARGUMENT, "image.data" },
@@ -1049,7 +1051,7 @@ static const struct { bzna_status status; const char *says;
                      [BAD_CROP_WRAP] = { BZNA_E_ARGUMENT, "image.width" },
                      [BAD_FRAME] = { BZNA_E_MISMATCH, "image.frame_width" },
                      [BAD_THUMB] = { BZNA_E_CODEC, "thumb.codec" },
-                     [BAD_NAME] = { BZNA_E_ARGUMENT, "filename" },
+                     [BAD_NAME] = { BZNA_E_ARGUMENT, "sample.name" },
                      [BAD_NO_PICTURE] = { BZNA_E_ARGUMENT, "no coded picture" },
                      [BAD_NOT_INTRA] = { BZNA_E_ARGUMENT, "intra" },
                      [BAD_SPS] = { BZNA_E_DECODE, "image" },
@@ -1065,6 +1067,7 @@ static void spoil(prepared *p, int what)
     case BAD_DESC_SIZE:    p->desc.struct_size = 2; break;
     case BAD_INPUT_NULL:   p->desc.image = NULL; break;
     case BAD_INPUT_SIZE:   p->input.struct_size = 0; break;
+    case BAD_INPUT_RESERVED: p->input.reserved0 = 7; break;
     case BAD_CODEC:        p->input.codec = 0; break;
     case BAD_AV1:          p->input.codec = BZNA_CODEC_AV1; break;
     case BAD_DATA_NULL:    p->input.data = NULL; break;
