@@ -308,7 +308,6 @@
 extern "C" {
 #endif
 
-
 /* ---- Status and errors -------------------------------------------------------------------- */
 
 typedef int32_t bzna_status;
@@ -356,11 +355,10 @@ enum {
 typedef struct bzna_error {
     uint32_t    struct_size;
     bzna_status status;
-    /* in the file, of the box or field at fault; BZNA_NO_OFFSET when there is none */
+    /* in the file, of the box or field at fault, or BZNA_NO_OFFSET; errno, AVERROR or CUresult, or
+     * 0; type of the box at fault, or 0 */
     uint64_t    byte_offset;
-    /* errno, AVERROR or CUresult; 0 when there is none */
     int32_t     native_code;
-    /* type of the box at fault, 0 when there is none */
     uint32_t    fourcc;
     /* UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
     char        message[232];
@@ -377,7 +375,6 @@ BZNA_API const char *bzna_status_text(bzna_status status);
 
 /* BZNA_VERSION of the library that runs. */
 BZNA_API uint32_t bzna_version(void);
-
 
 /* ---- Host services ------------------------------------------------------------------------ */
 
@@ -399,29 +396,27 @@ enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEB
  * log_any_thread. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
-/* Bytes from anywhere. */
+/* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
+ * (short counts are asked for again; 0 is the end of the data), or a negative number, which becomes
+ * native_code; it is called from several threads at once. size returns the total, bytes, or a
+ * negative number. close may be NULL. */
 typedef struct bzna_source {
     uint32_t struct_size;
     uint32_t reserved0;
     void    *user;
-    /* Copies up to size bytes from offset to dst and returns how many (short counts are asked for
-     * again; 0 is the end of the data), or a negative number, which becomes native_code. It is
-     * called from several threads at once. */
     int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
-    /* Returns the total, bytes, or a negative number. */
     int64_t (*size)(void *user);
-    /* May be NULL. */
     void    (*close)(void *user);
 } bzna_source;
 
-/* Bytes to anywhere. The writer appends, and once goes back to patch a length of 8 bytes. */
+/* Bytes to anywhere. write_at writes all size bytes at offset and returns BZNA_OK, or a negative
+ * status; the writer appends, and once goes back to patch a length of 8 bytes. close may be
+ * NULL. */
 typedef struct bzna_sink {
     uint32_t    struct_size;
     uint32_t    reserved0;
     void       *user;
-    /* Writes all size bytes at offset and returns BZNA_OK, or a negative status. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
-    /* May be NULL. */
     void        (*close)(void *user);
 } bzna_sink;
 
@@ -436,7 +431,6 @@ typedef struct bzna_device_allocator {
     uint64_t (*alloc)(void *user, size_t size, void *stream);
     void     (*release)(void *user, uint64_t ptr, size_t size, void *stream);
 } bzna_device_allocator;
-
 
 /* ---- Context ------------------------------------------------------------------------------ */
 
@@ -465,15 +459,15 @@ typedef struct bzna_context_config {
      * needs it first, else 0), else the CPU */
     bzna_device           device;
     bzna_allocator        allocator;
-    /* NULL: silent */
+    /* NULL: silent. log_any_thread 1: log at once from whatever thread; 0: queued until a thread of
+     * the caller's opens or closes something, takes a batch, restores a state, or asks for the
+     * device */
     bzna_log_fn           log;
     void                 *log_user;
-    /* 1: log at once from whatever thread; 0: queued until a thread of the caller's opens or closes
-     * something, takes a batch, restores a state, or asks for the device */
     uint32_t              log_any_thread;
-    /* longest edge of a coded frame; default 16384, at most 65535 */
+    /* longest edge of a coded frame, default 16384, at most 65535; a sample's size, default 256
+     * MiB */
     uint32_t              max_edge_px;
-    /* default 268435456 */
     uint64_t              max_sample_bytes;
     /* NVDEC decode sessions; default 2 for each engine of the device. At most 256 */
     uint32_t              sessions;
@@ -487,7 +481,6 @@ typedef struct bzna_context_config {
     /* CUcontext to work in, on its device; NULL: the device's primary context */
     void                 *cuda_context;
 } bzna_context_config;
-
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
 
 /* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_THREAD,
@@ -545,7 +538,6 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
 
-
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
 
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3 };
@@ -578,7 +570,6 @@ typedef struct bzna_image {
     const void *data;
     uint64_t    data_size;
 } bzna_image;
-
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
 /* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
@@ -587,7 +578,6 @@ BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
  * E_BUFFER (what is in dst is of no use), E_BOX. Any thread. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
-
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
 
@@ -758,7 +748,6 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
 BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
-
 /* ---- Decoding single pictures ------------------------------------------------------------- */
 
 typedef struct bzna_decoder bzna_decoder;
@@ -777,7 +766,6 @@ typedef struct bzna_picture {
     const void *plane[3];
     int64_t     pitch[3];
 } bzna_picture;
-
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
 /* Opens a software decoder. E_UNSUPPORTED: built with BENZINA_NO_AVCODEC. */
@@ -790,7 +778,6 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
  * after each. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
-
 
 /* ---- Random numbers and order ------------------------------------------------------------- */
 
@@ -836,7 +823,6 @@ BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
  * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX.
  * bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
-
 
 /* ---- Transforms --------------------------------------------------------------------------- */
 
@@ -923,7 +909,6 @@ typedef struct bzna_affine {
     uint32_t flip_h, flip_v;
     uint32_t resize, keep_ratio;
 } bzna_affine;
-
 BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
 
 /* Writes the 3x3 matrix. Errors: E_ARGUMENT for a size of 0 or a NaN. */
@@ -942,10 +927,8 @@ enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 /* A random warp; also a group of bzna_loader_config. A setting that has no effect on the kind is
  * refused. */
 typedef struct bzna_warp {
-    /* BZNA_WARP_... */
-    uint32_t kind;
-    /* BZNA_LAW_... */
-    uint32_t law;
+    /* BZNA_WARP_..., BZNA_LAW_... */
+    uint32_t kind, law;
     /* RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. CENTER_RESIZED_CROP: [0] is
      * the fraction of the short edge, default 1 (224/256: short edge 256, crop 224). SIMILARITY: of
      * the area, default 1..1 */
@@ -953,10 +936,9 @@ typedef struct bzna_warp {
     /* of the crop's width to its height, lo..hi. Default 3/4..4/3 for RANDOM_RESIZED_CROP, the
      * input's own for SIMILARITY */
     double   ratio[2];
-    /* SIMILARITY: rotation, lo..hi */
-    double   degrees[2];
-    /* SIMILARITY: at most these fractions of the output's size, both ways */
-    double   translate[2];
+    /* SIMILARITY: rotation, lo..hi; shift, at most these fractions of the output's size, both
+     * ways */
+    double   degrees[2], translate[2];
     /* probabilities of mirroring; with every kind */
     double   flip_h, flip_v;
     /* SIMILARITY: scale the crop to the output (forced by scale or ratio); keep its ratio; take it
@@ -965,7 +947,6 @@ typedef struct bzna_warp {
     uint32_t reserved0;
     uint64_t reserved[4];
 } bzna_warp;
-
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
 /* Draws one warp. Draws are taken from random in this order: by the original's law s, then (ar) up
@@ -975,7 +956,6 @@ BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double homography[9],
     bzna_error *err);
-
 
 /* ---- Loaders ------------------------------------------------------------------------------ */
 
@@ -1014,16 +994,11 @@ typedef struct bzna_buffer {
 } bzna_buffer;
 
 typedef struct bzna_loader_output {
-    /* 1..65536; must be given */
-    uint32_t           batch_size;
-    /* pixels, 1..16384; must be given */
-    uint32_t           width, height;
-    /* BZNA_DTYPE_..., BZNA_LAYOUT_... */
-    uint32_t           dtype, layout;
-    /* 0 or 3: R, G, B; others are E_UNSUPPORTED so far */
-    uint32_t           channels;
-    /* augmented versions of each sample; 0 or 1 so far */
-    uint32_t           views;
+    /* 1..65536; and the size of pictures, 1..16384 pixels. All three must be given */
+    uint32_t           batch_size, width, height;
+    /* BZNA_DTYPE_..., BZNA_LAYOUT_...; 0 or 3 channels (R, G, B); 0 or 1 augmented versions of each
+     * sample. Others are E_UNSUPPORTED so far */
+    uint32_t           dtype, layout, channels, views;
     /* a batch is delivered in so many equal parts (one a device, say); must divide batch_size.
      * Default 1 */
     uint32_t           slices;
@@ -1033,12 +1008,12 @@ typedef struct bzna_loader_output {
     /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
      * non-blocking one, which the default stream does not wait for): chapter 11 */
     void              *stream;
-    /* memory for batches instead of the library's: buffers[batch * slices + slice], each with bytes
-     * for batch_size / slices samples, aligned to 4 bytes, valid until the loader is closed and its
-     * batches are released. Device addresses if the output is on the device; where the context has
-     * a GPU, device must then be named. The array itself is copied */
+    /* memory for batches instead of the library's, batches_in_flight * slices of them (the array is
+     * copied): buffers[batch * slices + slice], each with bytes for batch_size / slices samples,
+     * aligned to 4 bytes, valid until the loader is closed and its batches are released. Device
+     * addresses if the output is on the device; where the context has a GPU, device must be
+     * named */
     const bzna_buffer *buffers;
-    /* batches_in_flight * slices, or 0 */
     uint32_t           buffer_count;
     uint32_t           reserved0;
     uint64_t           reserved[4];
@@ -1067,10 +1042,8 @@ typedef struct bzna_loader_outputs {
 typedef struct bzna_loader_order {
     /* BZNA_ORDER_..., BZNA_LAST_... */
     uint32_t        kind, last_batch;
-    uint64_t        seed;
-    /* how many to deliver, one after the other; default 1 */
-    uint64_t        epochs;
-    uint64_t        first_epoch;
+    /* how many epochs to deliver, one after the other (default 1), from first_epoch on */
+    uint64_t        seed, epochs, first_epoch;
     /* the samples of an epoch, by index, instead of all; may repeat. Copied. NULL: all */
     const uint64_t *indices;
     uint64_t        index_count;
@@ -1078,41 +1051,30 @@ typedef struct bzna_loader_order {
      * one a part of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0. Copied */
     const double   *weights;
     uint64_t        weight_count;
-    /* BZNA_WEIGHTING_... */
-    uint32_t        weighting;
-    uint32_t        weights_by_part;
+    uint32_t        weighting, weights_by_part;
     /* with weighting: draws an epoch, at most 2^63; default: as many as there are samples */
     uint64_t        epoch_samples;
     uint64_t        reserved[4];
 } bzna_loader_order;
 
-/* This process's share: chapter 9. */
+/* This process's share: chapter 9. world_size: default 1. */
 typedef struct bzna_loader_shard {
-    uint32_t rank;
-    /* default 1 */
-    uint32_t world_size;
+    uint32_t rank, world_size;
     uint64_t reserved[2];
 } bzna_loader_shard;
 
+/* BZNA_FILTER_...; antialias must be 0 so far. */
 typedef struct bzna_loader_filter {
-    /* BZNA_FILTER_... */
-    uint32_t kind;
-    /* must be 0 so far */
-    uint32_t antialias;
+    uint32_t kind, antialias;
     uint64_t reserved[2];
 } bzna_loader_filter;
 
 typedef struct bzna_loader_color {
-    /* y = (x - mean) / std; std 0 = 1 */
-    float    mean[3], std[3];
-    /* y = (x - bias) * scale; scale 0 = 1. Not together with mean or std */
-    float    bias[3], scale[3];
-    /* out-of-bounds color, default black */
+    /* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1. Not both */
+    float    mean[3], std[3], bias[3], scale[3];
+    /* out-of-bounds color, default black; BZNA_FILL_..., BZNA_MATRIX_... */
     float    fill[3];
-    /* BZNA_FILL_... */
-    uint32_t fill_space;
-    /* BZNA_MATRIX_... */
-    uint32_t matrix;
+    uint32_t fill_space, matrix;
     uint32_t reserved0;
     uint64_t reserved[4];
 } bzna_loader_color;
@@ -1122,7 +1084,7 @@ typedef struct bzna_loader_fields {
      * if width and height are at most 512, the thumbnail where a sample has one; else the picture.
      * A name that the first sample does not have is refused. Copied */
     const char *image;
-    /* further fields for each batch, by name, commas between them: E_UNSUPPORTED so far */
+    /* further fields of each batch, by name, commas between them: E_UNSUPPORTED so far */
     const char *tensors, *bytes;
     uint64_t    reserved[3];
 } bzna_loader_fields;
@@ -1131,41 +1093,36 @@ typedef struct bzna_loader_read {
     /* default 1; with NVDEC, one for two sessions, 2 to 8. At most 256 */
     uint32_t threads;
     /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
-     * 65536 */
+     * 65536. And the bytes of all of them: a larger sample fails with E_LIMIT. Default 1 GiB */
     uint32_t ahead_samples;
-    /* ceiling of all samples read ahead, together; a larger sample fails with E_LIMIT. Default 1
-     * GiB */
     uint64_t memory_bytes;
-    /* how often a sample's read that failed with E_IO is tried again, default 0, at
-     * most 1000 (opening is not tried again) */
+    /* how often a sample's read that failed with E_IO is tried again, default 0, at most 1000
+     * (opening is not), and the time before the first retry, doubled each time, default 10 ms */
     uint32_t retries;
     uint32_t reserved0;
-    /* before the first retry; doubled each time. Default 10 ms */
     uint64_t backoff_ns;
     uint64_t reserved[4];
 } bzna_loader_read;
 
+/* BZNA_DECODER_...; software decoder threads: default one a processor, at most 1024. With NVDEC,
+ * they take what it cannot decode. */
 typedef struct bzna_loader_decode {
-    /* BZNA_DECODER_... */
-    uint32_t decoder;
-    /* software decoder threads; default: one a processor. At most 1024. With NVDEC, they take what
-     * it cannot decode */
-    uint32_t threads;
+    uint32_t decoder, threads;
     uint64_t reserved[4];
 } bzna_loader_decode;
 
+/* BZNA_ON_ERROR_... */
 typedef struct bzna_loader_errors {
-    /* BZNA_ON_ERROR_... */
     uint32_t policy;
     uint32_t reserved0;
     uint64_t reserved[2];
 } bzna_loader_errors;
 
 typedef struct bzna_loader_pipeline {
-    /* being filled, ready, on loan, or released and still read on the device; default 3. At most
+    /* being filled, ready, on loan, or released and still read on the device; default 3, at most
      * 64 */
     uint32_t          batches_in_flight;
-    /* 1: bzna_loader_restore takes states of runs that had another size, warp, picture or colors,
+    /* 1: bzna_loader_restore takes states of runs with another size, warp, picture or colors,
      * too */
     uint32_t          restore_any_pixels;
     /* thread i runs on processor cpus[i % cpu_count], decoders first, then readers; NULL: anywhere.
@@ -1196,18 +1153,16 @@ typedef struct bzna_loader_config {
     bzna_loader_pipeline pipeline;
 } bzna_loader_config;
 
-/* A tensor: of what a loader yields (data is NULL), or of a batch. Elements are densely packed, the
- * last dimension first in memory. */
+/* A tensor: of what a loader yields (data is NULL), or of a batch. Elements (BZNA_DTYPE_...) are
+ * densely packed, the last dimension first in memory. data is a device address when device is
+ * CUDA's: void * as in DLPack, so that host code reads it without a cast. */
 typedef struct bzna_tensor {
     uint32_t    struct_size;
-    /* BZNA_DTYPE_... */
     uint32_t    dtype;
     bzna_device device;
     uint32_t    dimensions;
     uint32_t    reserved0;
     int64_t     shape[6];
-    /* a device address when device is CUDA's: void * as in DLPack, so that host code reads it
-     * without a cast */
     void       *data;
     uint64_t    bytes;
     char        name[BZNA_NAME_MAX];
@@ -1217,29 +1172,21 @@ typedef struct bzna_tensor {
 /* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */
 typedef struct bzna_batch_info {
     uint32_t           struct_size;
-    /* real samples: the first count slots */
-    uint32_t           count;
-    /* of them, how many have a status < 0 */
-    uint32_t           failed;
-    /* slots that hold another sample than planned: errors.policy; indices says which */
-    uint32_t           replaced;
-    /* NCHW: {batch, 3, height, width}; NHWC: {batch, height, width, 3} */
+    /* real samples, which are the first slots; of them, how many have a status < 0, and how many
+     * hold another sample than planned (errors.policy; indices says which) */
+    uint32_t           count, failed, replaced;
+    /* NCHW: {batch, 3, height, width}; NHWC: {batch, height, width, 3}. In several slices, data is
+     * the first slice's: bzna_batch_slice */
     bzna_tensor        image;
-    uint32_t           layout;
-    uint32_t           last_of_epoch;
-    /* 1: image is the whole batch; else image.data is the first slice's: bzna_batch_slice */
-    uint32_t           slices;
+    uint32_t           layout, last_of_epoch, slices;
     uint32_t           reserved0;
-    uint64_t           epoch;
-    /* number within the epoch, from 0 (counted from the restored position after a restore) */
-    uint64_t           batch;
-    /* of this rank's first sample in the epoch's global order */
-    uint64_t           position;
-    /* BZNA_TARGET_NONE where there is none */
+    /* batch: number within the epoch, from 0 (from the restored position after a restore).
+     * position: of this rank's first sample in the epoch's global order */
+    uint64_t           epoch, batch, position;
+    /* BZNA_TARGET_NONE where there is none; sample index in the dataset; BZNA_OK, or why the slot
+     * holds the out-of-bounds color */
     const int64_t     *targets;
-    /* sample index in the dataset */
     const uint64_t    *indices;
-    /* BZNA_OK, or why the slot holds the out-of-bounds color */
     const bzna_status *status;
     /* CUstream behind which the image is written: chapter 11; NULL on the host */
     void              *stream;
@@ -1422,7 +1369,6 @@ enum { BZNA_DLPACK_0 = 0, BZNA_DLPACK_1 = 1 };
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
     void **tensor, bzna_error *err);
 
-
 /* ---- Writers ------------------------------------------------------------------------------ */
 
 typedef struct bzna_writer bzna_writer;
@@ -1439,10 +1385,9 @@ typedef struct bzna_sample_desc {
     uint32_t          struct_size;
     /* BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore */
     uint32_t          split;
-    /* the full picture; must be given */
-    const bzna_image *image;
-    /* NULL: the picture itself serves, if its frame is at most 512x512 */
-    const bzna_image *thumb;
+    /* the full picture, which must be given; and its thumbnail, NULL: the picture itself serves, if
+     * its frame is at most 512x512 */
+    const bzna_image *image, *thumb;
     /* written here and in the index. BZNA_TARGET_NONE (set by init): none; once a sample has none,
      * later targets are not indexed */
     int64_t           target;
