@@ -1104,6 +1104,39 @@ TEST(samples_give_their_fields_by_name)
     close_all(&o);
 }
 
+/* The pictures of a sample that has more than are listed. */
+TEST(no_more_pictures_are_named_than_there_is_room_for)
+{
+    const fact_sample *s = &known[0].samples[2];
+    struct { bzna_sample sample; uint8_t guard[2 * BZNA_NAME_MAX]; } out;
+    static bzi_scratch scratch;
+    uint8_t *bytes = calloc((size_t)s->size + 65536, 1), *trak;
+    size_t size = (size_t)s->size, at, length;
+    opened o;
+    open_copy(&o, 0);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    memcpy(bytes, o.file + s->offset, size);
+    at = box_find(bytes, size, "moov/trak");
+    length = be_get(bytes + at, 4);
+    trak = malloc(length);
+    memcpy(trak, bytes + at, length);
+    for (uint32_t pictures = 2; pictures <= 6; pictures++) {
+        const bzi_sample sample = { 2, { 0, size }, bytes };
+        bzna_error err = fresh_error();
+        memset(&out, 0, sizeof out);
+        CHECK_EQ(o.dataset->parts[0].container->ops->images(o.dataset->parts[0].container, &sample, &scratch,
+                                                            &out.sample, &err), BZNA_OK);
+        CHECK_EQ(out.sample.image_count, pictures < BZNA_IMAGES_MAX ? pictures : BZNA_IMAGES_MAX);
+        CHECK_STR(out.sample.image_names[0], "bzna_input");
+        for (size_t i = 0; i < sizeof out.guard; i++)
+            CHECK_EQ(out.guard[i], 0);
+        size = box_append(bytes, size, "moov", trak, length);
+    }
+    free(trak);
+    free(bytes);
+    close_all(&o);
+}
+
 /* A path that exists is opened as it stands, whatever is in it. */
 TEST(a_path_with_the_characters_of_patterns_is_opened_literally)
 {
@@ -1865,6 +1898,7 @@ TEST_MAIN(
     RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
     RUN(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     RUN(samples_give_their_fields_by_name)
+    RUN(no_more_pictures_are_named_than_there_is_room_for)
     RUN(a_path_with_the_characters_of_patterns_is_opened_literally)
     RUN(bytes_past_the_last_box_are_no_archive)
     RUN(a_sample_without_moov_or_chunk_fails_alone)

@@ -477,6 +477,44 @@ TEST(a_full_queue_says_how_many_messages_were_dropped)
     bzna_context_close(context);
 }
 
+TEST(an_error_finds_a_place_in_a_full_queue)
+{
+    listener l;
+    bzna_context *context = talking(&l, 0, 0);
+    for (unsigned i = 0; i < BZI_LOG_QUEUE; i++)
+        bzi_log(context->host, BZNA_LOG_WARNING, BZNA_OK, "message %u", i);
+    bzi_log(context->host, BZNA_LOG_ERROR, BZNA_OK, "an error");
+    CHECK_STR(context->host->log_queue[BZI_LOG_QUEUE - 1].message, "an error");
+    CHECK_STR(context->host->log_queue[BZI_LOG_QUEUE - 2].message, "message 30");
+    bzi_log(context->host, BZNA_LOG_WARNING, BZNA_OK, "one too many");
+    CHECK_STR(context->host->log_queue[BZI_LOG_QUEUE - 1].message, "an error");
+    deliver(context);
+    CHECK_EQ(l.count, BZI_LOG_QUEUE + 1);
+    CHECK_STR(l.last, "2 more messages were dropped");
+    bzna_context_close(context);
+}
+
+static void *small_alloc(void *user, size_t size, size_t align)
+{
+    (void)user;
+    return size > 8192 ? NULL : bzi_os_alloc(NULL, size, align);
+}
+
+TEST(a_cache_slot_whose_key_finds_no_memory_is_free)
+{
+    static uint8_t key[16384];
+    static bzi_lru lru;
+    const bzi_memory memory = { { NULL, small_alloc, bzi_os_release } };
+    uint32_t index;
+    CHECK(!bzi_lru_find(&lru, key, 100, &index));
+    CHECK(bzi_lru_set(&lru, &memory, index, key, 100));
+    CHECK(bzi_lru_find(&lru, key, 100, &index));
+    CHECK(!bzi_lru_set(&lru, &memory, index, key, sizeof key));
+    CHECK(!bzi_lru_find(&lru, key, 100, &index));
+    CHECK(!bzi_lru_find(&lru, key, sizeof key, &index));
+    bzi_lru_free(&lru, &memory);
+}
+
 TEST(what_waits_is_delivered_when_the_context_is_closed)
 {
     listener l;
@@ -647,6 +685,8 @@ TEST_MAIN(
     RUN(with_log_any_thread_messages_come_at_once)
     RUN(the_level_filters)
     RUN(a_full_queue_says_how_many_messages_were_dropped)
+    RUN(an_error_finds_a_place_in_a_full_queue)
+    RUN(a_cache_slot_whose_key_finds_no_memory_is_free)
     RUN(what_waits_is_delivered_when_the_context_is_closed)
     RUN(a_long_message_is_cut)
     RUN(closing_inside_a_callback_is_refused_and_does_nothing))
