@@ -351,7 +351,7 @@ static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint6
     return n < 0 ? -(int64_t)errno : (int64_t)n;
 }
 
-static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
+BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
 {
     const uint8_t *p = src;
     while (size) {
@@ -1103,7 +1103,7 @@ static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
 }
 
 /* Units that a decoder has no use for in a picture that stands alone: delimiters, ends, filler, encoders' banners. */
-static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
+BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 {
     uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_syntax_of(codec)->header;
     if (kind == BZI_NAL_SEI)
