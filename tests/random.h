@@ -17,7 +17,7 @@ static int32_t random_int(int32_t lo, int32_t hi) { return lo + (int32_t)(random
 static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (random_u32() / 4294967296.0); }
 
 /* A crop, perhaps mirrored, perhaps reaching beyond the picture, scaled to the output. */
-static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
+__attribute__((unused)) static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
 {
     double w = slot->x1 - slot->x0 + 1, h = slot->y1 - slot->y0 + 1, crop_w = w * random_real(0.05, 1.5),
            crop_h = h * random_real(0.05, 1.5);
