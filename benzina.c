@@ -97,6 +97,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
 #define BZI_LIMIT_SEEN           (1ull << 33)
 #define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
+#define BZI_LIMIT_PATH_BYTES     4096u           /* of a path, its NUL counted: Linux's own limit */
 #define BZI_LIMIT_BATCH          65536u
 #define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
 #define BZI_LIMIT_THREADS        1024u
@@ -809,17 +810,26 @@ typedef struct bzi_source {
     const uint8_t *map;
 } bzi_source;
 
-static bzna_status bzi_source_open_path(bzi_source *source, const char *path, bzna_error *err)
+/* A file, without mapping it. */
+static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bzna_error *err)
 {
     int error = bzi_os_file_open(&source->file, path, 0);
     if (error)
         return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
                         error, "cannot open: %s", strerror(error));
-    bzi_os_file_map(&source->file);
     source->owns_file = 1;
     source->callbacks.user = &source->file;
     source->callbacks.read_at = bzi_os_file_read_at;
     source->size = source->file.size;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_source_open_path(bzi_source *source, const char *path, bzna_error *err)
+{
+    bzna_status status = bzi_source_open_file(source, path, err);
+    if (status != BZNA_OK)
+        return status;
+    bzi_os_file_map(&source->file);
     source->map = source->file.map;
     return BZNA_OK;
 }
@@ -1923,6 +1933,9 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
     return bzi_codec_find(image->codec)->stream(image, dst, capacity, needed, err);
 }
 
+/* STUB until the codecs know stills */
+static uint32_t bzi_codec_recognize(bzi_span head) { (void)head; return BZNA_CODEC_UNKNOWN; }
+
 /* --- A picture as container and stream describe it together --- */
 
 /* Whether a picture of that size at that place lies in its frame. */
@@ -2034,17 +2047,39 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
     return info;
 }
 
-/* Puts what the stream says of colors, too, into the picture's own color, for those who get it without the stream's
+/* Puts what the stream says of sizes and colors, too, into the picture's own, for those who get it without the stream's
  * format. What cannot be read of it is as if it were not said. */
-static void bzi_image_complete_color(bzi_image *image)
+static void bzi_image_complete(bzi_image *image)
 {
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
     bzna_error ignored;
     bzi_format format;
-    if (image->coded.color.present && image->has_range)
+    if (image->coded.color.present && image->has_range && image->coded.width)
         return;
     if (codec && codec->inspect(&image->coded, &format, &ignored) == BZNA_OK)
         image->coded.color = bzi_image_color(image, &format.color);
+}
+
+/* A picture that lies by itself in memory, at offset in its file: what it is, its first bytes say. */
+BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
+{
+    bzna_image coded;
+    memset(&coded, 0, sizeof coded);
+    coded.struct_size = sizeof coded;
+    coded.codec = bzi_codec_recognize(bytes);
+    coded.data = bytes.data;
+    coded.data_size = bytes.size;
+    *image = bzi_image_alone(&coded);
+    image->data_offset = offset;
+    if (bytes.size == 0)
+        return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
+                        (unsigned long long)offset);
+    if (coded.codec == BZNA_CODEC_UNKNOWN)
+        return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0,
+                        "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
+                        (unsigned long long)offset, bytes.data[0], bytes.size > 1 ? bytes.data[1] : 0,
+                        bytes.size > 2 ? bytes.data[2] : 0, bytes.size > 3 ? bytes.data[3] : 0);
+    return BZNA_OK;
 }
 
 
@@ -2668,16 +2703,16 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
  * video. It is immutable once open, so any thread may use it. Nothing outside rooms 12 to 14 knows which one a sample
  * came from. */
 
-/* Where a sample's bytes lie. */
+/* Where a sample's bytes lie, in its container's source or in a file of its own. */
 typedef struct bzi_extent {
     uint64_t offset, size;
 } bzi_extent;
 
-/* A sample whose bytes are at hand. */
+/* A sample; bytes, extent.size of them, are there once it was read. */
 typedef struct bzi_sample {
     uint64_t       index;
     bzi_extent     extent;
-    const uint8_t *bytes;             /* extent.size of them */
+    const uint8_t *bytes;
 } bzi_sample;
 
 /* What a thread needs to look into samples: one a thread. */
@@ -2692,31 +2727,65 @@ typedef struct bzi_pick {
     uint32_t    whole;
 } bzi_pick;
 
+/* A field that samples have. */
+typedef struct bzi_field {
+    uint32_t kind;                    /* BZNA_FIELD_... */
+    uint32_t inside;                  /* its value is in the sample's bytes, which are read before it is asked for */
+    char     name[BZNA_NAME_MAX];
+} bzi_field;
+
+/* Where the value of a field goes: as much of it as there is room for. An integer is an int64_t, a vector is of
+ * floats, text has no NUL at its end. */
+typedef struct bzi_value {
+    uint8_t *data;
+    uint64_t capacity;
+    uint64_t size;                    /* of the whole value */
+    uint32_t absent;                  /* the sample has none */
+} bzi_value;
+
+static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
+{
+    value->size = size;
+    if (size && size <= value->capacity)
+        memcpy(value->data, data, (size_t)size);
+}
+
 typedef struct bzi_container bzi_container;
 
 /* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of
- * another kind that begins alike: the next row that recognizes it has its turn, and finds own as this one left it. */
+ * another kind that begins alike: the next row that recognizes it has its turn, and finds own as this one left it. Rows
+ * may lack what stands after close. */
 typedef struct bzi_container_ops {
     const char *name;
+    uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
+    uint32_t    still;                /* pictures may be JPEG or other stills */
     /* head: the file's first bytes, at most BZI_PROBE_BYTES */
     int         (*probe)(const uint8_t *head, uint64_t size);
-    bzna_status (*open)(bzi_container *c, const char *split, bzna_error *err); /* sets count, target_count, own */
+    /* sets what stands after source in bzi_container. config is checked */
+    bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
-    bzna_status (*target)(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err);
-    bzna_status (*filename)(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity, uint64_t *needed,
-                            bzna_error *err);
+    /* BZNA_E_RANGE: past the end */
+    bzna_status (*describe_field)(const bzi_container *c, uint32_t number, bzi_field *field);
+    /* of any kind but a picture */
+    bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
+                         bzna_error *err);
     /* their names */
     bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out,
                           bzna_error *err);
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
                          bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
-    /* BZNA_E_RANGE: past the end */
-    bzna_status (*field)(const bzi_container *c, uint32_t number, bzna_field_info *info);
-    bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
     void        (*close)(bzi_container *c);                 /* frees own, which may be NULL */
+    /* where each sample is a file of its own: its path. locate then gives offset 0 and size 0, and the size is found
+     * when the file is opened */
+    bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
+    /* the name of a target */
+    void        (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value);
+    void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
+    bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
 } bzi_container_ops;
+
+#define BZI_NO_FIELD UINT32_MAX
 
 struct bzi_container {
     const bzi_container_ops *ops;
@@ -2724,9 +2793,12 @@ struct bzi_container {
     atomic_int  references;
     char       *name;                 /* for messages */
     uint64_t    name_size;
-    bzi_source  source;
+    bzi_source  source;               /* size 0 and nothing to read where samples are files of their own */
     uint64_t    count;
-    uint64_t    target_count;         /* the first so many samples have a target */
+    uint64_t    target_count;         /* the first so many samples have a target, or so many of them have */
+    uint64_t    class_count;
+    uint32_t    target_field;         /* number of the field that gives a sample's target; BZI_NO_FIELD: none */
+    uint32_t    target_inside;        /* it is in the sample's bytes */
     void       *own;                  /* what its operations keep */
 };
 
@@ -2943,13 +3015,15 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
         (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
         return status;
     c->count = input->table.sample_count;
+    c->target_field = mp4->target < 0 ? BZI_NO_FIELD : c->ops->names_inside ? 2 : 1;
     return bzi_mp4_load_targets(c, err);
 }
 
 /* An archive's bzna_input track holds files; a track of that name that holds video is a sample of an archive, by
  * itself. */
-static bzna_status bzi_mp4_open_archive(bzi_container *c, const char *split, bzna_error *err)
+static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
+    const char *split = config->split;
     bzi_mp4 *mp4;
     bzna_status status = bzi_mp4_read(c, err);
     if (status != BZNA_OK)
@@ -2964,7 +3038,7 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const char *split, bzn
 }
 
 /* The movie is read: the archive's row had its turn. */
-static bzna_status bzi_mp4_open_video(bzi_container *c, const char *split, bzna_error *err)
+static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
     const bzi_track *input;
@@ -2980,7 +3054,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const char *split, bzna_
                         (int)mp4->input);
     if ((status = bzi_track_check_matrix(input, (uint32_t)mp4->input, mp4->turned_at, err)) != BZNA_OK)
         return status;
-    return bzi_mp4_index(c, split, err);
+    return bzi_mp4_index(c, config->split, err);
 }
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
@@ -2990,16 +3064,17 @@ static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_ex
                            &extent->size, err);
 }
 
-static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
+static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
     const bzi_table *table;
     uint64_t offset, size;
+    int64_t target;
     uint8_t bytes[8];
     bzna_status status;
-    *target = BZNA_TARGET_NONE;
-    if (index >= c->target_count)
-        return BZNA_OK;                                     /* the packer stops at the first sample without a target */
+    value->absent = index >= c->target_count; /* the packer stops at the first sample without a target */
+    if (value->absent)
+        return BZNA_OK;
     table = &bzi_mp4_track(c, mp4->target)->table;
     if ((status = bzi_table_entry(table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
         return status;
@@ -3012,35 +3087,28 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, int64_
         memcpy(bytes, mp4->targets.data + (offset - mp4->targets_at), 8);
     else if ((status = bzi_source_read(&c->source, offset, bytes, 8, err)) != BZNA_OK)
         return status;
-    *target = (int64_t)bzi_le64(bytes);
+    target = (int64_t)bzi_le64(bytes);
+    value->absent = target == BZNA_TARGET_NONE;
+    bzi_value_put(value, &target, sizeof target);
     return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, char *buffer, uint64_t capacity,
-                                    uint64_t *needed, bzna_error *err)
+static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->filename);
     bzi_buffer scratch = { NULL, 0 };
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
     bzna_status status;
-    if (!track || index >= track->table.sample_count)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no name");
+    value->absent = !track || index >= track->table.sample_count;
+    if (value->absent)
+        return BZNA_OK;
     if ((status = bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
         return status;
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
     if ((status = bzi_source_view(&c->source, &c->host->memory, &scratch, offset, size, &view, err)) == BZNA_OK) {
         nul = size ? memchr(view, 0, (size_t)size) : NULL;
-        size = nul ? (uint64_t)(nul - view) : size;
-        *needed = size + 1;
-        if (size + 1 > capacity)
-            status = BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
-                              (unsigned long long)size + 1, (unsigned long long)capacity);
-    }
-    if (status == BZNA_OK) {
-        if (size)
-            memcpy(buffer, view, (size_t)size);
-        buffer[size] = 0;
+        bzi_value_put(value, view, nul ? (uint64_t)(nul - view) : size);
     }
     bzi_buffer_free(&c->host->memory, &scratch);
     return status;
@@ -3196,34 +3264,37 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
-/* Counts the fields that there are. */
-static bzna_status bzi_mp4_describe_field(const bzi_container *c, int thumbs, uint32_t number, bzna_field_info *info)
+enum { BZI_MP4_IMAGE, BZI_MP4_THUMB, BZI_MP4_TARGET, BZI_MP4_NAME, BZI_MP4_FIELDS };
+
+/* Which field a number is, of those that there are; BZI_MP4_FIELDS: past the end. */
+static uint32_t bzi_mp4_field_at(const bzi_container *c, uint32_t number)
 {
     const bzi_mp4 *mp4 = c->own;
-    const struct { const char *name; uint32_t kind; int present; } fields[] = {
-        { "image", BZNA_FIELD_PICTURE, 1 },
-        { "thumb", BZNA_FIELD_PICTURE, thumbs },
-        { "target", BZNA_FIELD_INTEGER, mp4->target >= 0 },
-        { "name", BZNA_FIELD_TEXT, mp4->filename >= 0 },
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        if (!fields[i].present || number-- > 0)
-            continue;
-        info->kind = fields[i].kind;
-        bzi_string_copy(info->name, sizeof info->name, fields[i].name);
-        return BZNA_OK;
-    }
-    return BZNA_E_RANGE;
+    const int present[BZI_MP4_FIELDS] = { 1, c->ops->names_inside != 0, mp4->target >= 0, mp4->filename >= 0 };
+    uint32_t i = 0;
+    while (i < BZI_MP4_FIELDS && (!present[i] || number-- > 0))
+        i++;
+    return i;
 }
 
-static bzna_status bzi_mp4_archive_field(const bzi_container *c, uint32_t number, bzna_field_info *info)
+static bzna_status bzi_mp4_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
 {
-    return bzi_mp4_describe_field(c, 1, number, info);
+    static const bzi_field fields[BZI_MP4_FIELDS] = { { BZNA_FIELD_PICTURE, 1, "image" },
+                                                      { BZNA_FIELD_PICTURE, 1, "thumb" },
+                                                      { BZNA_FIELD_INTEGER, 0, "target" },
+                                                      { BZNA_FIELD_TEXT, 0, "name" } };
+    uint32_t which = bzi_mp4_field_at(c, number);
+    if (which == BZI_MP4_FIELDS)
+        return BZNA_E_RANGE;
+    *field = fields[which];
+    return BZNA_OK;
 }
 
-static bzna_status bzi_mp4_video_field(const bzi_container *c, uint32_t number, bzna_field_info *info)
+static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
+                                 bzna_error *err)
 {
-    return bzi_mp4_describe_field(c, 0, number, info);
+    return bzi_mp4_field_at(c, number) == BZI_MP4_NAME ? bzi_mp4_filename(c, sample->index, value, err) :
+                                                         bzi_mp4_target(c, sample->index, value, err);
 }
 
 static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t number, bzna_track_info *info)
@@ -3244,16 +3315,16 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 
 static const bzi_container_ops bzi_mp4_archive = {
     .name = "archive",
+    .names_inside = 1,
     .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_archive,
     .locate = bzi_mp4_locate,
-    .target = bzi_mp4_target,
-    .filename = bzi_mp4_filename,
+    .describe_field = bzi_mp4_describe_field,
+    .field = bzi_mp4_field,
     .images = bzi_mp4_archive_images,
     .image = bzi_mp4_archive_image,
     .fingerprint = bzi_mp4_fingerprint,
     .describe = bzi_mp4_describe,
-    .field = bzi_mp4_archive_field,
     .track = bzi_mp4_describe_track,
     .close = bzi_mp4_close
 };
@@ -3263,13 +3334,12 @@ static const bzi_container_ops bzi_mp4_video = {
     .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_video,
     .locate = bzi_mp4_locate,
-    .target = bzi_mp4_target,
-    .filename = bzi_mp4_filename,
+    .describe_field = bzi_mp4_describe_field,
+    .field = bzi_mp4_field,
     .images = bzi_mp4_video_images,
     .image = bzi_mp4_video_image,
     .fingerprint = bzi_mp4_fingerprint,
     .describe = bzi_mp4_describe,
-    .field = bzi_mp4_video_field,
     .track = bzi_mp4_describe_track,
     .close = bzi_mp4_close
 };
@@ -3303,8 +3373,54 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
+/* Files of a kind that is met, and not read: what they are. NULL: not known either. */
+static const char *bzi_container_unread(const uint8_t *head, uint64_t size)
+{
+    static const struct { const char *magic; uint32_t at, size; const char *what; } known[] = {
+        { "\x1f\x8b", 0, 2, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
+        { "(\xb5/\xfd", 0, 4, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+        { "BZh", 0, 3, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
+        { "\xfd" "7zXZ", 0, 5, "compressed by xz: decompress it (unxz), or read it through a source that does" },
+        { "PK\x03\x04", 0, 4, "a zip file, which is not read: unpack it into a folder" },
+        { "ftypavif", 4, 8, "an AVIF picture, which is not read" },
+        { "ftypavis", 4, 8, "an AVIF image sequence, which is not read" },
+        { "ftyphei", 4, 7, "a HEIF picture (HEIC), which is not read" },
+        { "ftyphev", 4, 7, "a HEIF image sequence, which is not read" },
+        { "ftypmif1", 4, 8, "a HEIF picture, which is not read" },
+        { "ftypmsf1", 4, 8, "a HEIF image sequence, which is not read" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (size >= known[i].at + known[i].size && !memcmp(head + known[i].at, known[i].magic, known[i].size))
+            return known[i].what;
+    return NULL;
+}
+
+/* No row took it. */
+static bzna_status bzi_container_fail_kind(const uint8_t *head, uint64_t size, const char *format, bzna_error *err)
+{
+    const char *what = bzi_container_unread(head, size);
+    if (what)
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
+    if (format)
+        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: it is no %s", format);
+    if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
+        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
+    return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0,
+                    "of no known kind: no mp4 file (it does not begin with a box), no tar, no RecordIO file");
+}
+
+/* What a row cannot do, or a caller cannot have asked of it. */
+static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
+                                              bzna_error *err)
+{
+    if (config->split && !c->ops->track)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.split: only mp4 files have splits; this is a %s",
+                        c->ops->name);
+    return BZNA_OK;
+}
+
 /* Finds the row for a file by its first bytes, and has it build the index. */
-static bzna_status bzi_container_recognize(bzi_container *c, const char *split, bzna_error *err)
+static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
     uint64_t size = bzi_min(c->source.size, sizeof head);
@@ -3313,20 +3429,23 @@ static bzna_status bzi_container_recognize(bzi_container *c, const char *split, 
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
+    if (bzi_container_unread(head, size))
+        return bzi_container_fail_kind(head, size, config->format, err);
     for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
-        if (!bzi_containers[i]->probe(head, size))
+        const bzi_container_ops *ops = bzi_containers[i];
+        if (config->format ? strcmp(config->format, ops->name) != 0 : !ops->probe(head, size))
             continue;
-        c->ops = bzi_containers[i];
-        status = c->ops->open(c, split, err);
+        c->ops = ops;
+        c->target_field = BZI_NO_FIELD;
+        if ((status = bzi_container_check_config(c, config, err)) == BZNA_OK)
+            status = ops->open(c, config, err);
     }
-    return status == BZNA_AGAIN ?
-               bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "not an mp4 file: it does not begin with a box") :
-               status;
+    return status == BZNA_AGAIN ? bzi_container_fail_kind(head, size, config->format, err) : status;
 }
 
 /* Takes an open source; on failure the source is the caller's again. */
-static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name, const char *split,
-                                      bzi_container **out, bzna_error *err)
+static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name,
+                                      const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
 {
     bzi_container *c = bzi_alloc_zero(&host->memory, 1, sizeof *c);
     bzna_status status;
@@ -3339,7 +3458,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
     bzi_source_moved(&c->source);
     c->name_size = strlen(name) + 1;
     c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
-    status = c->name ? bzi_container_recognize(c, split, err) : bzi_fail_memory(err, "a dataset's name");
+    status = c->name ? bzi_container_recognize(c, config, err) : bzi_fail_memory(err, "a dataset's name");
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
@@ -3358,19 +3477,83 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
     return bzi_error_prefix(err, c->name);
 }
 
-/* Where a sample lies, and its target. */
-static bzna_status bzi_container_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, int64_t *target,
-                                        bzna_error *err)
+/* --- One sample --- */
+
+/* A sample about to be read: where its bytes lie, and what they are read from: the container's source, or a file of its
+ * own. */
+typedef struct bzi_reading {
+    bzi_sample        sample;
+    const bzi_source *source;
+    bzi_source        own;
+} bzi_reading;
+
+/* Opens the sample's own file; the size of the sample is that of the file. */
+static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
 {
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzna_status status = c->ops->path(c, reading->sample.index, path, sizeof path, err);
+    if (status != BZNA_OK || (status = bzi_source_open_file(&reading->own, path, err)) != BZNA_OK)
+        return status;
+    reading->source = &reading->own;
+    reading->sample.extent.size = reading->own.size;
+    return BZNA_OK;
+}
+
+static void bzi_reading_end(bzi_reading *reading)
+{
+    if (reading->source == &reading->own)
+        bzi_source_close(&reading->own);
+    reading->source = NULL;
+}
+
+/* BZNA_OK: bzi_reading_end closes it. Else there is nothing to close. */
+static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
+{
+    const bzi_extent *extent = &reading->sample.extent;
     uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     bzna_status status;
-    if ((status = c->ops->target(c, index, target, err)) != BZNA_OK ||
-        (status = c->ops->locate(c, index, extent, err)) != BZNA_OK)
+    memset(reading, 0, sizeof *reading);
+    reading->source = &c->source;
+    reading->sample.index = index;
+    if ((status = c->ops->locate(c, index, &reading->sample.extent, err)) != BZNA_OK ||
+        (c->ops->path && (status = bzi_reading_open(reading, c, err)) != BZNA_OK))
         return status;
     if (extent->size <= limit)
         return BZNA_OK;
+    bzi_reading_end(reading);
     return bzi_fail(err, BZNA_E_LIMIT, extent->offset, 0, 0, "its %llu bytes are more than max_sample_bytes, %llu",
                     (unsigned long long)extent->size, (unsigned long long)limit);
+}
+
+/* Into bytes, which have room for the extent. */
+static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
+{
+    reading->sample.bytes = bytes;
+    return bzi_source_read(reading->source, reading->sample.extent.offset, bytes, reading->sample.extent.size, err);
+}
+
+/* For looking: in the map, or in buffer. */
+static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
+                                    bzna_error *err)
+{
+    const bzi_extent *extent = &reading->sample.extent;
+    return bzi_source_view(reading->source, memory, buffer, extent->offset, extent->size, &reading->sample.bytes, err);
+}
+
+/* BZNA_TARGET_NONE where the sample has none. It was read if its target is inside. */
+static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample *sample, int64_t *target,
+                                        bzna_error *err)
+{
+    bzi_value value = { (uint8_t *)target, sizeof *target, 0, 0 };
+    *target = BZNA_TARGET_NONE;
+    return c->target_field == BZI_NO_FIELD ? BZNA_OK : c->ops->field(c, sample, c->target_field, &value, err);
+}
+
+/* A picture of a sample that was read. */
+static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    return c->ops->image(c, sample, pick, scratch, image, err);
 }
 
 /* A part of a data set. */
@@ -3430,13 +3613,13 @@ static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, 
 }
 
 /* One container. Takes an open source; on failure the source is the caller's again. */
-static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name, const char *split,
-                                    bzna_dataset **out, bzna_error *err)
+static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name,
+                                    const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = NULL;
     bzi_container *container = NULL;
     bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
-    if (status == BZNA_OK && (status = bzi_container_open(host, source, name, split, &container, err)) != BZNA_OK)
+    if (status == BZNA_OK && (status = bzi_container_open(host, source, name, config, &container, err)) != BZNA_OK)
         bzi_dataset_drop(dataset);
     if (status != BZNA_OK)
         return status;
@@ -3454,7 +3637,7 @@ static bzna_status bzi_dataset_open_path(bzi_host *host, const char *path, const
     memset(&source, 0, sizeof source);
     if (bzi_source_open_path(&source, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
-    if ((status = bzi_dataset_open(host, &source, name, config->split, out, err)) == BZNA_OK)
+    if ((status = bzi_dataset_open(host, &source, name, config, out, err)) == BZNA_OK)
         return status;
     bzi_source_close(&source);
     return bzi_error_prefix(err, name);
@@ -3542,31 +3725,48 @@ static bzna_status bzi_dataset_check_index(const bzna_dataset *dataset, uint64_t
     return bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
 }
 
-/* A sample's bytes for looking: in the map, or in buffer. */
-static bzna_status bzi_container_view(const bzi_container *c, uint64_t index, bzi_buffer *buffer, bzi_sample *sample,
-                                      int64_t *target, bzna_error *err)
+/* A sample that is looked at on the caller's thread. */
+typedef struct bzi_look {
+    const bzi_container *container;
+    bzi_reading          reading;
+    bzi_buffer           buffer;
+    bzi_scratch          scratch;
+} bzi_look;
+
+static void bzi_look_end(bzi_look *look)
 {
-    bzna_status status = bzi_container_locate(c, index, &sample->extent, target, err);
-    sample->index = index;
-    if (status != BZNA_OK)
+    bzi_reading_end(&look->reading);
+    bzi_buffer_free(&look->container->host->memory, &look->buffer);
+}
+
+/* inside: its bytes are needed, too. BZNA_OK: bzi_look_end closes it. */
+static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
+                                  bzna_error *err)
+{
+    bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
+    look->container = c;
+    memset(&look->buffer, 0, sizeof look->buffer);
+    if (status != BZNA_OK || !inside)
         return status;
-    return bzi_source_view(&c->source, &c->host->memory, buffer, sample->extent.offset, sample->extent.size,
-                           &sample->bytes, err);
+    if ((status = bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err)) != BZNA_OK)
+        bzi_look_end(look);
+    return status;
 }
 
 /* Where the sample is, its target and the names of its pictures. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample *out, bzna_error *err)
 {
-    bzi_buffer buffer = { NULL, 0 };
-    bzi_scratch scratch;
-    bzi_sample sample = { 0, { 0, 0 }, NULL };
+    bzi_look look;
+    const bzi_sample *sample = &look.reading.sample;
     bzna_status status;
     memset(out, 0, sizeof *out);
-    if ((status = bzi_container_view(c, index, &buffer, &sample, &out->target, err)) == BZNA_OK)
-        status = c->ops->images(c, &sample, &scratch, out, err);
-    out->offset = sample.extent.offset;
-    out->size = sample.extent.size;
-    bzi_buffer_free(&c->host->memory, &buffer);
+    if ((status = bzi_look_begin(&look, c, index, c->ops->names_inside || c->target_inside, err)) != BZNA_OK)
+        return status;
+    if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
+        status = c->ops->images(c, sample, &look.scratch, out, err);
+    out->offset = sample->extent.offset;
+    out->size = sample->extent.size;
+    bzi_look_end(&look);
     return status;
 }
 
@@ -3574,20 +3774,19 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
 static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                             bzi_span buffer, bzi_image *image, bzna_error *err)
 {
-    bzi_scratch scratch;
-    bzi_sample sample = { index, { 0, 0 }, buffer.data };
-    int64_t target;
-    bzna_status status = bzi_container_locate(c, index, &sample.extent, &target, err);
+    bzi_look look;
+    const bzi_sample *sample = &look.reading.sample;
+    bzna_status status = bzi_look_begin(&look, c, index, 0, err);
     if (status != BZNA_OK)
         return status;
-    if (buffer.size < sample.extent.size)
-        return BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
-                        (unsigned long long)sample.extent.size, (unsigned long long)buffer.size);
-    if ((status = bzi_source_read(&c->source, sample.extent.offset, (void *)(uintptr_t)buffer.data, sample.extent.size,
-                                  err)) != BZNA_OK)
-        return status;
-    if ((status = c->ops->image(c, &sample, pick, &scratch, image, err)) == BZNA_OK)
-        bzi_image_complete_color(image);
+    if (buffer.size < sample->extent.size)
+        status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
+                          (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
+    if (status == BZNA_OK &&
+        (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
+        (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
+        bzi_image_complete(image);
+    bzi_look_end(&look);
     return status;
 }
 
@@ -3595,76 +3794,93 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
 static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                                 bzi_image *image, bzna_error *err)
 {
-    bzi_buffer buffer = { NULL, 0 };
-    bzi_scratch scratch;
-    bzi_sample sample;
-    int64_t target;
-    bzna_status status = bzi_container_view(c, index, &buffer, &sample, &target, err);
-    if (status == BZNA_OK)
-        status = c->ops->image(c, &sample, pick, &scratch, image, err);
-    if (status == BZNA_OK) {
-        bzi_image_complete_color(image);
+    bzi_look look;
+    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
+    if (status != BZNA_OK)
+        return status;
+    if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK) {
+        bzi_image_complete(image);
         image->coded.config = image->coded.data = NULL;
     }
-    bzi_buffer_free(&c->host->memory, &buffer);
+    bzi_look_end(&look);
     return status;
 }
 
-/* A field's kind, by its name; 0: there is no such field. */
-static uint32_t bzi_container_field_kind(const bzi_container *c, const char *name)
+/* --- Fields --- */
+
+/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too. */
+static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
 {
-    bzna_field_info info;
-    for (uint32_t i = 0; c->ops->field(c, i, &info) == BZNA_OK; i++)
-        if (strcmp(info.name, name) == 0)
-            return info.kind;
-    return 0;
+    for (uint32_t i = 0; c->ops->describe_field(c, i, field) == BZNA_OK; i++)
+        if (strcmp(field->name, name) == 0)
+            return i;
+    if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
+        return BZI_NO_FIELD;
+    c->ops->describe_field(c, c->target_field, field);
+    return c->target_field;
+}
+
+/* The value of a field that is no picture, of a sample that was read if the field asks for it. */
+static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                       bzi_value *value, bzna_error *err)
+{
+    value->size = 0;
+    value->absent = 0;
+    return c->ops->field(c, sample, number, value, err);
 }
 
 /* A picture of a sample as a stream of its own. */
-static bzna_status bzi_container_stream(const bzi_container *c, uint64_t index, const bzi_pick *pick, bzi_span buffer,
-                                        uint64_t *needed, bzna_error *err)
+static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
 {
-    bzi_buffer bytes = { NULL, 0 };
-    bzi_scratch scratch;
-    bzi_sample sample;
     bzi_image image;
-    int64_t target;
-    bzna_status status = bzi_container_view(c, index, &bytes, &sample, &target, err);
-    if (status == BZNA_OK && (status = c->ops->image(c, &sample, pick, &scratch, &image, err)) == BZNA_OK)
-        status = bzi_image_stream(&image.coded, (uint8_t *)(uintptr_t)buffer.data, buffer.size, needed, err);
-    if (status == BZNA_OK && *needed > buffer.size)
-        status = BZI_FAIL(err, BZNA_E_BUFFER, "the picture's stream needs %llu bytes, the buffer has %llu",
-                          (unsigned long long)*needed, (unsigned long long)buffer.size);
-    bzi_buffer_free(&c->host->memory, &bytes);
+    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &look->scratch, &image, err);
+    return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
+}
+
+/* A value that is in the sample's bytes. */
+static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
+                                              uint32_t number, bzi_value *value, bzna_error *err)
+{
+    const bzi_pick pick = { name, 0 };
+    bzi_look look;
+    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
+    if (status != BZNA_OK)
+        return status;
+    status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
+                                      bzi_container_value(c, &look.reading.sample, number, value, err);
+    bzi_look_end(&look);
     return status;
 }
 
-/* One field of a sample, into the caller's buffer; *needed is the size of the whole, 0 where that is not known. */
-static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_span buffer,
-                                       uint64_t *needed, bzna_error *err)
+/* One field of a sample, into the caller's memory; value->size is that of the whole, 0 where that is not known. A
+ * container may know a picture by another name than "image". */
+static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
+                                       bzna_error *err)
 {
-    const bzi_pick pick = { name, 0 };
-    int64_t target;
+    const bzi_sample sample = { index, { 0, 0 }, NULL };
+    bzi_field field = { 0, 0, "" };
+    const uint64_t capacity = value->capacity;
+    uint32_t number = bzi_container_find_field(c, name, &field), nul;
     bzna_status status;
-    switch (bzi_container_field_kind(c, name)) {
-    case BZNA_FIELD_PICTURE:
-        return bzi_container_stream(c, index, &pick, buffer, needed, err);
-    case BZNA_FIELD_TEXT:
-        return c->ops->filename(c, index, (char *)(uintptr_t)buffer.data, buffer.size, needed, err);
-    case BZNA_FIELD_INTEGER:
-        if ((status = c->ops->target(c, index, &target, err)) != BZNA_OK)
-            return status;
-        if (target == BZNA_TARGET_NONE)
-            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no target");
-        *needed = sizeof target;
-        if (buffer.size < sizeof target)
-            return BZI_FAIL(err, BZNA_E_BUFFER, "a target needs 8 bytes, the buffer has %llu",
-                            (unsigned long long)buffer.size);
-        memcpy((void *)(uintptr_t)buffer.data, &target, sizeof target);
-        return BZNA_OK;
-    default:
+    if (number == BZI_NO_FIELD && strcmp(name, "image"))
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
-    }
+    nul = number != BZI_NO_FIELD && field.kind == BZNA_FIELD_TEXT;
+    value->capacity -= nul && value->capacity;              /* room for the NUL at a text's end */
+    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_PICTURE)
+        status = bzi_container_value_inside(c, index, name, BZI_NO_FIELD, value, err);
+    else if (field.inside)
+        status = bzi_container_value_inside(c, index, name, number, value, err);
+    else
+        status = bzi_container_value(c, &sample, number, value, err);
+    if (status == BZNA_OK && value->absent)
+        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no %s", name);
+    value->size += nul;
+    if (status == BZNA_OK && value->size > capacity)
+        return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
+                        (unsigned long long)value->size, (unsigned long long)capacity);
+    if (status == BZNA_OK && nul)
+        value->data[value->size - 1] = 0;
+    return status;
 }
 
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
@@ -3684,7 +3900,7 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info)
 {
     const bzi_container *first = dataset->parts[0].container;
-    bzna_field_info field;
+    bzi_field field;
     memset(info, 0, sizeof *info);
     info->sample_count = dataset->count;
     info->part_count = dataset->part_count;
@@ -3694,9 +3910,10 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         info->size_bytes += part->container->source.size;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
-    first->ops->describe(first, info);
+    if (first->ops->describe)
+        first->ops->describe(first, info);
     bzi_string_copy(info->container, sizeof info->container, first->ops->name);
-    while (first->ops->field(first, info->field_count, &field) == BZNA_OK)
+    while (first->ops->describe_field(first, info->field_count, &field) == BZNA_OK)
         info->field_count++;
 }
 
@@ -7903,19 +8120,35 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
     return go_on;
 }
 
+/* The item's sample, into its bytes, and its target. */
+static bzna_status bzi_reader_read(bzna_loader *loader, bzi_item *item, bzna_error *err)
+{
+    const bzi_container *container = item->container;
+    const bzi_sample unread = { item->local, { 0, 0 }, NULL };
+    int64_t *target = &item->batch->targets[item->slot];
+    bzi_reading reading;
+    bzna_status status = BZNA_OK;
+    *target = BZNA_TARGET_NONE;
+    item->extent.size = 0;
+    if ((!container->target_inside && (status = bzi_container_target(container, &unread, target, err)) != BZNA_OK) ||
+        (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK)
+        return status;
+    item->extent = reading.sample.extent;
+    if ((status = bzi_reader_reserve(loader, item, err)) == BZNA_OK &&
+        (status = bzi_reading_read(&reading, item->bytes.data, err)) == BZNA_OK && container->target_inside)
+        status = bzi_container_target(container, &reading.sample, target, err);
+    bzi_reading_end(&reading);
+    return status;
+}
+
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
-    const bzi_container *container = item->container;
     uint64_t backoff = loader->config.read.backoff_ns;
     bzna_status status;
-    item->extent.size = 0;
     reader->retries = 0;
     for (;;) {
-        if ((status = bzi_container_locate(container, item->local, &item->extent, &item->batch->targets[item->slot],
-                                           err)) == BZNA_OK &&
-            (status = bzi_reader_reserve(loader, item, err)) == BZNA_OK)
-            status = bzi_source_read(&container->source, item->extent.offset, item->bytes.data, item->extent.size, err);
+        status = bzi_reader_read(loader, item, err);
         if (status != BZNA_E_IO || reader->retries == loader->config.read.retries ||
             !bzi_reader_back_off(loader, backoff))
             return status;
@@ -7986,7 +8219,7 @@ static void *bzi_reader_run(void *argument)
 static bzna_status bzi_item_image(const bzi_item *item, bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->bytes.data };
-    return item->container->ops->image(item->container, &sample, &item->batch->loader->pick, scratch, image, err);
+    return bzi_container_image(item->container, &sample, &item->batch->loader->pick, scratch, image, err);
 }
 
 /* What the config and the user's callback make of one sample. */
@@ -10544,25 +10777,60 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
     bzi_struct_init(config, struct_size);
 }
 
-/* The caller's config, whole. */
-static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c, bzna_error *err)
+BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size) { bzi_struct_init(records, struct_size); }
+
+/* The numbers of a config that name something. */
+static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
 {
+    const struct { const char *name; uint32_t value, last; } numbers[] = {
+        { "class_order", c->class_order, BZNA_CLASS_ORDER_NUMERIC },
+        { "orientation", c->orientation, BZNA_ORIENTATION_IGNORE },
+        { "palette", c->palette, BZNA_PALETTE_INDEX },
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].value > numbers[i].last)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
+                            numbers[i].value);
+    for (size_t i = 0; i < 4; i++)
+        if (c->reserved[i])
+            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
+    if (!c->classes != !c->class_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
+                        c->class_count, c->classes ? " not" : "");
+    for (uint32_t i = 0; i < c->class_count; i++)
+        if (!c->classes[i])
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: NULL", i);
+    return BZNA_OK;
+}
+
+/* The caller's config, whole; records is the room for what it points to. */
+static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
+                                          bzna_records *records, bzna_error *err)
+{
+    bzna_status status;
     memset(c, 0, sizeof *c);
-    return config ? bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err) :
-                    BZNA_OK;
+    if (!config)
+        return BZNA_OK;
+    status = bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err);
+    if (status == BZNA_OK && c->records &&
+        (status = bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
+                             "dataset_config.records", err)) == BZNA_OK)
+        c->records = records;
+    return status == BZNA_OK ? bzi_api_check_dataset_config(c, err) : status;
 }
 
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
                                        bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
+    bzna_records records;
     bzna_status status;
     BZI_API_BEGIN;
     if (out)
         *out = NULL;
     if (!context || !path || !out)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open: %s is NULL", !context ? "context" : !path ? "path" : "out");
-    if ((status = bzi_api_dataset_config(config, &c, &e)) == BZNA_OK) {
+    if ((status = bzi_api_dataset_config(config, &c, &records, &e)) == BZNA_OK) {
         status = bzi_dataset_open_path(context->host, path, &c, out, &e);
         bzi_log_deliver(context->host);
     }
@@ -10573,6 +10841,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
+    bzna_records records;
     bzna_status status;
     BZI_API_BEGIN;
     if (out)
@@ -10589,7 +10858,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     for (uint32_t i = 0; i < count; i++)
         if (!paths[i])
             BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: paths[%u] is NULL", i);
-    if ((status = bzi_api_dataset_config(config, &c, &e)) == BZNA_OK && c.name)
+    if ((status = bzi_api_dataset_config(config, &c, &records, &e)) == BZNA_OK && c.name)
         status = BZI_FAIL(&e, BZNA_E_ARGUMENT, "dataset_config.name: of a list, every file is called by its path");
     if (status == BZNA_OK) {
         status = bzi_dataset_open_list(context->host, paths, count, &c, out, &e);
@@ -10602,6 +10871,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
+    bzna_records records;
     bzi_source source;
     bzna_status status;
     BZI_API_BEGIN;
@@ -10612,11 +10882,11 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
                      !context ? "context" :
                      !bytes   ? "bytes" :
                                 "out");
-    if ((status = bzi_api_dataset_config(config, &c, &e)) != BZNA_OK)
+    if ((status = bzi_api_dataset_config(config, &c, &records, &e)) != BZNA_OK)
         BZI_API_END(status);
     memset(&source, 0, sizeof source);
     bzi_source_open_memory(&source, bytes, size);
-    if ((status = bzi_dataset_open(context->host, &source, c.name ? c.name : "memory", c.split, out, &e)) != BZNA_OK)
+    if ((status = bzi_dataset_open(context->host, &source, c.name ? c.name : "memory", &c, out, &e)) != BZNA_OK)
         bzi_error_prefix(&e, c.name ? c.name : "memory");
     bzi_log_deliver(context->host);
     BZI_API_END(status);
@@ -10626,6 +10896,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
+    bzna_records records;
     bzna_source callbacks;
     bzi_source opened;
     bzna_status status;
@@ -10642,11 +10913,11 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
         BZI_API_END(status);
     if (!callbacks.read_at || !callbacks.size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
-    if ((status = bzi_api_dataset_config(config, &c, &e)) != BZNA_OK)
+    if ((status = bzi_api_dataset_config(config, &c, &records, &e)) != BZNA_OK)
         BZI_API_END(status);
     memset(&opened, 0, sizeof opened);
     if ((status = bzi_source_open_user(&opened, &callbacks, &e)) == BZNA_OK)
-        status = bzi_dataset_open(context->host, &opened, c.name ? c.name : "source", c.split, out, &e);
+        status = bzi_dataset_open(context->host, &opened, c.name ? c.name : "source", &c, out, &e);
     if (status != BZNA_OK)
         bzi_error_prefix(&e, c.name ? c.name : "source");
     bzi_log_deliver(context->host);
@@ -10713,14 +10984,17 @@ BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, ui
                                                  size_t struct_size, bzna_error *err)
 {
     bzna_field_info all;
+    bzi_field found;
     const bzi_container *c;
     BZI_API_BEGIN;
     if (!dataset || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_field_info: %s is NULL", dataset ? "info" : "dataset");
     memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
-    if (c->ops->field(c, field, &all) != BZNA_OK)
+    if (c->ops->describe_field(c, field, &found) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", c->name, field);
+    all.kind = found.kind;
+    memcpy(all.name, found.name, sizeof all.name);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
@@ -10734,7 +11008,7 @@ BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, ui
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_track_info: %s is NULL", dataset ? "info" : "dataset");
     memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
-    if (c->ops->track(c, track, &all) != BZNA_OK)
+    if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no track %u", c->name, track);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -10742,6 +11016,7 @@ BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, ui
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
+    bzi_value value = { (uint8_t *)target, sizeof *target, 0, 0 };
     bzna_status status;
     BZI_API_BEGIN;
     if (!dataset || !target)
@@ -10750,17 +11025,21 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
-    if ((status = c->ops->target(c, index, target, &e)) != BZNA_OK)
-        bzi_container_fail(c, index, &e);
-    BZI_API_END(status);
+    if (c->target_field == BZI_NO_FIELD)
+        BZI_API_END(BZNA_OK);
+    if ((status = bzi_container_field(c, index, "target", &value, &e)) == BZNA_OK)
+        return status;
+    *target = BZNA_TARGET_NONE;
+    if (value.absent)
+        BZI_API_END(BZNA_OK);
+    BZI_API_END(bzi_container_fail(c, index, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
                                         size_t capacity, size_t *needed, bzna_error *err)
 {
-    const bzi_span room = { buffer, buffer ? capacity : 0 };
+    bzi_value value = { buffer, buffer ? capacity : 0, 0, 0 };
     const bzi_container *c;
-    uint64_t size = 0;
     bzna_status status;
     BZI_API_BEGIN;
     if (needed)
@@ -10770,10 +11049,10 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
-    if ((status = bzi_container_field(c, index, field, room, &size, &e)) != BZNA_OK)
+    if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
         bzi_container_fail(c, index, &e);
     if (needed)
-        *needed = (size_t)size;
+        *needed = (size_t)value.size;
     BZI_API_END(status);
 }
 

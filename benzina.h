@@ -587,6 +587,34 @@ typedef struct bzna_dataset bzna_dataset;
 #define BZNA_NAME_MAX    32
 #define BZNA_IMAGES_MAX  4
 
+/* Whether a picture is turned as its EXIF data says. torchvision's ImageFolder ignores them. */
+enum { BZNA_ORIENTATION_APPLY = 0, BZNA_ORIENTATION_IGNORE = 1 };
+
+/* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
+enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
+
+/* How class folders are numbered: by their names as text ("10" before "2"), or as numbers. */
+enum { BZNA_CLASS_ORDER_TEXT = 0, BZNA_CLASS_ORDER_NUMERIC = 1 };
+
+/* Types of labels and samples in fixed-size records; little-endian. NONE: there is none. */
+enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_RECORD_INT64 = 3,
+       BZNA_RECORD_FLOAT32 = 4 };
+
+/* A file of records of one size, stride bytes each, behind header_bytes: CIFAR, MNIST, raw tensors.
+ * A picture of height * width pixels in 1 or 3 channels (BZNA_RECORD_UINT8; planes, or with
+ * BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes into each; anything else is a vector
+ * of channels * height * width numbers, the field "data", each x * scale + bias (scale 0 counts as
+ * 1). A label lies label_offset bytes into it. stride 0: what data and label need. */
+typedef struct bzna_records {
+    uint32_t struct_size;
+    uint32_t data_type, layout;
+    uint32_t width, height, channels;
+    uint64_t header_bytes, stride, data_offset, label_offset;
+    uint32_t label_type;
+    float    scale, bias;
+    uint32_t reserved0;
+} bzna_records;
+
 typedef struct bzna_dataset_config {
     uint32_t    struct_size;
     uint32_t    reserved0;
@@ -595,6 +623,22 @@ typedef struct bzna_dataset_config {
     /* "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the archive
      * has no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples */
     const char *split;
+    /* the kind of container, as bzna_dataset_info calls it: files of other kinds are refused.
+     * Default: found by content */
+    const char *format;
+    /* path of a list of samples, which names a folder's files, or labels of a .rec: lines of
+     * index, labels, path with tabs between them (MXNet's .lst), or of path,label (.csv) */
+    const char *list;
+    /* of a folder: its class folders, in the order of their numbers; others are left out. Copied.
+     * NULL: all, in class_order (BZNA_CLASS_ORDER_...) */
+    const char *const *classes;
+    uint32_t    class_count;
+    uint32_t    class_order;
+    /* BZNA_ORIENTATION_..., BZNA_PALETTE_... */
+    uint32_t    orientation, palette;
+    /* the file is fixed-size records; NULL: it is not */
+    const bzna_records *records;
+    uint64_t    reserved[4];
 } bzna_dataset_config;
 
 /* part_count: files, or ranges of files, that it is made of; size_bytes: of their files, summed.
@@ -662,6 +706,7 @@ typedef struct bzna_image_info {
 } bzna_image_info;
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
+BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens a file by its path, and finds out by its content what it is. An archive's index is mapped
  * into memory: the cost does not grow with the number of samples. config may be NULL. Errors:
