@@ -105,6 +105,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_IN_FLIGHT      64u
 #define BZI_LIMIT_READ_AHEAD     65536u
 #define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
+#define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
+#define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 #define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
 #define BZI_LIMIT_RETRIES        1000u
@@ -3099,6 +3101,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     bzi_buffer scratch = { NULL, 0 };
     const uint8_t *view = NULL, *nul;
     uint64_t offset, size;
+    uint8_t room[256];                /* most names need no memory */
     bzna_status status;
     value->absent = !track || index >= track->table.sample_count;
     if (value->absent)
@@ -3106,7 +3109,12 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     if ((status = bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
         return status;
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
-    if ((status = bzi_source_view(&c->source, &c->host->memory, &scratch, offset, size, &view, err)) == BZNA_OK) {
+    if (!c->source.map && size <= sizeof room)
+        status = bzi_source_read(&c->source, offset, room, size, err);
+    else
+        status = bzi_source_view(&c->source, &c->host->memory, &scratch, offset, size, &view, err);
+    if (status == BZNA_OK) {
+        view = view ? view : room;
         nul = size ? memchr(view, 0, (size_t)size) : NULL;
         bzi_value_put(value, view, nul ? (uint64_t)(nul - view) : size);
     }
@@ -7470,7 +7478,24 @@ typedef struct bzi_dl_versioned {
 } bzi_dl_versioned;
 
 enum { BZI_CONDS = 5 };               /* of a loader */
-enum { BZI_TENSORS = 4 };             /* of a batch: bzi_loader_describe_tensor */
+
+/* The tensors that every batch has: bzi_loader_describe_tensor. Those of fields come behind them. */
+enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_COLUMNS };
+
+/* A field that batches carry: as a tensor, or as bytes. */
+typedef struct bzi_column {
+    char     name[BZNA_NAME_MAX];
+    uint32_t kind;                    /* BZNA_FIELD_... */
+    uint32_t length;                  /* of a vector, numbers */
+} bzi_column;
+
+/* The bytes of a field in one slot. They grow to the largest value met. */
+typedef struct bzi_slot_bytes {
+    bzi_buffer buffer;
+    uint64_t   size;
+    uint32_t   present;
+    uint32_t   reserved0;
+} bzi_slot_bytes;
 
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
 
@@ -7487,15 +7512,16 @@ struct bzna_batch {
     uint64_t     epoch, number, position;
     uint64_t     next_epoch, next_position;   /* where a run goes on after this batch */
     bzi_order    order;               /* of its epoch: the plan may be in a later one already */
-    uint8_t     *block;               /* the four arrays below, and data on the host that is not the user's */
+    uint8_t     *block;               /* the arrays below, and data on the host that is not the user's */
     uint8_t    **slices;              /* where each slice of the data lies, on host or device */
     int64_t     *targets;
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
-    bzi_dl_managed tensors[BZI_TENSORS];
-    bzi_dl_versioned versioned[BZI_TENSORS];
-    int64_t      shape[4], strides[4];
+    void        *columns[2 * BZI_LIMIT_COLUMNS];      /* values of tensors, then bzi_slot_bytes of the others */
+    bzi_dl_managed tensors[BZI_TENSORS_MAX];
+    bzi_dl_versioned versioned[BZI_TENSORS_MAX];
+    int64_t      shape[BZI_TENSORS_MAX][4], strides[BZI_TENSORS_MAX][4];
     uint64_t     device_data;         /* the library's, on the device: the data, or what the host gets a copy of */
     void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's */
@@ -7526,6 +7552,7 @@ typedef struct bzi_reader {
     bzi_thread   thread;
     uint32_t     started;
     uint32_t     retries;             /* of the sample at hand */
+    bzi_scratch  scratch;
 } bzi_reader;
 
 struct bzna_loader {
@@ -7593,6 +7620,9 @@ struct bzna_loader {
     uint64_t   done_epoch, done_position;     /* (L) after the last delivered batch */
     uint64_t   retired_count;         /* (L) batches that were ever retiring */
 
+    /* fields of batches: first those that are tensors, then those that are bytes; how many of each */
+    bzi_column        columns[2 * BZI_LIMIT_COLUMNS];
+    uint32_t          column_count[2];
     bzi_worker       *workers;
     bzi_reader       *readers;
     bzna_loader_stats stats;          /* (L) */
@@ -7601,6 +7631,12 @@ struct bzna_loader {
     uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over them, ... */
     uint64_t          pool_ns;        /* (L) ... up to this time */
 };
+
+/* Of those that are tensors, bytes a slot. */
+static uint64_t bzi_column_bytes(const bzi_column *column)
+{
+    return column->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : column->length * sizeof(float);
+}
 
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
 {
@@ -7614,17 +7650,33 @@ static bzi_kernel_output bzi_loader_output(const bzna_loader *loader)
     return bzi_output_make(config->output.width, config->output.height, config->output.dtype, config->output.layout);
 }
 
-/* Of so many slots, slowest first. */
-static void bzi_loader_shape(const bzna_loader *loader, uint32_t count, int64_t shape[4])
+/* The tensor of a field. */
+static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_tensor *tensor)
 {
-    const int last = loader->config.output.layout == BZNA_LAYOUT_NHWC;
-    shape[0] = count;
-    shape[1] = last ? loader->config.output.height : 3;
-    shape[2] = last ? loader->config.output.width : loader->config.output.height;
-    shape[3] = last ? 3 : loader->config.output.width;
+    tensor->dtype = column->kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32;
+    tensor->dimensions = column->kind == BZNA_FIELD_INTEGER ? 1 : 2;
+    tensor->shape[1] = column->kind == BZNA_FIELD_INTEGER ? 0 : column->length;
+    tensor->bytes = slots * bzi_column_bytes(column);
+    memcpy(tensor->name, column->name, sizeof tensor->name);
 }
 
-/* One tensor of a batch of so many slots, without its data. Pre: number < BZI_TENSORS. */
+static void bzi_loader_describe_image(const bzna_loader *loader, uint64_t slots, bzna_tensor *tensor)
+{
+    const bzna_loader_output *output = &loader->config.output;
+    const int last = output->layout == BZNA_LAYOUT_NHWC;
+    tensor->dtype = output->dtype;
+    tensor->dimensions = 4;
+    tensor->shape[1] = last ? output->height : 3;
+    tensor->shape[2] = last ? output->width : output->height;
+    tensor->shape[3] = last ? 3 : output->width;
+    tensor->bytes = slots * loader->slot_bytes;
+    if (loader->on_device)
+        tensor->device = loader->device->info.device;
+}
+
+static uint32_t bzi_loader_tensors(const bzna_loader *loader) { return BZI_TENSORS + loader->column_count[0]; }
+
+/* One tensor of a batch of so many slots, without its data. Pre: number < bzi_loader_tensors. */
 static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
 {
     static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
@@ -7636,34 +7688,33 @@ static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t numbe
     memset(tensor, 0, sizeof *tensor);
     tensor->struct_size = sizeof *tensor;
     tensor->device.kind = BZNA_DEVICE_CPU;
-    tensor->dtype = tensors[number].dtype;
     tensor->dimensions = 1;
     tensor->shape[0] = (int64_t)slots;
+    if (number >= BZI_TENSORS) {
+        bzi_column_describe(&loader->columns[number - BZI_TENSORS], slots, tensor);
+        return;
+    }
+    tensor->dtype = tensors[number].dtype;
     tensor->bytes = slots * tensors[number].bytes;
     bzi_string_copy(tensor->name, sizeof tensor->name, tensors[number].name);
-    if (number)
-        return;
-    tensor->dtype = loader->config.output.dtype;
-    tensor->dimensions = 4;
-    bzi_loader_shape(loader, (uint32_t)slots, tensor->shape);
-    tensor->bytes = slots * loader->slot_bytes;
-    if (loader->on_device)
-        tensor->device = loader->device->info.device;
+    if (number == 0)
+        bzi_loader_describe_image(loader, slots, tensor);
 }
 
 static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *tensor)
 {
     void *const data[BZI_TENSORS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
     bzi_loader_describe_tensor(batch->loader, number, batch->slots, tensor);
-    tensor->data = data[number];
+    tensor->data = number < BZI_TENSORS ? data[number] : batch->columns[number - BZI_TENSORS];
 }
 
-/* A tensor's number, by its name; BZI_TENSORS: there is no such tensor. */
+/* A tensor's number, by its name; that of the next one: there is no such tensor. */
 static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
 {
+    const uint32_t count = bzi_loader_tensors(loader);
     bzna_tensor tensor;
     uint32_t number = 0;
-    for (; number < BZI_TENSORS; number++) {
+    for (; number < count; number++) {
         bzi_loader_describe_tensor(loader, number, 0, &tensor);
         if (strcmp(tensor.name, name) == 0)
             break;
@@ -7943,6 +7994,222 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
+/* ==== 28a. Loader: fields ===========================================================================================
+ * Calls: rooms 1-28. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
+ * value a slot. The values of a slot belong to whoever holds its item. */
+
+/* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
+static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
+{
+    for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
+        if (strcmp(loader->columns[i].name, name) == 0)
+            return i;
+    return BZI_NO_FIELD;
+}
+
+/* --- Opening: which fields --- */
+
+/* The next of the names in a list with commas between them, and the length behind its colon, 0: none. Returns 0 at the
+ * end, -1 where it is no name. */
+static int bzi_columns_next(const char **list, bzi_column *column)
+{
+    const char *at = *list, *end = strchr(at, ',');
+    size_t size = end ? (size_t)(end - at) : strlen(at);
+    const char *colon = memchr(at, ':', size);
+    char *after;
+    unsigned long length;
+    memset(column, 0, sizeof *column);
+    if (!*at)
+        return 0;
+    *list = at + size + (end != NULL);
+    if (colon) {
+        length = strtoul(colon + 1, &after, 10);
+        if (after != at + size || colon[1] < '0' || colon[1] > '9' || length == 0 || length > BZI_LIMIT_VECTOR)
+            return -1;
+        column->length = (uint32_t)length;
+        size = (size_t)(colon - at);
+    }
+    if (size == 0 || size >= sizeof column->name)
+        return -1;
+    memcpy(column->name, at, size);
+    return 1;
+}
+
+/* The first part that has the field, and what it is there. */
+static const bzi_part *bzi_dataset_find_field(const bzna_dataset *dataset, const char *name, bzi_field *field)
+{
+    for (uint32_t i = 0; i < dataset->part_count; i++)
+        if (bzi_container_find_field(dataset->parts[i].container, name, field) != BZI_NO_FIELD)
+            return &dataset->parts[i];
+    return NULL;
+}
+
+/* A vector has as many numbers as that of the first sample of its part, unless it was said how many. */
+static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, bzna_error *err)
+{
+    bzi_value value = { NULL, 0, 0, 0 };
+    bzna_status status = bzi_container_field(part->container, part->first, column->name, &value, err);
+    if (status != BZNA_E_BUFFER && status != BZNA_OK)
+        return bzi_container_fail(part->container, part->first, err);
+    if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "\"%s\" has %llu numbers in the first sample; 1 to %u can be a tensor",
+                        column->name, (unsigned long long)(value.size / sizeof(float)), BZI_LIMIT_VECTOR);
+    column->length = (uint32_t)(value.size / sizeof(float));
+    return BZNA_OK;
+}
+
+static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
+{
+    bzi_field field = { 0, 0, "" };
+    const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
+    if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
+                    bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice", column->name);
+    if (!part)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->name);
+    column->kind = field.kind;
+    if (is_tensor && field.kind != BZNA_FIELD_INTEGER && field.kind != BZNA_FIELD_VECTOR)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is no number: name it in fields.bytes", column->name);
+    if (column->length && field.kind != BZNA_FIELD_VECTOR)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s:%u\": only vectors have a length", column->name, column->length);
+    if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
+        return BZNA_OK;
+    return bzi_column_measure(column, part, err);
+}
+
+/* One of the two lists of names. */
+static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list, int is_tensor, bzna_error *err)
+{
+    const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
+    uint32_t *count = &loader->column_count[!is_tensor];
+    bzi_column column;
+    int got = 0;
+    while (list && (got = bzi_columns_next(&list, &column)) > 0) {
+        if (*count == BZI_LIMIT_COLUMNS)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
+        if (bzi_column_make(loader, &column, is_tensor, err) != BZNA_OK)
+            return bzi_error_prefix(err, setting);
+        loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
+        ++*count;
+    }
+    return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: names with commas between them, a vector's length behind a "
+                              "colon: \"%.40s\" is none", setting, column.name[0] ? column.name : list) : BZNA_OK;
+}
+
+static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
+{
+    const bzna_loader_fields *fields = &loader->config.fields;
+    bzna_status status = bzi_loader_list_columns(loader, fields->tensors, 1, err);
+    return status == BZNA_OK ? bzi_loader_list_columns(loader, fields->bytes, 0, err) : status;
+}
+
+/* --- Values --- */
+
+static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column, uint32_t slot)
+{
+    return (bzi_slot_bytes *)batch->columns[column] + slot;
+}
+
+/* A slot has no value yet: -1, NaN, no bytes. */
+static void bzi_item_clear_fields(const bzi_item *item)
+{
+    const bzna_loader *loader = item->batch->loader;
+    uint32_t i = 0;
+    for (; i < loader->column_count[0]; i++) {
+        const bzi_column *column = &loader->columns[i];
+        uint8_t *at = (uint8_t *)item->batch->columns[i] + item->slot * bzi_column_bytes(column);
+        for (uint32_t k = 0; k < column->length; k++)
+            memcpy(at + k * sizeof(float), &(float){ NAN }, sizeof(float));
+        if (column->kind == BZNA_FIELD_INTEGER)
+            memcpy(at, &(int64_t){ BZNA_TARGET_NONE }, sizeof(int64_t));
+    }
+    for (; i < loader->column_count[0] + loader->column_count[1]; i++)
+        bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
+}
+
+/* A number or a vector into its place; shorter vectors leave NaN behind them. */
+static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
+                                       bzna_error *err)
+{
+    const bzi_column *column = &item->batch->loader->columns[i];
+    const uint64_t bytes = bzi_column_bytes(column);
+    bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
+    bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
+    if (status == BZNA_OK && value.size > bytes)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors",
+                        column->name, (unsigned long long)(value.size / sizeof(float)), column->length);
+    return status;
+}
+
+/* Bytes of a field, as many as there is room for. A picture is a stream of its own. */
+static bzna_status bzi_item_get_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
+                                      const bzi_field *field, bzi_value *value, bzna_error *err)
+{
+    const bzi_pick pick = { field->name, 0 };
+    bzi_field same;
+    bzi_image image;
+    bzna_status status;
+    if (field->kind != BZNA_FIELD_PICTURE)
+        return bzi_container_value(item->container, sample,
+                                   bzi_container_find_field(item->container, field->name, &same), value, err);
+    status = bzi_container_image(item->container, sample, &pick, &reader->scratch, &image, err);
+    value->absent = status == BZNA_E_NOT_FOUND;
+    if (status != BZNA_OK)
+        return value->absent ? BZNA_OK : status;
+    return bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
+}
+
+/* Into the slot's memory, which grows. A NUL stands behind them, so that text is a string. */
+static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
+                                      const bzi_field *field, bzna_error *err)
+{
+    bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
+    for (;;) {
+        bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
+        bzna_status status = bzi_item_get_bytes(reader, item, sample, field, &value, err);
+        if (status != BZNA_OK || value.absent)
+            return status;
+        if (out->buffer.capacity > value.size) {
+            value.data[value.size] = 0;
+            out->size = value.size;
+            out->present = 1;
+            return BZNA_OK;
+        }
+        if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
+            return bzi_fail_memory(err, "the bytes of a field");
+    }
+}
+
+/* The fields of a sample that was read. */
+static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
+                                   bzna_error *err)
+{
+    const bzna_loader *loader = reader->loader;
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < loader->column_count[0] + loader->column_count[1] && status == BZNA_OK; i++) {
+        bzi_field field = { 0, 0, "" };
+        uint32_t number = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+        if (number == BZI_NO_FIELD)
+            continue;                                       /* other parts of the data set have it */
+        if (i >= loader->column_count[0])
+            status = bzi_item_put_bytes(reader, item, sample, i, &field, err);
+        else if (field.kind == loader->columns[i].kind)
+            status = bzi_item_put_number(item, sample, i, number, err);
+        else
+            status = BZI_FAIL(err, BZNA_E_MISMATCH, "its %s is of another kind than in other samples", field.name);
+    }
+    return status;
+}
+
+static void bzi_batch_free_bytes(bzna_batch *batch)
+{
+    const bzna_loader *loader = batch->loader;
+    for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
+        for (uint32_t slot = 0; slot < loader->config.output.batch_size; slot++)
+            bzi_buffer_free(&loader->host->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
+}
+
+
 /* ==== 29. Readers ====================================================================================================
  * Calls: rooms 1-28. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -8121,14 +8388,16 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 }
 
 /* The item's sample, into its bytes, and its target. */
-static bzna_status bzi_reader_read(bzna_loader *loader, bzi_item *item, bzna_error *err)
+static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
+    bzna_loader *loader = reader->loader;
     const bzi_container *container = item->container;
     const bzi_sample unread = { item->local, { 0, 0 }, NULL };
     int64_t *target = &item->batch->targets[item->slot];
     bzi_reading reading;
     bzna_status status = BZNA_OK;
     *target = BZNA_TARGET_NONE;
+    bzi_item_clear_fields(item);
     item->extent.size = 0;
     if ((!container->target_inside && (status = bzi_container_target(container, &unread, target, err)) != BZNA_OK) ||
         (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK)
@@ -8138,7 +8407,7 @@ static bzna_status bzi_reader_read(bzna_loader *loader, bzi_item *item, bzna_err
         (status = bzi_reading_read(&reading, item->bytes.data, err)) == BZNA_OK && container->target_inside)
         status = bzi_container_target(container, &reading.sample, target, err);
     bzi_reading_end(&reading);
-    return status;
+    return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
@@ -8148,7 +8417,7 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
     bzna_status status;
     reader->retries = 0;
     for (;;) {
-        status = bzi_reader_read(loader, item, err);
+        status = bzi_reader_read(reader, item, err);
         if (status != BZNA_E_IO || reader->retries == loader->config.read.retries ||
             !bzi_reader_back_off(loader, backoff))
             return status;
@@ -9134,21 +9403,44 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 
 /* --- Batches --- */
 
-/* A batch's block: data, targets, indices, status, errors. data_bytes: of a slot, 0 if the data lies elsewhere. Returns
- * 0 on overflow. */
-static int bzi_batch_layout(uint32_t slots, uint64_t data_bytes, uint64_t offsets[5], uint64_t *total)
+/* Arrays of a batch's block: data, targets, indices, status, errors, then a field each. */
+enum { BZI_BATCH_ARRAYS = 5 + 2 * BZI_LIMIT_COLUMNS };
+
+/* Where they lie. data_bytes: of a slot, 0 if the data lies elsewhere. Returns 0 on overflow. */
+static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint64_t offsets[BZI_BATCH_ARRAYS],
+                            uint64_t *total)
 {
+    const uint32_t tensors = loader->column_count[0], count = 5 + tensors + loader->column_count[1];
     uint64_t sizes[5] = { data_bytes, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status), sizeof(bzna_error) };
     uint64_t at = 0;
-    for (int i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t size = i < 5           ? sizes[i] :
+                        i - 5 < tensors ? bzi_column_bytes(&loader->columns[i - 5]) :
+                                          sizeof(bzi_slot_bytes);
         offsets[i] = at;
-        if (!bzi_mul(sizes[i], slots, &sizes[i]) || !bzi_add(at, sizes[i], &at) ||
+        if (!bzi_mul(size, loader->config.output.batch_size, &size) || !bzi_add(at, size, &at) ||
             !bzi_add(at, BZI_BATCH_ALIGN - 1, &at))
             return 0;
         at &= ~(uint64_t)(BZI_BATCH_ALIGN - 1);
     }
     *total = at;
     return 1;
+}
+
+/* The arrays of a batch, in its block. */
+static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAYS])
+{
+    const bzna_loader *loader = batch->loader;
+    const uint32_t tensors = loader->column_count[0], count = tensors + loader->column_count[1];
+    batch->targets = (int64_t *)(void *)(batch->block + at[1]);
+    batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
+    batch->status = (bzna_status *)(void *)(batch->block + at[3]);
+    batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
+    for (uint32_t i = 0; i < count; i++) {
+        batch->columns[i] = batch->block + at[5 + i];
+        if (i >= tensors)
+            memset(batch->columns[i], 0, loader->config.output.batch_size * sizeof(bzi_slot_bytes));
+    }
 }
 
 /* What a batch needs of the device: memory, pinned memory if data goes to the host, events. In the CUDA context. */
@@ -9198,7 +9490,8 @@ static void bzi_batch_place(bzna_batch *batch, uint32_t number, uint8_t *host)
 }
 
 /* All there is of one batch. at: where its arrays lie in its block. In the CUDA context, if there is one. */
-static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const uint64_t at[5], bzna_error *err)
+static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const uint64_t at[BZI_BATCH_ARRAYS],
+                                  bzna_error *err)
 {
     bzna_batch *batch = &loader->batches[number];
     bzna_status status;
@@ -9209,13 +9502,10 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
                         number, (unsigned long long)loader->block_bytes);
     batch->loader = loader;
     batch->stream = loader->stream;
+    bzi_batch_point(batch, at);
     if (loader->device && (status = bzi_batch_make_device(batch, number, err)) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
     bzi_batch_place(batch, number, batch->block + at[0]);
-    batch->targets = (int64_t *)(void *)(batch->block + at[1]);
-    batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
-    batch->status = (bzna_status *)(void *)(batch->block + at[3]);
-    batch->errors = (bzna_error *)(void *)(batch->block + at[4]);
     if (batch->has_release)
         bzi_batch_to_retiring(batch);                       /* there are no threads yet: no lock */
     else
@@ -9226,9 +9516,9 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    uint64_t at[5], data_bytes = config->output.buffers || loader->device ? 0 : loader->slot_bytes;
+    uint64_t at[BZI_BATCH_ARRAYS], data_bytes = config->output.buffers || loader->device ? 0 : loader->slot_bytes;
     bzna_status status = BZNA_OK;
-    if (!bzi_batch_layout(config->output.batch_size, data_bytes, at, &loader->block_bytes))
+    if (!bzi_batch_layout(loader, data_bytes, at, &loader->block_bytes))
         return bzi_fail_memory(err, "batches");
     for (uint32_t i = 0; i < config->pipeline.batches_in_flight && status == BZNA_OK; i++)
         status = bzi_batch_make(loader, i, at, err);
@@ -9477,8 +9767,11 @@ static void bzi_loader_free(bzna_loader *loader)
     uint32_t in_flight = loader->config.pipeline.batches_in_flight;
     if (loader->device)
         bzi_loader_free_device(loader);
-    for (uint32_t i = 0; loader->batches && i < in_flight; i++)
+    for (uint32_t i = 0; loader->batches && i < in_flight; i++) {
+        if (loader->batches[i].block)
+            bzi_batch_free_bytes(&loader->batches[i]);
         bzi_release(memory, loader->batches[i].block, loader->block_bytes, 1);
+    }
     bzi_release(memory, loader->events, (uint64_t)in_flight * loader->lanes, sizeof *loader->events);
     bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
     bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
@@ -9765,21 +10058,20 @@ static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
     to.bits = from.dtype == BZNA_DTYPE_FLOAT16                                      ? 16 :
               from.dtype == BZNA_DTYPE_INT64 || from.dtype == BZNA_DTYPE_UINT64 ? 64 : 32;
     to.lanes = 1;
-    to.shape = batch->shape;
-    to.strides = number ? &batch->strides[3] : batch->strides;
+    to.shape = memcpy(batch->shape[number], from.shape, sizeof batch->shape[number]);
+    to.strides = batch->strides[number];
+    to.strides[from.dimensions - 1] = 1;
+    for (uint32_t i = from.dimensions - 1; i > 0; i--)
+        to.strides[i - 1] = to.strides[i] * to.shape[i];
     return to;
 }
 
 /* All tensors: set when the first is asked for, then only read until the last is gone. With the lock held. */
 static void bzi_batch_tensors(bzna_batch *batch)
 {
-    bzi_loader_shape(batch->loader, batch->slots, batch->shape);
-    batch->strides[3] = 1;
-    for (int i = 2; i >= 0; i--)
-        batch->strides[i] = batch->strides[i + 1] * batch->shape[i + 1];
     memset(batch->tensors, 0, sizeof batch->tensors);
     memset(batch->versioned, 0, sizeof batch->versioned);
-    for (uint32_t number = 0; number < BZI_TENSORS; number++) {
+    for (uint32_t number = 0; number < bzi_loader_tensors(batch->loader); number++) {
         batch->tensors[number].tensor = batch->versioned[number].tensor = bzi_batch_dl_tensor(batch, number);
         batch->tensors[number].manager = batch->versioned[number].manager = batch;
         batch->tensors[number].deleter = bzi_batch_delete_managed;
@@ -10248,9 +10540,6 @@ static bzna_status bzi_loader_check_later(const bzna_loader_config *c, bzna_erro
                         c->output.channels);
     if (c->output.views > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.output.views: %u; only 1 so far", c->output.views);
-    if (c->fields.tensors || c->fields.bytes)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.fields.%s: only fields.image so far",
-                        c->fields.tensors ? "tensors" : "bytes");
     return BZNA_OK;
 }
 
@@ -10500,6 +10789,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
     if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
     if ((status = bzi_loader_pick(loader, loader->config.fields.image, err)) != BZNA_OK ||
+        (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
@@ -10545,7 +10835,8 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
                          bzi_dtype_bytes(config->output.dtype);
     bzi_loader_init_plan(loader);
     status = bzi_loader_build(loader, err);
-    loader->config.fields.image = NULL; /* the caller's; what is needed of them has been copied */
+    /* the caller's; what is needed of them has been copied */
+    loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
     loader->config.order.indices = NULL;
     loader->config.order.weights = NULL;
     loader->config.pipeline.cpus = NULL;
@@ -11516,8 +11807,8 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     BZI_API_BEGIN;
     if (!loader || !tensor)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_tensor: %s is NULL", loader ? "tensor" : "loader");
-    if (number >= BZI_TENSORS)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, (uint32_t)BZI_TENSORS);
+    if (number >= bzi_loader_tensors(loader))
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, bzi_loader_tensors(loader));
     bzi_loader_describe_tensor(loader, number, loader->config.output.batch_size, &all);
     BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
@@ -11553,7 +11844,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
     *number = bzi_loader_find_tensor(batch->loader, name);
-    if (*number == BZI_TENSORS)
+    if (*number == bzi_loader_tensors(batch->loader))
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
     if (*number == 0 && batch->loader->config.output.slices > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image lies in %u slices, and is no one tensor",
@@ -11577,6 +11868,29 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
         BZI_API_END(status);
     bzi_batch_tensor(batch, number, &all);
     BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
+}
+
+BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot, const void **data,
+                                      uint64_t *size, bzna_error *err)
+{
+    const bzi_slot_bytes *bytes;
+    uint32_t column;
+    BZI_API_BEGIN;
+    if (!batch || !name || !data || !size)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_bytes: %s is NULL",
+                     !batch ? "batch" :
+                     !name  ? "name" :
+                     !data  ? "data" :
+                              "size");
+    if (slot >= batch->slots)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
+    column = bzi_loader_find_bytes(batch->loader, name);
+    if (column == BZI_NO_FIELD)
+        BZI_API_FAIL(BZNA_E_NOT_FOUND, "loader_config.fields.bytes does not name \"%s\"", name);
+    bytes = bzi_batch_bytes(batch, column, slot);
+    *data = bytes->present ? bytes->buffer.data : NULL;
+    *size = bytes->present ? bytes->size : 0;
+    BZI_API_END(BZNA_OK);
 }
 
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err)

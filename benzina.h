@@ -273,8 +273,6 @@
  *       RGB. Several outputs, views, bfloat16, uint8 and other filters than linear are settings
  *       that exist and are refused with E_UNSUPPORTED.
  *     - Video is not decoded as video: every sample is a frame of its own.
- *     - There are no labels but one int64 a sample; text and bytes of a sample are read one by one
- *       (bzna_dataset_field), not delivered with batches.
  *     - Patterns ({000..146}, *, ?, [...]) in paths are not expanded: a path is one existing file.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
@@ -1129,7 +1127,11 @@ typedef struct bzna_loader_fields {
      * if width and height are at most 512, the thumbnail where a sample has one; else the picture.
      * A name that the first sample does not have is refused. Copied */
     const char *image;
-    /* further fields of each batch, by name, commas between them: E_UNSUPPORTED so far */
+    /* further fields of each batch, by name, commas between them. tensors: integers ([N] int64, -1
+     * where a sample has none) and vectors ([N, k] float32). k is the number of the first sample's
+     * numbers, or stands behind a colon, "cls,label:16"; what a shorter vector, or a failed sample,
+     * leaves of its row is NaN, and a longer one fails its sample with E_MISMATCH. bytes: fields of
+     * any kind, for bzna_batch_bytes. Copied */
     const char *tensors, *bytes;
     uint64_t    reserved[3];
 } bzna_loader_fields;
@@ -1368,8 +1370,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
     size_t struct_size, bzna_error *err);
 
-/* The tensors of a full batch, counted from 0: "image", "target", "index", "status". E_RANGE past
- * the end. Any thread. */
+/* The tensors of a full batch, counted from 0: "image", "target", "index", "status", then those of
+ * fields.tensors, which lie on the host. E_RANGE past the end. Any thread. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
 
@@ -1382,6 +1384,13 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
  * batch in several slices is no one tensor. */
 BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
     bzna_tensor *tensor, size_t struct_size, bzna_error *err);
+
+/* The value of one of fields.bytes in a slot: text, and whatever else, with a NUL behind it that is
+ * not counted; a picture as a stream of its own (bzna_image_annexb); numbers as int64_t or float.
+ * NULL and 0 where the sample has none, or failed. Valid while the batch is on loan. Any thread.
+ * Errors: E_NOT_FOUND, E_RANGE. */
+BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
+    const void **data, uint64_t *size, bzna_error *err);
 
 /* The status of a slot, with its message in err. E_RANGE past the end. Any thread. */
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);

@@ -1,0 +1,279 @@
+/* test_fields.c - fields of samples that batches carry: numbers as tensors, everything else as bytes. */
+#include "../benzina.c"
+#include "test.h"
+
+#ifdef BENZINA_NO_AVCODEC
+TEST(fields_are_delivered) { SKIP("built without libavcodec"); }
+TEST_MAIN(RUN(fields_are_delivered))
+#else
+
+#include "archives.h"
+
+enum { SAMPLES = 23, BATCH = 5 };
+
+static bzna_context *context;
+static coded pictures[2];
+
+static bzna_loader_config config_of(const char *tensors, const char *bytes)
+{
+    bzna_loader_config c;
+    bzna_loader_config_init(&c, sizeof c);
+    c.output.batch_size = BATCH;
+    c.output.width = c.output.height = 16;
+    c.order.kind = BZNA_ORDER_SHUFFLE;
+    c.order.seed = 3;
+    c.order.epochs = 2;
+    c.decode.threads = c.read.threads = 2;
+    c.fields.image = "image";
+    c.fields.tensors = tensors;
+    c.fields.bytes = bytes;
+    return c;
+}
+
+static archive make_archive(char letter)
+{
+    static const int pattern[] = { 0, 1, 1 };
+    const recipe r = { SAMPLES, pictures, pattern, COUNT(pattern), 100, 3, 0, letter, NULL, NULL };
+    return archive_build(context, &r);
+}
+
+static bzna_loader *open_loader(bzna_dataset *dataset, const bzna_loader_config *c)
+{
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader *loader = NULL;
+    CHECK_EQ(bzna_loader_open(context, dataset, c, &loader, &e), BZNA_OK);
+    if (!loader)
+        printf("  %s\n", e.message);
+    return loader;
+}
+
+/* The bytes of a field in a slot, as bzna_dataset_field gives them. */
+static int slot_has(const bzna_dataset *dataset, const bzna_batch *batch, uint32_t slot, const char *field, int is_text)
+{
+    static uint8_t expected[1 << 18];
+    bzna_batch_info info;
+    const void *data = NULL;
+    uint64_t size = 0;
+    size_t needed = 0;
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
+    if (bzna_dataset_field(dataset, info.indices[slot], field, expected, sizeof expected, &needed, NULL) != BZNA_OK ||
+        bzna_batch_bytes(batch, field, slot, &data, &size, NULL) != BZNA_OK || !data)
+        return 0;
+    return size == needed - (size_t)is_text && !memcmp(data, expected, needed) && !((const char *)data)[size];
+}
+
+TEST(every_slot_has_the_bytes_of_its_own_sample)
+{
+    archive a = make_archive('s');
+    memory m;
+    bzna_dataset *dataset = open_split(context, &m, &a, NULL);
+    bzna_loader_config c = config_of(NULL, "name,image,target");
+    bzna_loader *loader = open_loader(dataset, &c);
+    bzna_batch *batch = NULL;
+    uint32_t right = 0;
+    while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info;
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        for (uint32_t slot = 0; slot < info.count; slot++) {
+            const void *data = NULL;
+            uint64_t size = 0;
+            right += slot_has(dataset, batch, slot, "name", 1) && slot_has(dataset, batch, slot, "image", 0);
+            CHECK_EQ(bzna_batch_bytes(batch, "target", slot, &data, &size, NULL), BZNA_OK);
+            CHECK(size == 8 && !memcmp(data, &info.targets[slot], 8));
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(right, 2 * SAMPLES);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    archive_clear(&a);
+}
+
+/* Where one part has names, and the other has none: a slot tells them apart, and an old value never shines through. */
+TEST(a_sample_without_the_field_has_no_bytes)
+{
+    archive a = make_archive('s'), b = make_archive(0);
+    memory ma, mb;
+    bzna_dataset *parts[2] = { open_split(context, &mb, &b, NULL), open_split(context, &ma, &a, NULL) }, *all = NULL;
+    bzna_loader_config c = config_of(NULL, "name");
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    uint32_t with = 0, without = 0;
+    CHECK_EQ(bzna_dataset_concat(context, parts, 2, &all, NULL), BZNA_OK);
+    loader = open_loader(all, &c);
+    while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info;
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        for (uint32_t slot = 0; slot < info.count; slot++) {
+            const void *data = &info;
+            uint64_t size = 1;
+            char name[16];
+            CHECK_EQ(bzna_batch_bytes(batch, "name", slot, &data, &size, NULL), BZNA_OK);
+            snprintf(name, sizeof name, "s%05d", (int)info.indices[slot] - SAMPLES);
+            with += info.indices[slot] >= SAMPLES && data && size == 6 && !strcmp(data, name);
+            without += info.indices[slot] < SAMPLES && !data && !size;
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(with, 2 * SAMPLES);
+    CHECK_EQ(without, 2 * SAMPLES);
+    bzna_loader_close(loader);
+    bzna_dataset_close(all);
+    bzna_dataset_close(parts[0]);
+    bzna_dataset_close(parts[1]);
+    archive_clear(&a);
+    archive_clear(&b);
+}
+
+TEST(a_sample_that_cannot_be_read_has_no_bytes)
+{
+    archive a = make_archive('s');
+    memory m;
+    bzna_dataset *dataset = open_split(context, &m, &a, NULL);
+    bzna_loader_config c = config_of(NULL, "image,name");
+    bzna_sample sample;
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    uint32_t missing = 0, there = 0;
+    CHECK_EQ(bzna_dataset_get_sample(dataset, 7, &sample, sizeof sample, NULL), BZNA_OK);
+    m.faults[0] = (fault){ sample.offset, sample.offset + sample.size, -5, -1 };
+    m.fault_count = 1;
+    loader = open_loader(dataset, &c);
+    while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info;
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        for (uint32_t slot = 0; slot < info.count; slot++) {
+            const void *data = NULL;
+            uint64_t size = 0;
+            CHECK_EQ(bzna_batch_bytes(batch, "image", slot, &data, &size, NULL), BZNA_OK);
+            missing += info.indices[slot] == 7 && !data && !size && info.status[slot] == BZNA_E_IO;
+            there += info.indices[slot] != 7 && data && size;
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(missing, 2);
+    CHECK_EQ(there, 2 * (SAMPLES - 1));
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    archive_clear(&a);
+}
+
+TEST(fields_that_cannot_be_delivered_are_refused_by_name)
+{
+    static const struct { const char *tensors, *bytes, *message; bzna_status status; } bad[] = {
+        { "cls", NULL, "loader_config.fields.tensors: the data set has no field \"cls\"", BZNA_E_NOT_FOUND },
+        { NULL, "txt", "loader_config.fields.bytes: the data set has no field \"txt\"", BZNA_E_NOT_FOUND },
+        { "target", NULL, "fields.tensors: \"target\" is a tensor of every batch", BZNA_E_ARGUMENT },
+        { "name", NULL, "fields.tensors: \"name\" is no number", BZNA_E_ARGUMENT },
+        { "image", NULL, "fields.tensors: \"image\" is a tensor of every batch", BZNA_E_ARGUMENT },
+        { NULL, "name,name", "fields.bytes: \"name\" is a tensor of every batch, or named twice", BZNA_E_ARGUMENT },
+        { NULL, "name,,image", "loader_config.fields.bytes: names with commas", BZNA_E_ARGUMENT },
+        { NULL, ",", "loader_config.fields.bytes: names with commas", BZNA_E_ARGUMENT },
+        { "name:0", NULL, "loader_config.fields.tensors: names with commas", BZNA_E_ARGUMENT },
+        { "name:-1", NULL, "loader_config.fields.tensors: names with commas", BZNA_E_ARGUMENT },
+        { "name:4x", NULL, "loader_config.fields.tensors: names with commas", BZNA_E_ARGUMENT },
+        { NULL, "name:4", "\"name:4\": only vectors have a length", BZNA_E_ARGUMENT },
+        { NULL, "a.name.that.has.more.than.31.bytes", "names with commas", BZNA_E_ARGUMENT },
+    };
+    archive a = make_archive('s');
+    memory m;
+    bzna_dataset *dataset = open_split(context, &m, &a, NULL);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        bzna_loader_config c = config_of(bad[i].tensors, bad[i].bytes);
+        bzna_loader *loader = (bzna_loader *)&m;
+        bzna_error e = { .struct_size = sizeof e };
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), bad[i].status);
+        CHECK_CONTAINS(e.message, bad[i].message);
+        CHECK(loader == NULL);
+    }
+    bzna_dataset_close(dataset);
+    archive_clear(&a);
+}
+
+TEST(bytes_that_a_loader_was_not_asked_for_are_refused)
+{
+    archive a = make_archive('s');
+    memory m;
+    bzna_dataset *dataset = open_split(context, &m, &a, NULL);
+    bzna_loader_config c = config_of(NULL, "name");
+    bzna_loader *loader = open_loader(dataset, &c);
+    bzna_batch *batch = NULL;
+    const void *data = NULL;
+    uint64_t size = 0;
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+    CHECK_EQ(bzna_batch_bytes(batch, "image", 0, &data, &size, NULL), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_batch_bytes(batch, "name", BATCH, &data, &size, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_batch_bytes(NULL, "name", 0, &data, &size, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_bytes(batch, NULL, 0, &data, &size, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_bytes(batch, "name", 0, NULL, &size, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_batch_bytes(batch, "name", 0, &data, NULL, NULL), BZNA_E_ARGUMENT);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    archive_clear(&a);
+}
+
+/* Slots grow to the largest value that they met: after that they ask for nothing. */
+TEST(bytes_allocate_nothing_in_steady_state)
+{
+    archive a = make_archive('s');
+    memory m;
+    ledger l;
+    bzna_context_config host;
+    bzna_context *own = NULL;
+    bzna_source source = memory_source(&m, &a);
+    bzna_dataset *dataset = NULL;
+    bzna_loader_config c = config_of(NULL, "name,image");
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    int64_t calls = 0, epochs = 0;
+    bzna_context_config_init(&host, sizeof host);
+    host.device.kind = BZNA_DEVICE_CPU;
+    host.allocator = ledger_allocator(&l);
+    c.order.epochs = 12;
+    CHECK_EQ(bzna_context_open(&host, &own, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_open_source(own, &source, NULL, &dataset, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_open(own, dataset, &c, &loader, NULL), BZNA_OK);
+    while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info;
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        epochs += info.last_of_epoch;
+        if (epochs == 9 && !calls)
+            calls = l.calls;
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(epochs, 12);
+    CHECK_EQ(l.calls, calls);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(own);
+    CHECK_EQ(l.blocks, 0);
+    CHECK_EQ(l.mistakes, 0);
+    archive_clear(&a);
+}
+
+/* What the tests share is made by the first that runs. */
+static void set_up(void)
+{
+    bzna_context_config config;
+    bzna_context_config_init(&config, sizeof config);
+    config.device.kind = BZNA_DEVICE_CPU;
+    require(bzna_context_open(&config, &context, NULL), "context");
+    pictures[0] = coded_load(context, BZNA_CODEC_H264, 0, "image");
+    pictures[1] = coded_load(context, BZNA_CODEC_H265, 1, "image");
+}
+
+static void tear_down(void)
+{
+    coded_clear(&pictures[0]);
+    coded_clear(&pictures[1]);
+    bzna_context_close(context);
+}
+
+TEST_MAIN(set_up(); RUN(every_slot_has_the_bytes_of_its_own_sample)
+          RUN(a_sample_without_the_field_has_no_bytes)
+          RUN(a_sample_that_cannot_be_read_has_no_bytes)
+          RUN(fields_that_cannot_be_delivered_are_refused_by_name)
+          RUN(bytes_that_a_loader_was_not_asked_for_are_refused)
+          RUN(bytes_allocate_nothing_in_steady_state) tear_down();)
+#endif
