@@ -106,6 +106,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READ_AHEAD     65536u
 #define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
+#define BZI_LIMIT_FIELDS         64u             /* of a data set's samples */
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 #define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
@@ -2801,6 +2802,7 @@ struct bzi_container {
     uint64_t    class_count;
     uint32_t    target_field;         /* number of the field that gives a sample's target; BZI_NO_FIELD: none */
     uint32_t    target_inside;        /* it is in the sample's bytes */
+    uint32_t    orientation, palette; /* BZNA_ORIENTATION_..., BZNA_PALETTE_... */
     void       *own;                  /* what its operations keep */
 };
 
@@ -3462,6 +3464,8 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
     c->host = host;
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
+    c->orientation = config->orientation;
+    c->palette = config->palette;
     c->source = *source;
     bzi_source_moved(&c->source);
     c->name_size = strlen(name) + 1;
@@ -3561,7 +3565,8 @@ static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample
 static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
-    return c->ops->image(c, sample, pick, scratch, image, err);
+    bzna_status status = c->ops->image(c, sample, pick, scratch, image, err);
+    return status;
 }
 
 /* A part of a data set. */
@@ -3905,6 +3910,41 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
     return hash;
 }
 
+/* Of what fixes the pixels of pictures that are no video: settings, and who decodes them, since decoders of JPEG differ.
+ * 0: there are none. */
+static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
+{
+    static const char decoder[] = "libavcodec";
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        const bzi_container *c = dataset->parts[i].container;
+        const uint32_t settings[] = { i, c->orientation, c->palette };
+        if (c->ops->still && (c->orientation || c->palette || !hash))
+            hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, sizeof decoder), settings, sizeof settings);
+    }
+    return hash;
+}
+
+/* A field of the parts from the first to the last: those of the first, then what others have beside them. BZNA_E_RANGE:
+ * past the end. */
+static bzna_status bzi_dataset_describe_field(const bzna_dataset *dataset, uint32_t number, bzi_field *field)
+{
+    bzi_field seen[BZI_LIMIT_FIELDS];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        const bzi_container *c = dataset->parts[i].container;
+        for (uint32_t k = 0, j; count < BZI_LIMIT_FIELDS && c->ops->describe_field(c, k, &seen[count]) == BZNA_OK; k++) {
+            for (j = 0; j < count && strcmp(seen[j].name, seen[count].name); j++)
+                continue;
+            if (j == count && count++ == number) {
+                *field = seen[number];
+                return BZNA_OK;
+            }
+        }
+    }
+    return BZNA_E_RANGE;
+}
+
 static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info)
 {
     const bzi_container *first = dataset->parts[0].container;
@@ -3921,7 +3961,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
     if (first->ops->describe)
         first->ops->describe(first, info);
     bzi_string_copy(info->container, sizeof info->container, first->ops->name);
-    while (first->ops->describe_field(first, info->field_count, &field) == BZNA_OK)
+    while (bzi_dataset_describe_field(dataset, info->field_count, &field) == BZNA_OK)
         info->field_count++;
 }
 
@@ -7623,6 +7663,7 @@ struct bzna_loader {
     /* fields of batches: first those that are tensors, then those that are bytes; how many of each */
     bzi_column        columns[2 * BZI_LIMIT_COLUMNS];
     uint32_t          column_count[2];
+    uint64_t          stills;         /* bzi_dataset_hash_stills */
     bzi_worker       *workers;
     bzi_reader       *readers;
     bzna_loader_stats stats;          /* (L) */
@@ -10225,6 +10266,8 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
     hash = bzi_hash(hash, t->bias, sizeof t->bias);
     hash = bzi_hash(hash, t->scale, sizeof t->scale);
     hash = bzi_hash(hash, t->fill, sizeof t->fill);
+    if (loader->stills)
+        hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
     return bzi_hash(hash, loader->pick.name ? loader->pick.name : "",
                     loader->pick.name ? strlen(loader->pick.name) : 0);
 }
@@ -10794,6 +10837,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
     loader->fingerprint = bzi_loader_fingerprint(loader);
+    loader->stills = bzi_dataset_hash_stills(loader->dataset);
     return bzi_loader_start(loader, err);
 }
 
@@ -11276,14 +11320,12 @@ BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, ui
 {
     bzna_field_info all;
     bzi_field found;
-    const bzi_container *c;
     BZI_API_BEGIN;
     if (!dataset || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_field_info: %s is NULL", dataset ? "info" : "dataset");
     memset(&all, 0, sizeof all);
-    c = dataset->parts[0].container;
-    if (c->ops->describe_field(c, field, &found) != BZNA_OK)
-        BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", c->name, field);
+    if (bzi_dataset_describe_field(dataset, field, &found) != BZNA_OK)
+        BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
     all.kind = found.kind;
     memcpy(all.name, found.name, sizeof all.name);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
