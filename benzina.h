@@ -12,9 +12,7 @@
  *     3  Objects, structs, lifetimes    7  Color and coordinates      11  The GPU
  *     4  Threads and callbacks          8  Limits and hostile files   12  What it does not do
  *
- *
  * 1. VENDORING AND BUILDING
- *
  * `make dist` writes the pair to build/dist: benzina.h, and benzina.c with the kernels inside. Copy
  * both into your tree and compile benzina.c as C11:
  *
@@ -25,54 +23,42 @@
  * -ffp-contract=off keeps results equal between machines with and without fused multiply-add.
  * Switches, defined when benzina.c is compiled; structs and functions are the same with each:
  *
- *     BENZINA_NO_CUDA      no GPU path, and nv-codec-headers (ffnvcodec) are not needed; without
- *                          this switch, NVIDIA's driver is looked for at run time
- *     BENZINA_NO_AVCODEC   no libavcodec: archives can be read, listed and written, but pictures
- *                          cannot be decoded in software
+ *     BENZINA_NO_CUDA      no GPU path, and no need of nv-codec-headers (ffnvcodec): chapter 11
+ *     BENZINA_NO_AVCODEC   no software decoder, no libavcodec; archives are still read and written
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *
- *
  * 2. THE FIRST PROGRAM
- *
  *     #include "benzina.h"
  *     #include <stdio.h>
  *
  *     int main(int argc, char **argv)
  *     {
- *         bzna_error err;
  *         bzna_context *context = NULL;  bzna_dataset *dataset = NULL;
- *         bzna_loader *loader = NULL;    bzna_batch *batch = NULL;
- *         bzna_loader_config config;
- *         bzna_status status;
+ *         bzna_loader *loader = NULL;  bzna_batch *batch;  bzna_batch_info info;
+ *         bzna_loader_config config;  bzna_error err;  bzna_status status;
  *
  *         bzna_error_init(&err, sizeof err);
  *         bzna_loader_config_init(&config, sizeof config);
- *         config.output.batch_size = 16;
- *         config.output.width = config.output.height = 224;
+ *         config.output.batch_size = 16;  config.output.width = config.output.height = 224;
  *         config.order.kind = BZNA_ORDER_SHUFFLE;  config.order.seed = 1234;
  *         config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;  config.warp.flip_h = 0.5;
  *
- *         if ((status = bzna_context_open(NULL, &context, &err)) < 0 ||
+ *         if ((status = bzna_context_open(NULL, &context, &err)) == BZNA_OK &&
  *             (status = bzna_dataset_open(context, argc > 1 ? argv[1] : "train.bzna", NULL,
- *                                         &dataset, &err)) < 0 ||
- *             (status = bzna_loader_open(context, dataset, &config, &loader, &err)) < 0)
- *             goto done;
- *         while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
- *             bzna_batch_info info;
- *             bzna_batch_get_info(batch, &info, sizeof info, &err);
- *             printf("%u pictures, %u of them failed\n", info.count, info.failed);
- *             bzna_batch_release(batch);
- *         }
- *     done:
+ *                                         &dataset, &err)) == BZNA_OK &&
+ *             (status = bzna_loader_open(context, dataset, &config, &loader, &err)) == BZNA_OK)
+ *             while (!(status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err))) {
+ *                 bzna_batch_get_info(batch, &info, sizeof info, &err);
+ *                 printf("%u pictures, %u of them failed\n", info.count, info.failed);
+ *                 bzna_batch_release(batch);
+ *             }
  *         if (status < 0) fprintf(stderr, "%s\n", err.message);
  *         bzna_loader_close(loader);  bzna_dataset_close(dataset);  bzna_context_close(context);
  *         return status < 0;
  *     }
  *
- *
  * 3. OBJECTS, STRUCTS, LIFETIMES
- *
  *     bzna_context   allocator, log, limits, device; shared by everything below
  *     bzna_dataset   immutable samples with named fields, of one file or several
  *     bzna_loader    order + warps + threads over one dataset; yields batches
@@ -93,80 +79,57 @@
  * another takes, prepared by init, too: bzna_image, bzna_picture, bzna_loader_state. Words called
  * reserved must be zero.
  *
- *
  * 4. THREADS AND CALLBACKS
- *
- *     object          may be called from
- *     bzna_context    any thread, concurrently
- *     bzna_dataset    any thread, concurrently
- *     bzna_loader     any thread; only one thread at a time may wait in bzna_loader_next (a second
- *                     one gets E_STATE)
- *     bzna_batch      any thread; get_info is concurrent, releasing happens once
- *     bzna_decoder    one thread at a time
- *     bzna_writer     one thread at a time
+ * Contexts, datasets, loaders and batches may be used by any thread, concurrently, with two limits:
+ * one thread at a time may wait in bzna_loader_next (a second one gets E_STATE), and a batch is
+ * released once. A decoder or a writer is used by one thread at a time.
  *
  *     callback                     is called on
  *     allocator.alloc, .release    any thread, concurrently
- *     device_allocator             the caller's thread, and a loader's threads that grow their
- *                                  staging memory
- *     source.read_at               the loader's reader threads, concurrently; the caller's thread
- *                                  in bzna_dataset_* calls
+ *     device_allocator             the caller's thread; a loader's threads, for staging memory
+ *     source.read_at               the loader's readers, concurrently; else the caller's thread
  *     source.size                  the caller's thread, in bzna_dataset_open_source
  *     source.close                 the thread that releases the dataset last
  *     sink.write_at, .close        the caller's thread
- *     log                          the caller's thread, inside bzna_* calls (or any thread, with
- *                                  log_any_thread)
- *     transform                    decoder threads, concurrently: the loader's, and the context's
- *                                  decode sessions
+ *     log                          the caller's thread, inside bzna_* calls, unless log_any_thread
+ *     transform                    the loader's decoders, the context's sessions, concurrently
  *
  * No lock is held while a callback runs. Callbacks must return: the library waits for them when it
  * closes. Callbacks must not close any object (X_close returns E_STATE there, and does nothing),
  * and no C++ exception and no longjmp may leave one: the frames above it are C and would not be
  * undone. The library's threads block signals, except those that a thread causes itself (SIGSEGV,
  * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS). After fork() a child must not use objects made by its
- * parent: loaders return E_STATE there.
- *
+ * parent: loaders return E_STATE there, and so does whatever would touch CUDA.
  *
  * 5. MEMORY
- *
- * Everything that the library itself allocates goes through the context's allocator, and everything
- * is released with its size. The alignment asked for is a power of two: 16 for most blocks, 64 for
- * batches, which start on a 64-byte boundary, and never more. (libavcodec allocates its own frames
- * by its own means, and pinned memory comes from NVIDIA's driver.) A loader allocates its batches,
- * queues and threads when it is opened; its read buffers grow to the largest sample met; after that
- * it allocates nothing per batch.
- *
- * Opening an archive from a path maps its index; nothing is allocated per sample, and the file must
- * not be shortened while it is open. From a source, the index (12 bytes a sample and track) is read
- * in one piece.
- *
+ * What the library allocates goes through the context's allocator, and is released with its size.
+ * The alignment asked for is a power of two: 16 for most blocks, 64 for batches, never more.
+ * (libavcodec allocates its frames by its own means, NVIDIA's driver pinned memory.) A loader
+ * allocates its batches, queues and threads when it is opened; its read buffers grow to the largest
+ * sample met; after that it allocates nothing per batch. An archive's index is mapped when it is
+ * opened by its path: nothing is allocated per sample, and the file must not be shortened while it
+ * is open. From a source, the index (12 bytes a sample and track) is read in one piece.
  *
  * 6. ERRORS
- *
  * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Every
  * call that can fail takes, as its last argument, a bzna_error of the caller's, or NULL; X_close
- * and bzna_batch_release, which fail only with E_STATE, take none. Prepare it with bzna_error_init:
- * on failure it holds the status, a message that names file, box or field, the byte offset in the
- * file (BZNA_NO_OFFSET when there is none), and the native code of the system or driver. E_ARGUMENT
- * for what must not be NULL and E_STRUCT_SIZE for a struct_size that does not fit are not listed
- * below.
+ * and bzna_batch_release, which fail only with E_STATE, take none. Not listed below are E_ARGUMENT
+ * for what must not be NULL, E_STRUCT_SIZE for a struct_size that does not fit, E_MEMORY, and
+ * E_STATE for what chapter 4 forbids in callbacks and after fork.
  *
  * A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with
  * the out-of-bounds color, its status says why (bzna_batch_error has the message), and its
  * neighbors are as they would have been.
  *
- * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; the
- * little that it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0
- * invalid", on stderr) goes through its process-wide log, which is the program's to set:
- * av_log_set_level.
- *
+ * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
+ * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", on stderr)
+ * goes through its process-wide log, which is the program's to set: av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
- *
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
- * picture without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled at
- * (X/W, Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN, gives
- * the out-of-bounds color; within that half pixel the border pixel is used.
+ * picture without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled at (X/W,
+ * Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN, gives the
+ * out-of-bounds color; within that half pixel the border pixel is used.
  *
  * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255],
  * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
@@ -175,17 +138,12 @@
  * takes it. Then y = (x - bias) * scale for each channel. "mean" and "std" are a second spelling:
  * bias = mean, scale = 1 / std; giving both spellings is refused.
  *
- *
  * 8. LIMITS AND HOSTILE FILES
- *
  * Every length, count and offset of a file is checked before it is used. Boxes nest 16 deep at
- * most, a movie has 64 tracks at most, a sample max_sample_bytes (default 256 MiB) and a picture
- * edge max_edge_px (default 16384) at most; the two last are settings of the context. A damaged
- * index entry fails its own sample, when it is used.
- *
+ * most, a movie has 64 tracks at most; the context's max_sample_bytes and max_edge_px bound samples
+ * and pictures. A damaged index entry fails its own sample, when it is used.
  *
  * 9. DETERMINISM AND RESUMING
- *
  * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed
  * by (seed, e), and counted by (sample index, operation): see bzna_random. Where an epoch can hold
  * a sample more than once (weights with replacement, indices that repeat), the position in the
@@ -194,15 +152,12 @@
  * + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any thread count and
- * any world size. It says by a hash how the run's pixels were made (sizes, warp, colors, which
- * picture of a sample), and is refused by a loader that makes them otherwise, unless
- * pipeline.restore_any_pixels is set. Between machines, what may differ is the last bit of the C
- * library's exp, log, sin and cos, which warps are made of, and fused multiply-adds, which
- * -ffp-contract=off forbids.
- *
+ * any world size. A loader that makes pixels otherwise (sizes, warp, colors, which picture of a
+ * sample) refuses it, unless pipeline.restore_any_pixels is set. Between machines, what may differ
+ * is the last bit of the C library's exp, log, sin and cos, which warps are made of, and fused
+ * multiply-adds, which -ffp-contract=off forbids.
  *
  * 10. VERSIONS AND THE ABI
- *
  * Structs only ever grow at their end, nested groups into their reserved words; struct_size says
  * which version the caller was compiled with. A struct larger than the library knows is accepted
  * when its tail is zero. Status codes keep their numbers. Until 1.0 the ABI may change with the
@@ -210,34 +165,33 @@
  * for sizes in memory); there are no C enum types, bools, bit-fields, unions, varargs or structs by
  * value in signatures; `user` comes first in every callback.
  *
- *
  * 11. THE GPU
- *
  * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when they are first needed:
- * by a context that names a CUDA device, else by the first loader or query. A context without a
- * usable GPU works on the CPU (BZNA_DEVICE_AUTO) or is refused (BZNA_DEVICE_CUDA);
+ * by a context that names a CUDA device, else by the first loader or query. Without a usable GPU, a
+ * context works on the CPU (BZNA_DEVICE_AUTO) or is refused (BZNA_DEVICE_CUDA);
  * bzna_context_get_device_info says why. In containers, libnvcuvid is there only with
  * NVIDIA_DRIVER_CAPABILITIES=compute,video.
  *
  * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA
  * stream, and decoders for the eight frame sizes that it met last; a data set that alternates
- * between more of them decodes more slowly. A picture that NVDEC cannot decode here (codec, depth,
- * chroma format, size), or that a call of the driver's refuses, is decoded by libavcodec on the
- * loader's own threads and uploaded; bzna_loader_stats counts them. The pixels are the same either
- * way, bit for bit. What may differ is whether a damaged picture is noticed: each decoder finds
- * errors of its own. A session holds up to 8 samples: with fewer slots in flight (batch_size *
- * batches_in_flight) than 8 a session, some sessions wait.
+ * between more of them decodes more slowly. A session holds up to 8 samples: with fewer slots in
+ * flight (batch_size * batches_in_flight) than 8 a session, some sessions wait. A picture that
+ * NVDEC cannot decode here (codec, depth, chroma format, size), or that a call of the driver's
+ * refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats
+ * counts them. The pixels are the same, bit for bit; only damage may be noticed by one decoder and
+ * not by the other.
  *
- * Batches lie in device memory, unless output.device is the CPU. The consumer's stream is
- * output.stream, or one that the loader makes; bzna_batch_info.stream names it. bzna_loader_next
+ * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
+ * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream
+ * is output.stream, or one that the loader makes; bzna_batch_info.stream names it. bzna_loader_next
  * blocks until the batch is filled, and until a batch is free: that is, while all are on loan or
  * still read by work that you enqueued. So that work must not wait for the thread that is in
  * bzna_loader_next (by a host function, or a value written later). It does not block on the GPU
  * otherwise: it makes the consumer's stream wait.
  *
  *     - What is enqueued on that stream after bzna_loader_next reads the finished batch. The host
- *       itself must not read it before it has synchronized with that stream, or has copied the
- *       batch on it.
+ *       must not read it before it has synchronized with that stream, or has copied the batch on
+ *       it.
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory
  *       is written again. Nothing else is needed: release right after enqueueing the work that
  *       reads.
@@ -247,34 +201,26 @@
  *     - While a CUDA graph is being captured on that stream, neither open nor close a loader with
  *       it, nor take, move or release batches: copy what the graph reads into memory of its own.
  *
- * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
- * host memory, and no stream is involved.
- *
  * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
  * Batches are recycled in the order of their release: one that a slower stream reads delays those
  * released after it.
  *
- * The device's primary context is used, or context_config.cuda_context. Where nobody has used the
- * primary one before, it is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the
- * program's own too, since a session's thread waits for most of its life; make the CUDA context
- * first to have it otherwise. The library pushes it around its own calls on the caller's threads
- * and pops it again. When the driver reports that the device is lost (ECC error, illegal address,
- * ...), or the context cannot be pushed, every loader on it ends with E_DEVICE_LOST at once; so
- * does every loader opened later on that context. In a child after fork(), everything that would
- * touch CUDA returns E_STATE.
- *
+ * The device's primary context is used, or context_config.cuda_context. A primary one that nobody
+ * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's
+ * own too; make the CUDA context first to have it otherwise. The library pushes it around its own
+ * calls on the caller's threads and pops it again. When the driver reports that the device is lost
+ * (ECC error, illegal address, ...), or the context cannot be pushed, every loader on it, also one
+ * opened later, ends with E_DEVICE_LOST at once.
  *
  * 12. WHAT IT DOES NOT DO
- *
  *     - JPEG, PNG, tar and RecordIO are not read: pack them into an archive first (`bzna pack`).
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
- *     - One picture a sample is delivered, at one size for the whole loader, as float32 or float16
- *       RGB. Several outputs, views, bfloat16, uint8 and other filters than linear are settings
- *       that exist and are refused with E_UNSUPPORTED.
- *     - Video is not decoded as video: every sample is a frame of its own.
- *     - There are no labels but one int64 a sample; text and bytes of a sample are read one by one
- *       (bzna_dataset_field), not delivered with batches.
+ *     - Every sample is a frame of its own; video is not decoded as video.
+ *     - A batch has one picture a sample, at one size for the whole loader, as float32 or float16
+ *       RGB, and one int64. Several outputs, views, bfloat16, uint8 and other filters than linear
+ *       are settings that exist and are refused with E_UNSUPPORTED; text and bytes of a sample are
+ *       read one by one (bzna_dataset_field).
  *     - Patterns ({000..146}, *, ?, [...]) in paths are not expanded: a path is one existing file.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
@@ -289,8 +235,7 @@
 #define BZNA_VERSION_MAJOR 0
 #define BZNA_VERSION_MINOR 2
 #define BZNA_VERSION_PATCH 0
-#define BZNA_VERSION \
-    (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
+#define BZNA_VERSION (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
 
 #ifndef BZNA_API
 #  if defined(BENZINA_STATIC) && (defined(__GNUC__) || defined(__clang__))
@@ -312,8 +257,7 @@ extern "C" {
 
 typedef int32_t bzna_status;
 
-/* X(name, number, text). Notes are positive, errors negative, in families with gaps; numbers never
- * change. */
+/* X(name, number, text). Notes are positive, errors negative, in families with gaps. */
 #define BZNA_STATUS_MAP(X)                                                          \
     X(OK,                 0, "ok")                                                  \
     X(END,                1, "no more batches")                                     \
@@ -351,36 +295,32 @@ enum {
 
 #define BZNA_NO_OFFSET UINT64_MAX
 
-/* The caller's own copy of what went wrong; all but struct_size is written on failure only. */
+/* What went wrong; written on failure only. byte_offset: in the file, of the box or field at fault,
+ * or BZNA_NO_OFFSET. native_code: errno, AVERROR or CUresult, or 0. fourcc: the type of the box at
+ * fault, or 0. message names file, box or field, in UTF-8, NUL-terminated: "train.bzna:
+ * moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
 typedef struct bzna_error {
     uint32_t    struct_size;
     bzna_status status;
-    /* in the file, of the box or field at fault, or BZNA_NO_OFFSET; errno, AVERROR or CUresult, or
-     * 0; type of the box at fault, or 0 */
     uint64_t    byte_offset;
     int32_t     native_code;
     uint32_t    fourcc;
-    /* UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
     char        message[232];
 } bzna_error;
 
-/* Sets struct_size, and the rest to "no error". Any thread. */
+/* Sets struct_size, and the rest to "no error". */
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
-
 /* "BZNA_E_BOX"; "BZNA_?" for a number that this version does not know. A constant string. */
 BZNA_API const char *bzna_status_name(bzna_status status);
-
 /* "a box contradicts the format". A constant string. */
 BZNA_API const char *bzna_status_text(bzna_status status);
-
 /* BZNA_VERSION of the library that runs. */
 BZNA_API uint32_t bzna_version(void);
 
 /* ---- Host services ------------------------------------------------------------------------ */
 
-/* alloc returns size bytes aligned to align (a power of two, at most 64) or NULL; release gets the
- * same size back. Both are called from any thread, concurrently. All NULL: the C library's.
- * Forbidden inside: every bzna_* function. */
+/* alloc returns size bytes aligned to align (chapter 5) or NULL; release gets the same size back.
+ * All NULL: the C library's. Forbidden inside: every bzna_* function. */
 typedef struct bzna_allocator {
     void  *user;
     void *(*alloc)(void *user, size_t size, size_t align);
@@ -392,8 +332,6 @@ typedef struct bzna_allocator {
  * GPU. Calls that fail say so in their bzna_error alone. */
 enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
 
-/* Called on the caller's thread inside bzna_* calls, unless the context was given
- * log_any_thread. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
 /* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
@@ -401,8 +339,7 @@ typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const c
  * native_code; it is called from several threads at once. size returns the total, bytes, or a
  * negative number. close may be NULL. */
 typedef struct bzna_source {
-    uint32_t struct_size;
-    uint32_t reserved0;
+    uint32_t struct_size, reserved0;
     void    *user;
     int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
     int64_t (*size)(void *user);
@@ -410,16 +347,13 @@ typedef struct bzna_source {
 } bzna_source;
 
 /* Bytes to anywhere. write_at writes all size bytes at offset and returns BZNA_OK, or a negative
- * status; the writer appends, and once goes back to patch a length of 8 bytes. close may be
- * NULL. */
+ * status; the writer appends, and once goes back to patch 8 bytes. close may be NULL. */
 typedef struct bzna_sink {
-    uint32_t    struct_size;
-    uint32_t    reserved0;
+    uint32_t    struct_size, reserved0;
     void       *user;
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
     void        (*close)(void *user);
 } bzna_sink;
-
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
 BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
 
@@ -436,19 +370,16 @@ typedef struct bzna_device_allocator {
 
 typedef struct bzna_context bzna_context;
 
-/* CUDA's handles of the default streams, for output.stream and bzna_batch_move. Frameworks may call
- * the legacy one 0. */
+/* CUDA's handles of the default streams. Frameworks may call the legacy one 0. */
 #define BZNA_STREAM_LEGACY     ((void *)1)
 #define BZNA_STREAM_PER_THREAD ((void *)2)
 
 /* Kinds of devices: DLPack's numbers. */
 enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = 1, BZNA_DEVICE_CUDA = 2 };
 
-/* A device, wherever one appears. ordinal counts devices of a kind, from 0; it must be 0 unless
- * kind is BZNA_DEVICE_CUDA. */
+/* A device, wherever one appears. ordinal: among the CUDA devices, from 0; else it must be 0. */
 typedef struct bzna_device {
-    int32_t kind;
-    int32_t ordinal;
+    int32_t kind, ordinal;
 } bzna_device;
 
 typedef struct bzna_context_config {
@@ -460,36 +391,30 @@ typedef struct bzna_context_config {
     bzna_device           device;
     bzna_allocator        allocator;
     /* NULL: silent. log_any_thread 1: log at once from whatever thread; 0: queued until a thread of
-     * the caller's opens or closes something, takes a batch, restores a state, or asks for the
+     * the caller's opens or closes something, takes a batch, restores a state, asks for the
      * device */
     bzna_log_fn           log;
     void                 *log_user;
     uint32_t              log_any_thread;
-    /* longest edge of a coded frame, default 16384, at most 65535; a sample's size, default 256
-     * MiB */
+    /* a coded frame's edge, default 16384, at most 65535; a sample's size, default 256 MiB */
     uint32_t              max_edge_px;
     uint64_t              max_sample_bytes;
-    /* NVDEC decode sessions; default 2 for each engine of the device. At most 256 */
-    uint32_t              sessions;
-    uint32_t              reserved0;
-    /* device memory that decoders may take together, by estimate: where it is little, a session's
-     * decoders are fewer and change frame sizes; a session that can have none ends. Default: an
-     * eighth of the device's */
+    /* NVDEC decode sessions, at most 256; default 2 for each engine of the device. Device memory
+     * that their decoders may take together, by estimate, default an eighth of it all: where it is
+     * little, a session has fewer decoders, which change frame sizes; one that can have none
+     * ends */
+    uint32_t              sessions, reserved0;
     uint64_t              decode_memory_bytes;
-    /* for batches and uploads */
+    /* for batches and uploads; and the CUcontext to work in, on its device: chapter 11 */
     bzna_device_allocator device_allocator;
-    /* CUcontext to work in, on its device; NULL: the device's primary context */
     void                 *cuda_context;
 } bzna_context_config;
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
 
-/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_THREAD,
- * E_DEVICE (a device was demanded that this machine cannot use), E_UNSUPPORTED (this build has no
- * GPU path). */
+/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_THREAD, E_DEVICE (a
+ * device was demanded that cannot be used), E_UNSUPPORTED (no GPU path in this build). */
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
     bzna_error *err);
-
-/* Objects made with the context keep what they need of it. E_STATE in callbacks. */
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
 
 /* A CUDA device, as a context uses it. driver: the CUDA version that it supports, 12040 = 12.4.
@@ -497,43 +422,36 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context);
  * share, 0 before the first one that decodes on the device. video: BZNA_OK if NVDEC can be used,
  * else why not, with message. */
 typedef struct bzna_device_info {
-    uint32_t    struct_size;
-    uint32_t    driver;
+    uint32_t    struct_size, driver;
     bzna_device device;
     uint64_t    memory_bytes;
-    uint32_t    compute_major, compute_minor;
-    uint32_t    engines, sessions;
+    uint32_t    compute_major, compute_minor, engines, sessions;
     bzna_status video;
     uint32_t    reserved0;
-    char        name[96];
-    char        message[232];
+    char        name[96], message[232];
 } bzna_device_info;
 
 /* What a device decodes: BZNA_CODEC_..., chroma format (0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4), depth
  * (bits a sample: 8, 10, 12). supported 0: all that follows is 0. Sizes are of coded frames, in
  * pixels; width * height / 256 is at most max_macroblocks. */
 typedef struct bzna_codec_info {
-    uint32_t struct_size;
-    uint32_t codec, chroma_format, depth;
-    uint32_t supported;
-    uint32_t engines;
-    uint32_t min_width, min_height, max_width, max_height;
-    uint32_t max_macroblocks;
+    uint32_t struct_size, codec, chroma_format, depth;
+    uint32_t supported, engines;
+    uint32_t min_width, min_height, max_width, max_height, max_macroblocks;
     uint32_t reserved0;
 } bzna_codec_info;
 
 /* CUDA devices of this machine. Starts CUDA in this process. Errors: E_DEVICE (no driver),
- * E_UNSUPPORTED (this build has no GPU path), E_ARGUMENT. */
+ * E_UNSUPPORTED (no GPU path in this build). */
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 
-/* The context's device, which is made ready if it was not. Any thread. Errors: as for a context
- * that demands a device, with AUTO too: E_DEVICE says why the CPU works instead; E_STATE after
- * fork. */
+/* The context's device, which is made ready if it was not. Errors: as for a context that demands a
+ * device, with AUTO too: E_DEVICE says why the CPU works instead. */
 BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
-/* What NVDEC can do there with pictures of a kind. Any thread. Errors: as of
- * bzna_context_get_device_info, and why video cannot be used; E_ARGUMENT. */
+/* What NVDEC can do there with pictures of a kind. Errors: as of bzna_context_get_device_info, and
+ * why video cannot be used. */
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
@@ -546,25 +464,21 @@ enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CO
  * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
 typedef struct bzna_color {
     uint16_t primaries, transfer, matrix;
-    uint8_t  full_range;
-    uint8_t  present;
+    uint8_t  full_range, present;
 } bzna_color;
 
-/* One coded picture: what bzna_dataset_read_image gives, and what decoder and writer take. */
+/* One coded picture: what bzna_dataset_read_image gives, and what decoder and writer take. Sizes
+ * are in pixels: of the picture without padding, and of the coded frame (writer: 0 = as the stream
+ * says), in which the picture's top left corner is at crop_x, crop_y. color: the container's;
+ * present = 0 is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a
+ * writer. length_size: bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or
+ * AV1. config: hvcC/avcC/av1C payload (writer: NULL if the parameter sets are in the Annex B data).
+ * data: the access unit. */
 typedef struct bzna_image {
-    uint32_t    struct_size;
-    uint32_t    codec;
-    /* of the picture without padding, and of the coded frame (writer: 0 = as the stream says); then
-     * the picture's top left corner in the frame. Pixels */
+    uint32_t    struct_size, codec;
     uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
-    /* the container's; where neither it nor the stream says any, what chapter 7 says. present = 0
-     * is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a writer */
     bzna_color  color;
-    /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or AV1 */
-    uint32_t    length_size;
-    uint32_t    reserved0;
-    /* hvcC/avcC/av1C payload (writer: NULL if the parameter sets are in the Annex B data), and the
-     * access unit */
+    uint32_t    length_size, reserved0;
     const void *config;
     uint64_t    config_size;
     const void *data;
@@ -575,7 +489,7 @@ BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 /* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
  * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs. dst has capacity bytes
  * (NULL: 0); *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_CODEC,
- * E_BUFFER (what is in dst is of no use), E_BOX. Any thread. */
+ * E_BUFFER (what is in dst is of no use), E_BOX. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
@@ -587,30 +501,22 @@ typedef struct bzna_dataset bzna_dataset;
 #define BZNA_NAME_MAX    32
 #define BZNA_IMAGES_MAX  4
 
+/* Both are copied. name: what error messages call it; default: the path, "memory" or "source".
+ * split: "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the
+ * archive has no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. */
 typedef struct bzna_dataset_config {
-    uint32_t    struct_size;
-    uint32_t    reserved0;
-    /* what error messages call it; default: the path, "memory" or "source". Copied */
-    const char *name;
-    /* "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the archive
-     * has no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples */
-    const char *split;
+    uint32_t    struct_size, reserved0;
+    const char *name, *split;
 } bzna_dataset_config;
 
-/* part_count: files, or ranges of files, that it is made of; size_bytes: of their files, summed.
- * target_count: samples from the first that have a target, summed likewise. container ("archive",
+/* part_count: files, or ranges of files, that it is made of; size_bytes: of their files.
+ * target_count: samples from the first that have a target. Both are sums. container ("archive",
  * "mp4 video"), tracks and brands (major brand first, then the compatible ones; the first 8) are
  * the first one's. */
 typedef struct bzna_dataset_info {
-    uint32_t struct_size;
-    uint32_t field_count;
-    uint64_t size_bytes;
-    uint64_t sample_count;
-    uint64_t target_count;
-    uint32_t part_count;
-    uint32_t track_count;
-    uint32_t brand_count;
-    uint32_t brands[8];
+    uint32_t struct_size, field_count;
+    uint64_t size_bytes, sample_count, target_count;
+    uint32_t part_count, track_count, brand_count, brands[8];
     char     container[20];
 } bzna_dataset_info;
 
@@ -621,52 +527,43 @@ enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZ
 /* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
  * both have "target" and "name" where they have the tracks of them. */
 typedef struct bzna_field_info {
-    uint32_t struct_size;
-    uint32_t kind;
+    uint32_t struct_size, kind;
     char     name[BZNA_NAME_MAX];
 } bzna_field_info;
 
 /* One track: its handler ("meta", "vide"), sample entry ("mett", "hvc1", ...), tkhd's flags, name,
  * and the MIME type of mett entries. */
 typedef struct bzna_track_info {
-    uint32_t struct_size;
-    uint32_t handler, format, flags;
+    uint32_t struct_size, handler, format, flags;
     uint64_t sample_count;
-    char     name[BZNA_NAME_MAX];
-    char     mime[64];
+    char     name[BZNA_NAME_MAX], mime[64];
 } bzna_track_info;
 
 /* Where one sample lies in its file, bytes, its target, and the tracks of the pictures in it. */
 typedef struct bzna_sample {
-    uint32_t struct_size;
-    uint32_t image_count;
-    uint64_t index;
-    uint64_t offset, size;
+    uint32_t struct_size, image_count;
+    uint64_t index, offset, size;
     int64_t  target;
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
 } bzna_sample;
 
 /* What the container says of one picture of a sample (the fields of bzna_image; fourcc: the sample
  * entry, "hvc1" = 0x68766331; clap: the clean aperture as it stands in the file, (n, d) x 4, all 0:
- * there is none), and where the hvcC/avcC/av1C payload and the access unit lie in the file,
- * bytes. */
+ * there is none), and where the config's payload and the access unit lie in the file, bytes. */
 typedef struct bzna_image_info {
-    uint32_t   struct_size;
-    uint32_t   codec, fourcc;
+    uint32_t   struct_size, codec, fourcc;
     uint32_t   width, height, frame_width, frame_height, crop_x, crop_y;
     int32_t    clap[8];
     uint32_t   length_size;
     bzna_color color;
-    uint64_t   config_offset, config_size;
-    uint64_t   data_offset, data_size;
+    uint64_t   config_offset, config_size, data_offset, data_size;
 } bzna_image_info;
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 
-/* Opens a file by its path, and finds out by its content what it is. An archive's index is mapped
- * into memory: the cost does not grow with the number of samples. config may be NULL. Errors:
- * E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED,
- * E_UNSUPPORTED, E_MEMORY. */
+/* Opens a file by its path, and finds out by its content what it is. The cost does not grow with
+ * the number of samples of an archive. config may be NULL. Errors: E_NOT_FOUND, E_IO, E_FORMAT,
+ * E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -677,8 +574,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
 /* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data
- * set, and every loader and data set made of it, is closed. Errors: as of opening a path, without
- * E_IO. */
+ * set, and every loader and data set made of it, is closed. Errors: as of a path, without E_IO. */
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -686,51 +582,40 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
  * failure it is still the caller's, and close has not been called. */
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-
-/* Loaders and data sets made of it keep what they need. E_STATE in callbacks. */
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
 
 /* Several data sets laid end to end: index i of the whole is index i - (counts before) of its part.
- * The parts may be closed by their owner. Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or
- * 65536 files), E_MEMORY. */
+ * Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or 65536 files). */
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts,
     uint32_t part_count, bzna_dataset **out, bzna_error *err);
 
-/* The samples first .. first + count - 1 of a data set, as a data set: splits by position. Errors:
- * E_RANGE, E_NO_SAMPLES, E_MEMORY. */
+/* The samples first .. first + count - 1 of a data set, as one. Errors: E_RANGE, E_NO_SAMPLES. */
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count,
     bzna_dataset **out, bzna_error *err);
 
-/* How many samples there are; 0 for NULL. Any thread. */
+/* How many samples there are; 0 for NULL. */
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
-
-/* What the data set is as a whole. Any thread. */
+/* What the data set is as a whole. */
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info,
     size_t struct_size, bzna_error *err);
-
-/* One of the fields of its samples, counted from 0; E_RANGE past the end. Any thread. */
+/* One of the fields of its samples, counted from 0; E_RANGE past the end. */
 BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field,
     bzna_field_info *info, size_t struct_size, bzna_error *err);
-
-/* One of the tracks of the first file, counted from 0; E_RANGE past the end. Any thread. */
+/* One of the tracks of the first file, counted from 0; E_RANGE past the end. */
 BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
-
-/* Where a sample lies and what it holds, without reading its pictures. Any thread. Errors: E_RANGE,
- * E_IO, E_BOX, ... */
+/* Where a sample lies and what it holds; no picture is read. Errors: E_RANGE, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index,
     bzna_sample *sample, size_t struct_size, bzna_error *err);
-
-/* A sample's target: BZNA_TARGET_NONE where it has none. Any thread. Errors: E_RANGE, E_IO,
- * E_BOX. */
+/* A sample's target: BZNA_TARGET_NONE where it has none. Errors: E_RANGE, E_IO, E_BOX. */
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index,
     int64_t *target, bzna_error *err);
 
 /* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
  * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be
- * NULL) gets the size, the NUL counted. A sample without a name among others with names has "". Any
- * thread. Errors: E_NOT_FOUND (there is no such field, or the sample has none), E_BUFFER (buffer is
- * too small, and holds nothing of use), E_RANGE, E_IO, E_BOX, ... */
+ * NULL) gets the size, the NUL counted. A sample without a name among others with names has "".
+ * Errors: E_NOT_FOUND (no such field, or the sample has none), E_BUFFER (too small; it holds
+ * nothing of use), E_RANGE, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
 
@@ -738,13 +623,12 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
  * ("bzna_input"); NULL: the thumbnail where there is one, else the picture. buffer, of at least the
  * sample's size (bzna_dataset_get_sample), receives the whole sample. *image, prepared by
  * bzna_image_init, is filled in: config and data point into buffer (config of a plain video, whose
- * samples share it, into the data set). Any thread. Errors: E_RANGE, E_NOT_FOUND (no such picture),
- * E_BUFFER, E_IO, E_BOX, ... */
+ * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER,
+ * E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
-/* Where that picture lies, and what its container says of it, without its bytes. Any thread.
- * Errors: as of bzna_dataset_read_image. */
+/* Where that picture lies, and what its container says of it. Errors: likewise. */
 BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
@@ -753,13 +637,11 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 typedef struct bzna_decoder bzna_decoder;
 
 /* A decoded picture: planes Y, Cb, Cr in memory (plane[1] NULL: gray), pitch bytes from one row to
- * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are in pixels, width and height
- * without padding. chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if
- * chroma is co-sited with the left column / the top row, 0 if it is centered. color is what
- * applies: the container's, else the stream's, else the default. */
+ * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are as in bzna_image.
+ * chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if chroma is co-sited
+ * with the left column / the top row, 0 if it is centered. color is what applies: chapter 7. */
 typedef struct bzna_picture {
-    uint32_t    struct_size;
-    uint32_t    depth;
+    uint32_t    struct_size, depth;
     uint32_t    width, height, crop_x, crop_y, frame_width, frame_height;
     uint32_t    chroma_shift_x, chroma_shift_y, chroma_left, chroma_top;
     bzna_color  color;
@@ -774,8 +656,8 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one access unit; image must have its data and config. *picture, prepared by
  * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call. Errors:
- * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX, E_MEMORY; the decoder stays usable
- * after each. */
+ * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX; the decoder stays usable after
+ * each. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
@@ -785,18 +667,13 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
  * as 1, 2, 3"). The stream of (seed, epoch, sample, operation): key = the first two words of
  * philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low, seed high}); block n =
  * philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block
- * 0, 1, ... A plain value: copy it to repeat its numbers. Test vectors, the first words of a
- * stream:
+ * 0, 1, ...; used: how many of block were handed out. A plain value: copy it to repeat its numbers.
+ * Test vectors, the first words of a stream:
  *
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
  *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
 typedef struct bzna_random {
-    uint32_t key[2];
-    uint32_t counter[4];
-    uint32_t block[4];
-    /* words of block already handed out; 4 = none left */
-    uint32_t used;
-    uint32_t reserved0;
+    uint32_t key[2], counter[4], block[4], used, reserved0;
 } bzna_random;
 
 /* Numbers from BZNA_OPERATION_USER on are the user's. */
@@ -810,37 +687,31 @@ BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoc
 /* Of a stream that is fresh from bzna_random_init, the one of another view of the sample, or of
  * another occurrence of it in the epoch: key = the first two words of philox(counter = {occurrence
  * low, high, view, 1}, key). (0, 0) leaves it as it is. A loader's occurrence is the position in
- * the epoch's order where an order can repeat a sample (weights with replacement, indices that
- * repeat), so that what is drawn k times is augmented in k ways; else 0. */
+ * the epoch's order where an order can repeat a sample (chapter 9), else 0. */
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
 
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
-
 /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high. */
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
 
 /* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without
- * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX.
- * bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
+ * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX. bzna_permute(1234,
+ * 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 /* ---- Transforms --------------------------------------------------------------------------- */
 
 enum { BZNA_FILTER_LINEAR = 0 };
-
-/* Types of elements. FLOAT16: IEEE binary16, rounded to nearest even. BFLOAT16 and UINT8 are
- * numbers kept for later: E_UNSUPPORTED. The integers are those of targets, indices and status. */
+/* Types of elements. FLOAT16: IEEE binary16, rounded to nearest even. BFLOAT16 and UINT8 are kept
+ * for later: E_UNSUPPORTED. The integers are those of targets, indices and status. */
 enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
        BZNA_DTYPE_UINT8 = 3, BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };
-
 /* Planes of R, G and B, or pixels of R, G and B ("channels last"). */
 enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
-
 /* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
        BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
        BZNA_MATRIX_BT2020_FULL = 6 };
-
 /* RGB: 0..255, before bias and scale; OUTPUT: in units of the output. */
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
 
@@ -849,41 +720,31 @@ enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
  * bias) * scale, channels R, G, B. fill is the out-of-bounds color. The loader fills it from its
  * config; a user's callback may change all of it. antialias must be 0 so far. */
 typedef struct bzna_transform {
-    uint32_t struct_size;
-    uint32_t filter;
+    uint32_t struct_size, filter;
     double   homography[9];
-    float    bias[3], scale[3];
-    float    fill[3];
-    uint32_t fill_space;
-    uint32_t matrix;
-    uint32_t antialias;
+    float    bias[3], scale[3], fill[3];
+    uint32_t fill_space, matrix, antialias;
     float    color[12];
 } bzna_transform;
 
 /* What a transform callback is told: slot in the batch, size of the picture without padding and of
- * the output, and the position in the epoch's order where that can repeat a sample, else 0. */
+ * the output, and the occurrence (bzna_random_fork). */
 typedef struct bzna_sample_info {
-    uint32_t struct_size;
-    uint32_t slot;
-    uint64_t index;
-    uint64_t epoch;
+    uint32_t struct_size, slot;
+    uint64_t index, epoch;
     int64_t  target;
-    uint32_t width, height;
-    uint32_t out_width, out_height;
+    uint32_t width, height, out_width, out_height;
     uint64_t occurrence;
 } bzna_sample_info;
 
-/* Called on decoder threads, concurrently, once a sample. A negative result fails the sample with
- * E_CALLBACK. Forbidden inside: every function that takes a context, dataset or loader. */
+/* Called once a sample. A negative result fails the sample with E_CALLBACK. Forbidden inside: every
+ * function that takes a context, dataset or loader. */
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
 /* What bzna_picture_render writes: edges of 1..16384 pixels. */
 typedef struct bzna_output {
-    uint32_t struct_size;
-    uint32_t width, height;
-    uint32_t dtype, layout;
-    uint32_t reserved0;
+    uint32_t struct_size, width, height, dtype, layout, reserved0;
 } bzna_output;
 
 /* Identity homography, bias 0, scale 1, fill 0, identity color. */
@@ -900,14 +761,10 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
  * input) lies crop_x, crop_y from the input's center to its own; degrees rotate; translate_x, _y
  * are in output pixels. */
 typedef struct bzna_affine {
-    uint32_t struct_size;
-    uint32_t in_width, in_height, out_width, out_height;
-    uint32_t has_crop;
+    uint32_t struct_size, in_width, in_height, out_width, out_height, has_crop;
     double   crop_x, crop_y, crop_width, crop_height;
-    double   degrees;
-    double   translate_x, translate_y;
-    uint32_t flip_h, flip_v;
-    uint32_t resize, keep_ratio;
+    double   degrees, translate_x, translate_y;
+    uint32_t flip_h, flip_v, resize, keep_ratio;
 } bzna_affine;
 BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
 
@@ -919,40 +776,33 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
        BZNA_WARP_SIMILARITY = 3 };
 
-/* The laws by which a crop is drawn. AUTO goes by the warp's kind: torchvision's for
- * RANDOM_RESIZED_CROP, else the original's. BENZINA: the area is log-uniform. TORCHVISION: the area
- * is uniform, boxes are of whole pixels. */
+/* The laws by which a crop is drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the
+ * original's. BENZINA: log-uniform area. TORCHVISION: uniform area, boxes of whole pixels. */
 enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 
-/* A random warp; also a group of bzna_loader_config. A setting that has no effect on the kind is
- * refused. */
+/* A random warp. A setting that has no effect on the kind is refused. */
 typedef struct bzna_warp {
     /* BZNA_WARP_..., BZNA_LAW_... */
     uint32_t kind, law;
-    /* RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. CENTER_RESIZED_CROP: [0] is
-     * the fraction of the short edge, default 1 (224/256: short edge 256, crop 224). SIMILARITY: of
-     * the area, default 1..1 */
-    double   scale[2];
-    /* of the crop's width to its height, lo..hi. Default 3/4..4/3 for RANDOM_RESIZED_CROP, the
-     * input's own for SIMILARITY */
-    double   ratio[2];
-    /* SIMILARITY: rotation, lo..hi; shift, at most these fractions of the output's size, both
-     * ways */
+    /* scale: RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. SIMILARITY: of the
+     * area, default 1..1. CENTER_RESIZED_CROP: [0] is the fraction of the short edge, default 1
+     * (224/256: short edge 256, crop 224). ratio: of the crop's width to its height, lo..hi;
+     * default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own for SIMILARITY */
+    double   scale[2], ratio[2];
+    /* SIMILARITY: rotation, lo..hi; shift, at most +- these fractions of the output's size */
     double   degrees[2], translate[2];
     /* probabilities of mirroring; with every kind */
     double   flip_h, flip_v;
     /* SIMILARITY: scale the crop to the output (forced by scale or ratio); keep its ratio; take it
      * anywhere, instead of centered */
-    uint32_t resize, keep_ratio, random_crop;
-    uint32_t reserved0;
+    uint32_t resize, keep_ratio, random_crop, reserved0;
     uint64_t reserved[4];
 } bzna_warp;
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
 /* Draws one warp. Draws are taken from random in this order: by the original's law s, then (ar) up
  * to 10 times; by torchvision's (s, ar) up to 10 times; then, if that found a crop, cx, cy;
- * degrees, tx, ty, flip_h, flip_v. A range of no width takes none. Errors: E_ARGUMENT,
- * E_STRUCT_SIZE. */
+ * degrees, tx, ty, flip_h, flip_v. A range of no width takes none. Errors: E_ARGUMENT. */
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double homography[9],
     bzna_error *err);
@@ -965,13 +815,13 @@ typedef struct bzna_batch  bzna_batch;
 enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
 
 /* The last batch of an epoch when it is not full. PARTIAL delivers fewer samples, DROP none, PAD
- * fills it from the start of the epoch's order; info.count says how many are real. Every rank gets
- * the same number of batches: with PARTIAL the last one may be empty for some (count 0). */
+ * fills it from the start of the epoch's order; info.count says how many are real. Since every rank
+ * gets as many batches, PARTIAL's last one may be empty for some (count 0). */
 enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
 
 /* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis and Spirakis
- * 2006), which sorts all samples at the start of each epoch: 16 bytes a sample; order.kind has no
- * effect then. */
+ * 2006), which sorts all samples at the start of each epoch (16 bytes each); order.kind has no
+ * effect. */
 enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
 
 /* AUTO: NVDEC where the context has it, and in software what it cannot decode. */
@@ -981,7 +831,7 @@ enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 
  * REPLACE: its slot takes the sample at the position world_size further on in the epoch's order
  * (from the end, back to its start), and so on up to 64 times: the same replacement in every run,
  * and a sample that its own position delivers as well. STOP: bzna_loader_next returns its error
- * instead of its batch, then and ever after, until bzna_loader_reset or _restore. */
+ * instead of its batch. */
 enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
 
 #define BZNA_WAIT_FOREVER   ((int64_t)-1)
@@ -993,17 +843,16 @@ typedef struct bzna_buffer {
     uint64_t bytes;
 } bzna_buffer;
 
+/* Batches, and where they lie. */
 typedef struct bzna_loader_output {
-    /* 1..65536; and the size of pictures, 1..16384 pixels. All three must be given */
+    /* 1..65536 samples; width and height of pictures, 1..16384 pixels. All three must be given */
     uint32_t           batch_size, width, height;
     /* BZNA_DTYPE_..., BZNA_LAYOUT_...; 0 or 3 channels (R, G, B); 0 or 1 augmented versions of each
-     * sample. Others are E_UNSUPPORTED so far */
-    uint32_t           dtype, layout, channels, views;
-    /* a batch is delivered in so many equal parts (one a device, say); must divide batch_size.
-     * Default 1 */
-    uint32_t           slices;
-    /* where batches lie. AUTO: on the context's device where it has one, else in host memory. CUDA:
-     * on the context's device; ordinal is 0 or that device's */
+     * sample: others are E_UNSUPPORTED so far. slices: equal parts that a batch is delivered in
+     * (one a device, say), default 1; must divide batch_size */
+    uint32_t           dtype, layout, channels, views, slices;
+    /* AUTO: on the context's device where it has one, else in host memory. CUDA: on the context's
+     * device; ordinal is 0 or that device's */
     bzna_device        device;
     /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
      * non-blocking one, which the default stream does not wait for): chapter 11 */
@@ -1011,25 +860,18 @@ typedef struct bzna_loader_output {
     /* memory for batches instead of the library's, batches_in_flight * slices of them (the array is
      * copied): buffers[batch * slices + slice], each with bytes for batch_size / slices samples,
      * aligned to 4 bytes, valid until the loader is closed and its batches are released. Device
-     * addresses if the output is on the device; where the context has a GPU, device must be
-     * named */
+     * addresses if the output is on the device; where there is a GPU, device must be named */
     const bzna_buffer *buffers;
-    uint32_t           buffer_count;
-    uint32_t           reserved0;
+    uint32_t           buffer_count, reserved0;
     uint64_t           reserved[4];
 } bzna_loader_output;
 
 /* A further output of the same samples: the tensor's name, and the picture field that it is made
  * of. own_warp 0: it is warped as the first output is; 1: by warp. */
 typedef struct bzna_extra_output {
-    uint32_t    struct_size;
-    uint32_t    width, height;
-    uint32_t    dtype, layout;
-    uint32_t    channels, views;
-    uint32_t    filter;
+    uint32_t    struct_size, width, height, dtype, layout, channels, views, filter;
     const char *name, *field;
-    uint32_t    own_warp;
-    uint32_t    reserved0;
+    uint32_t    own_warp, reserved0;
     bzna_warp   warp;
 } bzna_extra_output;
 
@@ -1039,20 +881,21 @@ typedef struct bzna_loader_outputs {
     uint64_t                 count;
 } bzna_loader_outputs;
 
+/* The samples of an epoch. Arrays are copied. */
 typedef struct bzna_loader_order {
     /* BZNA_ORDER_..., BZNA_LAST_... */
     uint32_t        kind, last_batch;
     /* how many epochs to deliver, one after the other (default 1), from first_epoch on */
     uint64_t        seed, epochs, first_epoch;
-    /* the samples of an epoch, by index, instead of all; may repeat. Copied. NULL: all */
+    /* the samples of an epoch, by index; may repeat. NULL: all */
     const uint64_t *indices;
     uint64_t        index_count;
     /* how likely a sample is drawn: one a sample (of indices, when given), or with weights_by_part
-     * one a part of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0. Copied */
+     * one a part of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0 */
     const double   *weights;
     uint64_t        weight_count;
+    /* BZNA_WEIGHTING_...; with it, draws an epoch, at most 2^63, default: as many as samples */
     uint32_t        weighting, weights_by_part;
-    /* with weighting: draws an epoch, at most 2^63; default: as many as there are samples */
     uint64_t        epoch_samples;
     uint64_t        reserved[4];
 } bzna_loader_order;
@@ -1069,37 +912,32 @@ typedef struct bzna_loader_filter {
     uint64_t reserved[2];
 } bzna_loader_filter;
 
+/* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1: chapter 7. fill: the
+ * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_... */
 typedef struct bzna_loader_color {
-    /* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1. Not both */
-    float    mean[3], std[3], bias[3], scale[3];
-    /* out-of-bounds color, default black; BZNA_FILL_..., BZNA_MATRIX_... */
-    float    fill[3];
-    uint32_t fill_space, matrix;
-    uint32_t reserved0;
+    float    mean[3], std[3], bias[3], scale[3], fill[3];
+    uint32_t fill_space, matrix, reserved0;
     uint64_t reserved[4];
 } bzna_loader_color;
 
+/* image: which picture of a sample: "image", "thumb", or the name of a track of the sample; a name
+ * that the first sample does not have is refused. Default: if width and height are at most 512, the
+ * thumbnail where a sample has one; else the picture. tensors, bytes: further fields of each batch,
+ * by name, commas between them: E_UNSUPPORTED so far. Copied. */
 typedef struct bzna_loader_fields {
-    /* which picture of a sample: "image", "thumb", or the name of a track of the sample. Default:
-     * if width and height are at most 512, the thumbnail where a sample has one; else the picture.
-     * A name that the first sample does not have is refused. Copied */
-    const char *image;
-    /* further fields of each batch, by name, commas between them: E_UNSUPPORTED so far */
-    const char *tensors, *bytes;
+    const char *image, *tensors, *bytes;
     uint64_t    reserved[3];
 } bzna_loader_fields;
 
 typedef struct bzna_loader_read {
-    /* default 1; with NVDEC, one for two sessions, 2 to 8. At most 256 */
-    uint32_t threads;
-    /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
-     * 65536. And the bytes of all of them: a larger sample fails with E_LIMIT. Default 1 GiB */
-    uint32_t ahead_samples;
+    /* threads: default 1; with NVDEC, one for two sessions, 2 to 8. At most 256. ahead_samples:
+     * samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
+     * 65536. memory_bytes: of all of them; a larger sample fails with E_LIMIT. Default 1 GiB */
+    uint32_t threads, ahead_samples;
     uint64_t memory_bytes;
     /* how often a sample's read that failed with E_IO is tried again, default 0, at most 1000
      * (opening is not), and the time before the first retry, doubled each time, default 10 ms */
-    uint32_t retries;
-    uint32_t reserved0;
+    uint32_t retries, reserved0;
     uint64_t backoff_ns;
     uint64_t reserved[4];
 } bzna_loader_read;
@@ -1113,23 +951,18 @@ typedef struct bzna_loader_decode {
 
 /* BZNA_ON_ERROR_... */
 typedef struct bzna_loader_errors {
-    uint32_t policy;
-    uint32_t reserved0;
+    uint32_t policy, reserved0;
     uint64_t reserved[2];
 } bzna_loader_errors;
 
 typedef struct bzna_loader_pipeline {
-    /* being filled, ready, on loan, or released and still read on the device; default 3, at most
-     * 64 */
-    uint32_t          batches_in_flight;
-    /* 1: bzna_loader_restore takes states of runs with another size, warp, picture or colors,
-     * too */
-    uint32_t          restore_any_pixels;
-    /* thread i runs on processor cpus[i % cpu_count], decoders first, then readers; NULL: anywhere.
+    /* batches being filled, ready, on loan, or released and still read on the device; default 3, at
+     * most 64. restore_any_pixels 1: bzna_loader_restore takes any run's state: chapter 9 */
+    uint32_t          batches_in_flight, restore_any_pixels;
+    /* thread i runs on processor cpus[i % cpu_count], decoders, then readers. NULL: anywhere.
      * Copied */
     const int32_t    *cpus;
-    uint32_t          cpu_count;
-    uint32_t          reserved0;
+    uint32_t          cpu_count, reserved0;
     /* replaces or changes what warp and color gave a sample; NULL: none */
     bzna_transform_fn transform;
     void             *transform_user;
@@ -1137,8 +970,7 @@ typedef struct bzna_loader_pipeline {
 } bzna_loader_pipeline;
 
 typedef struct bzna_loader_config {
-    uint32_t             struct_size;
-    uint32_t             reserved0;
+    uint32_t             struct_size, reserved0;
     bzna_loader_output   output;
     bzna_loader_outputs  outputs;
     bzna_loader_order    order;
@@ -1157,11 +989,9 @@ typedef struct bzna_loader_config {
  * densely packed, the last dimension first in memory. data is a device address when device is
  * CUDA's: void * as in DLPack, so that host code reads it without a cast. */
 typedef struct bzna_tensor {
-    uint32_t    struct_size;
-    uint32_t    dtype;
+    uint32_t    struct_size, dtype;
     bzna_device device;
-    uint32_t    dimensions;
-    uint32_t    reserved0;
+    uint32_t    dimensions, reserved0;
     int64_t     shape[6];
     void       *data;
     uint64_t    bytes;
@@ -1171,15 +1001,13 @@ typedef struct bzna_tensor {
 
 /* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */
 typedef struct bzna_batch_info {
-    uint32_t           struct_size;
     /* real samples, which are the first slots; of them, how many have a status < 0, and how many
      * hold another sample than planned (errors.policy; indices says which) */
-    uint32_t           count, failed, replaced;
+    uint32_t           struct_size, count, failed, replaced;
     /* NCHW: {batch, 3, height, width}; NHWC: {batch, height, width, 3}. In several slices, data is
      * the first slice's: bzna_batch_slice */
     bzna_tensor        image;
-    uint32_t           layout, last_of_epoch, slices;
-    uint32_t           reserved0;
+    uint32_t           layout, last_of_epoch, slices, reserved0;
     /* batch: number within the epoch, from 0 (from the restored position after a restore).
      * position: of this rank's first sample in the epoch's global order */
     uint64_t           epoch, batch, position;
@@ -1198,27 +1026,18 @@ typedef struct bzna_batch_info {
  * are this rank's, from the epoch's start, padding not counted. picture: what is decoded of each
  * sample (fields.image, else "thumb" or "image"), and why. */
 typedef struct bzna_loader_info {
-    uint32_t    struct_size;
-    uint32_t    decoder;
+    uint32_t    struct_size, decoder;
     bzna_tensor image;
-    uint32_t    layout;
-    uint32_t    sessions;
-    uint32_t    threads, reader_threads, batches_in_flight, read_ahead;
+    uint32_t    layout, sessions, threads, reader_threads, batches_in_flight, read_ahead;
     uint64_t    samples_per_epoch, batches_per_epoch;
-    char        decoder_name[64];
-    char        decoder_reason[128];
-    char        picture[32];
-    char        picture_reason[96];
+    char        decoder_name[64], decoder_reason[128], picture[32], picture_reason[96];
 } bzna_loader_info;
 
 /* One stage of the pipeline: samples (batches in the last stage) that passed, and their bytes.
  * Times are summed over its threads: working, waiting for the stage before, and blocked because the
  * next queue was full (back-pressure). depth is what waits in its queue now, capacity at most. */
 typedef struct bzna_stage_stats {
-    uint64_t count;
-    uint64_t bytes;
-    uint64_t busy_ns, wait_before_ns, wait_after_ns;
-    uint64_t depth, capacity;
+    uint64_t count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity;
     uint64_t reserved[3];
 } bzna_stage_stats;
 
@@ -1229,18 +1048,14 @@ enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STA
  * blocked, and either bzna_loader_next never waits or decoders have nothing to do, it is the
  * consumer (DELIVER). DELIVER counts batches lent out, and waits in bzna_loader_next. */
 typedef struct bzna_loader_stats {
-    uint32_t         struct_size;
-    uint32_t         limiting_stage;
+    uint32_t         struct_size, limiting_stage;
     bzna_stage_stats stage[4];
     /* finished; of them failed; of those, by kind: E_IO, E_TRUNCATED, E_CALLBACK of a source;
-     * E_BOX, E_LIMIT, E_NOT_FOUND, ...; E_DECODE, E_CODEC, E_MISMATCH; the transform callback,
-     * memory */
+     * E_BOX, E_LIMIT, E_NOT_FOUND, ...; E_DECODE, E_CODEC, E_MISMATCH; transform, memory */
     uint64_t         samples, samples_failed;
     uint64_t         failed_read, failed_format, failed_decode, failed_other;
-    /* attempts at a replacement; reads tried again */
-    uint64_t         replaced, retries;
-    /* held by samples read ahead, now */
-    uint64_t         read_memory_bytes;
+    /* attempts at a replacement; reads tried again; memory that samples read ahead hold now */
+    uint64_t         replaced, retries, read_memory_bytes;
     /* decoded by NVDEC, and by libavcodec; of the latter, what NVDEC was to decode and could not
      * (the first reason of each kind is logged) */
     uint64_t         samples_nvdec, samples_software, fallbacks;
@@ -1255,16 +1070,10 @@ typedef struct bzna_loader_stats {
  * together. fingerprint: of the dataset, indices and weights. pixels: a hash of what fixes pixels
  * (sizes, warp, colors, picture; not dtype, layout, batch size or threads). check: of all else. */
 typedef struct bzna_loader_state {
-    uint32_t struct_size;
-    uint32_t version;
-    uint64_t seed, epoch, position;
-    uint64_t fingerprint;
-    uint64_t sample_count;
-    uint64_t end_epoch;
-    uint32_t order;
-    uint32_t check;
-    uint64_t pixels;
-    uint64_t reserved[7];
+    uint32_t struct_size, version;
+    uint64_t seed, epoch, position, fingerprint, sample_count, end_epoch;
+    uint32_t order, check;
+    uint64_t pixels, reserved[7];
 } bzna_loader_state;
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
@@ -1272,29 +1081,26 @@ BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_si
 
 /* Checks the config, allocates, starts the threads. Reading and decoding begin at once; on the
  * device, when what was enqueued on output.stream before is done. Errors, which name the setting:
- * E_ARGUMENT, E_STRUCT_SIZE, E_UNSUPPORTED, E_RANGE (order.indices), E_NOT_FOUND (fields.image),
- * E_BUFFER (output.buffers), E_LIMIT; E_MEMORY, E_THREAD; E_DEVICE and E_DEVICE_LOST where config
- * asks for the device; E_STATE after fork. */
+ * E_ARGUMENT, E_UNSUPPORTED, E_RANGE (order.indices), E_NOT_FOUND (fields.image), E_BUFFER
+ * (output.buffers), E_LIMIT, E_THREAD; E_DEVICE, E_DEVICE_LOST where config asks for the device. */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
 
 /* Stops the threads and releases the dataset. Waits for callbacks that are running and, on the
- * device, for what was enqueued to read batches that were released. Batches on loan stay valid
- * until released; the release of the last one frees their memory, and waits likewise. E_STATE in
- * callbacks and after fork. */
+ * device, for what was enqueued to read batches that were released. Batches on loan stay valid; the
+ * release of the last one frees their memory, and waits likewise. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
 /* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls,
- * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set; BZNA_END after the last epoch;
- * BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when another thread
- * is waiting, when all batches are on loan (waiting would never end), or after fork; E_DEVICE,
+ * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set (else it is NULL); BZNA_END after the
+ * last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when
+ * another thread is waiting, or all batches are on loan (waiting would never end); E_DEVICE,
  * E_DEVICE_LOST, or the sample's error with BZNA_ON_ERROR_STOP: then ever after, until
- * bzna_loader_reset or _restore. *batch is NULL unless BZNA_OK. */
+ * bzna_loader_reset or _restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
 
-/* Ends all waiting, now and later, with E_STOPPED, until bzna_loader_reset or bzna_loader_restore.
- * Any thread. Does not wait. E_STATE after fork. */
+/* Ends all waiting, now and later, until bzna_loader_reset or _restore. Does not wait itself. */
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
 
 /* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way; batches already
@@ -1302,47 +1108,39 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
  * the loader had been opened with first_epoch = epoch. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
 
-/* The state after the last batch that bzna_loader_next delivered. Any thread. Errors: E_ARGUMENT,
- * E_STRUCT_SIZE (state has fewer than 128 bytes), E_STATE after fork. */
+/* The state after the last batch delivered. E_STRUCT_SIZE: state has fewer than 128 bytes. */
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state,
     size_t struct_size, bzna_error *err);
 
-/* Goes on from a state. Refused is the state of another dataset or order, and of a run whose pixels
- * were made otherwise (E_ARGUMENT; pipeline.restore_any_pixels allows the latter); seed and epochs
- * come from the state; world size, threads and batch size may differ. A state of version 1 (64
- * bytes, of 0.1) is taken, with a warning in the log, since it does not say how pixels were
- * made. */
+/* Goes on from a state. Seed and epochs come from it; world size, threads and batch size may
+ * differ. E_ARGUMENT: it is of another dataset or order, or of a run whose pixels were made
+ * otherwise (chapter 9). A state of version 1 (64 bytes, of 0.1) is taken, with a warning in the
+ * log, since it does not say how pixels were made. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
 
-/* What the loader yields, and with what. Any thread. */
+/* What the loader yields, and with what. */
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
     size_t struct_size, bzna_error *err);
-
-/* Counts and waits since the loader was opened. Any thread, at any time. E_STATE after fork. */
+/* Counts and waits since the loader was opened. */
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
     size_t struct_size, bzna_error *err);
-
-/* The tensors of a full batch, counted from 0: "image", "target", "index", "status". E_RANGE past
- * the end. Any thread. */
+/* A tensor of a full batch, from 0: "image", "target", "index", "status". E_RANGE past the end. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
 
-/* The batch as it lies in memory; what info points to is the loader's, valid until the batch is
- * released. Any thread. */
+/* The batch as it lies in memory; what info points to is the loader's, valid until its release. */
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info,
     size_t struct_size, bzna_error *err);
 
-/* One tensor of the batch, by name. Any thread. Errors: E_NOT_FOUND; E_UNSUPPORTED: "image" of a
- * batch in several slices is no one tensor. */
+/* One tensor of the batch, by name. Errors: E_NOT_FOUND; E_UNSUPPORTED: "image" of a batch in
+ * several slices is no one tensor. */
 BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
     bzna_tensor *tensor, size_t struct_size, bzna_error *err);
 
-/* The status of a slot, with its message in err. E_RANGE past the end. Any thread. */
+/* The status of a slot, with its message in err. E_RANGE past the end. */
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);
-
-/* One slice of a batch: where it lies, and how many of its samples are real. E_RANGE past the
- * end. */
+/* Where a slice lies, and how many of its samples are real. E_RANGE past the end. */
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data,
     uint32_t *count, bzna_error *err);
 
@@ -1374,31 +1172,27 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 typedef struct bzna_writer bzna_writer;
 
 typedef struct bzna_writer_config {
-    uint32_t struct_size;
-    uint32_t reserved0;
+    uint32_t struct_size, reserved0;
 } bzna_writer_config;
 
 enum { BZNA_SPLIT_NONE = 0, BZNA_SPLIT_TRAIN = 1, BZNA_SPLIT_VALIDATION = 2, BZNA_SPLIT_TEST = 3 };
 
-/* One sample to write. What it points to is read before bzna_writer_add returns. */
+/* One sample to write. What it points to is read before bzna_writer_add returns. split:
+ * BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore. image: the full
+ * picture, which must be given. thumb: its thumbnail; NULL: the picture itself serves, if its frame
+ * is at most 512x512. target: written here and in the index; BZNA_TARGET_NONE (set by init): none;
+ * once a sample has none, later ones are not indexed. name: UTF-8, at most 65535 bytes, or NULL. */
 typedef struct bzna_sample_desc {
-    uint32_t          struct_size;
-    /* BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore */
-    uint32_t          split;
-    /* the full picture, which must be given; and its thumbnail, NULL: the picture itself serves, if
-     * its frame is at most 512x512 */
+    uint32_t          struct_size, split;
     const bzna_image *image, *thumb;
-    /* written here and in the index. BZNA_TARGET_NONE (set by init): none; once a sample has none,
-     * later targets are not indexed */
     int64_t           target;
-    /* UTF-8, at most 65535 bytes; NULL: none */
     const char       *name;
 } bzna_sample_desc;
 
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
 
-/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND (its folder), E_IO, E_MEMORY,
+/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND (its folder), E_IO,
  * E_UNSUPPORTED (built with BENZINA_NO_WRITER). */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
@@ -1420,7 +1214,7 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
  * E_NO_SAMPLES: nothing was added. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
 
-/* Without finish, the file is left unfinished, and readers say so. E_STATE in callbacks. */
+/* Without finish, the file is left unfinished, and readers say so. */
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);
 
 #ifdef __cplusplus
