@@ -72,12 +72,11 @@
  * it is released. What is closed must not be used again by its owner.
  *
  * Structs that you fill in are prepared by bzna_X_init(&x, sizeof x); then set what you need: zero
- * means the documented default. (Two are prepared as something else than zero: bzna_transform, as
- * the identity, and the target of bzna_sample_desc, as none.) They are checked when they are used,
- * and the message of an error names the field. What the library tells about an object comes by
- * bzna_X_get_info(x, &info, sizeof info, &err). Three structs are values that one call gives and
- * another takes, prepared by init, too: bzna_image, bzna_picture, bzna_loader_state. Words called
- * reserved must be zero.
+ * means the documented default. (Two are not zero: bzna_transform, which is the identity, and the
+ * target of bzna_sample_desc, none.) They are checked when used, and an error's message names the
+ * field. bzna_X_get_info(x, &info, sizeof info, &err) tells about an object. Three structs are
+ * values that one call gives and another takes, prepared by init, too: bzna_image, bzna_picture,
+ * bzna_loader_state. Words called reserved must be zero.
  *
  * 4. THREADS AND CALLBACKS
  * Contexts, datasets, loaders and batches may be used by any thread, concurrently, with two limits:
@@ -127,16 +126,15 @@
  *
  * 7. COLOR AND COORDINATES
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
- * picture without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled at (X/W,
- * Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN, gives the
- * out-of-bounds color; within that half pixel the border pixel is used.
+ * picture without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled at
+ * (X/W, Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN, gives
+ * the out-of-bounds color; within that half pixel the border pixel is used.
  *
  * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255],
  * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
  * of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601 at any size,
  * full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg
- * takes it. Then y = (x - bias) * scale for each channel. "mean" and "std" are a second spelling:
- * bias = mean, scale = 1 / std; giving both spellings is refused.
+ * takes it. Then y = (x - bias) * scale for each channel (or by mean and std: bzna_loader_color).
  *
  * 8. LIMITS AND HOSTILE FILES
  * Every length, count and offset of a file is checked before it is used. Boxes nest 16 deep at
@@ -148,8 +146,8 @@
  * by (seed, e), and counted by (sample index, operation): see bzna_random. Where an epoch can hold
  * a sample more than once (weights with replacement, indices that repeat), the position in the
  * epoch's order counts, too, so that each occurrence is augmented in its own way. So a batch
- * depends on (seed, epoch, position) alone. Rank r of w takes the positions p0 + r, p0 + r + w, p0
- * + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
+ * depends on (seed, epoch, position) alone. Rank r of w takes the positions p0 + r, p0 + r + w,
+ * p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any thread count and
  * any world size. A loader that makes pixels otherwise (sizes, warp, colors, which picture of a
@@ -166,11 +164,10 @@
  * value in signatures; `user` comes first in every callback.
  *
  * 11. THE GPU
- * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when they are first needed:
- * by a context that names a CUDA device, else by the first loader or query. Without a usable GPU, a
- * context works on the CPU (BZNA_DEVICE_AUTO) or is refused (BZNA_DEVICE_CUDA);
- * bzna_context_get_device_info says why. In containers, libnvcuvid is there only with
- * NVIDIA_DRIVER_CAPABILITIES=compute,video.
+ * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when first needed: by a
+ * context that names a CUDA device, else by the first loader or query. Without a usable GPU,
+ * BZNA_DEVICE_AUTO is the CPU and BZNA_DEVICE_CUDA is refused; bzna_context_get_device_info says
+ * why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
  *
  * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA
  * stream, and decoders for the eight frame sizes that it met last; a data set that alternates
@@ -178,8 +175,7 @@
  * flight (batch_size * batches_in_flight) than 8 a session, some sessions wait. A picture that
  * NVDEC cannot decode here (codec, depth, chroma format, size), or that a call of the driver's
  * refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats
- * counts them. The pixels are the same, bit for bit; only damage may be noticed by one decoder and
- * not by the other.
+ * counts them. Their pixels are equal, bit for bit, but damage may be noticed by one decoder alone.
  *
  * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
  * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream
@@ -190,11 +186,9 @@
  * otherwise: it makes the consumer's stream wait.
  *
  *     - What is enqueued on that stream after bzna_loader_next reads the finished batch. The host
- *       must not read it before it has synchronized with that stream, or has copied the batch on
- *       it.
+ *       must not read it before it has synchronized with that stream, or copied the batch on it.
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory
- *       is written again. Nothing else is needed: release right after enqueueing the work that
- *       reads.
+ *       is written again. So release right after enqueueing the work that reads.
  *     - To use a batch on another stream, call bzna_batch_move first. The default streams are
  *       BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL; with the latter, release on the
  *       thread that used it. A stream must live until the last batch on it was released.
@@ -202,15 +196,14 @@
  *       it, nor take, move or release batches: copy what the graph reads into memory of its own.
  *
  * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
- * Batches are recycled in the order of their release: one that a slower stream reads delays those
- * released after it.
+ * Batches are recycled in order of release: one that a slow stream reads delays those after it.
  *
  * The device's primary context is used, or context_config.cuda_context. A primary one that nobody
  * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's
  * own too; make the CUDA context first to have it otherwise. The library pushes it around its own
  * calls on the caller's threads and pops it again. When the driver reports that the device is lost
- * (ECC error, illegal address, ...), or the context cannot be pushed, every loader on it, also one
- * opened later, ends with E_DEVICE_LOST at once.
+ * (ECC error, illegal address, ...), or the context cannot be pushed, every loader on it, now and
+ * later, ends with E_DEVICE_LOST at once.
  *
  * 12. WHAT IT DOES NOT DO
  *     - JPEG, PNG, tar and RecordIO are not read: pack them into an archive first (`bzna pack`).
@@ -218,9 +211,8 @@
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - A batch has one picture a sample, at one size for the whole loader, as float32 or float16
- *       RGB, and one int64. Several outputs, views, bfloat16, uint8 and other filters than linear
- *       are settings that exist and are refused with E_UNSUPPORTED; text and bytes of a sample are
- *       read one by one (bzna_dataset_field).
+ *       RGB, and one int64. Several outputs, views, bfloat16, uint8, other filters than linear:
+ *       settings exist, E_UNSUPPORTED so far. bzna_dataset_field reads text and bytes.
  *     - Patterns ({000..146}, *, ?, [...]) in paths are not expanded: a path is one existing file.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
@@ -332,6 +324,7 @@ typedef struct bzna_allocator {
  * GPU. Calls that fail say so in their bzna_error alone. */
 enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
 
+/* Called on the caller's thread inside bzna_* calls, unless log_any_thread is set. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
 /* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
@@ -390,22 +383,20 @@ typedef struct bzna_context_config {
      * needs it first, else 0), else the CPU */
     bzna_device           device;
     bzna_allocator        allocator;
-    /* NULL: silent. log_any_thread 1: log at once from whatever thread; 0: queued until a thread of
-     * the caller's opens or closes something, takes a batch, restores a state, asks for the
-     * device */
+    /* NULL: silent. log_any_thread 1: called at once from any thread; 0: when a thread of the
+     * caller's opens or closes something, takes a batch, restores a state or asks for the device */
     bzna_log_fn           log;
     void                 *log_user;
     uint32_t              log_any_thread;
-    /* a coded frame's edge, default 16384, at most 65535; a sample's size, default 256 MiB */
+    /* longest edge of a coded frame, default 16384 (at most 65535); sample size, default 256 MiB */
     uint32_t              max_edge_px;
     uint64_t              max_sample_bytes;
     /* NVDEC decode sessions, at most 256; default 2 for each engine of the device. Device memory
-     * that their decoders may take together, by estimate, default an eighth of it all: where it is
-     * little, a session has fewer decoders, which change frame sizes; one that can have none
-     * ends */
+     * that their decoders may take together, by estimate, default an eighth of it all: with little,
+     * a session has fewer decoders, which change frame sizes; with none, it ends */
     uint32_t              sessions, reserved0;
     uint64_t              decode_memory_bytes;
-    /* for batches and uploads; and the CUcontext to work in, on its device: chapter 11 */
+    /* for batches and uploads; the CUcontext to work in, on its device, NULL: the primary one */
     bzna_device_allocator device_allocator;
     void                 *cuda_context;
 } bzna_context_config;
@@ -436,9 +427,8 @@ typedef struct bzna_device_info {
  * pixels; width * height / 256 is at most max_macroblocks. */
 typedef struct bzna_codec_info {
     uint32_t struct_size, codec, chroma_format, depth;
-    uint32_t supported, engines;
-    uint32_t min_width, min_height, max_width, max_height, max_macroblocks;
-    uint32_t reserved0;
+    uint32_t supported, engines, min_width, min_height, max_width, max_height;
+    uint32_t max_macroblocks, reserved0;
 } bzna_codec_info;
 
 /* CUDA devices of this machine. Starts CUDA in this process. Errors: E_DEVICE (no driver),
@@ -450,8 +440,8 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
-/* What NVDEC can do there with pictures of a kind. Errors: as of bzna_context_get_device_info, and
- * why video cannot be used. */
+/* What NVDEC can do there with pictures of a kind. Errors: as of bzna_context_get_device_info, why
+ * video cannot be used, E_ARGUMENT. */
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
@@ -467,13 +457,12 @@ typedef struct bzna_color {
     uint8_t  full_range, present;
 } bzna_color;
 
-/* One coded picture: what bzna_dataset_read_image gives, and what decoder and writer take. Sizes
- * are in pixels: of the picture without padding, and of the coded frame (writer: 0 = as the stream
- * says), in which the picture's top left corner is at crop_x, crop_y. color: the container's;
- * present = 0 is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a
- * writer. length_size: bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or
- * AV1. config: hvcC/avcC/av1C payload (writer: NULL if the parameter sets are in the Annex B data).
- * data: the access unit. */
+/* One coded picture: what bzna_dataset_read_image gives, decoder and writer take. Sizes, in pixels,
+ * are of the picture without padding, and of the coded frame (writer: 0 = as the stream says);
+ * crop_x, crop_y: where in the frame the picture begins. color: the container's; present = 0 is the
+ * stream's, else BT.601, limited-range to a decoder, full-range to a writer. length_size: bytes of
+ * the NAL units' length prefix (1, 2, 4); 0: Annex B start codes, or AV1. config: hvcC/avcC/av1C
+ * payload (writer: NULL if the parameter sets are in the Annex B data). data: the access unit. */
 typedef struct bzna_image {
     uint32_t    struct_size, codec;
     uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
@@ -509,10 +498,9 @@ typedef struct bzna_dataset_config {
     const char *name, *split;
 } bzna_dataset_config;
 
-/* part_count: files, or ranges of files, that it is made of; size_bytes: of their files.
- * target_count: samples from the first that have a target. Both are sums. container ("archive",
- * "mp4 video"), tracks and brands (major brand first, then the compatible ones; the first 8) are
- * the first one's. */
+/* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files) and
+ * target_count (samples from the first that have a target) are sums. container ("archive", "mp4
+ * video"), tracks and brands (the major one first; 8 at most) are the first one's. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size, field_count;
     uint64_t size_bytes, sample_count, target_count;
@@ -567,9 +555,8 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Several files laid end to end, in the order of paths, each called by its path in messages
- * (config->name must be NULL). Errors: those of opening each; E_NO_SAMPLES (count is 0), E_LIMIT
- * (more than 65536). */
+/* Several files laid end to end, in the order of paths, by which messages call them (config->name
+ * must be NULL). Errors: those of each; E_NO_SAMPLES (no file), E_LIMIT (over 65536). */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -613,18 +600,17 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 
 /* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
  * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be
- * NULL) gets the size, the NUL counted. A sample without a name among others with names has "".
- * Errors: E_NOT_FOUND (no such field, or the sample has none), E_BUFFER (too small; it holds
- * nothing of use), E_RANGE, E_IO, E_BOX, ... */
+ * NULL) gets the size, the NUL counted. A sample without a name among named ones has "". Errors:
+ * E_NOT_FOUND (no such field, or none in this sample), E_BUFFER (what is in it is of no use),
+ * E_RANGE, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
 
-/* Reads one picture of a sample. field: "image", "thumb", or the name of a track of the sample
- * ("bzna_input"); NULL: the thumbnail where there is one, else the picture. buffer, of at least the
- * sample's size (bzna_dataset_get_sample), receives the whole sample. *image, prepared by
- * bzna_image_init, is filled in: config and data point into buffer (config of a plain video, whose
- * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER,
- * E_IO, E_BOX, ... */
+/* Reads one picture of a sample. field: "image", "thumb", or the name of a track ("bzna_input");
+ * NULL: the thumbnail where there is one, else the picture. buffer, of at least the sample's size
+ * (bzna_dataset_get_sample), receives the whole sample. *image, prepared by bzna_image_init, is
+ * filled in: config and data point into buffer (config of a plain video, whose samples share it,
+ * into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
@@ -656,8 +642,7 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one access unit; image must have its data and config. *picture, prepared by
  * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call. Errors:
- * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX; the decoder stays usable after
- * each. */
+ * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX; it stays usable after each. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
@@ -667,8 +652,8 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
  * as 1, 2, 3"). The stream of (seed, epoch, sample, operation): key = the first two words of
  * philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low, seed high}); block n =
  * philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block
- * 0, 1, ...; used: how many of block were handed out. A plain value: copy it to repeat its numbers.
- * Test vectors, the first words of a stream:
+ * 0, 1, ...; used: words of block already handed out, 4: all. A plain value: copy it to repeat its
+ * numbers. Test vectors, the first words of a stream:
  *
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
  *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
@@ -695,8 +680,8 @@ BZNA_API uint32_t bzna_random_u32(bzna_random *random);
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
 
 /* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without
- * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX. bzna_permute(1234,
- * 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
+ * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX.
+ * bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 /* ---- Transforms --------------------------------------------------------------------------- */
@@ -716,9 +701,9 @@ enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
 
 /* What happens to one sample: output pixel -> input pixel (homography, row-major: chapter 7); then
- * the 3x4 matrix color, row-major, on R'G'B' in 0..255, [R G B]' = C [R G B 1]'; then y = (x -
- * bias) * scale, channels R, G, B. fill is the out-of-bounds color. The loader fills it from its
- * config; a user's callback may change all of it. antialias must be 0 so far. */
+ * the 3x4 matrix color, row-major, on R'G'B' in 0..255, [R G B]' = C [R G B 1]'; then
+ * y = (x - bias) * scale, channels R, G, B. fill is the out-of-bounds color. The loader fills it
+ * from its config; a user's callback may change all of it. antialias must be 0 so far. */
 typedef struct bzna_transform {
     uint32_t struct_size, filter;
     double   homography[9];
@@ -758,8 +743,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     bzna_error *err);
 
 /* compute_affine_matrix of the original: H = T_in T_crop R S T_out. The crop (has_crop 0: the whole
- * input) lies crop_x, crop_y from the input's center to its own; degrees rotate; translate_x, _y
- * are in output pixels. */
+ * input) has its center crop_x, crop_y from the input's; translate_x, _y are in output pixels. */
 typedef struct bzna_affine {
     uint32_t struct_size, in_width, in_height, out_width, out_height, has_crop;
     double   crop_x, crop_y, crop_width, crop_height;
@@ -820,8 +804,7 @@ enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
 enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
 
 /* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis and Spirakis
- * 2006), which sorts all samples at the start of each epoch (16 bytes each); order.kind has no
- * effect. */
+ * 2006), which sorts all samples when an epoch starts (16 bytes each); order.kind has no effect. */
 enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
 
 /* AUTO: NVDEC where the context has it, and in software what it cannot decode. */
@@ -829,9 +812,8 @@ enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 
 
 /* What a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds color.
  * REPLACE: its slot takes the sample at the position world_size further on in the epoch's order
- * (from the end, back to its start), and so on up to 64 times: the same replacement in every run,
- * and a sample that its own position delivers as well. STOP: bzna_loader_next returns its error
- * instead of its batch. */
+ * (from the end, back to its start), and so on up to 64 times: the same one in every run, delivered
+ * at its own position as well. STOP: bzna_loader_next returns its error instead of its batch. */
 enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
 
 #define BZNA_WAIT_FOREVER   ((int64_t)-1)
@@ -912,7 +894,7 @@ typedef struct bzna_loader_filter {
     uint64_t reserved[2];
 } bzna_loader_filter;
 
-/* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1: chapter 7. fill: the
+/* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1; not both. fill: the
  * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_... */
 typedef struct bzna_loader_color {
     float    mean[3], std[3], bias[3], scale[3], fill[3];
@@ -959,8 +941,7 @@ typedef struct bzna_loader_pipeline {
     /* batches being filled, ready, on loan, or released and still read on the device; default 3, at
      * most 64. restore_any_pixels 1: bzna_loader_restore takes any run's state: chapter 9 */
     uint32_t          batches_in_flight, restore_any_pixels;
-    /* thread i runs on processor cpus[i % cpu_count], decoders, then readers. NULL: anywhere.
-     * Copied */
+    /* thread i (decoders, then readers) runs on cpus[i % cpu_count]; NULL: anywhere. Copied */
     const int32_t    *cpus;
     uint32_t          cpu_count, reserved0;
     /* replaces or changes what warp and color gave a sample; NULL: none */
@@ -1059,9 +1040,8 @@ typedef struct bzna_loader_stats {
     /* decoded by NVDEC, and by libavcodec; of the latter, what NVDEC was to decode and could not
      * (the first reason of each kind is logged) */
     uint64_t         samples_nvdec, samples_software, fallbacks;
-    /* by the context's sessions: decoders created, and given another frame size. Both stand still
-     * in steady state. And sessions that ended: no memory for any decoder, or 32 calls of the
-     * driver's in a row that failed */
+    /* the context's decoders: created, and given another frame size; both stand still in steady
+     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost;
 } bzna_loader_stats;
 
@@ -1095,7 +1075,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set (else it is NULL); BZNA_END after the
  * last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when
  * another thread is waiting, or all batches are on loan (waiting would never end); E_DEVICE,
- * E_DEVICE_LOST, or the sample's error with BZNA_ON_ERROR_STOP: then ever after, until
+ * E_DEVICE_LOST, or the sample's error with BZNA_ON_ERROR_STOP. The last three stay until
  * bzna_loader_reset or _restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
