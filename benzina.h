@@ -312,7 +312,7 @@ BZNA_API uint32_t bzna_version(void);
 /* ---- Host services ------------------------------------------------------------------------ */
 
 /* alloc returns size bytes aligned to align (chapter 5) or NULL; release gets the same size back.
- * All NULL: the C library's. Forbidden inside: every bzna_* function. */
+ * Any thread, concurrently. All NULL: the C library's. Forbidden inside: every bzna_* function. */
 typedef struct bzna_allocator {
     void  *user;
     void *(*alloc)(void *user, size_t size, size_t align);
@@ -722,8 +722,8 @@ typedef struct bzna_sample_info {
     uint64_t occurrence;
 } bzna_sample_info;
 
-/* Called once a sample. A negative result fails the sample with E_CALLBACK. Forbidden inside: every
- * function that takes a context, dataset or loader. */
+/* Called on decoder threads, concurrently, once a sample. A negative result fails the sample with
+ * E_CALLBACK. Forbidden inside: every function that takes a context, dataset or loader. */
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
@@ -939,7 +939,7 @@ typedef struct bzna_loader_errors {
 
 typedef struct bzna_loader_pipeline {
     /* batches being filled, ready, on loan, or released and still read on the device; default 3, at
-     * most 64. restore_any_pixels 1: bzna_loader_restore takes any run's state: chapter 9 */
+     * most 64. restore_any_pixels 1: bzna_loader_restore takes states of other pixels, too */
     uint32_t          batches_in_flight, restore_any_pixels;
     /* thread i (decoders, then readers) runs on cpus[i % cpu_count]; NULL: anywhere. Copied */
     const int32_t    *cpus;
