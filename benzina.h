@@ -12,9 +12,7 @@
  *     3  Objects, structs, lifetimes    7  Color and coordinates      11  The GPU
  *     4  Threads and callbacks          8  Limits and hostile files   12  What it does not do
  *
- *
  * 1. VENDORING AND BUILDING
- *
  * `make dist` writes the pair to build/dist: benzina.h, and benzina.c with the kernels inside. Copy
  * both into your tree and compile benzina.c as C11:
  *
@@ -25,54 +23,42 @@
  * -ffp-contract=off keeps results equal between machines with and without fused multiply-add.
  * Switches, defined when benzina.c is compiled; structs and functions are the same with each:
  *
- *     BENZINA_NO_CUDA      no GPU path, and nv-codec-headers (ffnvcodec) are not needed; without
- *                          this switch, NVIDIA's driver is looked for at run time
- *     BENZINA_NO_AVCODEC   no libavcodec: archives can be read, listed and written, but pictures
- *                          cannot be decoded in software
+ *     BENZINA_NO_CUDA      no GPU path, and no need of nv-codec-headers (ffnvcodec): chapter 11
+ *     BENZINA_NO_AVCODEC   no software decoder, no libavcodec; archives are still read and written
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *
- *
  * 2. THE FIRST PROGRAM
- *
  *     #include "benzina.h"
  *     #include <stdio.h>
  *
  *     int main(int argc, char **argv)
  *     {
- *         bzna_error err;
  *         bzna_context *context = NULL;  bzna_dataset *dataset = NULL;
- *         bzna_loader *loader = NULL;    bzna_batch *batch = NULL;
- *         bzna_loader_config config;
- *         bzna_status status;
+ *         bzna_loader *loader = NULL;  bzna_batch *batch;  bzna_batch_info info;
+ *         bzna_loader_config config;  bzna_error err;  bzna_status status;
  *
  *         bzna_error_init(&err, sizeof err);
  *         bzna_loader_config_init(&config, sizeof config);
- *         config.output.batch_size = 16;
- *         config.output.width = config.output.height = 224;
+ *         config.output.batch_size = 16;  config.output.width = config.output.height = 224;
  *         config.order.kind = BZNA_ORDER_SHUFFLE;  config.order.seed = 1234;
  *         config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;  config.warp.flip_h = 0.5;
  *
- *         if ((status = bzna_context_open(NULL, &context, &err)) < 0 ||
+ *         if ((status = bzna_context_open(NULL, &context, &err)) == BZNA_OK &&
  *             (status = bzna_dataset_open(context, argc > 1 ? argv[1] : "train.bzna", NULL,
- *                                         &dataset, &err)) < 0 ||
- *             (status = bzna_loader_open(context, dataset, &config, &loader, &err)) < 0)
- *             goto done;
- *         while ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err)) == BZNA_OK) {
- *             bzna_batch_info info;
- *             bzna_batch_get_info(batch, &info, sizeof info, &err);
- *             printf("%u pictures, %u of them failed\n", info.count, info.failed);
- *             bzna_batch_release(batch);
- *         }
- *     done:
+ *                                         &dataset, &err)) == BZNA_OK &&
+ *             (status = bzna_loader_open(context, dataset, &config, &loader, &err)) == BZNA_OK)
+ *             while (!(status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err))) {
+ *                 bzna_batch_get_info(batch, &info, sizeof info, &err);
+ *                 printf("%u pictures, %u of them failed\n", info.count, info.failed);
+ *                 bzna_batch_release(batch);
+ *             }
  *         if (status < 0) fprintf(stderr, "%s\n", err.message);
  *         bzna_loader_close(loader);  bzna_dataset_close(dataset);  bzna_context_close(context);
  *         return status < 0;
  *     }
  *
- *
  * 3. OBJECTS, STRUCTS, LIFETIMES
- *
  *     bzna_context   allocator, log, limits, device; shared by everything below
  *     bzna_dataset   immutable samples with named fields, of one file or several
  *     bzna_loader    order + warps + threads over one dataset; yields batches
@@ -86,83 +72,59 @@
  * it is released. What is closed must not be used again by its owner.
  *
  * Structs that you fill in are prepared by bzna_X_init(&x, sizeof x); then set what you need: zero
- * means the documented default. (Two are prepared as something else than zero: bzna_transform, as
- * the identity, and the target of bzna_sample_desc, as none.) They are checked when they are used,
- * and the message of an error names the field. What the library tells about an object comes by
- * bzna_X_get_info(x, &info, sizeof info, &err). Three structs are values that one call gives and
- * another takes, prepared by init, too: bzna_image, bzna_picture, bzna_loader_state. Words called
- * reserved must be zero.
- *
+ * means the documented default. (Two are not zero: bzna_transform, which is the identity, and the
+ * target of bzna_sample_desc, none.) They are checked when used, and an error's message names the
+ * field. bzna_X_get_info(x, &info, sizeof info, &err) tells about an object. Three structs are
+ * values that one call gives and another takes, prepared by init, too: bzna_image, bzna_picture,
+ * bzna_loader_state. Words called reserved must be zero.
  *
  * 4. THREADS AND CALLBACKS
- *
- *     object          may be called from
- *     bzna_context    any thread, concurrently
- *     bzna_dataset    any thread, concurrently
- *     bzna_loader     any thread; only one thread at a time may wait in bzna_loader_next (a second
- *                     one gets E_STATE)
- *     bzna_batch      any thread; get_info is concurrent, releasing happens once
- *     bzna_decoder    one thread at a time
- *     bzna_writer     one thread at a time
+ * Contexts, datasets, loaders and batches may be used by any thread, concurrently, with two limits:
+ * one thread at a time may wait in bzna_loader_next (a second one gets E_STATE), and a batch is
+ * released once. A decoder or a writer is used by one thread at a time.
  *
  *     callback                     is called on
  *     allocator.alloc, .release    any thread, concurrently
- *     device_allocator             the caller's thread, and a loader's threads that grow their
- *                                  staging memory
- *     source.read_at               the loader's reader threads, concurrently; the caller's thread
- *                                  in bzna_dataset_* calls
+ *     device_allocator             the caller's thread; a loader's threads, for staging memory
+ *     source.read_at               the loader's readers, concurrently; else the caller's thread
  *     source.size                  the caller's thread, in bzna_dataset_open_source
  *     source.close                 the thread that releases the dataset last
  *     sink.write_at, .close        the caller's thread
- *     log                          the caller's thread, inside bzna_* calls (or any thread, with
- *                                  log_any_thread)
- *     transform                    decoder threads, concurrently: the loader's, and the context's
- *                                  decode sessions
+ *     log                          the caller's thread, inside bzna_* calls, unless log_any_thread
+ *     transform                    the loader's decoders, the context's sessions, concurrently
  *
  * No lock is held while a callback runs. Callbacks must return: the library waits for them when it
  * closes. Callbacks must not close any object (X_close returns E_STATE there, and does nothing),
  * and no C++ exception and no longjmp may leave one: the frames above it are C and would not be
  * undone. The library's threads block signals, except those that a thread causes itself (SIGSEGV,
  * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS). After fork() a child must not use objects made by its
- * parent: loaders return E_STATE there.
- *
+ * parent: loaders return E_STATE there, and so does whatever would touch CUDA.
  *
  * 5. MEMORY
- *
- * Everything that the library itself allocates goes through the context's allocator, and everything
- * is released with its size. The alignment asked for is a power of two: 16 for most blocks, 64 for
- * batches, which start on a 64-byte boundary, and never more. (libavcodec allocates its own frames
- * by its own means, and pinned memory comes from NVIDIA's driver.) A loader allocates its batches,
- * queues and threads when it is opened; its read buffers grow to the largest sample met; after that
- * it allocates nothing per batch.
- *
- * Opening an archive from a path maps its index; nothing is allocated per sample, and the file must
- * not be shortened while it is open. From a source, the index (12 bytes a sample and track) is read
- * in one piece.
- *
+ * What the library allocates goes through the context's allocator, and is released with its size.
+ * The alignment asked for is a power of two: 16 for most blocks, 64 for batches, never more.
+ * (libavcodec allocates its frames by its own means, NVIDIA's driver pinned memory.) A loader
+ * allocates its batches, queues and threads when it is opened; its read buffers grow to the largest
+ * sample met; after that it allocates nothing per batch. An archive's index is mapped when it is
+ * opened by its path: nothing is allocated per sample, and the file must not be shortened while it
+ * is open. From a source, the index (12 bytes a sample and track) is read in one piece.
  *
  * 6. ERRORS
- *
  * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Every
  * call that can fail takes, as its last argument, a bzna_error of the caller's, or NULL; X_close
- * and bzna_batch_release, which fail only with E_STATE, take none. Prepare it with bzna_error_init:
- * on failure it holds the status, a message that names file, box or field, the byte offset in the
- * file (BZNA_NO_OFFSET when there is none), and the native code of the system or driver. E_ARGUMENT
- * for what must not be NULL and E_STRUCT_SIZE for a struct_size that does not fit are not listed
- * below.
+ * and bzna_batch_release, which fail only with E_STATE, take none. Not listed below are E_ARGUMENT
+ * for what must not be NULL, E_STRUCT_SIZE for a struct_size that does not fit, E_MEMORY, and
+ * E_STATE for what chapter 4 forbids in callbacks and after fork.
  *
  * A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with
  * the out-of-bounds color, its status says why (bzna_batch_error has the message), and its
  * neighbors are as they would have been.
  *
- * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; the
- * little that it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0
- * invalid", on stderr) goes through its process-wide log, which is the program's to set:
- * av_log_set_level.
- *
+ * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
+ * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", on stderr)
+ * goes through its process-wide log, which is the program's to set: av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
- *
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
  * picture without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled at
  * (X/W, Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN, gives
@@ -172,37 +134,28 @@
  * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
  * of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601 at any size,
  * full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg
- * takes it. Then y = (x - bias) * scale for each channel. "mean" and "std" are a second spelling:
- * bias = mean, scale = 1 / std; giving both spellings is refused.
- *
+ * takes it. Then y = (x - bias) * scale for each channel (or by mean and std: bzna_loader_color).
  *
  * 8. LIMITS AND HOSTILE FILES
- *
  * Every length, count and offset of a file is checked before it is used. Boxes nest 16 deep at
- * most, a movie has 64 tracks at most, a sample max_sample_bytes (default 256 MiB) and a picture
- * edge max_edge_px (default 16384) at most; the two last are settings of the context. A damaged
- * index entry fails its own sample, when it is used.
- *
+ * most, a movie has 64 tracks at most; the context's max_sample_bytes and max_edge_px bound samples
+ * and pictures. A damaged index entry fails its own sample, when it is used.
  *
  * 9. DETERMINISM AND RESUMING
- *
  * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed
  * by (seed, e), and counted by (sample index, operation): see bzna_random. Where an epoch can hold
  * a sample more than once (weights with replacement, indices that repeat), the position in the
  * epoch's order counts, too, so that each occurrence is augmented in its own way. So a batch
- * depends on (seed, epoch, position) alone. Rank r of w takes the positions p0 + r, p0 + r + w, p0
- * + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
+ * depends on (seed, epoch, position) alone. Rank r of w takes the positions p0 + r, p0 + r + w,
+ * p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any thread count and
- * any world size. It says by a hash how the run's pixels were made (sizes, warp, colors, which
- * picture of a sample), and is refused by a loader that makes them otherwise, unless
- * pipeline.restore_any_pixels is set. Between machines, what may differ is the last bit of the C
- * library's exp, log, sin and cos, which warps are made of, and fused multiply-adds, which
- * -ffp-contract=off forbids.
- *
+ * any world size. A loader that makes pixels otherwise (sizes, warp, colors, which picture of a
+ * sample) refuses it, unless pipeline.restore_any_pixels is set. Between machines, what may differ
+ * is the last bit of the C library's exp, log, sin and cos, which warps are made of, and fused
+ * multiply-adds, which -ffp-contract=off forbids.
  *
  * 10. VERSIONS AND THE ABI
- *
  * Structs only ever grow at their end, nested groups into their reserved words; struct_size says
  * which version the caller was compiled with. A struct larger than the library knows is accepted
  * when its tail is zero. Status codes keep their numbers. Until 1.0 the ABI may change with the
@@ -210,69 +163,56 @@
  * for sizes in memory); there are no C enum types, bools, bit-fields, unions, varargs or structs by
  * value in signatures; `user` comes first in every callback.
  *
- *
  * 11. THE GPU
- *
- * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when they are first needed:
- * by a context that names a CUDA device, else by the first loader or query. A context without a
- * usable GPU works on the CPU (BZNA_DEVICE_AUTO) or is refused (BZNA_DEVICE_CUDA);
- * bzna_context_get_device_info says why. In containers, libnvcuvid is there only with
- * NVIDIA_DRIVER_CAPABILITIES=compute,video.
+ * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when first needed: by a
+ * context that names a CUDA device, else by the first loader or query. Without a usable GPU,
+ * BZNA_DEVICE_AUTO is the CPU and BZNA_DEVICE_CUDA is refused; bzna_context_get_device_info says
+ * why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
  *
  * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA
  * stream, and decoders for the eight frame sizes that it met last; a data set that alternates
- * between more of them decodes more slowly. A picture that NVDEC cannot decode here (codec, depth,
- * chroma format, size), or that a call of the driver's refuses, is decoded by libavcodec on the
- * loader's own threads and uploaded; bzna_loader_stats counts them. The pixels are the same either
- * way, bit for bit. What may differ is whether a damaged picture is noticed: each decoder finds
- * errors of its own. A session holds up to 8 samples: with fewer slots in flight (batch_size *
- * batches_in_flight) than 8 a session, some sessions wait.
+ * between more of them decodes more slowly. A session holds up to 8 samples: with fewer slots in
+ * flight (batch_size * batches_in_flight) than 8 a session, some sessions wait. A picture that
+ * NVDEC cannot decode here (codec, depth, chroma format, size), or that a call of the driver's
+ * refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats
+ * counts them. Their pixels are equal, bit for bit, but damage may be noticed by one decoder alone.
  *
- * Batches lie in device memory, unless output.device is the CPU. The consumer's stream is
- * output.stream, or one that the loader makes; bzna_batch_info.stream names it. bzna_loader_next
+ * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
+ * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream
+ * is output.stream, or one that the loader makes; bzna_batch_info.stream names it. bzna_loader_next
  * blocks until the batch is filled, and until a batch is free: that is, while all are on loan or
  * still read by work that you enqueued. So that work must not wait for the thread that is in
  * bzna_loader_next (by a host function, or a value written later). It does not block on the GPU
  * otherwise: it makes the consumer's stream wait.
  *
  *     - What is enqueued on that stream after bzna_loader_next reads the finished batch. The host
- *       itself must not read it before it has synchronized with that stream, or has copied the
- *       batch on it.
+ *       must not read it before it has synchronized with that stream, or copied the batch on it.
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory
- *       is written again. Nothing else is needed: release right after enqueueing the work that
- *       reads.
+ *       is written again. So release right after enqueueing the work that reads.
  *     - To use a batch on another stream, call bzna_batch_move first. The default streams are
  *       BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL; with the latter, release on the
  *       thread that used it. A stream must live until the last batch on it was released.
  *     - While a CUDA graph is being captured on that stream, neither open nor close a loader with
  *       it, nor take, move or release batches: copy what the graph reads into memory of its own.
  *
- * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
- * host memory, and no stream is involved.
- *
  * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
- * Batches are recycled in the order of their release: one that a slower stream reads delays those
- * released after it.
+ * Batches are recycled in order of release: one that a slow stream reads delays those after it.
  *
- * The device's primary context is used, or context_config.cuda_context. Where nobody has used the
- * primary one before, it is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the
- * program's own too, since a session's thread waits for most of its life; make the CUDA context
- * first to have it otherwise. The library pushes it around its own calls on the caller's threads
- * and pops it again. When the driver reports that the device is lost (ECC error, illegal address,
- * ...), or the context cannot be pushed, every loader on it ends with E_DEVICE_LOST at once; so
- * does every loader opened later on that context. In a child after fork(), everything that would
- * touch CUDA returns E_STATE.
- *
+ * The device's primary context is used, or context_config.cuda_context. A primary one that nobody
+ * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's
+ * own too; make the CUDA context first to have it otherwise. The library pushes it around its own
+ * calls on the caller's threads and pops it again. When the driver reports that the device is lost
+ * (ECC error, illegal address, ...), or the context cannot be pushed, every loader on it, now and
+ * later, ends with E_DEVICE_LOST at once.
  *
  * 12. WHAT IT DOES NOT DO
- *
  *     - JPEG, PNG, tar and RecordIO are not read: pack them into an archive first (`bzna pack`).
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
- *     - One picture a sample is delivered, at one size for the whole loader, as float32 or float16
- *       RGB. Several outputs, views, bfloat16, uint8 and other filters than linear are settings
- *       that exist and are refused with E_UNSUPPORTED.
- *     - Video is not decoded as video: every sample is a frame of its own.
+ *     - Every sample is a frame of its own; video is not decoded as video.
+ *     - A batch has one picture a sample, at one size for the whole loader, as float32 or float16
+ *       RGB. Several outputs, views, bfloat16, uint8, other filters than linear: settings exist,
+ *       E_UNSUPPORTED so far.
  *     - Patterns ({000..146}, *, ?, [...]) in paths are not expanded: a path is one existing file.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
@@ -287,8 +227,7 @@
 #define BZNA_VERSION_MAJOR 0
 #define BZNA_VERSION_MINOR 2
 #define BZNA_VERSION_PATCH 0
-#define BZNA_VERSION \
-    (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
+#define BZNA_VERSION (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
 
 #ifndef BZNA_API
 #  if defined(BENZINA_STATIC) && (defined(__GNUC__) || defined(__clang__))
@@ -310,8 +249,7 @@ extern "C" {
 
 typedef int32_t bzna_status;
 
-/* X(name, number, text). Notes are positive, errors negative, in families with gaps; numbers never
- * change. */
+/* X(name, number, text). Notes are positive, errors negative, in families with gaps. */
 #define BZNA_STATUS_MAP(X)                                                          \
     X(OK,                 0, "ok")                                                  \
     X(END,                1, "no more batches")                                     \
@@ -349,36 +287,32 @@ enum {
 
 #define BZNA_NO_OFFSET UINT64_MAX
 
-/* The caller's own copy of what went wrong; all but struct_size is written on failure only. */
+/* What went wrong; written on failure only. byte_offset: in the file, of the box or field at fault,
+ * or BZNA_NO_OFFSET. native_code: errno, AVERROR or CUresult, or 0. fourcc: the type of the box at
+ * fault, or 0. message names file, box or field, in UTF-8, NUL-terminated: "train.bzna:
+ * moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
 typedef struct bzna_error {
     uint32_t    struct_size;
     bzna_status status;
-    /* in the file, of the box or field at fault, or BZNA_NO_OFFSET; errno, AVERROR or CUresult, or
-     * 0; type of the box at fault, or 0 */
     uint64_t    byte_offset;
     int32_t     native_code;
     uint32_t    fourcc;
-    /* UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
     char        message[232];
 } bzna_error;
 
-/* Sets struct_size, and the rest to "no error". Any thread. */
+/* Sets struct_size, and the rest to "no error". */
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
-
 /* "BZNA_E_BOX"; "BZNA_?" for a number that this version does not know. A constant string. */
 BZNA_API const char *bzna_status_name(bzna_status status);
-
 /* "a box contradicts the format". A constant string. */
 BZNA_API const char *bzna_status_text(bzna_status status);
-
 /* BZNA_VERSION of the library that runs. */
 BZNA_API uint32_t bzna_version(void);
 
 /* ---- Host services ------------------------------------------------------------------------ */
 
-/* alloc returns size bytes aligned to align (a power of two, at most 64) or NULL; release gets the
- * same size back. Both are called from any thread, concurrently. All NULL: the C library's.
- * Forbidden inside: every bzna_* function. */
+/* alloc returns size bytes aligned to align (chapter 5) or NULL; release gets the same size back.
+ * Any thread, concurrently. All NULL: the C library's. Forbidden inside: every bzna_* function. */
 typedef struct bzna_allocator {
     void  *user;
     void *(*alloc)(void *user, size_t size, size_t align);
@@ -390,8 +324,7 @@ typedef struct bzna_allocator {
  * GPU. Calls that fail say so in their bzna_error alone. */
 enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
 
-/* Called on the caller's thread inside bzna_* calls, unless the context was given
- * log_any_thread. */
+/* Called on the caller's thread inside bzna_* calls, unless log_any_thread is set. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
 /* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
@@ -399,8 +332,7 @@ typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const c
  * native_code; it is called from several threads at once. size returns the total, bytes, or a
  * negative number. close may be NULL. */
 typedef struct bzna_source {
-    uint32_t struct_size;
-    uint32_t reserved0;
+    uint32_t struct_size, reserved0;
     void    *user;
     int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
     int64_t (*size)(void *user);
@@ -408,16 +340,13 @@ typedef struct bzna_source {
 } bzna_source;
 
 /* Bytes to anywhere. write_at writes all size bytes at offset and returns BZNA_OK, or a negative
- * status; the writer appends, and once goes back to patch a length of 8 bytes. close may be
- * NULL. */
+ * status; the writer appends, and once goes back to patch 8 bytes. close may be NULL. */
 typedef struct bzna_sink {
-    uint32_t    struct_size;
-    uint32_t    reserved0;
+    uint32_t    struct_size, reserved0;
     void       *user;
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
     void        (*close)(void *user);
 } bzna_sink;
-
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
 BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
 
@@ -434,19 +363,16 @@ typedef struct bzna_device_allocator {
 
 typedef struct bzna_context bzna_context;
 
-/* CUDA's handles of the default streams, for output.stream and bzna_batch_move. Frameworks may call
- * the legacy one 0. */
+/* CUDA's handles of the default streams. Frameworks may call the legacy one 0. */
 #define BZNA_STREAM_LEGACY     ((void *)1)
 #define BZNA_STREAM_PER_THREAD ((void *)2)
 
 /* Kinds of devices: DLPack's numbers. */
 enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = 1, BZNA_DEVICE_CUDA = 2 };
 
-/* A device, wherever one appears. ordinal counts devices of a kind, from 0; it must be 0 unless
- * kind is BZNA_DEVICE_CUDA. */
+/* A device, wherever one appears. ordinal: among the CUDA devices, from 0; else it must be 0. */
 typedef struct bzna_device {
-    int32_t kind;
-    int32_t ordinal;
+    int32_t kind, ordinal;
 } bzna_device;
 
 typedef struct bzna_context_config {
@@ -457,37 +383,29 @@ typedef struct bzna_context_config {
      * needs it first, else 0), else the CPU */
     bzna_device           device;
     bzna_allocator        allocator;
-    /* NULL: silent. log_any_thread 1: log at once from whatever thread; 0: queued until a thread of
-     * the caller's opens or closes something, takes a batch, restores a state, or asks for the
-     * device */
+    /* NULL: silent. log_any_thread 1: called at once from any thread; 0: when a thread of the
+     * caller's opens or closes something, takes a batch, restores a state or asks for the device */
     bzna_log_fn           log;
     void                 *log_user;
     uint32_t              log_any_thread;
-    /* longest edge of a coded frame, default 16384, at most 65535; a sample's size, default 256
-     * MiB */
+    /* longest edge of a coded frame, default 16384 (at most 65535); sample size, default 256 MiB */
     uint32_t              max_edge_px;
     uint64_t              max_sample_bytes;
-    /* NVDEC decode sessions; default 2 for each engine of the device. At most 256 */
-    uint32_t              sessions;
-    uint32_t              reserved0;
-    /* device memory that decoders may take together, by estimate: where it is little, a session's
-     * decoders are fewer and change frame sizes; a session that can have none ends. Default: an
-     * eighth of the device's */
+    /* NVDEC decode sessions, at most 256; default 2 for each engine of the device. Device memory
+     * that their decoders may take together, by estimate, default an eighth of it all: with little,
+     * a session has fewer decoders, which change frame sizes; with none, it ends */
+    uint32_t              sessions, reserved0;
     uint64_t              decode_memory_bytes;
-    /* for batches and uploads */
+    /* for batches and uploads; the CUcontext to work in, on its device, NULL: the primary one */
     bzna_device_allocator device_allocator;
-    /* CUcontext to work in, on its device; NULL: the device's primary context */
     void                 *cuda_context;
 } bzna_context_config;
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
 
-/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_MEMORY, E_THREAD,
- * E_DEVICE (a device was demanded that this machine cannot use), E_UNSUPPORTED (this build has no
- * GPU path). */
+/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_THREAD, E_DEVICE (a
+ * device was demanded that cannot be used), E_UNSUPPORTED (no GPU path in this build). */
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
     bzna_error *err);
-
-/* Objects made with the context keep what they need of it. E_STATE in callbacks. */
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
 
 /* A CUDA device, as a context uses it. driver: the CUDA version that it supports, 12040 = 12.4.
@@ -495,43 +413,35 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context);
  * share, 0 before the first one that decodes on the device. video: BZNA_OK if NVDEC can be used,
  * else why not, with message. */
 typedef struct bzna_device_info {
-    uint32_t    struct_size;
-    uint32_t    driver;
+    uint32_t    struct_size, driver;
     bzna_device device;
     uint64_t    memory_bytes;
-    uint32_t    compute_major, compute_minor;
-    uint32_t    engines, sessions;
+    uint32_t    compute_major, compute_minor, engines, sessions;
     bzna_status video;
     uint32_t    reserved0;
-    char        name[96];
-    char        message[232];
+    char        name[96], message[232];
 } bzna_device_info;
 
 /* What a device decodes: BZNA_CODEC_..., chroma format (0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4), depth
  * (bits a sample: 8, 10, 12). supported 0: all that follows is 0. Sizes are of coded frames, in
  * pixels; width * height / 256 is at most max_macroblocks. */
 typedef struct bzna_codec_info {
-    uint32_t struct_size;
-    uint32_t codec, chroma_format, depth;
-    uint32_t supported;
-    uint32_t engines;
-    uint32_t min_width, min_height, max_width, max_height;
-    uint32_t max_macroblocks;
-    uint32_t reserved0;
+    uint32_t struct_size, codec, chroma_format, depth;
+    uint32_t supported, engines, min_width, min_height, max_width, max_height;
+    uint32_t max_macroblocks, reserved0;
 } bzna_codec_info;
 
 /* CUDA devices of this machine. Starts CUDA in this process. Errors: E_DEVICE (no driver),
- * E_UNSUPPORTED (this build has no GPU path), E_ARGUMENT. */
+ * E_UNSUPPORTED (no GPU path in this build). */
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 
-/* The context's device, which is made ready if it was not. Any thread. Errors: as for a context
- * that demands a device, with AUTO too: E_DEVICE says why the CPU works instead; E_STATE after
- * fork. */
+/* The context's device, which is made ready if it was not. Errors: as for a context that demands a
+ * device, with AUTO too: E_DEVICE says why the CPU works instead. */
 BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
-/* What NVDEC can do there with pictures of a kind. Any thread. Errors: as of
- * bzna_context_get_device_info, and why video cannot be used; E_ARGUMENT. */
+/* What NVDEC can do there with pictures of a kind. Errors: as of bzna_context_get_device_info, why
+ * video cannot be used, E_ARGUMENT. */
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
@@ -544,25 +454,20 @@ enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CO
  * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
 typedef struct bzna_color {
     uint16_t primaries, transfer, matrix;
-    uint8_t  full_range;
-    uint8_t  present;
+    uint8_t  full_range, present;
 } bzna_color;
 
-/* One coded picture: what bzna_dataset_read_image gives, and what decoder and writer take. */
+/* One coded picture: what bzna_dataset_read_image gives, decoder and writer take. Sizes, in pixels,
+ * are of the picture without padding, and of the coded frame (writer: 0 = as the stream says);
+ * crop_x, crop_y: where in the frame the picture begins. color: the container's; present = 0 is the
+ * stream's, else BT.601, limited-range to a decoder, full-range to a writer. length_size: bytes of
+ * the NAL units' length prefix (1, 2, 4); 0: Annex B start codes, or AV1. config: hvcC/avcC/av1C
+ * payload (writer: NULL if the parameter sets are in the Annex B data). data: the access unit. */
 typedef struct bzna_image {
-    uint32_t    struct_size;
-    uint32_t    codec;
-    /* of the picture without padding, and of the coded frame (writer: 0 = as the stream says); then
-     * the picture's top left corner in the frame. Pixels */
+    uint32_t    struct_size, codec;
     uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
-    /* the container's; where neither it nor the stream says any, what chapter 7 says. present = 0
-     * is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a writer */
     bzna_color  color;
-    /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or AV1 */
-    uint32_t    length_size;
-    uint32_t    reserved0;
-    /* hvcC/avcC/av1C payload (writer: NULL if the parameter sets are in the Annex B data), and the
-     * access unit */
+    uint32_t    length_size, reserved0;
     const void *config;
     uint64_t    config_size;
     const void *data;
@@ -573,7 +478,7 @@ BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 /* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
  * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs. dst has capacity bytes
  * (NULL: 0); *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_CODEC,
- * E_BUFFER (what is in dst is of no use), E_BOX. Any thread. */
+ * E_BUFFER (what is in dst is of no use), E_BOX. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
@@ -585,7 +490,7 @@ typedef struct bzna_dataset bzna_dataset;
 #define BZNA_NAME_MAX    32
 #define BZNA_IMAGES_MAX  4
 
-/* Whether a picture is turned as its EXIF data says. torchvision's ImageFolder ignores them. */
+/* APPLY: a picture is turned as its EXIF data says; torchvision's ImageFolder ignores that. */
 enum { BZNA_ORIENTATION_APPLY = 0, BZNA_ORIENTATION_IGNORE = 1 };
 
 /* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
@@ -594,15 +499,15 @@ enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
 /* How class folders are numbered: by their names as text ("10" before "2"), or as numbers. */
 enum { BZNA_CLASS_ORDER_TEXT = 0, BZNA_CLASS_ORDER_NUMERIC = 1 };
 
-/* Types of labels and samples in fixed-size records; little-endian. NONE: there is none. */
+/* Types of labels and samples in fixed-size records, little-endian. */
 enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_RECORD_INT64 = 3,
        BZNA_RECORD_FLOAT32 = 4 };
 
-/* A file of records of one size, stride bytes each, behind header_bytes: CIFAR, MNIST, raw tensors.
- * A picture of height * width pixels in 1 or 3 channels (BZNA_RECORD_UINT8; planes, or with
- * BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes into each; anything else is a vector
- * of channels * height * width numbers, the field "data", each x * scale + bias (scale 0 counts as
- * 1). A label lies label_offset bytes into it. stride 0: what data and label need. */
+/* A file of records of one size, stride bytes each (0: what data and label need), behind
+ * header_bytes: CIFAR, MNIST, raw tensors. A picture of height * width pixels in 1 or 3 channels
+ * (BZNA_RECORD_UINT8; planes, or with BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes
+ * into each; anything else is the field "data", a vector of channels * height * width numbers, each
+ * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it. */
 typedef struct bzna_records {
     uint32_t struct_size;
     uint32_t data_type, layout;
@@ -613,46 +518,31 @@ typedef struct bzna_records {
     uint32_t reserved0;
 } bzna_records;
 
+/* All is copied. name: what error messages call it; default: the path, "memory" or "source". split:
+ * "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the archive has
+ * no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. format: the kind
+ * of container, as bzna_dataset_info calls it; default: found by content. list: path of a list of
+ * samples, which names a folder's files, or the labels of a .rec: lines of index, labels, path with
+ * tabs between them (MXNet's .lst), or of path,label (.csv). classes: a folder's class folders, in
+ * the order of their numbers, others are left out; default: all, in class_order. records: NULL: the
+ * file is not fixed-size records. */
 typedef struct bzna_dataset_config {
-    uint32_t    struct_size;
-    uint32_t    reserved0;
-    /* what error messages call it; default: the path, "memory" or "source". Copied */
-    const char *name;
-    /* "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the archive
-     * has no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples */
-    const char *split;
-    /* the kind of container, as bzna_dataset_info calls it: files of other kinds are refused.
-     * Default: found by content */
-    const char *format;
-    /* path of a list of samples, which names a folder's files, or labels of a .rec: lines of
-     * index, labels, path with tabs between them (MXNet's .lst), or of path,label (.csv) */
-    const char *list;
-    /* of a folder: its class folders, in the order of their numbers; others are left out. Copied.
-     * NULL: all, in class_order (BZNA_CLASS_ORDER_...) */
+    uint32_t    struct_size, reserved0;
+    const char *name, *split, *format, *list;
     const char *const *classes;
-    uint32_t    class_count;
-    uint32_t    class_order;
-    /* BZNA_ORIENTATION_..., BZNA_PALETTE_... */
+    uint32_t    class_count, class_order;
     uint32_t    orientation, palette;
-    /* the file is fixed-size records; NULL: it is not */
     const bzna_records *records;
     uint64_t    reserved[4];
 } bzna_dataset_config;
 
-/* part_count: files, or ranges of files, that it is made of; size_bytes: of their files, summed.
- * target_count: samples from the first that have a target, summed likewise. container ("archive",
- * "mp4 video"), tracks and brands (major brand first, then the compatible ones; the first 8) are
- * the first one's. */
+/* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files) and
+ * target_count (samples from the first that have a target) are sums. container ("archive", "mp4
+ * video"), tracks and brands (the major one first; 8 at most) are the first one's. */
 typedef struct bzna_dataset_info {
-    uint32_t struct_size;
-    uint32_t field_count;
-    uint64_t size_bytes;
-    uint64_t sample_count;
-    uint64_t target_count;
-    uint32_t part_count;
-    uint32_t track_count;
-    uint32_t brand_count;
-    uint32_t brands[8];
+    uint32_t struct_size, field_count;
+    uint64_t size_bytes, sample_count, target_count;
+    uint32_t part_count, track_count, brand_count, brands[8];
     char     container[20];
 } bzna_dataset_info;
 
@@ -663,65 +553,54 @@ enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZ
 /* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
  * both have "target" and "name" where they have the tracks of them. */
 typedef struct bzna_field_info {
-    uint32_t struct_size;
-    uint32_t kind;
+    uint32_t struct_size, kind;
     char     name[BZNA_NAME_MAX];
 } bzna_field_info;
 
 /* One track: its handler ("meta", "vide"), sample entry ("mett", "hvc1", ...), tkhd's flags, name,
  * and the MIME type of mett entries. */
 typedef struct bzna_track_info {
-    uint32_t struct_size;
-    uint32_t handler, format, flags;
+    uint32_t struct_size, handler, format, flags;
     uint64_t sample_count;
-    char     name[BZNA_NAME_MAX];
-    char     mime[64];
+    char     name[BZNA_NAME_MAX], mime[64];
 } bzna_track_info;
 
 /* Where one sample lies in its file, bytes, its target, and the tracks of the pictures in it. */
 typedef struct bzna_sample {
-    uint32_t struct_size;
-    uint32_t image_count;
-    uint64_t index;
-    uint64_t offset, size;
+    uint32_t struct_size, image_count;
+    uint64_t index, offset, size;
     int64_t  target;
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
 } bzna_sample;
 
 /* What the container says of one picture of a sample (the fields of bzna_image; fourcc: the sample
  * entry, "hvc1" = 0x68766331; clap: the clean aperture as it stands in the file, (n, d) x 4, all 0:
- * there is none), and where the hvcC/avcC/av1C payload and the access unit lie in the file,
- * bytes. */
+ * there is none), and where the config's payload and the access unit lie in the file, bytes. */
 typedef struct bzna_image_info {
-    uint32_t   struct_size;
-    uint32_t   codec, fourcc;
+    uint32_t   struct_size, codec, fourcc;
     uint32_t   width, height, frame_width, frame_height, crop_x, crop_y;
     int32_t    clap[8];
     uint32_t   length_size;
     bzna_color color;
-    uint64_t   config_offset, config_size;
-    uint64_t   data_offset, data_size;
+    uint64_t   config_offset, config_size, data_offset, data_size;
 } bzna_image_info;
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
-/* Opens a file by its path, and finds out by its content what it is. An archive's index is mapped
- * into memory: the cost does not grow with the number of samples. config may be NULL. Errors:
- * E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED,
- * E_UNSUPPORTED, E_MEMORY. */
+/* Opens a file by its path, and finds out by its content what it is. The cost does not grow with
+ * the number of samples of an archive. config may be NULL. Errors: E_NOT_FOUND, E_IO, E_FORMAT,
+ * E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Several files laid end to end, in the order of paths, each called by its path in messages
- * (config->name must be NULL). Errors: those of opening each; E_NO_SAMPLES (count is 0), E_LIMIT
- * (more than 65536). */
+/* Several files laid end to end, in the order of paths, by which messages call them (config->name
+ * must be NULL). Errors: those of each; E_NO_SAMPLES (no file), E_LIMIT (over 65536). */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
 /* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data
- * set, and every loader and data set made of it, is closed. Errors: as of opening a path, without
- * E_IO. */
+ * set, and every loader and data set made of it, is closed. Errors: as of a path, without E_IO. */
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -729,65 +608,52 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
  * failure it is still the caller's, and close has not been called. */
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-
-/* Loaders and data sets made of it keep what they need. E_STATE in callbacks. */
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
 
 /* Several data sets laid end to end: index i of the whole is index i - (counts before) of its part.
- * The parts may be closed by their owner. Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or
- * 65536 files), E_MEMORY. */
+ * Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or 65536 files). */
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts,
     uint32_t part_count, bzna_dataset **out, bzna_error *err);
 
-/* The samples first .. first + count - 1 of a data set, as a data set: splits by position. Errors:
- * E_RANGE, E_NO_SAMPLES, E_MEMORY. */
+/* The samples first .. first + count - 1 of a data set, as one. Errors: E_RANGE, E_NO_SAMPLES. */
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count,
     bzna_dataset **out, bzna_error *err);
 
-/* How many samples there are; 0 for NULL. Any thread. */
+/* How many samples there are; 0 for NULL. */
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
-
-/* What the data set is as a whole. Any thread. */
+/* What the data set is as a whole. */
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info,
     size_t struct_size, bzna_error *err);
-
-/* One of the fields of its samples, counted from 0; E_RANGE past the end. Any thread. */
+/* One of the fields of its samples, counted from 0; E_RANGE past the end. */
 BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field,
     bzna_field_info *info, size_t struct_size, bzna_error *err);
-
-/* One of the tracks of the first file, counted from 0; E_RANGE past the end. Any thread. */
+/* One of the tracks of the first file, counted from 0; E_RANGE past the end. */
 BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
-
-/* Where a sample lies and what it holds, without reading its pictures. Any thread. Errors: E_RANGE,
- * E_IO, E_BOX, ... */
+/* Where a sample lies and what it holds; no picture is read. Errors: E_RANGE, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index,
     bzna_sample *sample, size_t struct_size, bzna_error *err);
-
-/* A sample's target: BZNA_TARGET_NONE where it has none. Any thread. Errors: E_RANGE, E_IO,
- * E_BOX. */
+/* A sample's target: BZNA_TARGET_NONE where it has none. Errors: E_RANGE, E_IO, E_BOX. */
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index,
     int64_t *target, bzna_error *err);
 
 /* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
  * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be
- * NULL) gets the size, the NUL counted. A sample without a name among others with names has "". Any
- * thread. Errors: E_NOT_FOUND (there is no such field, or the sample has none), E_BUFFER (buffer is
- * too small, and holds nothing of use), E_RANGE, E_IO, E_BOX, ... */
+ * NULL) gets the size, the NUL counted. A sample without a name among named ones has "". Errors:
+ * E_NOT_FOUND (no such field, or none in this sample), E_BUFFER (what is in it is of no use),
+ * E_RANGE, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
 
-/* Reads one picture of a sample. field: "image", "thumb", or the name of a track of the sample
- * ("bzna_input"); NULL: the thumbnail where there is one, else the picture. buffer, of at least the
- * sample's size (bzna_dataset_get_sample), receives the whole sample. *image, prepared by
- * bzna_image_init, is filled in: config and data point into buffer (config of a plain video, whose
- * samples share it, into the data set). Any thread. Errors: E_RANGE, E_NOT_FOUND (no such picture),
- * E_BUFFER, E_IO, E_BOX, ... */
+/* Reads one picture of a sample. field: "image", "thumb", or the name of a track ("bzna_input");
+ * NULL: the thumbnail where there is one, else the picture. buffer, of at least the sample's size
+ * (bzna_dataset_get_sample), receives the whole sample. *image, prepared by bzna_image_init, is
+ * filled in: config and data point into buffer (config of a plain video, whose samples share it,
+ * into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
-/* Where that picture lies, and what its container says of it, without its bytes. Any thread.
- * Errors: as of bzna_dataset_read_image. */
+/* Where that picture lies, and what its container says of it. Errors: likewise. */
 BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
@@ -796,13 +662,11 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 typedef struct bzna_decoder bzna_decoder;
 
 /* A decoded picture: planes Y, Cb, Cr in memory (plane[1] NULL: gray), pitch bytes from one row to
- * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are in pixels, width and height
- * without padding. chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if
- * chroma is co-sited with the left column / the top row, 0 if it is centered. color is what
- * applies: the container's, else the stream's, else the default. */
+ * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are as in bzna_image.
+ * chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if chroma is co-sited
+ * with the left column / the top row, 0 if it is centered. color is what applies: chapter 7. */
 typedef struct bzna_picture {
-    uint32_t    struct_size;
-    uint32_t    depth;
+    uint32_t    struct_size, depth;
     uint32_t    width, height, crop_x, crop_y, frame_width, frame_height;
     uint32_t    chroma_shift_x, chroma_shift_y, chroma_left, chroma_top;
     bzna_color  color;
@@ -817,8 +681,7 @@ BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one access unit; image must have its data and config. *picture, prepared by
  * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call. Errors:
- * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX, E_MEMORY; the decoder stays usable
- * after each. */
+ * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX; it stays usable after each. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
@@ -828,18 +691,13 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
  * as 1, 2, 3"). The stream of (seed, epoch, sample, operation): key = the first two words of
  * philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low, seed high}); block n =
  * philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block
- * 0, 1, ... A plain value: copy it to repeat its numbers. Test vectors, the first words of a
- * stream:
+ * 0, 1, ...; used: words of block already handed out, 4: all. A plain value: copy it to repeat its
+ * numbers. Test vectors, the first words of a stream:
  *
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
  *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
 typedef struct bzna_random {
-    uint32_t key[2];
-    uint32_t counter[4];
-    uint32_t block[4];
-    /* words of block already handed out; 4 = none left */
-    uint32_t used;
-    uint32_t reserved0;
+    uint32_t key[2], counter[4], block[4], used, reserved0;
 } bzna_random;
 
 /* Numbers from BZNA_OPERATION_USER on are the user's. */
@@ -853,12 +711,10 @@ BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoc
 /* Of a stream that is fresh from bzna_random_init, the one of another view of the sample, or of
  * another occurrence of it in the epoch: key = the first two words of philox(counter = {occurrence
  * low, high, view, 1}, key). (0, 0) leaves it as it is. A loader's occurrence is the position in
- * the epoch's order where an order can repeat a sample (weights with replacement, indices that
- * repeat), so that what is drawn k times is augmented in k ways; else 0. */
+ * the epoch's order where an order can repeat a sample (chapter 9), else 0. */
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
 
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
-
 /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high. */
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
 
@@ -870,49 +726,38 @@ BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, ui
 /* ---- Transforms --------------------------------------------------------------------------- */
 
 enum { BZNA_FILTER_LINEAR = 0 };
-
-/* Types of elements. FLOAT16: IEEE binary16, rounded to nearest even. BFLOAT16 and UINT8 are
- * numbers kept for later: E_UNSUPPORTED. The integers are those of targets, indices and status. */
+/* Types of elements. FLOAT16: IEEE binary16, rounded to nearest even. BFLOAT16 and UINT8 are kept
+ * for later: E_UNSUPPORTED. The integers are those of targets, indices and status. */
 enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
        BZNA_DTYPE_UINT8 = 3, BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };
-
 /* Planes of R, G and B, or pixels of R, G and B ("channels last"). */
 enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
-
 /* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
        BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
        BZNA_MATRIX_BT2020_FULL = 6 };
-
 /* RGB: 0..255, before bias and scale; OUTPUT: in units of the output. */
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
 
 /* What happens to one sample: output pixel -> input pixel (homography, row-major: chapter 7); then
- * the 3x4 matrix color, row-major, on R'G'B' in 0..255, [R G B]' = C [R G B 1]'; then y = (x -
- * bias) * scale, channels R, G, B. fill is the out-of-bounds color. The loader fills it from its
- * config; a user's callback may change all of it. antialias must be 0 so far. */
+ * the 3x4 matrix color, row-major, on R'G'B' in 0..255, [R G B]' = C [R G B 1]'; then
+ * y = (x - bias) * scale, channels R, G, B. fill is the out-of-bounds color. The loader fills it
+ * from its config; a user's callback may change all of it. antialias must be 0 so far. */
 typedef struct bzna_transform {
-    uint32_t struct_size;
-    uint32_t filter;
+    uint32_t struct_size, filter;
     double   homography[9];
-    float    bias[3], scale[3];
-    float    fill[3];
-    uint32_t fill_space;
-    uint32_t matrix;
-    uint32_t antialias;
+    float    bias[3], scale[3], fill[3];
+    uint32_t fill_space, matrix, antialias;
     float    color[12];
 } bzna_transform;
 
 /* What a transform callback is told: slot in the batch, size of the picture without padding and of
- * the output, and the position in the epoch's order where that can repeat a sample, else 0. */
+ * the output, and the occurrence (bzna_random_fork). */
 typedef struct bzna_sample_info {
-    uint32_t struct_size;
-    uint32_t slot;
-    uint64_t index;
-    uint64_t epoch;
+    uint32_t struct_size, slot;
+    uint64_t index, epoch;
     int64_t  target;
-    uint32_t width, height;
-    uint32_t out_width, out_height;
+    uint32_t width, height, out_width, out_height;
     uint64_t occurrence;
 } bzna_sample_info;
 
@@ -923,10 +768,7 @@ typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sam
 
 /* What bzna_picture_render writes: edges of 1..16384 pixels. */
 typedef struct bzna_output {
-    uint32_t struct_size;
-    uint32_t width, height;
-    uint32_t dtype, layout;
-    uint32_t reserved0;
+    uint32_t struct_size, width, height, dtype, layout, reserved0;
 } bzna_output;
 
 /* Identity homography, bias 0, scale 1, fill 0, identity color. */
@@ -940,17 +782,12 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     bzna_error *err);
 
 /* compute_affine_matrix of the original: H = T_in T_crop R S T_out. The crop (has_crop 0: the whole
- * input) lies crop_x, crop_y from the input's center to its own; degrees rotate; translate_x, _y
- * are in output pixels. */
+ * input) has its center crop_x, crop_y from the input's; translate_x, _y are in output pixels. */
 typedef struct bzna_affine {
-    uint32_t struct_size;
-    uint32_t in_width, in_height, out_width, out_height;
-    uint32_t has_crop;
+    uint32_t struct_size, in_width, in_height, out_width, out_height, has_crop;
     double   crop_x, crop_y, crop_width, crop_height;
-    double   degrees;
-    double   translate_x, translate_y;
-    uint32_t flip_h, flip_v;
-    uint32_t resize, keep_ratio;
+    double   degrees, translate_x, translate_y;
+    uint32_t flip_h, flip_v, resize, keep_ratio;
 } bzna_affine;
 BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
 
@@ -962,40 +799,33 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
        BZNA_WARP_SIMILARITY = 3 };
 
-/* The laws by which a crop is drawn. AUTO goes by the warp's kind: torchvision's for
- * RANDOM_RESIZED_CROP, else the original's. BENZINA: the area is log-uniform. TORCHVISION: the area
- * is uniform, boxes are of whole pixels. */
+/* The laws by which a crop is drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the
+ * original's. BENZINA: log-uniform area. TORCHVISION: uniform area, boxes of whole pixels. */
 enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 
-/* A random warp; also a group of bzna_loader_config. A setting that has no effect on the kind is
- * refused. */
+/* A random warp. A setting that has no effect on the kind is refused. */
 typedef struct bzna_warp {
     /* BZNA_WARP_..., BZNA_LAW_... */
     uint32_t kind, law;
-    /* RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. CENTER_RESIZED_CROP: [0] is
-     * the fraction of the short edge, default 1 (224/256: short edge 256, crop 224). SIMILARITY: of
-     * the area, default 1..1 */
-    double   scale[2];
-    /* of the crop's width to its height, lo..hi. Default 3/4..4/3 for RANDOM_RESIZED_CROP, the
-     * input's own for SIMILARITY */
-    double   ratio[2];
-    /* SIMILARITY: rotation, lo..hi; shift, at most these fractions of the output's size, both
-     * ways */
+    /* scale: RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. SIMILARITY: of the
+     * area, default 1..1. CENTER_RESIZED_CROP: [0] is the fraction of the short edge, default 1
+     * (224/256: short edge 256, crop 224). ratio: of the crop's width to its height, lo..hi;
+     * default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own for SIMILARITY */
+    double   scale[2], ratio[2];
+    /* SIMILARITY: rotation, lo..hi; shift, at most +- these fractions of the output's size */
     double   degrees[2], translate[2];
     /* probabilities of mirroring; with every kind */
     double   flip_h, flip_v;
     /* SIMILARITY: scale the crop to the output (forced by scale or ratio); keep its ratio; take it
      * anywhere, instead of centered */
-    uint32_t resize, keep_ratio, random_crop;
-    uint32_t reserved0;
+    uint32_t resize, keep_ratio, random_crop, reserved0;
     uint64_t reserved[4];
 } bzna_warp;
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
 /* Draws one warp. Draws are taken from random in this order: by the original's law s, then (ar) up
  * to 10 times; by torchvision's (s, ar) up to 10 times; then, if that found a crop, cx, cy;
- * degrees, tx, ty, flip_h, flip_v. A range of no width takes none. Errors: E_ARGUMENT,
- * E_STRUCT_SIZE. */
+ * degrees, tx, ty, flip_h, flip_v. A range of no width takes none. Errors: E_ARGUMENT. */
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double homography[9],
     bzna_error *err);
@@ -1008,13 +838,12 @@ typedef struct bzna_batch  bzna_batch;
 enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
 
 /* The last batch of an epoch when it is not full. PARTIAL delivers fewer samples, DROP none, PAD
- * fills it from the start of the epoch's order; info.count says how many are real. Every rank gets
- * the same number of batches: with PARTIAL the last one may be empty for some (count 0). */
+ * fills it from the start of the epoch's order; info.count says how many are real. Since every rank
+ * gets as many batches, PARTIAL's last one may be empty for some (count 0). */
 enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
 
 /* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis and Spirakis
- * 2006), which sorts all samples at the start of each epoch: 16 bytes a sample; order.kind has no
- * effect then. */
+ * 2006), which sorts all samples when an epoch starts (16 bytes each); order.kind has no effect. */
 enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
 
 /* AUTO: NVDEC where the context has it, and in software what it cannot decode. */
@@ -1022,9 +851,8 @@ enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 
 
 /* What a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds color.
  * REPLACE: its slot takes the sample at the position world_size further on in the epoch's order
- * (from the end, back to its start), and so on up to 64 times: the same replacement in every run,
- * and a sample that its own position delivers as well. STOP: bzna_loader_next returns its error
- * instead of its batch, then and ever after, until bzna_loader_reset or _restore. */
+ * (from the end, back to its start), and so on up to 64 times: the same one in every run, delivered
+ * at its own position as well. STOP: bzna_loader_next returns its error instead of its batch. */
 enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
 
 #define BZNA_WAIT_FOREVER   ((int64_t)-1)
@@ -1036,17 +864,16 @@ typedef struct bzna_buffer {
     uint64_t bytes;
 } bzna_buffer;
 
+/* Batches, and where they lie. */
 typedef struct bzna_loader_output {
-    /* 1..65536; and the size of pictures, 1..16384 pixels. All three must be given */
+    /* 1..65536 samples; width and height of pictures, 1..16384 pixels. All three must be given */
     uint32_t           batch_size, width, height;
     /* BZNA_DTYPE_..., BZNA_LAYOUT_...; 0 or 3 channels (R, G, B); 0 or 1 augmented versions of each
-     * sample. Others are E_UNSUPPORTED so far */
-    uint32_t           dtype, layout, channels, views;
-    /* a batch is delivered in so many equal parts (one a device, say); must divide batch_size.
-     * Default 1 */
-    uint32_t           slices;
-    /* where batches lie. AUTO: on the context's device where it has one, else in host memory. CUDA:
-     * on the context's device; ordinal is 0 or that device's */
+     * sample: others are E_UNSUPPORTED so far. slices: equal parts that a batch is delivered in
+     * (one a device, say), default 1; must divide batch_size */
+    uint32_t           dtype, layout, channels, views, slices;
+    /* AUTO: on the context's device where it has one, else in host memory. CUDA: on the context's
+     * device; ordinal is 0 or that device's */
     bzna_device        device;
     /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
      * non-blocking one, which the default stream does not wait for): chapter 11 */
@@ -1054,25 +881,18 @@ typedef struct bzna_loader_output {
     /* memory for batches instead of the library's, batches_in_flight * slices of them (the array is
      * copied): buffers[batch * slices + slice], each with bytes for batch_size / slices samples,
      * aligned to 4 bytes, valid until the loader is closed and its batches are released. Device
-     * addresses if the output is on the device; where the context has a GPU, device must be
-     * named */
+     * addresses if the output is on the device; where there is a GPU, device must be named */
     const bzna_buffer *buffers;
-    uint32_t           buffer_count;
-    uint32_t           reserved0;
+    uint32_t           buffer_count, reserved0;
     uint64_t           reserved[4];
 } bzna_loader_output;
 
 /* A further output of the same samples: the tensor's name, and the picture field that it is made
  * of. own_warp 0: it is warped as the first output is; 1: by warp. */
 typedef struct bzna_extra_output {
-    uint32_t    struct_size;
-    uint32_t    width, height;
-    uint32_t    dtype, layout;
-    uint32_t    channels, views;
-    uint32_t    filter;
+    uint32_t    struct_size, width, height, dtype, layout, channels, views, filter;
     const char *name, *field;
-    uint32_t    own_warp;
-    uint32_t    reserved0;
+    uint32_t    own_warp, reserved0;
     bzna_warp   warp;
 } bzna_extra_output;
 
@@ -1082,20 +902,21 @@ typedef struct bzna_loader_outputs {
     uint64_t                 count;
 } bzna_loader_outputs;
 
+/* The samples of an epoch. Arrays are copied. */
 typedef struct bzna_loader_order {
     /* BZNA_ORDER_..., BZNA_LAST_... */
     uint32_t        kind, last_batch;
     /* how many epochs to deliver, one after the other (default 1), from first_epoch on */
     uint64_t        seed, epochs, first_epoch;
-    /* the samples of an epoch, by index, instead of all; may repeat. Copied. NULL: all */
+    /* the samples of an epoch, by index; may repeat. NULL: all */
     const uint64_t *indices;
     uint64_t        index_count;
     /* how likely a sample is drawn: one a sample (of indices, when given), or with weights_by_part
-     * one a part of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0. Copied */
+     * one a part of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0 */
     const double   *weights;
     uint64_t        weight_count;
+    /* BZNA_WEIGHTING_...; with it, draws an epoch, at most 2^63, default: as many as samples */
     uint32_t        weighting, weights_by_part;
-    /* with weighting: draws an epoch, at most 2^63; default: as many as there are samples */
     uint64_t        epoch_samples;
     uint64_t        reserved[4];
 } bzna_loader_order;
@@ -1112,41 +933,35 @@ typedef struct bzna_loader_filter {
     uint64_t reserved[2];
 } bzna_loader_filter;
 
+/* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1; not both. fill: the
+ * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_... */
 typedef struct bzna_loader_color {
-    /* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1. Not both */
-    float    mean[3], std[3], bias[3], scale[3];
-    /* out-of-bounds color, default black; BZNA_FILL_..., BZNA_MATRIX_... */
-    float    fill[3];
-    uint32_t fill_space, matrix;
-    uint32_t reserved0;
+    float    mean[3], std[3], bias[3], scale[3], fill[3];
+    uint32_t fill_space, matrix, reserved0;
     uint64_t reserved[4];
 } bzna_loader_color;
 
+/* image: which picture of a sample: "image", "thumb", or the name of a track of the sample; a name
+ * that the first sample does not have is refused. Default: if width and height are at most 512, the
+ * thumbnail where a sample has one; else the picture. tensors, bytes: further fields of each batch,
+ * by name, commas between them. tensors: integers ([N] int64, -1 where a sample has none) and
+ * vectors ([N, k] float32). k is how many numbers the first sample has, or stands behind a colon,
+ * "cls,label:16"; what a shorter vector, or a sample that failed, leaves of its row is NaN; a longer
+ * one fails its sample with E_MISMATCH. bytes: fields of any kind, for bzna_batch_bytes. Copied. */
 typedef struct bzna_loader_fields {
-    /* which picture of a sample: "image", "thumb", or the name of a track of the sample. Default:
-     * if width and height are at most 512, the thumbnail where a sample has one; else the picture.
-     * A name that the first sample does not have is refused. Copied */
-    const char *image;
-    /* further fields of each batch, by name, commas between them. tensors: integers ([N] int64, -1
-     * where a sample has none) and vectors ([N, k] float32). k is the number of the first sample's
-     * numbers, or stands behind a colon, "cls,label:16"; what a shorter vector, or a failed sample,
-     * leaves of its row is NaN, and a longer one fails its sample with E_MISMATCH. bytes: fields of
-     * any kind, for bzna_batch_bytes. Copied */
-    const char *tensors, *bytes;
+    const char *image, *tensors, *bytes;
     uint64_t    reserved[3];
 } bzna_loader_fields;
 
 typedef struct bzna_loader_read {
-    /* default 1; with NVDEC, one for two sessions, 2 to 8. At most 256 */
-    uint32_t threads;
-    /* samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
-     * 65536. And the bytes of all of them: a larger sample fails with E_LIMIT. Default 1 GiB */
-    uint32_t ahead_samples;
+    /* threads: default 1; with NVDEC, one for two sessions, 2 to 8. At most 256. ahead_samples:
+     * samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
+     * 65536. memory_bytes: of all of them; a larger sample fails with E_LIMIT. Default 1 GiB */
+    uint32_t threads, ahead_samples;
     uint64_t memory_bytes;
     /* how often a sample's read that failed with E_IO is tried again, default 0, at most 1000
      * (opening is not), and the time before the first retry, doubled each time, default 10 ms */
-    uint32_t retries;
-    uint32_t reserved0;
+    uint32_t retries, reserved0;
     uint64_t backoff_ns;
     uint64_t reserved[4];
 } bzna_loader_read;
@@ -1160,23 +975,17 @@ typedef struct bzna_loader_decode {
 
 /* BZNA_ON_ERROR_... */
 typedef struct bzna_loader_errors {
-    uint32_t policy;
-    uint32_t reserved0;
+    uint32_t policy, reserved0;
     uint64_t reserved[2];
 } bzna_loader_errors;
 
 typedef struct bzna_loader_pipeline {
-    /* being filled, ready, on loan, or released and still read on the device; default 3, at most
-     * 64 */
-    uint32_t          batches_in_flight;
-    /* 1: bzna_loader_restore takes states of runs with another size, warp, picture or colors,
-     * too */
-    uint32_t          restore_any_pixels;
-    /* thread i runs on processor cpus[i % cpu_count], decoders first, then readers; NULL: anywhere.
-     * Copied */
+    /* batches being filled, ready, on loan, or released and still read on the device; default 3, at
+     * most 64. restore_any_pixels 1: bzna_loader_restore takes states of other pixels, too */
+    uint32_t          batches_in_flight, restore_any_pixels;
+    /* thread i (decoders, then readers) runs on cpus[i % cpu_count]; NULL: anywhere. Copied */
     const int32_t    *cpus;
-    uint32_t          cpu_count;
-    uint32_t          reserved0;
+    uint32_t          cpu_count, reserved0;
     /* replaces or changes what warp and color gave a sample; NULL: none */
     bzna_transform_fn transform;
     void             *transform_user;
@@ -1184,8 +993,7 @@ typedef struct bzna_loader_pipeline {
 } bzna_loader_pipeline;
 
 typedef struct bzna_loader_config {
-    uint32_t             struct_size;
-    uint32_t             reserved0;
+    uint32_t             struct_size, reserved0;
     bzna_loader_output   output;
     bzna_loader_outputs  outputs;
     bzna_loader_order    order;
@@ -1204,11 +1012,9 @@ typedef struct bzna_loader_config {
  * densely packed, the last dimension first in memory. data is a device address when device is
  * CUDA's: void * as in DLPack, so that host code reads it without a cast. */
 typedef struct bzna_tensor {
-    uint32_t    struct_size;
-    uint32_t    dtype;
+    uint32_t    struct_size, dtype;
     bzna_device device;
-    uint32_t    dimensions;
-    uint32_t    reserved0;
+    uint32_t    dimensions, reserved0;
     int64_t     shape[6];
     void       *data;
     uint64_t    bytes;
@@ -1218,15 +1024,13 @@ typedef struct bzna_tensor {
 
 /* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */
 typedef struct bzna_batch_info {
-    uint32_t           struct_size;
     /* real samples, which are the first slots; of them, how many have a status < 0, and how many
      * hold another sample than planned (errors.policy; indices says which) */
-    uint32_t           count, failed, replaced;
+    uint32_t           struct_size, count, failed, replaced;
     /* NCHW: {batch, 3, height, width}; NHWC: {batch, height, width, 3}. In several slices, data is
      * the first slice's: bzna_batch_slice */
     bzna_tensor        image;
-    uint32_t           layout, last_of_epoch, slices;
-    uint32_t           reserved0;
+    uint32_t           layout, last_of_epoch, slices, reserved0;
     /* batch: number within the epoch, from 0 (from the restored position after a restore).
      * position: of this rank's first sample in the epoch's global order */
     uint64_t           epoch, batch, position;
@@ -1245,27 +1049,18 @@ typedef struct bzna_batch_info {
  * are this rank's, from the epoch's start, padding not counted. picture: what is decoded of each
  * sample (fields.image, else "thumb" or "image"), and why. */
 typedef struct bzna_loader_info {
-    uint32_t    struct_size;
-    uint32_t    decoder;
+    uint32_t    struct_size, decoder;
     bzna_tensor image;
-    uint32_t    layout;
-    uint32_t    sessions;
-    uint32_t    threads, reader_threads, batches_in_flight, read_ahead;
+    uint32_t    layout, sessions, threads, reader_threads, batches_in_flight, read_ahead;
     uint64_t    samples_per_epoch, batches_per_epoch;
-    char        decoder_name[64];
-    char        decoder_reason[128];
-    char        picture[32];
-    char        picture_reason[96];
+    char        decoder_name[64], decoder_reason[128], picture[32], picture_reason[96];
 } bzna_loader_info;
 
 /* One stage of the pipeline: samples (batches in the last stage) that passed, and their bytes.
  * Times are summed over its threads: working, waiting for the stage before, and blocked because the
  * next queue was full (back-pressure). depth is what waits in its queue now, capacity at most. */
 typedef struct bzna_stage_stats {
-    uint64_t count;
-    uint64_t bytes;
-    uint64_t busy_ns, wait_before_ns, wait_after_ns;
-    uint64_t depth, capacity;
+    uint64_t count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity;
     uint64_t reserved[3];
 } bzna_stage_stats;
 
@@ -1276,24 +1071,19 @@ enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STA
  * blocked, and either bzna_loader_next never waits or decoders have nothing to do, it is the
  * consumer (DELIVER). DELIVER counts batches lent out, and waits in bzna_loader_next. */
 typedef struct bzna_loader_stats {
-    uint32_t         struct_size;
-    uint32_t         limiting_stage;
+    uint32_t         struct_size, limiting_stage;
     bzna_stage_stats stage[4];
     /* finished; of them failed; of those, by kind: E_IO, E_TRUNCATED, E_CALLBACK of a source;
-     * E_BOX, E_LIMIT, E_NOT_FOUND, ...; E_DECODE, E_CODEC, E_MISMATCH; the transform callback,
-     * memory */
+     * E_BOX, E_LIMIT, E_NOT_FOUND, ...; E_DECODE, E_CODEC, E_MISMATCH; transform, memory */
     uint64_t         samples, samples_failed;
     uint64_t         failed_read, failed_format, failed_decode, failed_other;
-    /* attempts at a replacement; reads tried again */
-    uint64_t         replaced, retries;
-    /* held by samples read ahead, now */
-    uint64_t         read_memory_bytes;
+    /* attempts at a replacement; reads tried again; memory that samples read ahead hold now */
+    uint64_t         replaced, retries, read_memory_bytes;
     /* decoded by NVDEC, and by libavcodec; of the latter, what NVDEC was to decode and could not
      * (the first reason of each kind is logged) */
     uint64_t         samples_nvdec, samples_software, fallbacks;
-    /* by the context's sessions: decoders created, and given another frame size. Both stand still
-     * in steady state. And sessions that ended: no memory for any decoder, or 32 calls of the
-     * driver's in a row that failed */
+    /* the context's decoders: created, and given another frame size; both stand still in steady
+     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost;
 } bzna_loader_stats;
 
@@ -1302,16 +1092,10 @@ typedef struct bzna_loader_stats {
  * together. fingerprint: of the dataset, indices and weights. pixels: a hash of what fixes pixels
  * (sizes, warp, colors, picture; not dtype, layout, batch size or threads). check: of all else. */
 typedef struct bzna_loader_state {
-    uint32_t struct_size;
-    uint32_t version;
-    uint64_t seed, epoch, position;
-    uint64_t fingerprint;
-    uint64_t sample_count;
-    uint64_t end_epoch;
-    uint32_t order;
-    uint32_t check;
-    uint64_t pixels;
-    uint64_t reserved[7];
+    uint32_t struct_size, version;
+    uint64_t seed, epoch, position, fingerprint, sample_count, end_epoch;
+    uint32_t order, check;
+    uint64_t pixels, reserved[7];
 } bzna_loader_state;
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
@@ -1319,29 +1103,26 @@ BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_si
 
 /* Checks the config, allocates, starts the threads. Reading and decoding begin at once; on the
  * device, when what was enqueued on output.stream before is done. Errors, which name the setting:
- * E_ARGUMENT, E_STRUCT_SIZE, E_UNSUPPORTED, E_RANGE (order.indices), E_NOT_FOUND (fields.image),
- * E_BUFFER (output.buffers), E_LIMIT; E_MEMORY, E_THREAD; E_DEVICE and E_DEVICE_LOST where config
- * asks for the device; E_STATE after fork. */
+ * E_ARGUMENT, E_UNSUPPORTED, E_RANGE (order.indices), E_NOT_FOUND (fields.image), E_BUFFER
+ * (output.buffers), E_LIMIT, E_THREAD; E_DEVICE, E_DEVICE_LOST where config asks for the device. */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
 
 /* Stops the threads and releases the dataset. Waits for callbacks that are running and, on the
- * device, for what was enqueued to read batches that were released. Batches on loan stay valid
- * until released; the release of the last one frees their memory, and waits likewise. E_STATE in
- * callbacks and after fork. */
+ * device, for what was enqueued to read batches that were released. Batches on loan stay valid; the
+ * release of the last one frees their memory, and waits likewise. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
 /* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls,
- * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set; BZNA_END after the last epoch;
- * BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when another thread
- * is waiting, when all batches are on loan (waiting would never end), or after fork; E_DEVICE,
- * E_DEVICE_LOST, or the sample's error with BZNA_ON_ERROR_STOP: then ever after, until
- * bzna_loader_reset or _restore. *batch is NULL unless BZNA_OK. */
+ * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set (else it is NULL); BZNA_END after the
+ * last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when
+ * another thread is waiting, or all batches are on loan (waiting would never end); E_DEVICE,
+ * E_DEVICE_LOST, or the sample's error with BZNA_ON_ERROR_STOP. The last three stay until
+ * bzna_loader_reset or _restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
 
-/* Ends all waiting, now and later, with E_STOPPED, until bzna_loader_reset or bzna_loader_restore.
- * Any thread. Does not wait. E_STATE after fork. */
+/* Ends all waiting, now and later, until bzna_loader_reset or _restore. Does not wait itself. */
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
 
 /* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way; batches already
@@ -1349,54 +1130,46 @@ BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
  * the loader had been opened with first_epoch = epoch. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
 
-/* The state after the last batch that bzna_loader_next delivered. Any thread. Errors: E_ARGUMENT,
- * E_STRUCT_SIZE (state has fewer than 128 bytes), E_STATE after fork. */
+/* The state after the last batch delivered. E_STRUCT_SIZE: state has fewer than 128 bytes. */
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state,
     size_t struct_size, bzna_error *err);
 
-/* Goes on from a state. Refused is the state of another dataset or order, and of a run whose pixels
- * were made otherwise (E_ARGUMENT; pipeline.restore_any_pixels allows the latter); seed and epochs
- * come from the state; world size, threads and batch size may differ. A state of version 1 (64
- * bytes, of 0.1) is taken, with a warning in the log, since it does not say how pixels were
- * made. */
+/* Goes on from a state. Seed and epochs come from it; world size, threads and batch size may
+ * differ. E_ARGUMENT: it is of another dataset or order, or of a run whose pixels were made
+ * otherwise (chapter 9). A state of version 1 (64 bytes, of 0.1) is taken, with a warning in the
+ * log, since it does not say how pixels were made. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
 
-/* What the loader yields, and with what. Any thread. */
+/* What the loader yields, and with what. */
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
     size_t struct_size, bzna_error *err);
-
-/* Counts and waits since the loader was opened. Any thread, at any time. E_STATE after fork. */
+/* Counts and waits since the loader was opened. */
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
     size_t struct_size, bzna_error *err);
-
-/* The tensors of a full batch, counted from 0: "image", "target", "index", "status", then those of
- * fields.tensors, which lie on the host. E_RANGE past the end. Any thread. */
+/* The tensors of a full batch, from 0: "image", "target", "index", "status", then those of
+ * fields.tensors, which lie on the host. E_RANGE past the end. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
 
-/* The batch as it lies in memory; what info points to is the loader's, valid until the batch is
- * released. Any thread. */
+/* The batch as it lies in memory; what info points to is the loader's, valid until its release. */
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info,
     size_t struct_size, bzna_error *err);
 
-/* One tensor of the batch, by name. Any thread. Errors: E_NOT_FOUND; E_UNSUPPORTED: "image" of a
- * batch in several slices is no one tensor. */
+/* One tensor of the batch, by name. Errors: E_NOT_FOUND; E_UNSUPPORTED: "image" of a batch in
+ * several slices is no one tensor. */
 BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
     bzna_tensor *tensor, size_t struct_size, bzna_error *err);
 
-/* The value of one of fields.bytes in a slot: text, and whatever else, with a NUL behind it that is
- * not counted; a picture as a stream of its own (bzna_image_annexb); numbers as int64_t or float.
- * NULL and 0 where the sample has none, or failed. Valid while the batch is on loan. Any thread.
- * Errors: E_NOT_FOUND, E_RANGE. */
+/* The value of one of fields.bytes in a slot: a picture as a stream of its own (bzna_image_annexb),
+ * numbers as int64_t or float, all with a NUL behind them that is not counted. NULL and 0 where the
+ * sample has none, or failed. Valid while the batch is on loan. Errors: E_NOT_FOUND, E_RANGE. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
     const void **data, uint64_t *size, bzna_error *err);
 
-/* The status of a slot, with its message in err. E_RANGE past the end. Any thread. */
+/* The status of a slot, with its message in err. E_RANGE past the end. */
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);
-
-/* One slice of a batch: where it lies, and how many of its samples are real. E_RANGE past the
- * end. */
+/* Where a slice lies, and how many of its samples are real. E_RANGE past the end. */
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data,
     uint32_t *count, bzna_error *err);
 
@@ -1428,31 +1201,27 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 typedef struct bzna_writer bzna_writer;
 
 typedef struct bzna_writer_config {
-    uint32_t struct_size;
-    uint32_t reserved0;
+    uint32_t struct_size, reserved0;
 } bzna_writer_config;
 
 enum { BZNA_SPLIT_NONE = 0, BZNA_SPLIT_TRAIN = 1, BZNA_SPLIT_VALIDATION = 2, BZNA_SPLIT_TEST = 3 };
 
-/* One sample to write. What it points to is read before bzna_writer_add returns. */
+/* One sample to write. What it points to is read before bzna_writer_add returns. split:
+ * BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore. image: the full
+ * picture, which must be given. thumb: its thumbnail; NULL: the picture itself serves, if its frame
+ * is at most 512x512. target: written here and in the index; BZNA_TARGET_NONE (set by init): none;
+ * once a sample has none, later ones are not indexed. name: UTF-8, at most 65535 bytes, or NULL. */
 typedef struct bzna_sample_desc {
-    uint32_t          struct_size;
-    /* BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore */
-    uint32_t          split;
-    /* the full picture, which must be given; and its thumbnail, NULL: the picture itself serves, if
-     * its frame is at most 512x512 */
+    uint32_t          struct_size, split;
     const bzna_image *image, *thumb;
-    /* written here and in the index. BZNA_TARGET_NONE (set by init): none; once a sample has none,
-     * later targets are not indexed */
     int64_t           target;
-    /* UTF-8, at most 65535 bytes; NULL: none */
     const char       *name;
 } bzna_sample_desc;
 
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
 
-/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND (its folder), E_IO, E_MEMORY,
+/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND (its folder), E_IO,
  * E_UNSUPPORTED (built with BENZINA_NO_WRITER). */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
@@ -1474,7 +1243,7 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
  * E_NO_SAMPLES: nothing was added. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
 
-/* Without finish, the file is left unfinished, and readers say so. E_STATE in callbacks. */
+/* Without finish, the file is left unfinished, and readers say so. */
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);
 
 #ifdef __cplusplus

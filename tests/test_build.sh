@@ -107,8 +107,15 @@ if have nm && [ -e "$BUILD/libbenzina.so" ]; then
 else skip exported_symbols_are_those_listed "no nm or no shared library"; fi
 
 # --- the source keeps its own rules ---
+# limit, what wc counts, file: what somebody copies into their tree stays small enough to read
+at_most() { size=$(wc "$2" < "$3"); [ "$size" -le "$1" ] || { echo "$3: $size"; return 1; }; }
 held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*' | sort)
 check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.h
+check header_has_at_most_1300_lines at_most 1300 -l benzina.h
+check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests/abi.awk benzina.h | wc -l) -le 90 ]"
+check library_has_at_most_15000_lines at_most 15000 -l benzina.c
+check library_has_at_most_650_kB at_most 650000 -c benzina.c
+check kernels_have_at_most_1500_lines at_most 1500 -l benzina_kernels.cu
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"

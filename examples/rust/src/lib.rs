@@ -415,7 +415,7 @@ struct ContextInner {
     _host: Arc<host::Host>,
 }
 
-// SAFETY: "bzna_context: any thread, concurrently" (chapter 4 of the manual); the host's callbacks are Send + Sync.
+// SAFETY: any thread may use a context, concurrently (chapter 4 of the manual); the host's callbacks are Send + Sync.
 unsafe impl Send for ContextInner {}
 unsafe impl Sync for ContextInner {}
 
@@ -570,7 +570,7 @@ pub struct Dataset {
     context: Context,
 }
 
-// SAFETY: "bzna_dataset: any thread" (chapter 4 of the manual); sources are Send + Sync.
+// SAFETY: any thread may use a dataset, concurrently (chapter 4 of the manual); sources are Send + Sync.
 unsafe impl Send for Dataset {}
 unsafe impl Sync for Dataset {}
 

@@ -400,8 +400,8 @@ pub struct Loader {
     context: crate::Context,
 }
 
-// SAFETY: "bzna_loader: any thread; only one thread at a time waits in bzna_loader_next (a second one gets BZNA_E_STATE)" (chapter 4 of the
-// manual), so sharing is sound, and at worst an error. The transformer is Send + Sync.
+// SAFETY: any thread may use a loader; only one at a time waits in bzna_loader_next (a second one gets BZNA_E_STATE): chapter 4 of the
+// manual. So sharing is sound, and at worst an error. The transformer is Send + Sync.
 unsafe impl Send for Loader {}
 unsafe impl Sync for Loader {}
 
@@ -588,7 +588,7 @@ pub struct Batch {
     context: crate::Context, // the allocator that the batch's memory goes back to
 }
 
-// SAFETY: "bzna_batch: any thread; get_info is concurrent, releasing happens once" (chapter 4 of the manual). The library writes nothing
+// SAFETY: any thread may use a batch, concurrently, and releases it once: chapter 4 of the manual. The library writes nothing
 // to a batch on loan, so shared slices of it are as good as those of a Vec.
 unsafe impl Send for Batch {}
 unsafe impl Sync for Batch {}
