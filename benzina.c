@@ -8605,7 +8605,7 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
         bzi_item_count_failure(item, status);
     else if (item->by_nvdec)
         stats->samples_nvdec++;
-    else
+    else if (loader->slot_bytes)
         stats->samples_software++;
 }
 
@@ -8896,6 +8896,8 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     bzna_picture picture;
     bzi_image image;
     bzna_status status;
+    if (!loader->slot_bytes)
+        return BZNA_OK;                                     /* only fields were asked for */
     if ((status = bzi_item_image(item, &worker->scratch, &image, err)) != BZNA_OK ||
         (status = bzi_software_decode(&worker->software, &image, &picture, err)) != BZNA_OK)
         return status;
@@ -9717,7 +9719,9 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
         bzi_worker *worker = &loader->workers[i];
         int32_t cpu = bzi_loader_cpu(loader, i);
         int error;
-        bzna_status status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
+        bzna_status status = BZNA_OK;
+        if (loader->slot_bytes)
+            status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->loader = loader;
         if (status == BZNA_OK && loader->on_device)
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
@@ -10503,6 +10507,15 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     return BZNA_OK;
 }
 
+/* Sizes 0 with other fields named: batches without pictures. */
+static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
+{
+    const bzna_loader_output *o = &c->output;
+    const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers;
+    uint32_t none = fields && !o->width && !o->height;
+    return bzi_output_check("loader_config.output", o->width + none, o->height + none, o->dtype, o->layout, err);
+}
+
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
@@ -10510,8 +10523,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     if (!c->output.batch_size || c->output.batch_size > BZI_LIMIT_BATCH)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.batch_size: %u is not in 1..%u",
                         c->output.batch_size, BZI_LIMIT_BATCH);
-    if ((status = bzi_output_check("loader_config.output", c->output.width, c->output.height, c->output.dtype,
-                                   c->output.layout, err)) != BZNA_OK)
+    if ((status = bzi_loader_check_output(c, err)) != BZNA_OK)
         return status;
     if (c->order.kind > BZNA_ORDER_SHUFFLE)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
@@ -10689,7 +10701,8 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     const bzna_loader_config *config = &loader->config;
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
-    if (config->output.device.kind == BZNA_DEVICE_CPU && config->decode.decoder == BZNA_DECODER_SOFTWARE)
+    if (!loader->slot_bytes ||
+        (config->output.device.kind == BZNA_DEVICE_CPU && config->decode.decoder == BZNA_DECODER_SOFTWARE))
         return BZNA_OK;
     if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
         gpu->device = NULL;

@@ -520,12 +520,12 @@ typedef struct bzna_records {
 
 /* All is copied. name: what error messages call it; default: the path, "memory" or "source". split:
  * "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the archive has
- * no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. format: the kind
- * of container, as bzna_dataset_info calls it; default: found by content. list: path of a list of
- * samples, which names a folder's files, or the labels of a .rec: lines of index, labels, path with
- * tabs between them (MXNet's .lst), or of path,label (.csv). classes: a folder's class folders, in
- * the order of their numbers, others are left out; default: all, in class_order. records: NULL: the
- * file is not fixed-size records. */
+ * no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. format: the
+ * kind of container, as bzna_dataset_info calls it; default: found by content. list: path of a list
+ * of samples, which names a folder's files, or the labels of a .rec: lines of index, labels, path
+ * with tabs between them (MXNet's .lst), or of path,label (.csv). classes: a folder's class folders,
+ * in the order of their numbers, others are left out; default: all, in class_order. records: NULL:
+ * the file is not fixed-size records. */
 typedef struct bzna_dataset_config {
     uint32_t    struct_size, reserved0;
     const char *name, *split, *format, *list;
@@ -866,7 +866,8 @@ typedef struct bzna_buffer {
 
 /* Batches, and where they lie. */
 typedef struct bzna_loader_output {
-    /* 1..65536 samples; width and height of pictures, 1..16384 pixels. All three must be given */
+    /* 1..65536 samples; width and height of pictures, 1..16384 pixels. All three must be given, but
+     * for sizes of 0 with fields.tensors or bytes: batches without pictures, on the host */
     uint32_t           batch_size, width, height;
     /* BZNA_DTYPE_..., BZNA_LAYOUT_...; 0 or 3 channels (R, G, B); 0 or 1 augmented versions of each
      * sample: others are E_UNSUPPORTED so far. slices: equal parts that a batch is delivered in
@@ -946,8 +947,9 @@ typedef struct bzna_loader_color {
  * thumbnail where a sample has one; else the picture. tensors, bytes: further fields of each batch,
  * by name, commas between them. tensors: integers ([N] int64, -1 where a sample has none) and
  * vectors ([N, k] float32). k is how many numbers the first sample has, or stands behind a colon,
- * "cls,label:16"; what a shorter vector, or a sample that failed, leaves of its row is NaN; a longer
- * one fails its sample with E_MISMATCH. bytes: fields of any kind, for bzna_batch_bytes. Copied. */
+ * "cls,label:16"; what a shorter vector, or a sample that failed, leaves of its row is NaN; longer
+ * ones fail their sample with E_MISMATCH. bytes: fields of any kind, for bzna_batch_bytes.
+ * Copied. */
 typedef struct bzna_loader_fields {
     const char *image, *tensors, *bytes;
     uint64_t    reserved[3];

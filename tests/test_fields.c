@@ -213,6 +213,41 @@ TEST(bytes_that_a_loader_was_not_asked_for_are_refused)
     archive_clear(&a);
 }
 
+/* Nothing is decoded, and nothing of a decoder is needed. */
+TEST(batches_without_pictures_carry_fields_alone)
+{
+    archive a = make_archive('s');
+    memory m;
+    bzna_dataset *dataset = open_split(context, &m, &a, NULL);
+    bzna_loader_config c = config_of(NULL, "name");
+    bzna_loader_stats stats;
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    uint32_t right = 0;
+    c.output.width = c.output.height = 0;
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);     /* an image is named */
+    CHECK_CONTAINS(e.message, "loader_config.output.width: 0");
+    c.fields.image = NULL;
+    loader = open_loader(dataset, &c);
+    while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info;
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        CHECK(info.failed == 0 && info.image.bytes == 0 && info.image.shape[2] == 0);
+        for (uint32_t slot = 0; slot < info.count; slot++)
+            right += slot_has(dataset, batch, slot, "name", 1) && info.targets[slot] == target_of(&a, info.indices[slot]);
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(right, 2 * SAMPLES);
+    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
+    CHECK(stats.samples == 2 * SAMPLES && stats.samples_software == 0 && stats.stage[BZNA_STAGE_DECODE].count == 0);
+    bzna_loader_close(loader);
+    c.fields.bytes = NULL;                                  /* nothing is asked for: a size was forgotten */
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, NULL), BZNA_E_ARGUMENT);
+    bzna_dataset_close(dataset);
+    archive_clear(&a);
+}
+
 /* Slots grow to the largest value that they met: after that they ask for nothing. */
 TEST(bytes_allocate_nothing_in_steady_state)
 {
@@ -275,5 +310,6 @@ TEST_MAIN(set_up(); RUN(every_slot_has_the_bytes_of_its_own_sample)
           RUN(a_sample_that_cannot_be_read_has_no_bytes)
           RUN(fields_that_cannot_be_delivered_are_refused_by_name)
           RUN(bytes_that_a_loader_was_not_asked_for_are_refused)
+          RUN(batches_without_pictures_carry_fields_alone)
           RUN(bytes_allocate_nothing_in_steady_state) tear_down();)
 #endif
