@@ -540,7 +540,13 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
 
-enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3 };
+/* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its
+ * content. JPEG and STILL are decoded in software, and not written. */
+enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
+       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5 };
+
+/* What a still with a palette is decoded to: its colors, or its indices, as gray. */
+enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
 
 /* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. full_range 1: 0..255;
  * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
@@ -554,27 +560,33 @@ typedef struct bzna_color {
 typedef struct bzna_image {
     uint32_t    struct_size;
     uint32_t    codec;
-    /* of the picture without padding, and of the coded frame (writer: 0 = as the stream says); then
-     * the picture's top left corner in the frame. Pixels */
+    /* of the picture without padding, and of the coded frame (writer, JPEG, STILL: 0 = as the stream
+     * says); then the picture's top left corner in the frame. Pixels, as they are coded */
     uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
     /* the container's; where neither it nor the stream says any, what chapter 7 says. present = 0
-     * is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a writer */
+     * is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a writer. Has
+     * no effect on pictures that are coded as RGB, and on STILL */
     bzna_color  color;
-    /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or AV1 */
+    /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or none */
     uint32_t    length_size;
-    uint32_t    reserved0;
+    /* how the picture is to be turned and mirrored, in EXIF's numbers, 1..8; 1: not at all; 0: as it
+     * says itself (EXIF in JPEG, PNG, WebP; TIFF's tag) */
+    uint32_t    orientation;
     /* hvcC/avcC/av1C payload (writer: NULL if the parameter sets are in the Annex B data), and the
      * access unit */
     const void *config;
     uint64_t    config_size;
     const void *data;
     uint64_t    data_size;
+    /* BZNA_PALETTE_... */
+    uint32_t    palette;
+    uint32_t    reserved1;
 } bzna_image;
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
 /* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
- * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs. dst has capacity bytes
- * (NULL: 0); *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_CODEC,
+ * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs, JPEG and STILL as they
+ * are. dst has capacity bytes (NULL: 0); *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_CODEC,
  * E_BUFFER (what is in dst is of no use), E_BOX. Any thread. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
@@ -756,7 +768,9 @@ typedef struct bzna_decoder bzna_decoder;
  * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are in pixels, width and height
  * without padding. chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if
  * chroma is co-sited with the left column / the top row, 0 if it is centered. color is what
- * applies: the container's, else the stream's, else the default. */
+ * applies: the container's, else the stream's, else the default; with matrix 0, the three planes are
+ * G, B, R. orientation: EXIF's number, 1..8 (0 counts as 1): what is rendered is the picture as it is
+ * seen, turned and mirrored, and homographies are relative to that; sizes here are of the planes. */
 typedef struct bzna_picture {
     uint32_t    struct_size;
     uint32_t    depth;
@@ -765,6 +779,8 @@ typedef struct bzna_picture {
     bzna_color  color;
     const void *plane[3];
     int64_t     pitch[3];
+    uint32_t    orientation;
+    uint32_t    reserved0;
 } bzna_picture;
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
@@ -836,7 +852,8 @@ enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
 /* Planes of R, G and B, or pixels of R, G and B ("channels last"). */
 enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
 
-/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. */
+/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. Has no effect on pictures
+ * that are coded as RGB. */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
        BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
        BZNA_MATRIX_BT2020_FULL = 6 };
@@ -860,8 +877,8 @@ typedef struct bzna_transform {
     float    color[12];
 } bzna_transform;
 
-/* What a transform callback is told: slot in the batch, size of the picture without padding and of
- * the output, and the position in the epoch's order where that can repeat a sample, else 0. */
+/* What a transform callback is told: slot in the batch, size of the picture without padding, as it
+ * is seen (bzna_picture.orientation), and of the output, and the position in the epoch's order where that can repeat a sample, else 0. */
 typedef struct bzna_sample_info {
     uint32_t struct_size;
     uint32_t slot;
