@@ -8,7 +8,7 @@
  *       4  memory            the only caller of the user's allocator
  *       5  host              errors, log, limits, sources
  *       6  cursor            bounded bytes and bits, sticky overrun
- *     7-9  codecs            NAL units; AV1; the table of codecs, and what coded pictures say
+ *     7-9  codecs            NAL units; AV1; JPEG; the table of codecs, and what coded pictures say
  *      10  boxes             mp4 boxes by table
  *      11  sample tables     where a track's samples lie
  *      12  containers        their types: what holds samples is a row of operations
@@ -98,6 +98,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_SEEN           (1ull << 33)
 #define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
 #define BZI_LIMIT_PATH_BYTES     4096u           /* of a path, its NUL counted: Linux's own limit */
+#define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
+/* coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: those of 175 megapixels in 4:2:0 */
+#define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
 #define BZI_LIMIT_BATCH          65536u
 #define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
 #define BZI_LIMIT_THREADS        1024u
@@ -1248,13 +1251,16 @@ typedef struct bzi_format {
     /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier */
     uint8_t     profile[12];
     uint32_t    sub_layers, nested;
-    uint32_t    chroma_format;        /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4 */
+    uint32_t    chroma_format;        /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4; JPEG: BZI_CHROMA_... */
     uint32_t    depth_luma, depth_chroma;
     uint32_t    width, height;        /* coded, before the conformance window */
     uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
     uint32_t    has_chroma_location, chroma_location;
     bzna_color  color;                /* present when the VUI has video_signal_type */
+    uint32_t    orientation;          /* EXIF's, 1..8; 0: none is said */
 } bzi_format;
+
+enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
 
 /* E.2.1 of both standards begin alike: up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
@@ -1640,6 +1646,448 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
+/* ==== 8a. JPEG =======================================================================================================
+ * Calls: rooms 1-7. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF). All its markers are walked,
+ * past the coded data, because decoders conceal what is missing: data that end early, tables of an earlier picture, a
+ * component without data. Works on memory, without allocating. */
+
+/* --- TIFF: what EXIF data are, too --- */
+
+/* A little-endian (II) or big-endian (MM) number; 0 where it lies past the end. */
+static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
+{
+    uint32_t value = 0;
+    if (at > tiff.size || bytes > tiff.size - at)
+        return 0;
+    for (uint32_t i = 0; i < bytes; i++)
+        value = value << 8 | tiff.data[at + (tiff.data[0] == 'I' ? bytes - 1 - i : i)];
+    return value;
+}
+
+static int bzi_tiff_is(bzi_span tiff)
+{
+    return tiff.size >= 8 && (!memcmp(tiff.data, "II*\0", 4) || !memcmp(tiff.data, "MM\0*", 4));
+}
+
+/* The first value of a tag in the first directory, if it is a number of 1, 2 or 4 bytes; 0: there is none. */
+static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
+{
+    static const uint8_t bytes[] = { 0, 1, 0, 2, 4 };       /* of BYTE, SHORT, LONG */
+    uint64_t directory;
+    uint32_t count;
+    if (!bzi_tiff_is(tiff))
+        return 0;
+    directory = bzi_tiff_number(tiff, 4, 4);
+    count = bzi_tiff_number(tiff, directory, 2);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t at = directory + 2 + 12 * (uint64_t)i;
+        uint32_t type = bzi_tiff_number(tiff, at + 2, 2), size = type < sizeof bytes ? bytes[type] : 0;
+        if (bzi_tiff_number(tiff, at, 2) != tag || !size)
+            continue;
+        if ((uint64_t)bzi_tiff_number(tiff, at + 4, 4) * size > 4)
+            at = bzi_tiff_number(tiff, at + 8, 4);          /* there is no room for the values here */
+        else
+            at += 8;
+        return bzi_tiff_number(tiff, at, size);
+    }
+    return 0;
+}
+
+/* EXIF's number, 1 to 8; 0: there is none. */
+static uint32_t bzi_tiff_orientation(bzi_span tiff)
+{
+    uint32_t value = bzi_tiff_value(tiff, 0x0112);
+    return value <= 8 ? value : 0;
+}
+
+/* --- Markers --- */
+
+enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_DAC = 0xcc,
+       BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_RST7 = 0xd7, BZI_JPEG_SOI = 0xd8, BZI_JPEG_EOI = 0xd9,
+       BZI_JPEG_SOS = 0xda, BZI_JPEG_DQT = 0xdb, BZI_JPEG_DRI = 0xdd, BZI_JPEG_DHP = 0xde, BZI_JPEG_EXP = 0xdf,
+       BZI_JPEG_APP0 = 0xe0, BZI_JPEG_APP1 = 0xe1, BZI_JPEG_APP14 = 0xee, BZI_JPEG_APP15 = 0xef, BZI_JPEG_SOF55 = 0xf7,
+       BZI_JPEG_COM = 0xfe };
+
+typedef struct bzi_jpeg_component {
+    uint32_t id, h, v;                /* h, v: sampling factors */
+    uint32_t table;                   /* of quantization */
+} bzi_jpeg_component;
+
+/* What was said up to here. Sets are a bit each. */
+typedef struct bzi_jpeg {
+    uint32_t            frame;        /* the marker of the frame header; 0: there was none */
+    uint32_t            width, height, count;
+    bzi_jpeg_component  component[4];
+    uint32_t            quantization, dc, ac;               /* tables that are defined */
+    uint32_t            restart;      /* units between restart markers; 0: there are none */
+    uint32_t            scans, seen;  /* seen: components that a scan began */
+    uint64_t            scan_units;   /* of the scan before, 0: there is none, or it has ended */
+    uint64_t            restarts;     /* restart markers in it */
+    uint32_t            jfif, adobe;  /* adobe: its transform; UINT32_MAX: there is no such marker */
+    uint32_t            orientation;  /* 0: not said */
+} bzi_jpeg;
+
+/* The marker behind whatever comes before it, and what its segment holds. 0: there is no other. What ends too early has
+ * c->overrun set. */
+static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
+{
+    while (bzi_cursor_left(c) > 1) {
+        const uint8_t *from = c->data + c->pos, *ff = memchr(from, 0xff, (size_t)(bzi_cursor_left(c) - 1));
+        uint32_t marker, size;
+        if (!ff)
+            break;
+        c->pos += (uint64_t)(ff - from) + 1;
+        marker = c->data[c->pos];
+        if (marker == 0 || marker == 0xff)                  /* a byte of coded data; a fill byte */
+            continue;
+        c->pos++;
+        *segment = bzi_cursor_sub(c, 0);
+        if ((marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_EOI) || marker < BZI_JPEG_SOF0)
+            return marker;                                  /* these have no segment; the last have no meaning, either */
+        size = bzi_cursor_u16(c);
+        *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
+        return marker;
+    }
+    c->pos = c->size;
+    *segment = bzi_cursor_sub(c, 0);
+    return 0;
+}
+
+static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const char *what)
+{
+    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "JPEG, byte %llu: %s",
+                    (unsigned long long)bzi_cursor_offset(c), what);
+}
+
+/* B.2.4.1 */
+static bzna_status bzi_jpeg_quantization(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
+{
+    while (bzi_cursor_left(c)) {
+        uint32_t which = bzi_cursor_u8(c);
+        bzi_cursor_take(c, which >> 4 ? 128 : 64);
+        if (c->overrun || which >> 4 > 1 || (which & 15) > 3)
+            return bzi_jpeg_fail(err, c, "a quantization table is damaged");
+        j->quantization |= 1u << (which & 15);
+    }
+    return BZNA_OK;
+}
+
+/* B.2.4.2 */
+static bzna_status bzi_jpeg_huffman(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
+{
+    while (bzi_cursor_left(c)) {
+        uint32_t which = bzi_cursor_u8(c), codes = 0;
+        for (int i = 0; i < 16; i++)
+            codes += bzi_cursor_u8(c);
+        bzi_cursor_take(c, codes);
+        if (c->overrun || codes > 256 || which >> 4 > 1 || (which & 15) > 3)
+            return bzi_jpeg_fail(err, c, "a Huffman table is damaged");
+        *(which >> 4 ? &j->ac : &j->dc) |= 1u << (which & 15);
+    }
+    return BZNA_OK;
+}
+
+/* A frame header that is not read, by its name. */
+static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %s coding (marker %02X) is not supported",
+                    marker == BZI_JPEG_SOF55                               ? "JPEG-LS" :
+                    marker == BZI_JPEG_DHP || marker == BZI_JPEG_EXP       ? "hierarchical" :
+                    (marker & 3) == 3                                      ? "lossless" :
+                    marker > BZI_JPEG_JPG && (marker & 7) < 4              ? "arithmetic" :
+                                                                             "hierarchical",
+                    marker);
+}
+
+/* B.2.2 */
+static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
+{
+    uint32_t bits = bzi_cursor_u8(c), ids[4] = { 0 };
+    if (j->frame)
+        return bzi_jpeg_fail(err, c, "a second frame header");
+    if (marker > BZI_JPEG_SOF2)
+        return bzi_jpeg_refuse(marker, err);
+    j->frame = marker;
+    j->height = bzi_cursor_u16(c);
+    j->width = bzi_cursor_u16(c);
+    j->count = bzi_cursor_u8(c);
+    if (c->overrun || !j->width || !j->count || bzi_cursor_left(c) != 3 * j->count)
+        return bzi_jpeg_fail(err, c, "the frame header is damaged");
+    if (bits != 8)
+        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u bits a sample; only 8 are supported", bits);
+    if (!j->height)
+        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that comes behind the first scan (DNL) is not supported");
+    if (j->count > 4 || j->count == 2)
+        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components; 1, 3 and 4 are supported", j->count);
+    for (uint32_t i = 0; i < j->count; i++) {
+        uint32_t factors;
+        bzi_jpeg_component *p = &j->component[i];
+        p->id = ids[i] = bzi_cursor_u8(c);
+        factors = bzi_cursor_u8(c);
+        p->h = factors >> 4;
+        p->v = factors & 15;
+        p->table = bzi_cursor_u8(c);
+        for (uint32_t k = 0; k < i; k++)
+            if (ids[k] == p->id)
+                return bzi_jpeg_fail(err, c, "two components have one number");
+        if (!p->h || p->h > 4 || !p->v || p->v > 4 || p->table > 3)
+            return bzi_jpeg_fail(err, c, "the frame header is damaged");
+    }
+    return BZNA_OK;
+}
+
+/* --- Scans --- */
+
+static uint32_t bzi_jpeg_divide(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+static void bzi_jpeg_factors(const bzi_jpeg *j, uint32_t *h, uint32_t *v)
+{
+    *h = *v = 1;
+    for (uint32_t i = 0; i < j->count; i++) {
+        *h = j->component[i].h > *h ? j->component[i].h : *h;
+        *v = j->component[i].v > *v ? j->component[i].v : *v;
+    }
+}
+
+/* Units of a scan (A.2): blocks of the one component that it has; or blocks of all, as the factors say. */
+static uint64_t bzi_jpeg_units(const bzi_jpeg *j, const bzi_jpeg_component *one)
+{
+    uint32_t h, v;
+    bzi_jpeg_factors(j, &h, &v);
+    if (one)
+        return (uint64_t)bzi_jpeg_divide(bzi_jpeg_divide(j->width * one->h, h), 8) *
+               bzi_jpeg_divide(bzi_jpeg_divide(j->height * one->v, v), 8);
+    return (uint64_t)bzi_jpeg_divide(j->width, 8 * h) * bzi_jpeg_divide(j->height, 8 * v);
+}
+
+/* Where a scan ends: whether it had as many restart markers as it must. One more at its end does no harm. */
+static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_error *err)
+{
+    uint64_t wanted = j->scan_units && j->restart ? (j->scan_units - 1) / j->restart : 0;
+    if (j->scan_units && j->restarts != wanted && j->restarts != wanted + 1)
+        return bzi_jpeg_fail(err, c, "restart markers are missing, or too many: the coded data are damaged");
+    j->scan_units = 0;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c, bzna_error *err)
+{
+    if (j->scan_units && marker != BZI_JPEG_RST0 + j->restarts % 8)
+        return bzi_jpeg_fail(err, c, "restart markers are out of order: the coded data are damaged");
+    j->restarts++;
+    return BZNA_OK;
+}
+
+/* B.2.3. Every table that the scan uses must be this picture's: a decoder may have others of pictures before. */
+static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
+{
+    uint32_t count = bzi_cursor_u8(c), quantization = 0, dc = 0, ac = 0, seen = 0, first, before;
+    const bzi_jpeg_component *one = NULL;
+    if (!j->frame)
+        return bzi_jpeg_fail(err, c, "a scan before the frame header");
+    if (++j->scans > BZI_LIMIT_JPEG_SCANS)
+        return bzi_fail(err, BZNA_E_LIMIT, bzi_cursor_offset(c), 0, 0, "JPEG: more than %u scans",
+                        BZI_LIMIT_JPEG_SCANS);
+    if (!count || count > j->count || bzi_cursor_left(c) != 2 * count + 3)
+        return bzi_jpeg_fail(err, c, "a scan header is damaged");
+    while (count--) {
+        uint32_t id = bzi_cursor_u8(c), tables = bzi_cursor_u8(c), i = 0;
+        while (i < j->count && j->component[i].id != id)
+            i++;
+        if (i == j->count || seen >> i & 1 || tables >> 4 > 3 || (tables & 15) > 3)
+            return bzi_jpeg_fail(err, c, "a scan header is damaged");
+        one = seen ? NULL : &j->component[i];
+        seen |= 1u << i;
+        quantization |= 1u << j->component[i].table;
+        dc |= 1u << (tables >> 4);
+        ac |= 1u << (tables & 15);
+    }
+    first = bzi_cursor_u8(c);
+    bzi_cursor_u8(c);                                       /* the last coefficient */
+    before = bzi_cursor_u8(c) >> 4;                         /* the bit that a scan before has left off at */
+    if (j->frame != BZI_JPEG_SOF2)
+        first = before = 0;
+    else if (first)
+        dc = 0;
+    else
+        ac = 0;
+    if ((quantization & ~j->quantization) || (dc & ~j->dc && !before) || (ac & ~j->ac))
+        return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
+    j->scan_units = bzi_jpeg_units(j, one);
+    j->restarts = 0;
+    j->seen |= first ? 0 : seen;
+    return BZNA_OK;
+}
+
+/* --- The picture --- */
+
+/* What programs note: JFIF, EXIF, Adobe. */
+static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
+{
+    bzi_span tiff = { c->data, c->size };
+    if (marker == BZI_JPEG_APP0 && c->size >= 5 && !memcmp(c->data, "JFIF", 5))
+        j->jfif = 1;
+    if (marker == BZI_JPEG_APP14 && c->size >= 12 && !memcmp(c->data, "Adobe", 5))
+        j->adobe = c->data[11];
+    if (marker == BZI_JPEG_APP1 && c->size >= 6 && !memcmp(c->data, "Exif\0", 6) && !j->orientation) {
+        tiff.data += 6;
+        tiff.size -= 6;
+        j->orientation = bzi_tiff_orientation(tiff);
+    }
+}
+
+/* One marker of the picture and its segment. */
+static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, bzi_cursor *segment, bzna_error *err)
+{
+    bzna_status status;
+    if (marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_RST7)
+        return bzi_jpeg_restart(j, marker, segment, err);
+    if ((status = bzi_jpeg_scan_end(j, segment, err)) != BZNA_OK)
+        return status;
+    if (marker < BZI_JPEG_SOF0)
+        return bzi_jpeg_fail(err, segment, "there is no such marker: the coded data are damaged");
+    switch (marker) {
+    case BZI_JPEG_SOI:  return bzi_jpeg_fail(err, segment, "a picture inside the picture");
+    case BZI_JPEG_DQT:  return bzi_jpeg_quantization(j, segment, err);
+    case BZI_JPEG_DHT:  return bzi_jpeg_huffman(j, segment, err);
+    case BZI_JPEG_SOS:  return bzi_jpeg_scan(j, segment, err);
+    case BZI_JPEG_DHP:
+    case BZI_JPEG_EXP:
+    case BZI_JPEG_SOF55: return bzi_jpeg_refuse(marker, err);
+    case BZI_JPEG_DAC:
+    case BZI_JPEG_JPG:  return BZNA_OK;
+    case BZI_JPEG_DRI:
+        j->restart = bzi_cursor_u16(segment);
+        return segment->overrun ? bzi_jpeg_fail(err, segment, "the restart interval is damaged") : BZNA_OK;
+    }
+    if (marker <= BZI_JPEG_SOF15)
+        return bzi_jpeg_frame(j, marker, segment, err);
+    bzi_jpeg_note(j, marker, segment);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, bzna_error *err)
+{
+    bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
+    uint32_t marker;
+    bzna_status status;
+    memset(j, 0, sizeof *j);
+    j->adobe = UINT32_MAX;
+    if (data.size < 3 || memcmp(data.data, "\xff\xd8\xff", 3))
+        return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it begins otherwise");
+    c.pos = 2;
+    while ((marker = bzi_jpeg_next(&c, &segment)) != BZI_JPEG_EOI) {
+        if (!marker || c.overrun)
+            return bzi_jpeg_fail(err, &c, "truncated: the end marker is missing");
+        if ((status = bzi_jpeg_take(j, marker, &segment, err)) != BZNA_OK)
+            return status;
+    }
+    if ((status = bzi_jpeg_scan_end(j, &c, err)) != BZNA_OK)
+        return status;
+    if (!j->frame || j->seen != (1u << j->count) - 1)
+        return bzi_jpeg_fail(err, &c, j->frame ? "a component has no data" : "there is no picture");
+    return BZNA_OK;
+}
+
+/* What the components are, by the rules of libjpeg, which others follow: JFIF's marker means Y'CbCr, else Adobe's says
+ * it, else the components' numbers do. 1: R'G'B'. */
+static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
+{
+    const bzi_jpeg_component *c = j->component;
+    if (j->count == 4)
+        return j->adobe == 0;                               /* CMYK: libavcodec multiplies by K, here and below */
+    if (j->count == 1 || j->jfif)
+        return 0;
+    if (j->adobe != UINT32_MAX)
+        return j->adobe == 0;
+    return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B';
+}
+
+/* The chroma format; of CMYK and YCCK it is that of 4:4:4. */
+static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, bzna_error *err)
+{
+    static const struct { uint8_t x, y, format; } known[] = { { 1, 1, 3 }, { 2, 1, 2 }, { 2, 2, 1 },
+                                                              { 1, 2, BZI_CHROMA_440 }, { 4, 1, BZI_CHROMA_411 } };
+    const bzi_jpeg_component *c = j->component;
+    int alike = c[1].h == c[2].h && c[1].v == c[2].v && (j->count < 4 || (c[3].h == c[0].h && c[3].v == c[0].v));
+    size_t full = j->count == 4 || bzi_jpeg_is_rgb(j) ? 1 : sizeof known / sizeof known[0];
+    *chroma_format = 0;
+    if (j->count == 1)
+        return BZNA_OK;
+    for (size_t i = 0; i < full && alike; i++)
+        if (c[0].h == c[1].h * known[i].x && c[0].v == c[1].v * known[i].y) {
+            *chroma_format = known[i].format;
+            return BZNA_OK;
+        }
+    return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u "
+                    "are not supported", j->count, j->count == 4 ? "CMYK" : bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr",
+                    c[0].h, c[0].v, c[1].h, c[1].v, c[2].h, c[2].v);
+}
+
+/* A decoder of progressive pictures keeps all coefficients: two bytes each, and one a block. */
+static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < j->count; i++)
+        blocks += bzi_jpeg_units(j, NULL) * j->component[i].h * j->component[i].v;
+    if (j->frame == BZI_JPEG_SOF2 && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG: the coefficients of %ux%u progressive take %llu bytes, more than %llu",
+                        j->width, j->height, (unsigned long long)blocks * 129, (unsigned long long)BZI_LIMIT_JPEG_BYTES);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_error *err)
+{
+    bzi_jpeg j;
+    bzna_status status = bzi_jpeg_walk(&j, data, err);
+    memset(format, 0, sizeof *format);
+    if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
+        (status = bzi_jpeg_check_memory(&j, err)) != BZNA_OK)
+        return status;
+    if (j.count == 4 && j.adobe != 0 && (j.adobe != 2 || j.component[0].id == 'C'))
+        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: four components that neither Adobe's marker nor their numbers "
+                        "explain as CMYK or YCCK are not supported");
+    format->width = j.width;
+    format->height = j.height;
+    format->depth_luma = format->depth_chroma = 8;
+    format->orientation = j.orientation;
+    format->has_chroma_location = format->chroma_location = 1;              /* centered */
+    format->color.primaries = 1;
+    format->color.transfer = 13;
+    format->color.matrix = bzi_jpeg_is_rgb(&j) ? 0 : 5;
+    format->color.full_range = format->color.present = 1;
+    return BZNA_OK;
+}
+
+/* Takes out, in place, what a decoder shall not see: notes, by which libavcodec knows programs that it decodes
+ * otherwise, now and later; Adobe's, too, where JFIF's counts. Returns the size that is left. */
+BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
+{
+    bzi_span whole = { data, size };
+    bzi_cursor c = bzi_cursor_make(data, size, 0), segment;
+    uint64_t begin = 2, out = 2;      /* of what is kept next; and where it goes */
+    bzi_jpeg j;
+    bzna_error ignored;
+    uint32_t marker;
+    if (bzi_jpeg_walk(&j, whole, &ignored) != BZNA_OK)
+        return size;
+    c.pos = 2;
+    do {
+        marker = bzi_jpeg_next(&c, &segment);
+        if ((marker >= BZI_JPEG_APP0 && marker <= BZI_JPEG_APP15 &&
+             !(marker == BZI_JPEG_APP14 && (!j.jfif || j.count == 4))) ||
+            marker == BZI_JPEG_COM) {
+            uint64_t end = c.pos - segment.size - 4;        /* marker and size */
+            memmove(data + out, data + begin, (size_t)(end - begin));
+            out += end - begin;
+            begin = c.pos;
+        }
+    } while (marker && marker != BZI_JPEG_EOI);
+    memmove(data + out, data + begin, (size_t)(c.pos - begin));
+    return out + (c.pos - begin);
+}
+
+
 /* ==== 9. Coded pictures ==============================================================================================
  * Calls: rooms 1-8. A codec is a row of a table and its functions, and nothing else in the library names one; a
  * picture as container and stream describe it together. */
@@ -1823,6 +2271,29 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_
     return BZNA_OK;
 }
 
+static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    return bzi_jpeg_inspect(bzi_image_data(image), format, err);
+}
+
+/* A file of its own: its bytes as they are. */
+static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
+                                   bzna_error *err)
+{
+    (void)err;
+    *needed = image->data_size;
+    if (*needed <= capacity)
+        memcpy(dst, image->data, (size_t)*needed);
+    return BZNA_OK;
+}
+
+/* Nothing of a picture stays with its decoder. */
+static uint64_t bzi_image_key_none(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+{
+    (void)image, (void)key, (void)capacity;
+    return at;
+}
+
 /* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
 
 #ifndef BENZINA_NO_AVCODEC
@@ -1839,7 +2310,7 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_
 typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
     const char *name;                 /* for messages */
-    uint32_t    entries[2];           /* types of mp4 sample entries; the writer's is the first */
+    uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record */
     uint32_t    config_bytes;         /* which has so many at least */
     uint32_t    length_at; /* byte of the record that has the size of NAL units' lengths; 0: there are none */
@@ -1851,8 +2322,12 @@ typedef struct bzi_codec {
     int         av_id;                /* libavcodec's number */
     const char *av_decoder;           /* and decoder; NULL: its own one */
     int         nv_id;                /* NVDEC's number */
-    /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only */
+    /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only. 0: NVDEC is not
+     * asked to decode it */
     uint32_t    nv_unit;
+    /* takes out of a stream, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
+    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
+    uint32_t    is_file;              /* its sizes and colors are in itself: a container may leave them unsaid */
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
@@ -1868,7 +2343,9 @@ static const bzi_codec bzi_codecs[] = {
       BZI_AV_ID(H264),
       NULL,
       BZI_NV_ID(H264),
-      16 },
+      16,
+      NULL,
+      0 },
     { BZNA_CODEC_H265,
       "H.265",
       { BZI_HVC1, BZI_HEV1 },
@@ -1881,7 +2358,9 @@ static const bzi_codec bzi_codecs[] = {
       BZI_AV_ID(HEVC),
       NULL,
       BZI_NV_ID(HEVC),
-      16 },
+      16,
+      NULL,
+      0 },
     { BZNA_CODEC_AV1,
       "AV1",
       { BZI_AV01, BZI_AV01 },
@@ -1892,9 +2371,26 @@ static const bzi_codec bzi_codecs[] = {
       bzi_image_low_overhead,
       bzi_image_key_obus,
       BZI_AV_ID(AV1),
-      "libdav1d",
+      "libdav1d",                     /* libavcodec's own AV1 decoder needs hardware */
       BZI_NV_ID(AV1),
-      1 }, /* libavcodec's own AV1 decoder needs hardware */
+      1,
+      NULL,
+      0 },
+    { BZNA_CODEC_JPEG,
+      "JPEG",
+      { 0, 0 },
+      0,
+      0,
+      0,
+      bzi_image_jpeg,
+      bzi_image_bytes,
+      bzi_image_key_none,
+      BZI_AV_ID(MJPEG),
+      NULL,
+      0,
+      0,
+      bzi_jpeg_strip,
+      1 },
 };
 
 #define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
@@ -1910,7 +2406,7 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
 
 static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 {
-    for (size_t i = 0; i < BZI_CODECS; i++)
+    for (size_t i = 0; i < BZI_CODECS && type; i++)
         if (bzi_codecs[i].entries[0] == type || bzi_codecs[i].entries[1] == type)
             return &bzi_codecs[i];
     return NULL;
@@ -1936,8 +2432,12 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
     return bzi_codec_find(image->codec)->stream(image, dst, capacity, needed, err);
 }
 
-/* STUB until the codecs know stills */
-static uint32_t bzi_codec_recognize(bzi_span head) { (void)head; return BZNA_CODEC_UNKNOWN; }
+
+/* The codec of a file that holds one picture, by its first bytes. Stills are yet to come. */
+static uint32_t bzi_codec_recognize(bzi_span head)
+{
+    return head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3) ? BZNA_CODEC_JPEG : BZNA_CODEC_UNKNOWN;
+}
 
 /* --- A picture as container and stream describe it together --- */
 
@@ -1970,15 +2470,54 @@ static bzi_image bzi_image_alone(const bzna_image *coded)
     return image;
 }
 
-/* The container's color, else the stream's; the range of a colr without one is the stream's. */
-static bzna_color bzi_image_color(const bzi_image *image, const bzna_color *stream)
+/* The container's color, else the stream's; the range of a colr without one is the stream's. That planes are of G, B
+ * and R, only the stream can say: decoders go by it. */
+static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *format)
 {
+    const bzna_color *stream = &format->color;
     bzna_color color = image->coded.color;
+    if (stream->present && stream->matrix == 0 && format->chroma_format == 3)
+        return *stream;
     if (!color.present)
         return stream->present ? *stream : image->otherwise;
     if (!image->has_range)
         color.full_range = stream->present && stream->full_range;
     return color;
+}
+
+/* The sizes that container and stream agree on; a file's own, where nothing else is said. */
+static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *codec, const bzi_format *sps,
+                                    bzna_picture *picture, bzna_error *err)
+{
+    uint32_t whole = codec->is_file, width = image->frame_width, height = image->frame_height;
+    picture->frame_width = sps->width - sps->window[0] - sps->window[1];
+    picture->frame_height = sps->height - sps->window[2] - sps->window[3];
+    width = whole && !width ? picture->frame_width : width;
+    height = whole && !height ? picture->frame_height : height;
+    if (picture->frame_width != width || picture->frame_height != height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u",
+                        picture->frame_width, picture->frame_height, width, height);
+    picture->width = whole && !image->width && image->crop_x < width ? width - image->crop_x : image->width;
+    picture->height = whole && !image->height && image->crop_y < height ? height - image->crop_y : image->height;
+    picture->crop_x = image->crop_x;
+    picture->crop_y = image->crop_y;
+    if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
+        return BZI_FAIL(err, codec->is_file ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
+                        "image: %ux%u at %u,%u does not lie in its frame, %ux%u", image->width, image->height,
+                        image->crop_x, image->crop_y, width, height);
+    return BZNA_OK;
+}
+
+/* Where chroma lies. Unsaid, it is centered as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5
+ * (bottom) count as centered vertically. */
+static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
+{
+    uint32_t format = sps->chroma_format;
+    uint32_t location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range ? 1 : 0;
+    picture->chroma_shift_x = format == BZI_CHROMA_411 ? 2 : format == 1 || format == 2;
+    picture->chroma_shift_y = format == 1 || format == BZI_CHROMA_440;
+    picture->chroma_left = location == 0 || location == 2 || location == 4;
+    picture->chroma_top = location == 2 || location == 3;
 }
 
 /* What container and stream say together; planes come later. */
@@ -1987,14 +2526,15 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
 {
     const bzna_image *image = &given->coded;
     const bzi_codec *codec = bzi_codec_find(image->codec);
-    uint32_t location;
     bzna_status status;
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: only H.264, H.265 and AV1 can be decoded", image->codec);
-    if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: H.264, H.265, AV1, JPEG and stills can be decoded", image->codec);
+    if ((status = codec->inspect(image, sps, err)) != BZNA_OK) {
+        err->byte_offset += err->byte_offset == BZNA_NO_OFFSET ? 0 : given->data_offset;
         return status;
+    }
     if (sps->width > max_edge_px || sps->height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height,
                         max_edge_px);
@@ -2002,28 +2542,12 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
         return BZI_FAIL(err, BZNA_E_CODEC,
                         "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped",
                         sps->depth_luma, sps->depth_chroma);
-    picture->frame_width = sps->width - sps->window[0] - sps->window[1];
-    picture->frame_height = sps->height - sps->window[2] - sps->window[3];
-    if (picture->frame_width != image->frame_width || picture->frame_height != image->frame_height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u",
-                        picture->frame_width, picture->frame_height, image->frame_width, image->frame_height);
-    if (!bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, image->frame_width,
-                            image->frame_height))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image: %ux%u at %u,%u does not lie in its frame", image->width,
-                        image->height, image->crop_x, image->crop_y);
+    if ((status = bzi_picture_size(image, codec, sps, picture, err)) != BZNA_OK)
+        return status;
     picture->depth = sps->depth_luma;
-    picture->width = image->width;
-    picture->height = image->height;
-    picture->crop_x = image->crop_x;
-    picture->crop_y = image->crop_y;
-    picture->chroma_shift_x = sps->chroma_format == 1 || sps->chroma_format == 2;
-    picture->chroma_shift_y = sps->chroma_format == 1;
-    picture->color = bzi_image_color(given, &sps->color);
-    /* Unsaid, chroma is centered as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5 (bottom)
-     * count as centered vertically. */
-    location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range ? 1 : 0;
-    picture->chroma_left = location == 0 || location == 2 || location == 4;
-    picture->chroma_top = location == 2 || location == 3;
+    picture->color = bzi_image_color(given, sps);
+    picture->orientation = image->orientation ? image->orientation : sps->orientation ? sps->orientation : 1;
+    bzi_picture_chroma(sps, picture);
     return BZNA_OK;
 }
 
@@ -2060,7 +2584,7 @@ static void bzi_image_complete(bzi_image *image)
     if (image->coded.color.present && image->has_range && image->coded.width)
         return;
     if (codec && codec->inspect(&image->coded, &format, &ignored) == BZNA_OK)
-        image->coded.color = bzi_image_color(image, &format.color);
+        image->coded.color = bzi_image_color(image, &format);
 }
 
 /* A picture that lies by itself in memory, at offset in its file: what it is, its first bytes say. */
@@ -3566,7 +4090,12 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     bzna_status status = c->ops->image(c, sample, pick, scratch, image, err);
-    return status;
+    if (status != BZNA_OK)
+        return status;
+    if (c->orientation == BZNA_ORIENTATION_IGNORE)
+        image->coded.orientation = 1;
+    image->coded.palette = c->palette;
+    return BZNA_OK;
 }
 
 /* A part of a data set. */
@@ -4286,8 +4815,11 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     memset(coded, 0, sizeof *coded);
     if (!bzi_struct_in(image, sizeof *image, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
-    if (image->reserved0)
+    if (image->reserved1)
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
+    if (image->orientation > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u; an archive's pictures are upright (0 or 1)", field,
+                        image->orientation);
     for (size_t i = 0; i < sizeof bzi_coded_rows / sizeof bzi_coded_rows[0]; i++)
         if (bzi_coded_rows[i].codec == image->codec)
             coded->ops = &bzi_coded_rows[i];
@@ -5617,17 +6149,58 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t)
     }
 }
 
+/* What turns a picture's planes into R'G'B': a matrix with luma weights; or, of G, B and R, and of gray, none, whatever
+ * matrix is forced. */
+static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *picture, uint32_t forced, bzna_error *err)
+{
+    const int is_gray = !picture->plane[1];
+    const int is_rgb = !is_gray && picture->color.matrix == 0 && !picture->chroma_shift_x && !picture->chroma_shift_y;
+    const bzna_color color = is_rgb ? picture->color : bzi_color_forced(forced, picture->color);
+    double kr, kb;
+    if (is_gray || is_rgb)
+        bzi_kernel_identity_matrix(is_gray, color.full_range, slot->depth, slot->rgb);
+    else if (bzi_color_weights(color.matrix, &kr, &kb))
+        bzi_kernel_rgb_matrix(kr, kb, color.full_range, slot->depth, slot->rgb);
+    else
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "color matrix %u is not supported", color.matrix);
+    return BZNA_OK;
+}
+
+static uint32_t bzi_picture_is_turned(const bzna_picture *picture) { return picture->orientation > 4; }
+
+/* The size of a picture as it is seen. */
+static uint32_t bzi_picture_width(const bzna_picture *picture)
+{
+    return bzi_picture_is_turned(picture) ? picture->height : picture->width;
+}
+
+static uint32_t bzi_picture_height(const bzna_picture *picture)
+{
+    return bzi_picture_is_turned(picture) ? picture->width : picture->height;
+}
+
+/* From output to the picture as it is seen (given) to the picture as it lies in its planes (h): its first row and
+ * column lie where EXIF's number says. Integers are centers of pixels: a mirrored x is last - x. */
+static void bzi_picture_orient(const bzna_picture *picture, const double given[9], double h[9])
+{
+    static const uint8_t mirrored[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };       /* 1: x, 2: y, of the planes */
+    const double last[2] = { picture->width - 1.0, picture->height - 1.0 };
+    const uint32_t number = picture->orientation;
+    memcpy(h, given, 9 * sizeof *h);
+    for (int row = 0; row < 2; row++) {
+        const double *from = given + 3 * (bzi_picture_is_turned(picture) ? 1 - row : row);
+        for (int i = 0; i < 3; i++)
+            h[3 * row + i] = mirrored[number] >> row & 1 ? last[row] * given[6 + i] - from[i] : from[i];
+    }
+}
+
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
                                  bzna_error *err)
 {
-    bzna_color color;
-    double kr, kb;
+    double h[9];
     bzna_status status = bzi_transform_check(t, err);
     if (status != BZNA_OK)
         return status;
-    color = bzi_color_forced(t->matrix, picture->color);
-    if (!bzi_color_weights(color.matrix, &kr, &kb))
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "color matrix %u is not supported", color.matrix);
     memset(slot, 0, sizeof *slot);
     for (int i = 0; i < 3; i++) {
         slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
@@ -5643,9 +6216,11 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->left = (int32_t)picture->chroma_left;
     slot->top = (int32_t)picture->chroma_top;
     slot->depth = (int32_t)picture->depth;
+    if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
+        return status;
+    bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
-        slot->h[i] = (float)t->homography[i];
-    bzi_kernel_rgb_matrix(kr, kb, color.full_range, slot->depth, slot->rgb);
+        slot->h[i] = (float)h[i];
     bzi_slot_colors(slot, t);
     return BZNA_OK;
 }
@@ -5731,6 +6306,7 @@ static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_
     context->get_buffer2 = bzi_software_get_buffer;
     context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
+    context->idct_algo = FF_IDCT_SIMPLE;                    /* the same bits on every processor */
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
         return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
@@ -5793,24 +6369,32 @@ static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *fr
     return result;
 }
 
-static bzna_status bzi_software_fail(int result, bzna_error *err)
+static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *err)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
     if (result == AVERROR(ENOMEM))
         return bzi_fail_memory(err, "a decoded picture");
+    if (result == AVERROR_PATCHWELCOME)
+        return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result,
+                        "libavcodec does not support what this %s picture uses", codec);
+    if (result == AVERROR_INVALIDDATA || result == AVERROR_EOF || result == AVERROR(EAGAIN))
+        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result,
+                        "libavcodec: the %s data are damaged or truncated", codec);
     av_strerror(result, text, sizeof text);
     return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
 }
 
 /* The frame's planes; they belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral chroma,
- * which is left out. */
+ * which is left out; so is the alpha that CMYK leaves. libavcodec's planes are G, B, R where it takes a picture for
+ * R'G'B', by the numbers of a JPEG's components; where JFIF says Y'CbCr, those are Cb, Cr and Y. */
 static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture,
                                        bzna_error *err)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
-    int gray = chroma_format == 0;
-    if (!format || (uint32_t)format->comp[0].depth != picture->depth ||
-        (format->flags & (AV_PIX_FMT_FLAG_BE | AV_PIX_FMT_FLAG_RGB)) ||
+    int gray = chroma_format == 0, is_rgb = format && (format->flags & AV_PIX_FMT_FLAG_RGB);
+    int first = is_rgb && picture->color.matrix != 0 ? 2 : 0;
+    if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & AV_PIX_FMT_FLAG_BE) ||
+        (is_rgb && chroma_format != 3) ||
         (!gray &&
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
@@ -5819,8 +6403,8 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
                         picture->frame_width, picture->frame_height);
     for (int i = 0; i < (gray ? 1 : 3); i++) {
-        picture->plane[i] = frame->data[i];
-        picture->pitch[i] = frame->linesize[i];
+        picture->plane[i] = frame->data[(first + i) % 3];
+        picture->pitch[i] = frame->linesize[(first + i) % 3];
     }
     return BZNA_OK;
 }
@@ -5829,6 +6413,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *
                                        bzna_error *err)
 {
     const bzna_image *image = &given->coded;
+    const bzi_codec *row = bzi_codec_find(image->codec);
     int result;
     uint64_t size;
     AVCodecContext *codec = NULL;
@@ -5843,13 +6428,15 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
         return status;
+    if (row->strip)
+        size = row->strip(software->stream.data, size);
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
     avcodec_flush_buffers(codec);
     result = bzi_software_run(codec, software->packet, software->frame);
     if (result < 0)
-        return bzi_software_fail(result, err);
+        return bzi_software_fail(result, row->name, err);
     if ((software->frame->flags & AV_FRAME_FLAG_CORRUPT) || software->frame->decode_error_flags)
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
     return bzi_software_planes(software->frame, sps.chroma_format, picture, err);
@@ -6311,7 +6898,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     CUVIDDECODECAPS *caps;
     bzna_status status = BZNA_OK;
     memset(out, 0, sizeof *out);
-    if (!row || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
+    if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
     bzi_os_lock(&device->mutex);
     cached = &device->caps[row - bzi_codecs][chroma][(depth - 8) / 2];
@@ -6672,6 +7259,7 @@ typedef enum bzi_nvdec_result {
     BZI_NVDEC_OK,                     /* accepted, queued, mapped */
     BZI_NVDEC_BUSY,                   /* nothing was queued: map or unmap a picture first */
     BZI_NVDEC_REFUSED,                /* not by NVDEC; another decoder may have it; the error is E_CODEC */
+    BZI_NVDEC_FOREIGN,                /* likewise, of a codec that NVDEC is never asked to decode */
     BZI_NVDEC_NO_MEMORY,              /* there is no memory for its decoder; the error is E_MEMORY */
     BZI_NVDEC_FAILED                  /* the picture cannot be had; the error says why */
 } bzi_nvdec_result;
@@ -7074,16 +7662,21 @@ static const char *bzi_chroma_name(uint32_t chroma)
     return chroma == 0 ? "gray" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
 }
 
-/* REFUSED when NVDEC cannot decode such pictures here, with the limits of the device. */
+/* FOREIGN or REFUSED when NVDEC cannot decode such pictures at all, or here, with the limits of the device. */
 static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
                                             bzna_error *err)
 {
     const bzi_nvdec_format format = bzi_nvdec_format_of(codec, sps);
     const char *name = bzi_codec_name(codec), *device = session->device->info.name;
-    uint32_t unit = bzi_codec_find(codec)->nv_unit, width = (sps->width + unit - 1) / unit * unit;
-    uint32_t height = (sps->height + unit - 1) / unit * unit;
+    const uint32_t unit = bzi_codec_find(codec)->nv_unit;
+    uint32_t width, height;
     CUVIDDECODECAPS caps;
-    bzna_status status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
+    bzna_status status;
+    if (!unit) {
+        BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded by libavcodec, not by NVDEC", name);
+        return BZI_NVDEC_FOREIGN;
+    }
+    status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status == BZNA_E_DEVICE_LOST)
         return BZI_NVDEC_FAILED;
     if (status != BZNA_OK) {
@@ -7097,6 +7690,8 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
         return BZI_NVDEC_REFUSED;
     }
     /* The driver counts frames as coded, in whole macroblocks; of H.265, too. */
+    width = (sps->width + unit - 1) / unit * unit;
+    height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
         (uint64_t)width * height / 256 > caps.nMaxMBCount) {
         BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s decodes %s frames of %ux%u to %ux%u and %u macroblocks, not %ux%u",
@@ -8545,8 +9140,8 @@ static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_ite
     *transform = loader->transform;
     bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_WARP);
     bzi_random_fork(&random, 0, occurrence);
-    bzi_warp_similarity(&random, &loader->warp, picture->width, picture->height, config->output.width,
-                        config->output.height, transform->homography);
+    bzi_warp_similarity(&random, &loader->warp, bzi_picture_width(picture), bzi_picture_height(picture),
+                        config->output.width, config->output.height, transform->homography);
     if (!config->pipeline.transform)
         return BZNA_OK;
     info.struct_size = sizeof info;
@@ -8554,8 +9149,8 @@ static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_ite
     info.index = item->index;
     info.epoch = epoch;
     info.target = item->batch->targets[item->slot];
-    info.width = picture->width;
-    info.height = picture->height;
+    info.width = bzi_picture_width(picture);
+    info.height = bzi_picture_height(picture);
     info.out_width = config->output.width;
     info.out_height = config->output.height;
     info.occurrence = occurrence;
@@ -9050,6 +9645,20 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status stat
     bzi_item_complete(item, status, &engine->lane);
 }
 
+/* The codec is none of NVDEC's: libavcodec decodes it, if it is there, and nothing has fallen back. */
+static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status status)
+{
+    bzna_loader *loader = item->batch->loader;
+    if (!loader->worker_count) {
+        bzi_engine_fail(engine, item, status);
+        return;
+    }
+    bzi_os_lock(&loader->mutex);
+    item->decode_ns = 0;
+    bzi_loader_to_workers(loader, item);
+    bzi_os_unlock(&loader->mutex);
+}
+
 /* NVDEC does not decode this one: libavcodec does, if it is there. Each kind of reason is logged once. */
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
@@ -9198,6 +9807,9 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
         break;
     case BZI_NVDEC_REFUSED:
         bzi_engine_refuse(engine, item, err->status);
+        break;
+    case BZI_NVDEC_FOREIGN:
+        bzi_engine_pass(engine, item, err->status);
         break;
     case BZI_NVDEC_NO_MEMORY:
         bzi_engine_give_up(engine, item);
@@ -11084,8 +11696,12 @@ static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzn
     bzna_status status;
     if (!given)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image is NULL");
-    if ((status = bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved0), "image", err)) != BZNA_OK)
+    if ((status = bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err)) != BZNA_OK)
         return status;
+    if (image->orientation > 8)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.orientation: %u is not 0 to 8", image->orientation);
+    if (image->palette > BZNA_PALETTE_INDEX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.palette: %u is not known", image->palette);
     if (!image->data || !image->data_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
@@ -11621,9 +12237,10 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
 
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
-    if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 1 || p->chroma_shift_y > 1 || !p->plane[0] ||
-        !p->plane[1] != !p->plane[2])
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 to 16 bits, subsampling of at most 2 and planes are needed");
+    if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
+        !p->plane[1] != !p->plane[2] || p->orientation > 8)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
+                        "most 8 and planes are needed");
     for (int i = 0; i < 3 && p->depth > 8; i++)
         if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
@@ -11650,7 +12267,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_BEGIN;
     if (!picture || !transform || !output || !dst)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
-    if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
+    if ((status = bzi_api_in(&p, sizeof p, picture, offsetof(bzna_picture, reserved0), "picture", &e)) != BZNA_OK ||
         (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
         (status = bzi_api_in(&o, sizeof o, output, offsetof(bzna_output, reserved0), "output", &e)) != BZNA_OK)
         BZI_API_END(status);

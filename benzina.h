@@ -448,7 +448,13 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
 
-enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3 };
+/* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by
+ * its content. JPEG and STILL are decoded in software, and not written. */
+enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
+       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5 };
+
+/* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
+enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
 
 /* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. full_range 1: 0..255;
  * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
@@ -458,27 +464,30 @@ typedef struct bzna_color {
 } bzna_color;
 
 /* One coded picture: what bzna_dataset_read_image gives, decoder and writer take. Sizes, in pixels,
- * are of the picture without padding, and of the coded frame (writer: 0 = as the stream says);
- * crop_x, crop_y: where in the frame the picture begins. color: the container's; present = 0 is the
- * stream's, else BT.601, limited-range to a decoder, full-range to a writer. length_size: bytes of
- * the NAL units' length prefix (1, 2, 4); 0: Annex B start codes, or AV1. config: hvcC/avcC/av1C
- * payload (writer: NULL if the parameter sets are in the Annex B data). data: the access unit. */
+ * are of the picture without padding, and of the coded frame (writer, JPEG, STILL: 0 = as the
+ * stream says); crop_x, crop_y: where in the frame the picture begins. color: the container's;
+ * present = 0 is the stream's, else BT.601, limited-range to a decoder, full-range to a writer;
+ * without effect on RGB. length_size: bytes of the NAL units' length prefix (1, 2, 4); 0: Annex B
+ * start codes, or none. orientation: EXIF's number, 1..8, by which the picture is to be turned and
+ * mirrored; 0: as it says itself. config: hvcC/avcC/av1C payload (writer: NULL if the parameter
+ * sets are in the Annex B data). data: the access unit. palette: BZNA_PALETTE_... */
 typedef struct bzna_image {
     uint32_t    struct_size, codec;
     uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
     bzna_color  color;
-    uint32_t    length_size, reserved0;
+    uint32_t    length_size, orientation;
     const void *config;
     uint64_t    config_size;
     const void *data;
     uint64_t    data_size;
+    uint32_t    palette, reserved1;
 } bzna_image;
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
 /* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
- * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs. dst has capacity bytes
- * (NULL: 0); *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_CODEC,
- * E_BUFFER (what is in dst is of no use), E_BOX. */
+ * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs, other kinds as they
+ * are. dst has capacity bytes (NULL: 0); *needed (may be NULL) is set to the size of the whole.
+ * Errors: E_ARGUMENT, E_CODEC, E_BUFFER (what is in dst is of no use), E_BOX. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
@@ -492,9 +501,6 @@ typedef struct bzna_dataset bzna_dataset;
 
 /* APPLY: a picture is turned as its EXIF data says; torchvision's ImageFolder ignores that. */
 enum { BZNA_ORIENTATION_APPLY = 0, BZNA_ORIENTATION_IGNORE = 1 };
-
-/* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
-enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
 
 /* How class folders are numbered: by their names as text ("10" before "2"), or as numbers. */
 enum { BZNA_CLASS_ORDER_TEXT = 0, BZNA_CLASS_ORDER_NUMERIC = 1 };
@@ -523,9 +529,9 @@ typedef struct bzna_records {
  * no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. format: the
  * kind of container, as bzna_dataset_info calls it; default: found by content. list: path of a list
  * of samples, which names a folder's files, or the labels of a .rec: lines of index, labels, path
- * with tabs between them (MXNet's .lst), or of path,label (.csv). classes: a folder's class folders,
- * in the order of their numbers, others are left out; default: all, in class_order. records: NULL:
- * the file is not fixed-size records. */
+ * with tabs between them (MXNet's .lst), or of path,label (.csv). classes: a folder's class
+ * folders, in the order of their numbers, others are left out; default: all, in class_order.
+ * records: NULL: the file is not fixed-size records. */
 typedef struct bzna_dataset_config {
     uint32_t    struct_size, reserved0;
     const char *name, *split, *format, *list;
@@ -664,7 +670,9 @@ typedef struct bzna_decoder bzna_decoder;
 /* A decoded picture: planes Y, Cb, Cr in memory (plane[1] NULL: gray), pitch bytes from one row to
  * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are as in bzna_image.
  * chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if chroma is co-sited
- * with the left column / the top row, 0 if it is centered. color is what applies: chapter 7. */
+ * with the left column / the top row, 0 if it is centered. color is what applies (chapter 7); with
+ * matrix 0 the planes are G, B, R. orientation: EXIF's number, 1..8 (0 counts as 1): what is
+ * rendered is the picture turned so, and homographies are relative to that. */
 typedef struct bzna_picture {
     uint32_t    struct_size, depth;
     uint32_t    width, height, crop_x, crop_y, frame_width, frame_height;
@@ -672,6 +680,8 @@ typedef struct bzna_picture {
     bzna_color  color;
     const void *plane[3];
     int64_t     pitch[3];
+    uint32_t    orientation;
+    uint32_t    reserved0;
 } bzna_picture;
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
@@ -732,7 +742,8 @@ enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
        BZNA_DTYPE_UINT8 = 3, BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };
 /* Planes of R, G and B, or pixels of R, G and B ("channels last"). */
 enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
-/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. */
+/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. Has no effect on pictures
+ * that are coded as RGB. */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
        BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
        BZNA_MATRIX_BT2020_FULL = 6 };
@@ -751,8 +762,8 @@ typedef struct bzna_transform {
     float    color[12];
 } bzna_transform;
 
-/* What a transform callback is told: slot in the batch, size of the picture without padding and of
- * the output, and the occurrence (bzna_random_fork). */
+/* What a transform callback is told: slot in the batch, size of the picture without padding, as it
+ * is seen (bzna_picture.orientation), and of the output, and the occurrence (bzna_random_fork). */
 typedef struct bzna_sample_info {
     uint32_t struct_size, slot;
     uint64_t index, epoch;

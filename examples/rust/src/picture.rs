@@ -17,6 +17,8 @@ pub enum Codec {
     H264 = raw::BZNA_CODEC_H264 as isize,
     H265 = raw::BZNA_CODEC_H265 as isize,
     Av1 = raw::BZNA_CODEC_AV1 as isize,
+    Jpeg = raw::BZNA_CODEC_JPEG as isize,
+    Still = raw::BZNA_CODEC_STILL as isize,
 }
 
 /// How Y'CbCr becomes R'G'B'.
@@ -95,6 +97,8 @@ impl Image {
             raw::BZNA_CODEC_H264 => Codec::H264,
             raw::BZNA_CODEC_H265 => Codec::H265,
             raw::BZNA_CODEC_AV1 => Codec::Av1,
+            raw::BZNA_CODEC_JPEG => Codec::Jpeg,
+            raw::BZNA_CODEC_STILL => Codec::Still,
             _ => Codec::Unknown,
         }
     }

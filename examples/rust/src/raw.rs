@@ -73,6 +73,10 @@ pub const BZNA_CODEC_UNKNOWN: u32 = 0;
 pub const BZNA_CODEC_H264: u32 = 1;
 pub const BZNA_CODEC_H265: u32 = 2;
 pub const BZNA_CODEC_AV1: u32 = 3;
+pub const BZNA_CODEC_JPEG: u32 = 4;
+pub const BZNA_CODEC_STILL: u32 = 5;
+pub const BZNA_PALETTE_COLORS: u32 = 0;
+pub const BZNA_PALETTE_INDEX: u32 = 1;
 
 pub const BZNA_FIELD_PICTURE: u32 = 1;
 pub const BZNA_FIELD_INTEGER: u32 = 2;
@@ -290,11 +294,13 @@ structs! {
         crop_y: u32,
         color: bzna_color,
         length_size: u32,
-        reserved0: u32,
+        orientation: u32,
         config: *const c_void,
         config_size: u64,
         data: *const c_void,
         data_size: u64,
+        palette: u32,
+        reserved1: u32,
     }
 
     struct bzna_dataset_config {
@@ -382,6 +388,8 @@ structs! {
         color: bzna_color,
         plane: [*const c_void; 3],
         pitch: [i64; 3],
+        orientation: u32,
+        reserved0: u32,
     }
 
     struct bzna_random {

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Makes the pictures of this folder, and beside each the pixels that Pillow has of it (.rgb: R, G, B, row by row).
+
+    python3 make.py         needs Pillow and numpy, and cjpeg (libjpeg-turbo) for the sampling factors that Pillow does not write
+
+They are kept because a test would need these programs; what libavcodec encodes, tests make themselves.
+"""
+import io
+import os
+import struct
+import subprocess
+
+import numpy as np
+from PIL import Image
+
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+W, H = 40, 25                                           # 25: no chroma row of its own at the end
+
+
+def drawn():
+    y, x = np.mgrid[0:H, 0:W].astype(float)
+    planes = [128 + 80 * np.sin(x / 9) + 20 * np.cos(y / 5), 128 + 70 * np.sin((x + y) / 13), 128 + 80 * np.cos(y / 11 - x / 17)]
+    return Image.fromarray(np.clip(np.stack(planes, -1), 0, 255).astype(np.uint8))
+
+
+def keep(name, data, expected=None):
+    with open(name, "wb") as f:
+        f.write(data)
+    with open(name + ".rgb", "wb") as f:
+        f.write((expected or Image.open(io.BytesIO(data)).convert("RGB")).tobytes())
+
+
+def saved(picture, kind, **options):
+    f = io.BytesIO()
+    picture.save(f, kind, **options)
+    return f.getvalue()
+
+
+def cjpeg(picture, *options):
+    head = b"P6 %d %d 255\n" % picture.size
+    return subprocess.run(["cjpeg", "-quality", "85", *options], input=head + picture.tobytes(), stdout=subprocess.PIPE, check=True).stdout
+
+
+def jpegs(picture):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for name, factors in (("411", "4x1"), ("440", "1x2")):
+        keep("jpeg_%s.jpg" % name, cjpeg(picture, "-sample", factors))
+    keep("jpeg_420_progressive.jpg", cjpeg(picture, "-sample", "2x2", "-progressive", "-restart", "2B"))
+    keep("jpeg_422_restarts.jpg", cjpeg(picture, "-sample", "2x1", "-restart", "2B"))
+    keep("jpeg_gray_progressive.jpg", saved(picture.convert("L"), "JPEG", progressive=True))
+    keep("jpeg_rgb_adobe.jpg", saved(picture, "JPEG", keep_rgb=True, quality=85))
+    keep("jpeg_rgb_numbers.jpg", cjpeg(picture, "-rgb"))
+    keep("jpeg_exif_6.jpg", saved(picture, "JPEG", exif=exif, quality=85))
+    cmyk = saved(picture.convert("CMYK"), "JPEG", quality=85)
+    keep("jpeg_cmyk.jpg", cmyk)
+    # YCCK: the planes are Y', Cb, Cr and an inverted K; Pillow writes four planes (inverted) and Adobe's marker, of which the last byte says
+    # what they are
+    k = Image.new("L", picture.size, 40)
+    planes = [Image.eval(p, lambda v: 255 - v) for p in picture.convert("YCbCr").split()] + [k]
+    ycck = bytearray(saved(Image.merge("CMYK", planes), "JPEG", quality=85))
+    ycck[ycck.index(b"Adobe") + 11] = 2
+    for i, name in enumerate(b"CMYK"):                      # the components' numbers, where the frame and the scan name them
+        frame, scan = ycck.index(b"\xff\xc0") + 10 + 3 * i, ycck.index(b"\xff\xda") + 5 + 2 * i
+        assert ycck[frame] == ycck[scan] == name
+        ycck[frame] = ycck[scan] = i + 1
+    keep("jpeg_ycck.jpg", bytes(ycck))
+
+
+def stills(picture):
+    few = picture.quantize(13)
+    four = picture.quantize(4)
+    clear = picture.copy()
+    clear.putalpha(Image.linear_gradient("L").resize(picture.size))
+    gray = picture.convert("L")
+    keep("png_palette_clear.png", saved(few, "PNG", transparency=bytes(range(0, 130, 10)), bits=4))
+    keep("png_palette_2.png", saved(four, "PNG", bits=2))
+    keep("webp_lossy.webp", saved(picture, "WEBP", quality=80))
+    keep("webp_lossless_clear.webp", saved(clear, "WEBP", lossless=True, exact=True))
+    keep("webp_lossy_clear.webp", saved(clear, "WEBP", quality=80, exact=True))
+    animated = io.BytesIO()
+    picture.save(animated, "WEBP", save_all=True, append_images=[Image.new("RGB", picture.size)], lossless=True)
+    keep("webp_animated.webp", animated.getvalue())
+    keep("gif_87.gif", saved(few, "GIF"))
+    keep("gif_animated.gif", saved(few, "GIF", save_all=True, append_images=[four], duration=50))
+    keep("bmp_palette_8.bmp", saved(few, "BMP"))
+    keep("bmp_1.bmp", saved(gray.convert("1"), "BMP"))
+    keep("tiff_lzw.tif", saved(picture, "TIFF", compression="tiff_lzw"))
+    keep("tiff_palette.tif", saved(few, "TIFF"))
+    keep("tiff_cmyk.tif", saved(picture.convert("CMYK"), "TIFF"))
+    keep("tiff_fax.tif", saved(gray.convert("1"), "TIFF", compression="group4"))
+    keep("tiff_jpeg.tif", saved(picture, "TIFF", compression="jpeg"))
+    keep("jpeg2000.jp2", saved(picture, "JPEG2000"))
+    keep("jpeg2000_gray.j2k", saved(gray, "JPEG2000", no_jp2=True))
+
+
+jpegs(drawn())
+stills(drawn())
