@@ -50,6 +50,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -112,6 +113,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_FIELDS         64u             /* of a data set's samples */
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
+#define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
+#define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
 #define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
 #define BZI_LIMIT_RETRIES        1000u
 #define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)  /* default: a 16k x 16k picture at 8 bits a pixel */
@@ -228,6 +231,37 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
             low = middle + 1;
     }
     return low;
+}
+
+/* Two sorted runs, the second from middle on, into one. Items have size bytes and begin with a text. */
+static void bzi_merge(const uint8_t *from, uint8_t *to, uint64_t middle, uint64_t end, size_t size,
+                      int (*compare)(const char *, const char *))
+{
+    uint64_t left = 0, right = middle;
+    for (uint64_t i = 0; i < end; i++) {
+        const char *a = NULL, *b = NULL;
+        if (left < middle)
+            memcpy(&a, from + left * size, sizeof a);
+        if (right < end)
+            memcpy(&b, from + right * size, sizeof b);
+        memcpy(to + i * size, from + (!b || (a && compare(a, b) <= 0) ? left++ : right++) * size, size);
+    }
+}
+
+/* Sorts by those texts; equal ones stay in their order. spare has room for as many items. */
+static void bzi_sort(void *items, void *spare, uint64_t count, size_t size, int (*compare)(const char *, const char *))
+{
+    uint8_t *from = items, *to = spare, *swap;
+    for (uint64_t run = 1; run < count; run *= 2) {
+        for (uint64_t i = 0; i < count; i += 2 * run)
+            bzi_merge(from + i * size, to + i * size, bzi_min(run, count - i), bzi_min(2 * run, count - i), size,
+                      compare);
+        swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != (uint8_t *)items && count)
+        memcpy(items, from, (size_t)count * size);
 }
 
 /* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
@@ -373,6 +407,65 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
     }
     return 0;
 }
+
+/* What a path names. A link is what it leads to; NONE: nothing is there, or it cannot be known. */
+enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
+
+static int bzi_os_kind_at(int folder, const char *path)
+{
+    struct stat info;
+    if (fstatat(folder, path, &info, 0))
+        return BZI_OS_NONE;
+    return S_ISREG(info.st_mode) ? BZI_OS_FILE : S_ISDIR(info.st_mode) ? BZI_OS_FOLDER : BZI_OS_OTHER;
+}
+
+static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path); }
+
+typedef struct bzi_os_folder {
+    DIR     *entries;
+    uint64_t id[2];                   /* what tells it from all others: device, inode */
+} bzi_os_folder;
+
+static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
+{
+    struct stat info;
+    folder->entries = opendir(path);
+    if (!folder->entries)
+        return errno;
+    if (fstat(dirfd(folder->entries), &info)) {
+        int error = errno;
+        closedir(folder->entries);
+        return error;
+    }
+    folder->id[0] = (uint64_t)info.st_dev;
+    folder->id[1] = (uint64_t)info.st_ino;
+    return 0;
+}
+
+/* The next name, and what it is: as the folder says, without a look at the file where that is known. NULL: there are no
+ * more, or *error. */
+static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
+{
+    const struct dirent *entry;
+    errno = 0;
+    entry = readdir(folder->entries);
+    *error = entry ? 0 : errno;
+    if (!entry)
+        return NULL;
+    *kind = BZI_OS_OTHER;
+    if (entry->d_type == DT_REG)
+        *kind = BZI_OS_FILE;
+    else if (entry->d_type == DT_DIR)
+        *kind = BZI_OS_FOLDER;
+    else if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
+        *kind = bzi_os_kind_at(dirfd(folder->entries), entry->d_name);
+    return entry->d_name;
+}
+
+static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
+
+/* The working folder's path, for paths to be kept. Returns 0 where it has none, or a longer one. */
+static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
 
 static uint64_t bzi_os_now_ns(void)
 {
@@ -805,6 +898,59 @@ static void bzi_log_deliver(bzi_host *host)
         snprintf(entry.message, sizeof entry.message, "%u more messages were dropped", lost);
         bzi_log_call(host, BZNA_LOG_WARNING, BZNA_OK, entry.message);
     }
+}
+
+/* The same work on many things, shared by threads. */
+typedef struct bzi_crew {
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err);
+    void            *user;
+    uint64_t         count;
+    _Atomic uint64_t next;
+    _Atomic uint64_t failed;          /* the first index that did; count: none */
+    bzi_mutex        mutex;           /* leaf lock over err and changes of failed */
+    bzna_error       err;
+} bzi_crew;
+
+static void *bzi_crew_run(void *argument)
+{
+    bzi_crew *crew = argument;
+    bzna_error err;
+    uint64_t i;
+    while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
+        if (crew->each(crew->user, i, &err) == BZNA_OK)
+            continue;
+        bzi_os_lock(&crew->mutex);
+        if (i < crew->failed) {
+            crew->failed = i;
+            crew->err = err;
+        }
+        bzi_os_unlock(&crew->mutex);
+    }
+    return NULL;
+}
+
+/* Calls each(user, i) for all i below count, on this thread and others; not for all when one fails. The error is that
+ * of the first i that fails, whatever the threads do. */
+static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, bzna_error *err), void *user,
+                                uint64_t count, bzna_error *err)
+{
+    bzi_crew crew = { .each = each, .user = user, .count = count };
+    bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
+    uint64_t wanted = bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
+    uint32_t started = 0;
+    atomic_init(&crew.failed, count);
+    if (bzi_os_mutex_init(&crew.mutex))
+        return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
+        started++;
+    bzi_crew_run(&crew);
+    while (started)
+        bzi_os_thread_join(threads[--started]);
+    bzi_os_mutex_free(&crew.mutex);
+    if (crew.failed == count)
+        return BZNA_OK;
+    *err = crew.err;
+    return err->status;
 }
 
 /* Bytes at offsets: the user's callbacks, or a file of our own that may also be mapped. */
@@ -3879,6 +4025,634 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
+/* ==== 13e. Directories ===============================================================================================
+ * Calls: rooms 1-12. The files under a folder that have certain names, in the order in which Python's
+ * sorted(os.walk(top, followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are
+ * followed; names that begin with a dot are left out. No file is opened or looked at. */
+
+/* Returns 0 when there is no room. */
+static int bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name)
+{
+    size_t length = strlen(folder);
+    int n = snprintf(path, (size_t)capacity, "%s%s%s", folder,
+                     *folder && *name && folder[length - 1] != '/' ? "/" : "", name);
+    return n >= 0 && (uint64_t)n < capacity;
+}
+
+/* Whether a name ends with one of these extensions, in any case. list: between blanks. */
+static int bzi_path_has_extension(const char *name, const char *list)
+{
+    const char *dot = strrchr(name, '.');
+    char wanted[16];
+    size_t length;
+    if (!dot || (length = strlen(dot + 1)) == 0 || length > sizeof wanted - 3)
+        return 0;
+    for (size_t i = 0; i < length; i++) {
+        if (dot[1 + i] == ' ')
+            return 0;
+        wanted[i + 1] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32) : dot[1 + i];
+    }
+    wanted[0] = ' ';
+    memcpy(wanted + length + 1, " ", 2);
+    return strstr(list, wanted) != NULL;
+}
+
+/* Files of a folder and of those in it. name comes first: they are sorted by it. */
+typedef struct bzi_tree_folder {
+    const char *path;                 /* below the root; "": the root */
+    uint64_t    first, count;         /* of names */
+} bzi_tree_folder;
+
+typedef struct bzi_tree {
+    char            *text;            /* what the others point into */
+    uint64_t         text_size;
+    const char     **names;           /* of files */
+    uint64_t         count;
+    bzi_tree_folder *folders;
+    uint64_t         folder_count;
+} bzi_tree;
+
+static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
+{
+    bzi_release(memory, tree->text, tree->text_size, 1);
+    bzi_release(memory, tree->names, tree->count, sizeof *tree->names);
+    bzi_release(memory, tree->folders, tree->folder_count, sizeof *tree->folders);
+    memset(tree, 0, sizeof *tree);
+}
+
+/* A folder that a walk has met. */
+typedef struct bzi_walk_folder {
+    uint64_t path;                    /* below the root: where it begins in text */
+    uint64_t parent;
+    uint64_t first, count;            /* of names */
+    uint64_t id[2];
+} bzi_walk_folder;
+
+typedef struct bzi_walk {
+    const bzi_memory *memory;
+    const char       *root;
+    const char       *extensions;
+    bzi_buffer        text, names, folders;   /* names: where each begins in text */
+    uint64_t          text_size, name_count, folder_count;
+    uint32_t          others;         /* files with other names, too, were met */
+} bzi_walk;
+
+static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
+{
+    return (bzi_walk_folder *)(void *)walk->folders.data + i;
+}
+
+static void bzi_walk_free(bzi_walk *walk)
+{
+    bzi_buffer_free(walk->memory, &walk->text);
+    bzi_buffer_free(walk->memory, &walk->names);
+    bzi_buffer_free(walk->memory, &walk->folders);
+}
+
+/* Text that stays until the walk ends; returns where it begins. */
+static bzna_status bzi_walk_keep(bzi_walk *walk, const char *text, uint64_t *at, bzna_error *err)
+{
+    uint64_t size = strlen(text) + 1;
+    if (!bzi_buffer_reserve(walk->memory, &walk->text, walk->text_size + size, 1))
+        return bzi_fail_memory(err, "names of files");
+    memcpy(walk->text.data + walk->text_size, text, (size_t)size);
+    *at = walk->text_size;
+    walk->text_size += size;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
+{
+    bzi_walk_folder folder = { 0, parent, 0, 0, { 0, 0 } };
+    bzna_status status;
+    if (walk->folder_count == BZI_LIMIT_FOLDERS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders", path, BZI_LIMIT_FOLDERS);
+    if ((status = bzi_walk_keep(walk, path, &folder.path, err)) != BZNA_OK)
+        return status;
+    if (!bzi_buffer_reserve(walk->memory, &walk->folders, (walk->folder_count + 1) * sizeof folder, 1))
+        return bzi_fail_memory(err, "folders");
+    *bzi_walk_at(walk, walk->folder_count++) = folder;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_walk_add_name(bzi_walk *walk, const char *name, bzna_error *err)
+{
+    uint64_t at;
+    bzna_status status = bzi_walk_keep(walk, name, &at, err);
+    if (status != BZNA_OK)
+        return status;
+    if (!bzi_buffer_reserve(walk->memory, &walk->names, (walk->name_count + 1) * sizeof at, 1))
+        return bzi_fail_memory(err, "names of files");
+    memcpy(walk->names.data + walk->name_count++ * sizeof at, &at, sizeof at);
+    return BZNA_OK;
+}
+
+/* One entry of folder number i, whose path is given. A link to nothing counts as the file that it may have been. */
+static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, const char *name, int kind,
+                                  bzna_error *err)
+{
+    char below[BZI_LIMIT_PATH_BYTES];
+    if (name[0] == '.' || kind == BZI_OS_OTHER)
+        return BZNA_OK;
+    if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions)) {
+        walk->others = 1;
+        return BZNA_OK;
+    }
+    if (kind != BZI_OS_FOLDER)
+        return bzi_walk_add_name(walk, name, err);
+    if (!bzi_path_join(below, sizeof below, path, name))
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", path,
+                        BZI_LIMIT_PATH_BYTES - 1);
+    return bzi_walk_add_folder(walk, below, i, err);
+}
+
+/* A folder that links lead back to would be met without end. */
+static bzna_status bzi_walk_check_cycle(const bzi_walk *walk, uint64_t i, const char *path, bzna_error *err)
+{
+    const bzi_walk_folder *folder = bzi_walk_at(walk, i);
+    for (uint64_t k = i; k; ) {
+        k = bzi_walk_at(walk, k)->parent;
+        if (!memcmp(bzi_walk_at(walk, k)->id, folder->id, sizeof folder->id))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: this link leads back to a folder that holds it", path);
+    }
+    return BZNA_OK;
+}
+
+/* What folder number i holds: names; and folders, which are met later. */
+static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
+{
+    char path[BZI_LIMIT_PATH_BYTES], below[BZI_LIMIT_PATH_BYTES];
+    bzi_os_folder folder;
+    bzna_status status;
+    const char *name;
+    int error = 0, kind;
+    bzi_string_copy(below, sizeof below, (const char *)walk->text.data + bzi_walk_at(walk, i)->path);
+    if (!bzi_path_join(path, sizeof path, walk->root, below))
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", below,
+                        BZI_LIMIT_PATH_BYTES - 1);
+    if ((error = bzi_os_folder_open(&folder, path)) != 0)
+        return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+    memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
+    bzi_walk_at(walk, i)->first = walk->name_count;
+    status = bzi_walk_check_cycle(walk, i, below, err);
+    while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
+        status = bzi_walk_entry(walk, i, below, name, kind, err);
+    if (status == BZNA_OK && error)
+        status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+    bzi_walk_at(walk, i)->count = walk->name_count - bzi_walk_at(walk, i)->first;
+    bzi_os_folder_close(&folder);
+    return status;
+}
+
+/* Room for what a walk has found: no more. */
+static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_error *err)
+{
+    memset(tree, 0, sizeof *tree);
+    tree->text_size = walk->text_size;
+    tree->count = walk->name_count;
+    tree->text = bzi_alloc_copy(walk->memory, walk->text.data, walk->text_size, 1);
+    tree->names = bzi_alloc(walk->memory, tree->count, sizeof *tree->names, 16);
+    for (uint64_t i = 0; i < walk->folder_count; i++)
+        tree->folder_count += bzi_walk_at(walk, i)->count > 0;
+    tree->folders = bzi_alloc(walk->memory, tree->folder_count, sizeof *tree->folders, 16);
+    if (tree->text && tree->names && tree->folders)
+        return BZNA_OK;
+    bzi_tree_free(tree, walk->memory);
+    return bzi_fail_memory(err, "names of files");
+}
+
+/* What a walk has found, in order. */
+static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_error *err)
+{
+    uint64_t n = 0, room;
+    void *spare;
+    bzna_status status = bzi_tree_make(tree, walk, err);
+    if (status != BZNA_OK)
+        return status;
+    room = tree->count > tree->folder_count * 3 ? tree->count : tree->folder_count * 3;
+    if (!(spare = bzi_alloc(walk->memory, room, sizeof(uint64_t), 16))) {
+        bzi_tree_free(tree, walk->memory);
+        return bzi_fail_memory(err, "sorting names of files");
+    }
+    for (uint64_t i = 0; i < walk->folder_count; i++) {
+        const bzi_walk_folder *folder = bzi_walk_at(walk, i);
+        if (folder->count)
+            tree->folders[n++] = (bzi_tree_folder){ tree->text + folder->path, folder->first, folder->count };
+    }
+    bzi_sort(tree->folders, spare, n, sizeof *tree->folders, strcmp);
+    n = 0;
+    for (uint64_t i = 0; i < tree->folder_count; i++) {
+        bzi_tree_folder *folder = &tree->folders[i];
+        for (uint64_t k = 0; k < folder->count; k++) {
+            uint64_t at;
+            memcpy(&at, walk->names.data + (folder->first + k) * sizeof at, sizeof at);
+            tree->names[n + k] = tree->text + at;
+        }
+        folder->first = n;
+        bzi_sort(tree->names + n, spare, folder->count, sizeof *tree->names, strcmp);
+        n += folder->count;
+    }
+    bzi_release(walk->memory, spare, room, sizeof(uint64_t));
+    return BZNA_OK;
+}
+
+static int bzi_tree_is_past(const void *folders, uint64_t i, const void *index)
+{
+    const bzi_tree_folder *folder = (const bzi_tree_folder *)folders + i;
+    return folder->first + folder->count > *(const uint64_t *)index;
+}
+
+/* The path of file number i, below the root. Pre: there is one. */
+static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, uint64_t capacity, bzna_error *err)
+{
+    uint64_t k = bzi_search(tree->folders, tree->folder_count, &i, bzi_tree_is_past);
+    if (bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i]))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", tree->names[i],
+                    BZI_LIMIT_PATH_BYTES - 1);
+}
+
+
+/* ==== 13f. Containers: folder ========================================================================================
+ * Calls: rooms 1-13e. Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each
+ * folder in the root is a class, and all pictures below it are of that class. A root that holds pictures and no folders
+ * is a folder without classes. Opening looks at no file; each sample's is opened when it is read. */
+
+/* ImageFolder's, and those of other pictures that can be decoded. */
+#define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
+
+/* Files of one class; without classes, all. */
+typedef struct bzi_class {
+    const char *name;
+    uint64_t    begin;                /* number of its first sample */
+    uint32_t    only_folders;         /* at least two, and no file beside them */
+    bzi_tree    tree;
+} bzi_class;
+
+typedef struct bzi_folder {
+    char       *root;
+    uint64_t    root_size;
+    bzi_tree    top;                  /* the names of classes lie in its text */
+    uint64_t    root_id[2];
+    bzi_class  *classes;
+    uint64_t    class_room;
+    bzi_host   *host;
+} bzi_folder;
+
+static void bzi_folder_close(bzi_container *c)
+{
+    const bzi_memory *memory = &c->host->memory;
+    bzi_folder *folder = c->own;
+    if (!folder)
+        return;
+    for (uint64_t i = 0; i < folder->class_room; i++)
+        bzi_tree_free(&folder->classes[i].tree, memory);
+    bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
+    bzi_tree_free(&folder->top, memory);
+    bzi_release(memory, folder->root, folder->root_size, 1);
+    bzi_release(memory, folder, 1, sizeof *folder);
+    c->own = NULL;
+}
+
+/* Names that are numbers, by their numbers. */
+static int bzi_folder_compare_numbers(const char *a, const char *b)
+{
+    size_t zeros_a = strspn(a, "0"), zeros_b = strspn(b, "0"), length_a = strlen(a) - zeros_a,
+           length_b = strlen(b) - zeros_b;
+    return length_a != length_b ? length_a < length_b ? -1 : 1 : strcmp(a + zeros_a, b + zeros_b);
+}
+
+/* The root's folders, sorted by name: names. */
+static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
+{
+    uint64_t count = walk->folder_count - 1;
+    const char **spare = bzi_alloc(walk->memory, count, sizeof *spare, 16);
+    memset(top, 0, sizeof *top);
+    top->text_size = walk->text_size;
+    top->text = bzi_alloc_copy(walk->memory, walk->text.data, walk->text_size, 1);
+    top->names = bzi_alloc(walk->memory, count, sizeof *top->names, 16);
+    top->count = count;
+    if (!spare || !top->text || !top->names) {
+        bzi_release(walk->memory, spare, count, sizeof *spare);
+        bzi_tree_free(top, walk->memory);
+        return bzi_fail_memory(err, "the names of classes");
+    }
+    for (uint64_t i = 0; i < count; i++)
+        top->names[i] = top->text + bzi_walk_at(walk, i + 1)->path;
+    bzi_sort(top->names, spare, count, sizeof *spare, strcmp);
+    bzi_release(walk->memory, spare, count, sizeof *spare);
+    return BZNA_OK;
+}
+
+/* By number. */
+static bzna_status bzi_folder_sort_numbers(const bzi_memory *memory, const char **names, uint64_t count,
+                                           bzna_error *err)
+{
+    const char **spare;
+    for (uint64_t i = 0; i < count; i++)
+        if (names[i][strspn(names[i], "0123456789")])
+            return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                            "dataset_config.class_order: the folder \"%.64s\" is no number, so its class has none",
+                            names[i]);
+    if (!(spare = bzi_alloc(memory, count, sizeof *spare, 16)))
+        return bzi_fail_memory(err, "the names of classes");
+    bzi_sort(names, spare, count, sizeof *spare, bzi_folder_compare_numbers);
+    bzi_release(memory, spare, count, sizeof *spare);
+    return BZNA_OK;
+}
+
+static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
+{
+    return strcmp(((const char *const *)names)[i], name) >= 0;
+}
+
+/* Those classes that the caller has chosen. */
+static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_config *config, bzna_error *err)
+{
+    for (uint32_t i = 0; i < config->class_count; i++) {
+        const char *wanted = config->classes[i];
+        uint64_t k = bzi_search(folder->top.names, folder->top.count, wanted, bzi_folder_name_is_past);
+        if (k == folder->top.count || strcmp(folder->top.names[k], wanted))
+            return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
+                            wanted);
+        for (uint32_t j = 0; j < i; j++)
+            if (folder->classes[j].name == folder->top.names[k])
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" stands there twice", i,
+                                wanted);
+        folder->classes[i].name = folder->top.names[k];
+    }
+    return BZNA_OK;
+}
+
+/* The classes' names, in their order. */
+static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_folder *folder = c->own;
+    uint64_t count = config->classes ? config->class_count : folder->top.count;
+    bzna_status status;
+    folder->classes = bzi_alloc_zero(&c->host->memory, count, sizeof *folder->classes);
+    if (!folder->classes)
+        return bzi_fail_memory(err, "classes");
+    folder->class_room = c->class_count = count;
+    if (config->classes)
+        return bzi_folder_choose(folder, config, err);
+    if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
+        (status = bzi_folder_sort_numbers(&c->host->memory, folder->top.names, count, err)) != BZNA_OK)
+        return status;
+    for (uint64_t i = 0; i < count; i++)
+        folder->classes[i].name = folder->top.names[i];
+    return BZNA_OK;
+}
+
+/* The files of one class. Runs on several threads. */
+static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
+{
+    const bzi_folder *folder = user;
+    bzi_class *class = &folder->classes[index];
+    bzi_walk walk = { .memory = &folder->host->memory, .root = folder->root, .extensions = BZI_PICTURE_EXTENSIONS };
+    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+    if (status == BZNA_OK) {
+        memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
+        status = bzi_walk_add_folder(&walk, class->name, 0, err);
+    }
+    for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++) {
+        status = bzi_walk_scan(&walk, i, err);
+        if (i == 1)
+            class->only_folders = walk.folder_count > 3 && !walk.name_count && !walk.others;
+    }
+    if (status == BZNA_OK)
+        status = bzi_walk_finish(&walk, &class->tree, err);
+    bzi_walk_free(&walk);
+    return status;
+}
+
+/* A class without pictures, as ImageFolder refuses it; and a root that holds roots, such as train and val, where the
+ * classes would be those. */
+static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
+                                            bzna_error *err)
+{
+    const bzi_folder *folder = c->own;
+    uint64_t roots = 0;
+    for (uint64_t i = 0; i < c->class_count; i++)
+        roots += folder->classes[i].only_folders;
+    if (roots == c->class_count && !config->classes)
+        return BZI_FAIL(err, BZNA_E_FORMAT,
+                        "its folders hold only folders: open one of them (\"%.64s\"), or name those that are classes "
+                        "in dataset_config.classes",
+                        folder->classes[0].name);
+    for (uint64_t i = 0; i < c->class_count; i++)
+        if (!folder->classes[i].tree.count)
+            return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the class folder \"%.64s\" holds no files that end as pictures do",
+                            folder->classes[i].name);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_folder *folder = c->own;
+    bzna_status status;
+    if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK ||
+        (status = bzi_parallel(bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
+        (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
+        return status;
+    for (uint64_t i = 0; i < c->class_count; i++) {
+        folder->classes[i].begin = c->count;
+        c->count += folder->classes[i].tree.count;
+    }
+    c->target_count = c->count;
+    c->target_field = 1;
+    return BZNA_OK;
+}
+
+/* Pictures that lie in the root, which holds no folders. */
+static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
+                                        bzna_error *err)
+{
+    bzi_folder *folder = c->own;
+    if (config->classes)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
+                        config->classes[0]);
+    if (!walk->name_count)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the folder holds neither pictures nor folders of them");
+    if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
+        return bzi_fail_memory(err, "a folder");
+    folder->class_room = 1;
+    c->count = walk->name_count;
+    return bzi_walk_finish(walk, &folder->classes[0].tree, err);
+}
+
+/* The path to open again whatever the working folder is by then. */
+static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_error *err)
+{
+    const bzi_memory *memory = &c->host->memory;
+    char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
+    bzi_folder *folder = c->own = bzi_alloc_zero(memory, 1, sizeof *folder);
+    if (!folder)
+        return bzi_fail_memory(err, "a folder");
+    folder->host = c->host;
+    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+        here[0] = 0;
+    if (!bzi_path_join(root, sizeof root, here, path))
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a path has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    folder->root_size = strlen(root) + 1;
+    folder->root = bzi_alloc_copy(memory, root, folder->root_size, 1);
+    return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
+}
+
+static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
+                                        bzna_error *err)
+{
+    bzi_walk walk = { .memory = &c->host->memory, .extensions = BZI_PICTURE_EXTENSIONS };
+    bzi_folder *folder;
+    bzna_status status = bzi_folder_make(c, path, err);
+    if (status != BZNA_OK)
+        return status;
+    folder = c->own;
+    walk.root = folder->root;
+    if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
+        (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
+        memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
+        if (walk.folder_count == 1)
+            status = bzi_folder_open_flat(c, &walk, config, err);
+        else if ((status = bzi_folder_list(&walk, &folder->top, err)) == BZNA_OK)
+            status = bzi_folder_open_classes(c, config, err);
+    }
+    bzi_walk_free(&walk);
+    return status;
+}
+
+static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    (void)c;
+    (void)index;
+    (void)err;
+    memset(extent, 0, sizeof *extent);
+    return BZNA_OK;
+}
+
+static int bzi_class_is_past(const void *classes, uint64_t i, const void *index)
+{
+    const bzi_class *class = (const bzi_class *)classes + i;
+    return class->begin + class->tree.count > *(const uint64_t *)index;
+}
+
+static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
+{
+    return bzi_search(folder->classes, folder->class_room, &index, bzi_class_is_past);
+}
+
+/* A sample's path below the root. */
+static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char *name, uint64_t capacity,
+                                   bzna_error *err)
+{
+    const bzi_folder *folder = c->own;
+    const bzi_class *class = &folder->classes[bzi_folder_class_of(folder, index)];
+    return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
+}
+
+static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char *path, uint64_t capacity,
+                                   bzna_error *err)
+{
+    char name[BZI_LIMIT_PATH_BYTES];
+    bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
+    if (status == BZNA_OK && !bzi_path_join(path, capacity, ((const bzi_folder *)c->own)->root, name))
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", name, BZI_LIMIT_PATH_BYTES - 1);
+    return status;
+}
+
+enum { BZI_FOLDER_IMAGE, BZI_FOLDER_TARGET, BZI_FOLDER_NAME, BZI_FOLDER_FIELDS };
+
+/* Without classes there is no target. */
+static uint32_t bzi_folder_field_at(const bzi_container *c, uint32_t number)
+{
+    return number == BZI_FOLDER_IMAGE || c->class_count ? number : number + 1;
+}
+
+static bzna_status bzi_folder_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
+{
+    static const bzi_field fields[BZI_FOLDER_FIELDS] = { { BZNA_FIELD_PICTURE, 1, "image" },
+                                                         { BZNA_FIELD_INTEGER, 0, "target" },
+                                                         { BZNA_FIELD_TEXT, 0, "name" } };
+    if (number >= BZI_FOLDER_FIELDS || bzi_folder_field_at(c, number) >= BZI_FOLDER_FIELDS)
+        return BZNA_E_RANGE;
+    *field = fields[bzi_folder_field_at(c, number)];
+    return BZNA_OK;
+}
+
+static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                    bzi_value *value, bzna_error *err)
+{
+    char name[BZI_LIMIT_PATH_BYTES];
+    int64_t target;
+    bzna_status status;
+    if (bzi_folder_field_at(c, number) == BZI_FOLDER_TARGET) {
+        target = (int64_t)bzi_folder_class_of(c->own, sample->index);
+        bzi_value_put(value, &target, sizeof target);
+        return BZNA_OK;
+    }
+    if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
+        bzi_value_put(value, name, strlen(name));
+    return status;
+}
+
+static void bzi_folder_class_name(const bzi_container *c, uint64_t target, bzi_value *value)
+{
+    const char *name = ((const bzi_folder *)c->own)->classes[target].name;
+    bzi_value_put(value, name, strlen(name));
+}
+
+static bzna_status bzi_folder_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                     bzna_sample *out, bzna_error *err)
+{
+    (void)c;
+    (void)sample;
+    (void)scratch;
+    (void)err;
+    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                    bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    (void)c;
+    (void)scratch;
+    if (pick->name && strcmp(pick->name, "image"))
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
+    return bzi_image_found((bzi_span){ sample->bytes, sample->extent.size }, 0, image, err);
+}
+
+/* The classes and the names of all files: another order of classes is another data set. */
+static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzi_folder *folder = c->own;
+    for (uint64_t i = 0; i < folder->class_room; i++) {
+        const bzi_tree *tree = &folder->classes[i].tree;
+        for (uint64_t k = 0; k < tree->folder_count; k++) {
+            const bzi_tree_folder *in = &tree->folders[k];
+            hash = bzi_hash(hash, in->path, strlen(in->path) + 1);
+            for (uint64_t j = 0; j < in->count; j++)
+                hash = bzi_hash(hash, tree->names[in->first + j], strlen(tree->names[in->first + j]) + 1);
+        }
+    }
+    return hash;
+}
+
+static const bzi_container_ops bzi_folder_ops = {
+    .name = "folder",
+    .still = 1,
+    .locate = bzi_folder_locate,
+    .describe_field = bzi_folder_describe_field,
+    .field = bzi_folder_field,
+    .images = bzi_folder_images,
+    .image = bzi_folder_image,
+    .fingerprint = bzi_folder_fingerprint,
+    .close = bzi_folder_close,
+    .path = bzi_folder_path,
+    .class_name = bzi_folder_class_name
+};
+
+
 /* ==== 14. Datasets ===================================================================================================
  * Calls: rooms 1-13. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
@@ -3970,19 +4744,17 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         if (config->format ? strcmp(config->format, ops->name) != 0 : !ops->probe(head, size))
             continue;
         c->ops = ops;
-        c->target_field = BZI_NO_FIELD;
         if ((status = bzi_container_check_config(c, config, err)) == BZNA_OK)
             status = ops->open(c, config, err);
     }
     return status == BZNA_AGAIN ? bzi_container_fail_kind(head, size, config->format, err) : status;
 }
 
-/* Takes an open source; on failure the source is the caller's again. */
-static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name,
-                                      const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
+/* Not yet of any kind. */
+static bzna_status bzi_container_make(bzi_host *host, const char *name, const bzna_dataset_config *config,
+                                      bzi_container **out, bzna_error *err)
 {
     bzi_container *c = bzi_alloc_zero(&host->memory, 1, sizeof *c);
-    bzna_status status;
     if (!c)
         return bzi_fail_memory(err, "a data set");
     c->host = host;
@@ -3990,12 +4762,27 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
     bzi_host_retain(host);
     c->orientation = config->orientation;
     c->palette = config->palette;
-    c->source = *source;
-    bzi_source_moved(&c->source);
+    c->target_field = BZI_NO_FIELD;
     c->name_size = strlen(name) + 1;
     c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
-    status = c->name ? bzi_container_recognize(c, config, err) : bzi_fail_memory(err, "a dataset's name");
-    if (status != BZNA_OK) {
+    *out = c;
+    if (c->name)
+        return BZNA_OK;
+    bzi_container_free(c);
+    return bzi_fail_memory(err, "a dataset's name");
+}
+
+/* Takes an open source; on failure the source is the caller's again. */
+static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name,
+                                      const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
+{
+    bzi_container *c;
+    bzna_status status = bzi_container_make(host, name, config, &c, err);
+    if (status != BZNA_OK)
+        return status;
+    c->source = *source;
+    bzi_source_moved(&c->source);
+    if ((status = bzi_container_recognize(c, config, err)) != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
@@ -4004,13 +4791,41 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
     return BZNA_OK;
 }
 
-/* "train.bzna: sample 12: " before the message. */
+/* A folder of pictures. */
+static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
+                                             bzi_container **out, bzna_error *err)
+{
+    bzi_container *c;
+    bzna_status status = bzi_container_make(host, config->name ? config->name : path, &c, err);
+    if (status != BZNA_OK)
+        return status;
+    c->ops = &bzi_folder_ops;
+    if (config->format && strcmp(config->format, c->ops->name))
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, no %s", config->format);
+    else if ((status = bzi_container_check_config(c, config, err)) == BZNA_OK)
+        status = bzi_folder_open_path(c, path, config, err);
+    if (status != BZNA_OK) {
+        bzi_container_free(c);
+        return status;
+    }
+    *out = c;
+    return BZNA_OK;
+}
+
+/* "train.bzna: sample 12: " before the message; of a sample that is a file of its own, also the file's path. */
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
-    char name[40];
+    char name[40], path[BZI_LIMIT_PATH_BYTES];
+    bzna_error ignored;
+    if (c->ops->path && c->ops->path(c, index, path, sizeof path, &ignored) == BZNA_OK) {
+        for (char *p = path; *p; p++)
+            if ((unsigned char)*p < 32 || *p == 127)
+                *p = '?';                                   /* a message is one line */
+        bzi_error_prefix(err, path);
+    }
     snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
     bzi_error_prefix(err, name);
-    return bzi_error_prefix(err, c->name);
+    return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
 }
 
 /* --- One sample --- */
@@ -4170,12 +4985,29 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     return BZNA_OK;
 }
 
+static bzna_status bzi_dataset_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
+                                           bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *dataset = NULL;
+    bzi_container *container = NULL;
+    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
+    if (status == BZNA_OK && (status = bzi_container_open_folder(host, path, config, &container, err)) != BZNA_OK)
+        bzi_dataset_drop(dataset);
+    if (status != BZNA_OK)
+        return bzi_error_prefix(err, config->name ? config->name : path);
+    bzi_dataset_append(dataset, container, 0, container->count);
+    *out = dataset;
+    return BZNA_OK;
+}
+
 static bzna_status bzi_dataset_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                          bzna_dataset **out, bzna_error *err)
 {
     const char *name = config->name ? config->name : path;
     bzi_source source;
     bzna_status status;
+    if (bzi_os_kind(path) == BZI_OS_FOLDER)
+        return bzi_dataset_open_folder(host, path, config, out, err);
     memset(&source, 0, sizeof source);
     if (bzi_source_open_path(&source, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
@@ -4423,6 +5255,32 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
     if (status == BZNA_OK && nul)
         value->data[value->size - 1] = 0;
     return status;
+}
+
+/* The name of a class, with a NUL: the first container's that has names. */
+static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
+{
+    const uint64_t capacity = value->capacity;
+    for (uint32_t i = 0; i < dataset->part_count; i++) {
+        const bzi_container *c = dataset->parts[i].container;
+        if (!c->ops->class_name || !c->class_count)
+            continue;
+        if (target >= c->class_count) {
+            BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
+                     (unsigned long long)c->class_count);
+            return bzi_error_prefix(err, c->name);
+        }
+        value->capacity -= capacity > 0;
+        c->ops->class_name(c, target, value);
+        value->size++;
+        if (value->size > capacity)
+            return BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
+                            (unsigned long long)value->size, (unsigned long long)capacity);
+        value->data[value->size - 1] = 0;
+        return BZNA_OK;
+    }
+    BZI_FAIL(err, BZNA_E_NOT_FOUND, "its classes have no names");
+    return bzi_error_prefix(err, dataset->parts[0].container->name);
 }
 
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
@@ -12013,6 +12871,22 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     c = bzi_dataset_at(dataset, &index);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
         bzi_container_fail(c, index, &e);
+    if (needed)
+        *needed = (size_t)value.size;
+    BZI_API_END(status);
+}
+
+BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer, size_t capacity,
+                                        size_t *needed, bzna_error *err)
+{
+    bzi_value value = { buffer, buffer ? capacity : 0, 0, 0 };
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (needed)
+        *needed = 0;
+    if (!dataset)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_class: dataset is NULL");
+    status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
         *needed = (size_t)value.size;
     BZI_API_END(status);

@@ -557,7 +557,8 @@ enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZ
        BZNA_FIELD_BYTES = 5 };
 
 /* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
- * both have "target" and "name" where they have the tracks of them. */
+ * both have "target" and "name" where they have the tracks of them. A folder has "image", "target"
+ * where its classes are folders, and "name", the file's path below it. */
 typedef struct bzna_field_info {
     uint32_t struct_size, kind;
     char     name[BZNA_NAME_MAX];
@@ -594,9 +595,15 @@ typedef struct bzna_image_info {
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
-/* Opens a file by its path, and finds out by its content what it is. The cost does not grow with
- * the number of samples of an archive. config may be NULL. Errors: E_NOT_FOUND, E_IO, E_FORMAT,
- * E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
+/* Opens a path, and finds out by its content what it is. The cost does not grow with the number of
+ * samples of an archive. config may be NULL. A folder is opened as torchvision's ImageFolder does
+ * it: each folder in it is a class, and holds pictures or folders of them; samples have the same
+ * order as there. Files are known by their names: jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif
+ * jp2 j2k, in upper case, too; those that begin with a dot are left out. Links are followed; one
+ * that leads back is refused, and so are a class without pictures, and a folder whose folders all
+ * hold only folders (train, val). Pictures without class folders have no targets. Only names are
+ * read: a file that is gone, or no picture, fails its own sample. Errors: E_NOT_FOUND, E_IO,
+ * E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -642,6 +649,13 @@ BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64
 /* A sample's target: BZNA_TARGET_NONE where it has none. Errors: E_RANGE, E_IO, E_BOX. */
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index,
     int64_t *target, bzna_error *err);
+
+/* The name of a class, as text with a NUL at its end, of a folder whose folders are classes: target
+ * is what bzna_dataset_target gives. Of data sets laid end to end, the first that has names answers
+ * for all. buffer and *needed as in bzna_dataset_field. Any thread. Errors: E_NOT_FOUND (classes
+ * have no names), E_RANGE (there is no such class), E_BUFFER. */
+BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer,
+    size_t capacity, size_t *needed, bzna_error *err);
 
 /* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
  * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be

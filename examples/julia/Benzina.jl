@@ -471,6 +471,9 @@ bzna_dataset_count(dataset) =
     @ccall libbenzina.bzna_dataset_count(dataset::Ptr{bzna_dataset})::UInt64
 bzna_dataset_target(dataset, index, target, err) =
     @ccall libbenzina.bzna_dataset_target(dataset::Ptr{bzna_dataset}, index::UInt64, target::Ref{Int64}, err::Ref{bzna_error})::bzna_status
+bzna_dataset_class(dataset, target, buffer, capacity, needed, err) =
+    @ccall libbenzina.bzna_dataset_class(dataset::Ptr{bzna_dataset}, target::Int64, buffer::Ptr{Cvoid},
+        capacity::Csize_t, needed::Ref{Csize_t}, err::Ref{bzna_error})::bzna_status
 bzna_dataset_field(dataset, index, field, buffer, capacity, needed, err) =
     @ccall libbenzina.bzna_dataset_field(dataset::Ptr{bzna_dataset}, index::UInt64, field::Cstring, buffer::Ptr{Cvoid},
                                          capacity::Csize_t, needed::Ref{Csize_t}, err::Ref{bzna_error})::bzna_status

@@ -262,6 +262,7 @@ dataset_get_field_info: i32 ptr u32 &field_info size &error
 dataset_get_track_info: i32 ptr u32 &track_info size &error
 dataset_get_sample: i32 ptr u64 &sample size &error
 dataset_target: i32 ptr u64 &i64 &error
+dataset_class: i32 ptr i64 ptr size &size &error
 dataset_field: i32 ptr u64 str ptr size &size &error
 dataset_read_image: i32 ptr u64 str ptr size &image &error
 dataset_get_image_info: i32 ptr u64 str &image_info size &error

@@ -1,0 +1,20 @@
+"""What torchvision's ImageFolder makes of a folder, without torchvision: its samples, in its order.
+
+    python3 tests/folder_order.py ROOT    class number, a blank, path below ROOT, and a NUL, for each sample
+
+Written after torchvision/datasets/folder.py: find_classes (sorted names of the entries that are folders), make_dataset (classes by
+name; in each, sorted(os.walk(folder, followlinks=True)), and sorted file names in each of these), IMG_EXTENSIONS.
+"""
+import os
+import sys
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+root = sys.argv[1]
+classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+for number, name in enumerate(classes):
+    for folder, _, files in sorted(os.walk(os.path.join(root, name), followlinks=True)):
+        for file in sorted(files):
+            if file.lower().endswith(EXTENSIONS):
+                path = os.path.relpath(os.path.join(folder, file), root)
+                sys.stdout.buffer.write(b"%d %s\0" % (number, os.fsencode(path)))

@@ -1,0 +1,604 @@
+/* Folders of pictures: which files, in which order, with which classes. The oracle of the order is ImageFolder's, as
+ * tests/folder_order.py has it. */
+#include "../benzina.c"
+#include "test.h"
+#include "archives.h"
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define TOP TEST_BUILD "/tests/folders"
+
+/* ---- Folders made by a test ---- */
+
+static void run(const char *format, const char *argument)
+{
+    char command[8192];
+    snprintf(command, sizeof command, format, argument);
+    if (system(command))
+        printf("  cannot prepare: %s\n", command);
+}
+
+static void clear(void) { run("rm -rf '%s'", TOP); run("mkdir -p '%s'", TOP); }
+
+static const char *under(const char *path)
+{
+    static char full[4][4096];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(full[turn], sizeof *full, "%s/%s", TOP, path);
+    return full[turn];
+}
+
+static void spill(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fputs(text, f) < 0 || fclose(f))
+        printf("  cannot write %s\n", path);
+}
+
+static void make_folders(char *path)
+{
+    for (char *p = strchr(path + strlen(TOP) + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        mkdir(path, 0777);
+        *p = '/';
+    }
+}
+
+/* A file with that path below TOP; its folders are made. A path that ends in '/' is a folder. */
+static void make(const char *path)
+{
+    char full[4096];
+    snprintf(full, sizeof full, "%s/%s", TOP, path);
+    make_folders(full);
+    if (full[strlen(full) - 1] != '/')
+        spill(full, "not a picture");
+}
+
+static void make_all(const char *const *paths, size_t count)
+{
+    clear();
+    for (size_t i = 0; i < count; i++)
+        make(paths[i]);
+}
+#define MAKE(...) do { const char *const make_paths[] = { __VA_ARGS__ }; make_all(make_paths, COUNT(make_paths)); \
+    } while (0)
+
+static void make_link(const char *to, const char *path)
+{
+    char full[4096];
+    snprintf(full, sizeof full, "%s/%s", TOP, path);
+    make_folders(full);
+    CHECK(!symlink(to, full));
+}
+
+/* ---- Opening ---- */
+
+static ledger memory_used;
+static bzna_context *context;
+static bzna_error why;
+
+static bzna_status open_with(const char *path, const bzna_dataset_config *config, bzna_dataset **dataset)
+{
+    bzna_context_config all;
+    bzna_error_init(&why, sizeof why);
+    if (!context) {
+        bzna_context_config_init(&all, sizeof all);
+        all.allocator = ledger_allocator(&memory_used);
+        require(bzna_context_open(&all, &context, NULL), "context");
+    }
+    return bzna_dataset_open(context, under(path), config, dataset, &why);
+}
+
+static bzna_dataset *open_folder(const char *path)
+{
+    bzna_dataset *dataset = NULL;
+    if (open_with(path, NULL, &dataset) != BZNA_OK)
+        printf("  %s: %s\n", path, why.message);
+    return dataset;
+}
+
+static void check_refused(const char *path, const bzna_dataset_config *config, bzna_status status, const char *part)
+{
+    bzna_dataset *dataset = NULL;
+    CHECK_EQ(open_with(path, config, &dataset), status);
+    CHECK(!dataset);
+    CHECK_CONTAINS(why.message, part);
+    bzna_dataset_close(dataset);
+}
+
+static const char *name_of(const bzna_dataset *dataset, uint64_t i)
+{
+    static char name[4][4096];
+    static int turn;
+    turn = (turn + 1) % 4;
+    name[turn][0] = 0;
+    bzna_dataset_field(dataset, i, "name", name[turn], sizeof *name, NULL, NULL);
+    return name[turn];
+}
+
+static const char *class_of(const bzna_dataset *dataset, int64_t target)
+{
+    static char name[256];
+    name[0] = 0;
+    bzna_dataset_class(dataset, target, name, sizeof name, NULL, NULL);
+    return name;
+}
+
+static int64_t target_at(const bzna_dataset *dataset, uint64_t i)
+{
+    int64_t target = -7;
+    bzna_dataset_target(dataset, i, &target, NULL);
+    return target;
+}
+
+/* Names and targets, each "target name", against those expected. */
+static void check_samples(const bzna_dataset *dataset, const char *const *expected, size_t count)
+{
+    CHECK_EQ(bzna_dataset_count(dataset), count);
+    for (size_t i = 0; i < count && i < bzna_dataset_count(dataset); i++) {
+        char line[4200];
+        snprintf(line, sizeof line, "%d %s", (int)target_at(dataset, i), name_of(dataset, i));
+        CHECK_STR(line, expected[i]);
+    }
+}
+#define CHECK_SAMPLES(dataset, ...) do { const char *const expected_[] = { __VA_ARGS__ }; \
+    check_samples(dataset, expected_, COUNT(expected_)); } while (0)
+
+/* ---- The order ---- */
+
+/* Against the oracle; how many samples it has. */
+static uint64_t check_against_oracle(const char *path)
+{
+    char command[4096], line[4200];
+    bzna_dataset *dataset = open_folder(path);
+    uint64_t n = 0;
+    size_t length = 0;
+    FILE *made;
+    int c;
+    snprintf(command, sizeof command, "python3 tests/folder_order.py '%s'", under(path));
+    made = popen(command, "r");
+    if (!made || !dataset) {
+        CHECK(0);
+        return 0;
+    }
+    while ((c = fgetc(made)) != EOF) {
+        char ours[4200];
+        line[length] = (char)c;
+        length = c ? length + 1 : 0;
+        if (c)
+            continue;
+        snprintf(ours, sizeof ours, "%d %s", (int)target_at(dataset, n), name_of(dataset, n));
+        CHECK_STR(ours, line);
+        n++;
+    }
+    CHECK_EQ(pclose(made), 0);
+    CHECK_EQ(bzna_dataset_count(dataset), n);
+    bzna_dataset_close(dataset);
+    return n;
+}
+
+TEST(samples_have_the_order_and_targets_of_ImageFolder)
+{
+    if (system("python3 -c '' >/dev/null 2>&1"))
+        SKIP("no python3");
+    MAKE("d/10/b.jpg", "d/10/a.JPG", "d/10/a.jpg", "d/10/A.jpg", "d/2/z.png", "d/2/10.png", "d/2/9.png", "d/B/x.jpeg",
+         "d/a-b/x.jpg", "d/a/z.ppm", "d/a/s/1.jpg", "d/a/s-1/1.jpg", "d/a/s/t/1.bmp", "d/a/s0/1.pgm", "d/a/notes.txt",
+         "d/a/jpg", "d/a/x.jpg.txt", "d/a/x.tar.tif", "d/a.b/x.tiff", "d/a.b/dir.jpg/x.WebP", "d/\xc3\xa9/x.jpg",
+         "d/a b/new\nline.jpg", "d/a b/\xff\xfe.jpg", "d/a b/tab\t.jpg", "d/\n/x.jpg", "d/root.jpg", "elsewhere/1.jpg",
+         "elsewhere/in/2.jpg");
+    make_link("../../elsewhere", "d/a/s00");
+    make_link("../elsewhere", "d/linked");
+    make_link("../../elsewhere/1.jpg", "d/a/link.jpg");
+    make_link("nowhere", "d/a/broken.jpg");
+    CHECK_EQ(check_against_oracle("d"), 28);
+}
+
+TEST(many_folders_have_that_order_too)
+{
+    char path[128];
+    uint32_t x = 1;
+    if (system("python3 -c '' >/dev/null 2>&1"))
+        SKIP("no python3");
+    clear();
+    for (int i = 0; i < 600; i++) {
+        x = x * 1664525u + 1013904223u;
+        snprintf(path, sizeof path, "d/%u/%s%u%s%x.jpg", x >> 24 & 15, x & 256 ? "s" : "", x >> 20 & 7,
+                 x & 1024 ? "/" : x & 2048 ? "-" : "", x >> 4);
+        make(path);
+    }
+    CHECK(check_against_oracle("d") > 500);
+}
+
+TEST(a_folder_opens_alike_however_many_threads_list_it)
+{
+    bzna_dataset *one = NULL, *two = NULL;
+    char path[64];
+    clear();
+    for (int i = 0; i < 400; i++) {
+        snprintf(path, sizeof path, "d/%d/%d.jpg", i % 40, i);
+        make(path);
+    }
+    one = open_folder("d");
+    REQUIRE(one);
+    for (int i = 0; i < 20; i++) {
+        two = open_folder("d");
+        REQUIRE(two);
+        CHECK_EQ(bzi_dataset_fingerprint(two), bzi_dataset_fingerprint(one));
+        CHECK_EQ(bzna_dataset_count(two), 400);
+        bzna_dataset_close(two);
+    }
+    bzna_dataset_close(one);
+}
+
+/* ---- Classes ---- */
+
+TEST(fields_are_image_target_and_name)
+{
+    bzna_dataset *dataset;
+    bzna_dataset_info info;
+    bzna_field_info field;
+    bzna_sample sample = { .struct_size = sizeof sample };
+    const char *const names[] = { "image", "target", "name" };
+    const uint32_t kinds[] = { BZNA_FIELD_PICTURE, BZNA_FIELD_INTEGER, BZNA_FIELD_TEXT };
+    MAKE("d/cat/1.jpg", "d/cat/2.jpg", "d/dog/1.jpg");
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
+    CHECK_STR(info.container, "folder");
+    CHECK_EQ(info.sample_count, 3);
+    CHECK_EQ(info.target_count, 3);
+    CHECK_EQ(info.field_count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_EQ(bzna_dataset_get_field_info(dataset, i, &field, sizeof field, NULL), BZNA_OK);
+        CHECK_STR(field.name, names[i]);
+        CHECK_EQ(field.kind, kinds[i]);
+    }
+    CHECK_EQ(bzna_dataset_get_field_info(dataset, 3, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_get_sample(dataset, 2, &sample, sizeof sample, NULL), BZNA_OK);
+    CHECK_EQ(sample.size, 13);
+    CHECK_EQ(sample.target, 1);
+    CHECK_EQ(sample.image_count, 1);
+    CHECK_STR(sample.image_names[0], "image");
+    bzna_dataset_close(dataset);
+}
+
+TEST(classes_have_the_names_of_their_folders)
+{
+    char small[4];
+    size_t needed = 0;
+    bzna_dataset *dataset, *mini = NULL, *both = NULL;
+    bzna_dataset *parts[2];
+    MAKE("d/bird/1.jpg", "d/cat/1.jpg");
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_STR(class_of(dataset, 0), "bird");
+    CHECK_STR(class_of(dataset, 1), "cat");
+    CHECK_EQ(bzna_dataset_class(dataset, 0, small, 4, &needed, NULL), BZNA_E_BUFFER);
+    CHECK_EQ(needed, 5);
+    CHECK_EQ(bzna_dataset_class(dataset, 1, small, 4, &needed, NULL), BZNA_OK);
+    CHECK_EQ(needed, 4);
+    CHECK_EQ(bzna_dataset_class(dataset, 2, small, 4, NULL, &why), BZNA_E_RANGE);
+    CHECK_CONTAINS(why.message, "2 classes");
+    CHECK_EQ(bzna_dataset_class(dataset, -1, small, 4, NULL, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_class(dataset, 0, NULL, 0, &needed, NULL), BZNA_E_BUFFER);
+    CHECK_EQ(bzna_dataset_class(NULL, 0, NULL, 0, &needed, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_open(context, mini_files[0], NULL, &mini, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_class(mini, 0, small, 4, &needed, NULL), BZNA_E_NOT_FOUND);
+    parts[0] = mini;
+    parts[1] = dataset;
+    CHECK_EQ(bzna_dataset_concat(context, parts, 2, &both, NULL), BZNA_OK);
+    CHECK_STR(class_of(both, 1), "cat");
+    bzna_dataset_close(both);
+    bzna_dataset_close(mini);
+    bzna_dataset_close(dataset);
+}
+
+TEST(classes_are_numbered_by_text_or_by_number)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset = open_folder("missing");
+    check_refused("missing", NULL, BZNA_E_NOT_FOUND, "missing: cannot open");
+    MAKE("d/10/x.jpg", "d/9/x.jpg", "d/009/y.jpg", "d/0/x.jpg", "d/18446744073709551617/x.jpg", "bad/1/x.jpg",
+         "bad/1a/x.jpg");
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_SAMPLES(dataset, "0 0/x.jpg", "1 009/y.jpg", "2 10/x.jpg", "3 18446744073709551617/x.jpg", "4 9/x.jpg");
+    bzna_dataset_close(dataset);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.class_order = BZNA_CLASS_ORDER_NUMERIC;
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "0 0/x.jpg", "1 009/y.jpg", "2 9/x.jpg", "3 10/x.jpg", "4 18446744073709551617/x.jpg");
+    CHECK_STR(class_of(dataset, 3), "10");
+    bzna_dataset_close(dataset);
+    check_refused("bad", &config, BZNA_E_ARGUMENT, "\"1a\" is no number");
+}
+
+TEST(classes_can_be_chosen)
+{
+    const char *const chosen[] = { "dog", "ant" }, *const unknown[] = { "dog", "cow" }, *const twice[] = { "ant", "ant" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    MAKE("d/ant/x.jpg", "d/cat/x.jpg", "d/dog/x.jpg", "d/empty/", "flat/x.jpg");
+    check_refused("d", NULL, BZNA_E_NO_SAMPLES, "\"empty\" holds no files");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.classes = chosen;
+    config.class_count = 2;
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "0 dog/x.jpg", "1 ant/x.jpg");
+    CHECK_STR(class_of(dataset, 1), "ant");
+    bzna_dataset_close(dataset);
+    check_refused("flat", &config, BZNA_E_NOT_FOUND, "no folder \"dog\"");
+    config.classes = unknown;
+    check_refused("d", &config, BZNA_E_NOT_FOUND, "classes[1]: there is no folder \"cow\"");
+    config.classes = twice;
+    check_refused("d", &config, BZNA_E_ARGUMENT, "\"ant\" stands there twice");
+}
+
+TEST(a_folder_without_folders_has_no_targets)
+{
+    bzna_dataset *dataset;
+    bzna_field_info field;
+    MAKE("d/b.jpg", "d/a.gif", "d/c.txt", "d/d.jp2", "d/.hidden.jpg", "d/.cache/x.jpg", "d/no. jpg", "d/no.jpg jpeg");
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_SAMPLES(dataset, "-1 a.gif", "-1 b.jpg", "-1 d.jp2");
+    CHECK_EQ(bzna_dataset_get_field_info(dataset, 1, &field, sizeof field, NULL), BZNA_OK);
+    CHECK_STR(field.name, "name");
+    CHECK_EQ(bzna_dataset_get_field_info(dataset, 2, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_class(dataset, 0, NULL, 0, NULL, NULL), BZNA_E_NOT_FOUND);
+    bzna_dataset_close(dataset);
+}
+
+TEST(roots_that_are_not_class_folders_are_refused_with_a_hint)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset;
+    const char *const splits[] = { "train", "val" };
+    MAKE("d/train/cat/1.jpg", "d/train/dog/1.jpg", "d/val/cat/1.jpg", "d/val/dog/1.jpg", "one/x/images/1.jpg",
+         "one/y/images/1.jpg", "empty/", "text/a.txt");
+    check_refused("d", NULL, BZNA_E_FORMAT, "open one of them (\"train\")");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.classes = splits;
+    config.class_count = 2;
+    CHECK_EQ(open_with("d", &config, &dataset), BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 4);
+    bzna_dataset_close(dataset);
+    dataset = open_folder("one");
+    REQUIRE(dataset);
+    CHECK_SAMPLES(dataset, "0 x/images/1.jpg", "1 y/images/1.jpg");
+    bzna_dataset_close(dataset);
+    check_refused("empty", NULL, BZNA_E_NO_SAMPLES, "neither pictures nor folders");
+    check_refused("text", NULL, BZNA_E_NO_SAMPLES, "neither pictures nor folders");
+}
+
+TEST(what_a_folder_cannot_have_is_refused)
+{
+    bzna_dataset_config config;
+    MAKE("d/a/1.jpg");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.split = "train";
+    check_refused("d", &config, BZNA_E_ARGUMENT, "this is a folder");
+    config.split = NULL;
+    config.format = "archive";
+    check_refused("d", &config, BZNA_E_FORMAT, "it is a folder, no archive");
+    config.format = "folder";
+    check_refused("d/a/1.jpg", &config, BZNA_E_FORMAT, "it is no folder");
+    config.class_order = 2;
+    check_refused("d", &config, BZNA_E_ARGUMENT, "class_order");
+}
+
+/* ---- Hostile folders ---- */
+
+TEST(links_that_lead_back_are_refused_by_their_path)
+{
+    MAKE("d/a/1.jpg", "d/b/in/1.jpg", "c/a/1.jpg");
+    make_link("..", "d/b/in/back");
+    check_refused("d", NULL, BZNA_E_ARGUMENT, "b/in/back: this link leads back");
+    make_link("..", "c/a/root");
+    check_refused("c", NULL, BZNA_E_ARGUMENT, "a/root: this link leads back");
+}
+
+TEST(folders_that_links_multiply_are_met_in_each_place)
+{
+    bzna_dataset *dataset;
+    MAKE("d/a/1.jpg", "x/1.jpg");
+    make_link("../../x", "d/a/one");
+    make_link("../../x", "d/a/two");
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_SAMPLES(dataset, "0 a/1.jpg", "0 a/one/1.jpg", "0 a/two/1.jpg");
+    bzna_dataset_close(dataset);
+}
+
+TEST(pipes_and_sockets_are_no_pictures)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    bzna_dataset *dataset;
+    MAKE("d/a/1.jpg");
+    CHECK(!mkfifo(under("d/a/2.jpg"), 0666));
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", under("d/a/3.jpg"));
+    CHECK(!bind(fd, (struct sockaddr *)&address, sizeof address));
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_SAMPLES(dataset, "0 a/1.jpg");
+    CHECK(!unlink(under("d/a/1.jpg")) && !mkfifo(under("d/a/1.jpg"), 0666));        /* it is not waited for */
+    CHECK(bzna_dataset_get_image_info(dataset, 0, NULL, &(bzna_image_info){ 0 }, sizeof(bzna_image_info), &why) < 0);
+    bzna_dataset_close(dataset);
+    close(fd);
+}
+
+TEST(paths_that_are_too_long_are_refused)
+{
+    char path[4600] = TOP "/d/a", name[201];
+    memset(name, 'x', 200);
+    name[200] = 0;
+    MAKE("d/a/1.jpg");
+    /* deeper than a path can say: by relative steps */
+    snprintf(path, sizeof path,
+             "cd '%s/d/a' && i=0 && while [ $i -lt 25 ]; do mkdir %s && cd -P %s 2>/dev/null || cd %s || exit 1; "
+             "i=$((i + 1)); done", TOP, name, name, name);
+    if (system(path))
+        SKIP("the shell cannot make paths of 5000 bytes");
+    check_refused("d", NULL, BZNA_E_LIMIT, "the path of a folder has at most 4095 bytes");
+    clear();
+}
+
+TEST(a_folder_that_cannot_be_read_is_named)
+{
+    if (geteuid() == 0)
+        SKIP("root reads all folders");
+    MAKE("d/a/1.jpg", "d/b/1.jpg", "d/b/in/1.jpg");
+    CHECK(!chmod(under("d/b/in"), 0));
+    check_refused("d", NULL, BZNA_E_IO, "b/in: cannot list");
+    CHECK(!chmod(under("d/b/in"), 0777));
+}
+
+static bzna_status look_at(const bzna_dataset *dataset, uint64_t i)
+{
+    bzna_sample sample;
+    bzna_error_init(&why, sizeof why);
+    return bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &why);
+}
+
+TEST(a_file_that_is_gone_fails_its_own_sample_by_name)
+{
+    bzna_dataset *dataset;
+    MAKE("d/a/1.jpg", "d/a/2\n.jpg", "d/a/3.jpg");
+    make_link("nowhere", "d/a/4.jpg");
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_EQ(bzna_dataset_count(dataset), 4);
+    CHECK(!unlink(under("d/a/2\n.jpg")));
+    CHECK(!unlink(under("d/a/3.jpg")) && !mkdir(under("d/a/3.jpg"), 0777));
+    CHECK_EQ(look_at(dataset, 0), BZNA_OK);
+    CHECK_EQ(look_at(dataset, 1), BZNA_E_NOT_FOUND);
+    CHECK_CONTAINS(why.message, "d/a/2?.jpg: cannot open");
+    CHECK_CONTAINS(why.message, "sample 1: ");
+    CHECK_EQ(look_at(dataset, 2), BZNA_E_IO);
+    CHECK_EQ(look_at(dataset, 3), BZNA_E_NOT_FOUND);
+    CHECK_STR(name_of(dataset, 1), "a/2\n.jpg");
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_folder_is_found_again_when_the_working_folder_changes)
+{
+    char here[4096];
+    bzna_dataset *dataset;
+    MAKE("d/a/1.jpg");
+    dataset = open_folder("d");
+    REQUIRE(dataset && getcwd(here, sizeof here));
+    CHECK(!chdir("/"));
+    CHECK_EQ(look_at(dataset, 0), BZNA_OK);
+    CHECK(!chdir(here));
+    bzna_dataset_close(dataset);
+}
+
+TEST(fingerprints_tell_names_and_orders_apart)
+{
+    const char *const order[] = { "b", "a" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    uint64_t first, second;
+    MAKE("d/a/1.jpg", "d/b/2.jpg");
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    first = bzi_dataset_fingerprint(dataset);
+    bzna_dataset_close(dataset);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.classes = order;
+    config.class_count = 2;
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK(bzi_dataset_fingerprint(dataset) != first);
+    bzna_dataset_close(dataset);
+    CHECK(!rename(under("d/b/2.jpg"), under("d/b/3.jpg")));
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    second = bzi_dataset_fingerprint(dataset);
+    CHECK(second != first);
+    bzna_dataset_close(dataset);
+    CHECK(!rename(under("d/b/3.jpg"), under("d/b/2.jpg")));
+    spill(under("d/b/2.jpg"), "other");                  /* what is in them is not looked at */
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_EQ(bzi_dataset_fingerprint(dataset), first);
+    bzna_dataset_close(dataset);
+}
+
+/* ---- Cost ---- */
+
+TEST(opening_costs_at_most_100_bytes_a_file)
+{
+    int64_t before;
+    bzna_dataset *dataset;
+    char path[128];
+    clear();
+    for (int i = 0; i < 5000; i++) {
+        snprintf(path, sizeof path, "d/n%08d/n%08d_%d.JPEG", i / 100, i / 100, i);
+        make(path);
+    }
+    bzna_dataset_close(open_folder("d"));
+    before = memory_used.bytes;
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK_EQ(bzna_dataset_count(dataset), 5000);
+    CHECK(memory_used.bytes - before < 5000 * 50);
+    bzna_dataset_close(dataset);
+    CHECK_EQ(memory_used.bytes, before);
+    clear();
+}
+
+TEST(memory_that_runs_out_fails_the_opening_and_nothing_is_lost)
+{
+    bzna_dataset *dataset = NULL;
+    bzna_status status = BZNA_E_MEMORY;
+    int64_t before;
+    int n = 0;
+    MAKE("d/a/1.jpg", "d/a/in/1.jpg", "d/b/1.jpg");
+    bzna_dataset_close(open_folder("d"));
+    before = memory_used.bytes;
+    while (status != BZNA_OK && n++ < 500) {
+        memory_used.fail_at = n;
+        status = open_with("d", NULL, &dataset);
+        memory_used.fail_at = 0;
+        CHECK(status == BZNA_OK || status == BZNA_E_MEMORY);
+        CHECK(status == BZNA_OK || memory_used.bytes == before);
+    }
+    CHECK(n > 10);
+    CHECK_EQ(status, BZNA_OK);
+    bzna_dataset_close(dataset);
+}
+
+int main(int argc, char **argv)
+{
+    test_wanted = argc > 1 ? argv + 1 : NULL;
+    RUN(samples_have_the_order_and_targets_of_ImageFolder)
+    RUN(many_folders_have_that_order_too)
+    RUN(a_folder_opens_alike_however_many_threads_list_it)
+    RUN(fields_are_image_target_and_name)
+    RUN(classes_have_the_names_of_their_folders)
+    RUN(classes_are_numbered_by_text_or_by_number)
+    RUN(classes_can_be_chosen)
+    RUN(a_folder_without_folders_has_no_targets)
+    RUN(roots_that_are_not_class_folders_are_refused_with_a_hint)
+    RUN(what_a_folder_cannot_have_is_refused)
+    RUN(links_that_lead_back_are_refused_by_their_path)
+    RUN(folders_that_links_multiply_are_met_in_each_place)
+    RUN(pipes_and_sockets_are_no_pictures)
+    RUN(paths_that_are_too_long_are_refused)
+    RUN(a_folder_that_cannot_be_read_is_named)
+    RUN(a_file_that_is_gone_fails_its_own_sample_by_name)
+    RUN(a_folder_is_found_again_when_the_working_folder_changes)
+    RUN(fingerprints_tell_names_and_orders_apart)
+    RUN(opening_costs_at_most_100_bytes_a_file)
+    RUN(memory_that_runs_out_fails_the_opening_and_nothing_is_lost)
+    bzna_context_close(context);
+    if (memory_used.bytes || memory_used.blocks || memory_used.mistakes) {
+        printf("FAIL memory_is_given_back: %d bytes are left, %d releases were wrong\n", (int)memory_used.bytes,
+               (int)memory_used.mistakes);
+        test_failed++;
+    }
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}
