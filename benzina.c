@@ -4796,7 +4796,7 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
                                              bzi_container **out, bzna_error *err)
 {
     bzi_container *c;
-    bzna_status status = bzi_container_make(host, config->name ? config->name : path, &c, err);
+    bzna_status status = bzi_container_make(host, config->name ? config->name : path, config, &c, err);
     if (status != BZNA_OK)
         return status;
     c->ops = &bzi_folder_ops;

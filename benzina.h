@@ -598,11 +598,11 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 /* Opens a path, and finds out by its content what it is. The cost does not grow with the number of
  * samples of an archive. config may be NULL. A folder is opened as torchvision's ImageFolder does
  * it: each folder in it is a class, and holds pictures or folders of them; samples have the same
- * order as there. Files are known by their names: jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif
- * jp2 j2k, in upper case, too; those that begin with a dot are left out. Links are followed; one
- * that leads back is refused, and so are a class without pictures, and a folder whose folders all
- * hold only folders (train, val). Pictures without class folders have no targets. Only names are
- * read: a file that is gone, or no picture, fails its own sample. Errors: E_NOT_FOUND, E_IO,
+ * order as there. Files are known by their names: jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff
+ * gif jp2 j2k, in upper case, too; those that begin with a dot are left out. Links are followed;
+ * one that leads back is refused, and so are a class without pictures, and a folder whose folders
+ * all hold only folders (train, val). Pictures without class folders have no targets. Only names
+ * are read: a file that is gone, or no picture, fails its own sample. Errors: E_NOT_FOUND, E_IO,
  * E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
