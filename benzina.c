@@ -157,6 +157,11 @@ static uint32_t bzi_be32(const uint8_t *p)
 }
 static uint64_t bzi_be64(const uint8_t *p) { return (uint64_t)bzi_be32(p) << 32 | bzi_be32(p + 4); }
 
+static uint32_t bzi_le32(const uint8_t *p)
+{
+    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
 static uint64_t bzi_le64(const uint8_t *p)
 {
     uint64_t value = 0;
@@ -319,6 +324,7 @@ static void bzi_struct_init(void *config, size_t given)
 typedef struct bzi_file {
     int      fd;
     uint64_t size;
+    int64_t  modified_ns;             /* when it was changed last, in nanoseconds since 1970 */
     void    *map;                     /* the whole file, or NULL */
 } bzi_file;
 
@@ -349,6 +355,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
         return EISDIR;
     }
     file->size = (uint64_t)info.st_size;
+    file->modified_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
     return 0;
 }
 
@@ -960,6 +967,7 @@ typedef struct bzi_source {
     uint32_t       owns_file, in_memory;
     uint64_t       size;
     const uint8_t *map;
+    const char    *path;              /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
 /* A file, without mapping it. */
@@ -983,6 +991,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, const char *path, bz
         return status;
     bzi_os_file_map(&source->file);
     source->map = source->file.map;
+    source->path = path;
     return BZNA_OK;
 }
 
@@ -3456,6 +3465,9 @@ typedef struct bzi_container_ops {
     void        (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
+    /* of a sample that was just read: makes its bytes what the other operations take, in place. writable: its bytes, or
+     * NULL where they must stay as they are; then BZNA_AGAIN says that they would have to change */
+    bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
 } bzi_container_ops;
 
 #define BZI_NO_FIELD UINT32_MAX
@@ -4653,12 +4665,932 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
+/* ==== 13b2. Lists ====================================================================================================
+ * Calls: rooms 1-6. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst),
+ * or path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes). Which
+ * of them it is, the first line says. The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a
+ * label. */
+
+typedef struct bzi_list_row {
+    uint64_t index;                   /* as the line says; of a .csv, its row, from 0 */
+    uint64_t path_at;                 /* in the text */
+    uint64_t label_at;                /* in labels */
+    uint32_t path_size, label_count;
+} bzi_list_row;
+
+typedef struct bzi_list {
+    uint8_t      *text;
+    uint64_t      size;
+    bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
+    uint64_t      count, row_room;
+    float        *labels;
+    uint64_t      label_count, label_room;
+    uint8_t       separator;          /* of fields */
+} bzi_list;
+
+/* --- Sorting --- */
+
+/* Moves the element at root down until none below it stands behind it. */
+static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
+                          int (*is_before)(const void *a, const void *b))
+{
+    uint8_t moved[64];
+    uint64_t child;
+    memcpy(moved, a + root * size, size);
+    for (; (child = 2 * root + 1) < end; root = child) {
+        child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
+        if (!is_before(moved, a + child * size))
+            break;
+        memcpy(a + root * size, a + child * size, size);
+    }
+    memcpy(a + root * size, moved, size);
+}
+
+/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
+static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
+{
+    uint8_t *a = array, last[64];
+    for (uint64_t root = count / 2; root-- > 0;)
+        bzi_sort_sift(a, root, count, size, is_before);
+    for (uint64_t end = count; end-- > 1;) {
+        memcpy(last, a + end * size, size);
+        memcpy(a + end * size, a, size);
+        memcpy(a, last, size);
+        bzi_sort_sift(a, 0, end, size, is_before);
+    }
+}
+
+/* --- Numbers, whatever the process's locale is --- */
+
+static bzi_span bzi_span_trim(bzi_span s)
+{
+    while (s.size && (s.data[0] == ' ' || s.data[0] == '\r')) {
+        s.data++;
+        s.size--;
+    }
+    while (s.size && (s.data[s.size - 1] == ' ' || s.data[s.size - 1] == '\r'))
+        s.size--;
+    return s;
+}
+
+/* Digits alone. */
+static int bzi_span_integer(bzi_span s, uint64_t *out)
+{
+    uint64_t value = 0;
+    s = bzi_span_trim(s);
+    for (uint64_t i = 0; i < s.size; i++)
+        if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
+            !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
+            return 0;
+    *out = value;
+    return s.size > 0;
+}
+
+/* x * 10^exponent. */
+static double bzi_scale_10(double x, int64_t exponent)
+{
+    double power = 1, base = 10;
+    uint64_t n = (uint64_t)(exponent < 0 ? -exponent : exponent);
+    for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
+        x = exponent < 0 ? x / 1e22 : x * 1e22;
+    for (; n; n >>= 1, base *= base)
+        power *= n & 1 ? base : 1;
+    return exponent < 0 ? x / power : x * power;
+}
+
+/* The digits of a decimal number, with a point: 19 of them count, more than a double holds. */
+static int bzi_span_digits(bzi_cursor *c, double *value)
+{
+    uint64_t mantissa = 0, digits = 0;
+    int64_t exponent = 0;
+    int point = 0;
+    for (; bzi_cursor_left(c); c->pos++) {
+        uint8_t d = c->data[c->pos];
+        if (d == '.' && !point) {
+            point = 1;
+            continue;
+        }
+        if (d < '0' || d > '9')
+            break;
+        digits++;
+        exponent -= point && mantissa < UINT64_MAX / 100;
+        exponent += !point && mantissa >= UINT64_MAX / 100;
+        if (mantissa < UINT64_MAX / 100)
+            mantissa = mantissa * 10 + (uint64_t)(d - '0');
+    }
+    *value = bzi_scale_10((double)mantissa, exponent);
+    return digits > 0;
+}
+
+/* A decimal number that a float32 can hold: no "nan", no "inf". */
+static int bzi_span_number(bzi_span s, float *out)
+{
+    bzi_cursor c;
+    uint64_t exponent = 0;
+    double value;
+    int minus = 0, minus_exponent = 0;
+    s = bzi_span_trim(s);
+    c = bzi_cursor_make(s.data, s.size, 0);
+    if (s.size && (*s.data == '-' || *s.data == '+'))
+        minus = bzi_cursor_u8(&c) == '-';
+    if (!bzi_span_digits(&c, &value))
+        return 0;
+    if (bzi_cursor_left(&c)) {
+        bzi_span rest;
+        if ((bzi_cursor_u8(&c) | 32) != 'e')
+            return 0;
+        if (bzi_cursor_left(&c) && (c.data[c.pos] == '-' || c.data[c.pos] == '+'))
+            minus_exponent = bzi_cursor_u8(&c) == '-';
+        rest.data = c.data + c.pos;
+        rest.size = bzi_cursor_left(&c);
+        if (!bzi_span_integer(rest, &exponent))
+            return 0;
+        exponent = bzi_min(exponent, 400);
+        value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
+    }
+    if (!(value <= (double)FLT_MAX))
+        return 0;
+    *out = (float)(minus ? -value : value);
+    return 1;
+}
+
+/* A label that is one number, and an integer, is a target, too. Returns 0 where it is not. */
+static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
+{
+    if (count != 1 || !(fabsf(labels[0]) < 9e18f) || truncf(labels[0]) != labels[0])
+        return 0;
+    *target = (int64_t)labels[0];
+    return *target != BZNA_TARGET_NONE;
+}
+
+/* --- Lines --- */
+
+/* A line, and where it stands. */
+typedef struct bzi_list_line {
+    bzi_span text;
+    uint64_t at, number;              /* in the file; from 1 */
+    bzi_span index, labels, path;     /* its parts */
+} bzi_list_line;
+
+static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
+{
+    char shown[32];
+    bzi_text_copy(shown, sizeof shown, text.data, text.size);
+    bzi_text_printable(shown);
+    return bzi_fail(err, BZNA_E_FORMAT, line->at, 0, 0, "line %llu at byte %llu: %s%s%s%s",
+                    (unsigned long long)line->number, (unsigned long long)line->at, what, text.size ? ": \"" : "",
+                    shown, text.size ? "\"" : "");
+}
+
+static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
+{
+    bzi_span s = { from, from < to ? (uint64_t)(to - from) : 0 };
+    return s;
+}
+
+/* index TAB labels TAB path: the first field, the last, and what is between. */
+static const char *bzi_list_split_tabs(bzi_list_line *line)
+{
+    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
+    const uint8_t *first = memchr(begin, '\t', (size_t)line->text.size);
+    if (!first)
+        return "no tab";
+    while (*--last != '\t')
+        continue;
+    line->index = bzi_span_between(begin, first);
+    line->labels = bzi_span_between(first + 1, last);
+    line->path = bzi_span_between(last + 1, end);
+    return NULL;
+}
+
+/* path,labels: or "path",labels. */
+static const char *bzi_list_split_commas(bzi_list_line *line)
+{
+    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
+    const int quoted = *begin == '"';
+    begin += quoted;
+    stop = memchr(begin, quoted ? '"' : ',', (size_t)(end - begin));
+    if (quoted && !stop)
+        return "a quote without its end";
+    if (!stop)
+        return "neither a tab nor a comma";
+    line->path = bzi_span_between(begin, stop);
+    stop += quoted;
+    if (stop == end || *stop != ',')
+        return "no comma after the path";
+    line->labels = bzi_span_between(stop + 1, end);
+    return NULL;
+}
+
+/* Reads the labels, and keeps them unless rows are still counted. */
+static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
+{
+    const uint8_t *at = line->labels.data, *end = at + line->labels.size;
+    *count = 0;
+    while (at < end) {
+        const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
+        float label;
+        stop = stop ? stop : end;
+        if (!bzi_span_number(bzi_span_between(at, stop), &label))
+            return "a label is no number that a float32 holds";
+        if (list->rows)
+            list->labels[list->label_count + *count] = label;
+        ++*count;
+        at = stop + 1;
+    }
+    return NULL;
+}
+
+static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error *err)
+{
+    const int tabs = list->separator == '\t';
+    uint64_t index = list->count, labels;
+    const char *fault = tabs ? bzi_list_split_tabs(line) : bzi_list_split_commas(line);
+    if (fault)
+        return bzi_list_fail(line, fault, line->text, err);
+    if (tabs && !bzi_span_integer(line->index, &index))
+        return bzi_list_fail(line, "the index is no whole number", line->index, err);
+    fault = bzi_list_labels(list, line, &labels);
+    if (fault && !tabs && line->number == 1)
+        return BZNA_OK;                                     /* a header */
+    if (fault)
+        return bzi_list_fail(line, fault, line->labels, err);
+    if (line->path.size == 0 || line->path.size >= BZI_LIMIT_PATH_BYTES || labels > UINT32_MAX)
+        return bzi_list_fail(line, "the path is empty or too long", line->path, err);
+    if (list->rows) {
+        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text), list->label_count,
+                             (uint32_t)line->path.size, (uint32_t)labels };
+        list->rows[list->count] = row;
+    }
+    list->count++;
+    list->label_count += labels;
+    return BZNA_OK;
+}
+
+/* All lines: they are counted first, then kept. */
+static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
+{
+    const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
+    bzi_list_line line = { { NULL, 0 }, bom, 0, { NULL, 0 }, { NULL, 0 }, { NULL, 0 } };
+    bzna_status status = BZNA_OK;
+    list->count = list->label_count = 0;
+    while (line.at < list->size && status == BZNA_OK) {
+        const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
+        const uint8_t *stop = memchr(begin, '\n', (size_t)(end - begin));
+        const uint8_t *text_end = stop ? stop : end;
+        text_end -= text_end > begin && text_end[-1] == '\r';
+        line.text = bzi_span_between(begin, text_end);
+        line.number++;
+        if (line.text.size && !list->separator)
+            list->separator = memchr(begin, '\t', (size_t)line.text.size) ? '\t' : ',';
+        status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
+        line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
+    }
+    return status;
+}
+
+/* --- A list --- */
+
+static void bzi_list_close(bzi_list *list, const bzi_memory *memory)
+{
+    bzi_release(memory, list->text, list->size, 1);
+    bzi_release(memory, list->rows, list->row_room, sizeof *list->rows);
+    bzi_release(memory, list->labels, list->label_room, sizeof *list->labels);
+    memset(list, 0, sizeof *list);
+}
+
+/* Reads the rows of the text. */
+static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna_error *err)
+{
+    const uint8_t *zero = list->size ? memchr(list->text, 0, (size_t)list->size) : NULL;
+    bzna_status status;
+    if (zero)
+        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is no text: byte %llu is zero",
+                        (unsigned long long)(zero - list->text));
+    if ((status = bzi_list_walk(list, err)) != BZNA_OK)
+        return status;
+    if (list->count == 0)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
+    list->rows = bzi_alloc(memory, list->count, sizeof *list->rows, 16);
+    list->row_room = list->rows ? list->count : 0;
+    list->labels = bzi_alloc(memory, list->label_count, sizeof *list->labels, 16);
+    list->label_room = list->labels ? list->label_count : 0;
+    return list->rows && list->labels ? bzi_list_walk(list, err) : bzi_fail_memory(err, "a list of samples");
+}
+
+/* Reads a list. BZNA_OK: bzi_list_close frees it. Else there is nothing to free. Messages name the list. */
+static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path, bzna_error *err)
+{
+    bzi_source source;
+    bzna_status status;
+    memset(list, 0, sizeof *list);
+    memset(&source, 0, sizeof source);
+    if (bzi_source_open_file(&source, path, err) != BZNA_OK)
+        return bzi_error_prefix(err, path);
+    if ((list->text = bzi_alloc(memory, source.size, 1, 16)) == NULL)
+        status = bzi_fail_memory(err, "a list of samples");
+    else
+        list->size = source.size;
+    if (list->text && (status = bzi_source_read(&source, 0, list->text, list->size, err)) == BZNA_OK)
+        status = bzi_list_parse(list, memory, err);
+    bzi_source_close(&source);
+    if (status == BZNA_OK)
+        return BZNA_OK;
+    bzi_list_close(list, memory);
+    return bzi_error_prefix(err, path);
+}
+
+static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
+{
+    bzi_span s = { list->text + row->path_at, row->path_size };
+    return s;
+}
+
+/* label_count of them. */
+static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
+{
+    return list->labels + row->label_at;
+}
+
+/* Equal indices stand in the order of their lines. */
+static int bzi_list_row_is_before(const void *a, const void *b)
+{
+    const bzi_list_row *x = a, *y = b;
+    return x->index < y->index || (x->index == y->index && x->path_at < y->path_at);
+}
+
+/* Puts the rows into the order of their indices, for bzi_list_find; two lines of one index are refused. */
+static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
+{
+    bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
+    for (uint64_t i = 1; i < list->count; i++) {
+        const bzi_list_row *row = &list->rows[i];
+        if (row->index != row[-1].index)
+            continue;
+        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, again before byte %llu",
+                 (unsigned long long)row->index, (unsigned long long)row->path_at);
+        return bzi_error_prefix(err, name);
+    }
+    return BZNA_OK;
+}
+
+static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
+{
+    return ((const bzi_list_row *)rows)[i].index >= *(const uint64_t *)index;
+}
+
+/* The row of an index; NULL: there is none. Pre: sorted. */
+static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
+{
+    uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
+    return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
+}
+
+
+/* ==== 13c. Containers: RecordIO ======================================================================================
+ * Calls: rooms 1-12, lists. MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where
+ * they begin, NAME.idx beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not
+ * believed: that of an older time must be what a scan finds, and each record's header is checked when it is read. A
+ * record is written in parts where its own bytes hold the magic number; it becomes one part when it is read, in the
+ * memory that it was read into. */
+
+#define BZI_RECORDIO_MAGIC  0xced7230au
+#define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
+#define BZI_RECORDIO_WINDOW 4096u                 /* read at once where headers are looked for */
+
+enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO_LAST };
+
+typedef struct bzi_recordio {
+    uint64_t *offsets;                /* of the records, ascending; behind them the size of the file */
+    uint64_t  room;
+    bzi_list  list;                   /* by index; without rows where there is none */
+} bzi_recordio;
+
+/* A part: which of its record's, and where its bytes lie. */
+typedef struct bzi_recordio_part {
+    uint32_t which;                   /* BZI_RECORDIO_WHOLE, ... */
+    uint64_t length, next;            /* next: where the part after it begins, as seen from its header */
+} bzi_recordio_part;
+
+/* Returns 0 where no part begins. */
+static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
+{
+    const uint32_t word = bzi_le32(header + 4);
+    part->which = word >> 29;
+    part->length = word & BZI_RECORDIO_MAX;
+    part->next = 8 + ((part->length + 3) & ~(uint64_t)3);
+    return bzi_le32(header) == BZI_RECORDIO_MAGIC;
+}
+
+static int bzi_recordio_probe(const uint8_t *head, uint64_t size)
+{
+    bzi_recordio_part part;
+    return size >= 8 && bzi_recordio_header(head, &part) && part.which <= BZI_RECORDIO_LAST;
+}
+
+static void bzi_recordio_close(bzi_container *c)
+{
+    const bzi_memory *memory = &c->host->memory;
+    bzi_recordio *own = c->own;
+    if (!own)
+        return;
+    bzi_release(memory, own->offsets, own->room, sizeof *own->offsets);
+    bzi_list_close(&own->list, memory);
+    bzi_release(memory, own, 1, sizeof *own);
+    c->own = NULL;
+}
+
+/* --- The scan --- */
+
+/* A walk over the headers of all parts. */
+typedef struct bzi_recordio_scan {
+    const bzi_container *c;
+    bzi_buffer window;                /* bytes of the file, where it is not mapped */
+    uint64_t   window_at, window_size;
+    bzi_buffer offsets;               /* found so far */
+    uint64_t   count;
+    int        in_parts;              /* inside of a record in parts */
+} bzi_recordio_scan;
+
+static bzna_status bzi_recordio_peek(bzi_recordio_scan *scan, uint64_t at, const uint8_t **header, bzna_error *err)
+{
+    const bzi_source *source = &scan->c->source;
+    bzna_status status = BZNA_OK;
+    if (source->map || (at >= scan->window_at && at + 8 <= scan->window_at + scan->window_size)) {
+        *header = source->map ? source->map + at : scan->window.data + (at - scan->window_at);
+        return BZNA_OK;
+    }
+    scan->window_at = at;
+    scan->window_size = bzi_min(BZI_RECORDIO_WINDOW, source->size - at);
+    status = bzi_source_view(source, &scan->c->host->memory, &scan->window, at, scan->window_size, header, err);
+    return status;
+}
+
+static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
+{
+    return bzi_fail(err, status, at, 0, 0, "%s at byte %llu: without an .idx, records can't be found from there on",
+                    what, (unsigned long long)at);
+}
+
+/* A part that does not go on with the record before it begins one, even where none may begin so: that one fails by
+ * itself when it is read. */
+static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
+{
+    const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
+    scan->in_parts = which == BZI_RECORDIO_FIRST || (goes_on && which == BZI_RECORDIO_MIDDLE);
+    return !goes_on;
+}
+
+static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
+{
+    const uint64_t size = scan->c->source.size;
+    bzi_recordio_part part;
+    const uint8_t *header = NULL;
+    bzna_status status;
+    for (uint64_t at = 0; at < size; at += part.next) {
+        if (size - at < 8)
+            return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
+        if ((status = bzi_recordio_peek(scan, at, &header, err)) != BZNA_OK)
+            return status;
+        if (!bzi_recordio_header(header, &part))
+            return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
+        if (part.length > size - at - 8)
+            return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
+        if (!bzi_recordio_begins(scan, part.which))
+            continue;
+        if (!bzi_buffer_reserve(&scan->c->host->memory, &scan->offsets, (scan->count + 1) * sizeof at, 1))
+            return bzi_fail_memory(err, "the index of a RecordIO file");
+        memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
+    }
+    return BZNA_OK;
+}
+
+/* Room for so many offsets, and the size of the file behind them. */
+static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
+{
+    bzi_recordio *own = c->own;
+    own->offsets = bzi_alloc(&c->host->memory, count + 1, sizeof *own->offsets, 16);
+    if (!own->offsets)
+        return bzi_fail_memory(err, "the index of a RecordIO file");
+    own->room = count + 1;
+    own->offsets[count] = c->source.size;
+    c->count = count;
+    return BZNA_OK;
+}
+
+/* Finds the records; of a file that has an index already, whether it says the same. */
+static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
+{
+    bzi_recordio *own = c->own;
+    bzi_recordio_scan scan;
+    bzna_status status;
+    memset(&scan, 0, sizeof scan);
+    scan.c = c;
+    status = bzi_recordio_walk(&scan, err);
+    if (is_same) {
+        *is_same = status == BZNA_OK && scan.count == c->count &&
+                   !memcmp(scan.offsets.data, own->offsets, (size_t)(scan.count * sizeof *own->offsets));
+        status = status == BZNA_E_FORMAT || status == BZNA_E_TRUNCATED ? BZNA_OK : status;
+    } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
+        memcpy(own->offsets, scan.offsets.data, (size_t)(scan.count * sizeof *own->offsets));
+    }
+    bzi_buffer_free(&c->host->memory, &scan.window);
+    bzi_buffer_free(&c->host->memory, &scan.offsets);
+    return status;
+}
+
+/* --- The index beside the file --- */
+
+static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t line, bzna_error *err)
+{
+    char place[40] = "";
+    if (line)
+        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+    return bzi_fail(err, BZNA_E_FORMAT, at, 0, 0,
+                    "%s%s: it is not of the .rec as it is now; remove it, or write it anew (bzna index)", place, what);
+}
+
+static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
+
+/* Lines of key and offset, with a tab between them. Pre: there is room for as many offsets as the text has lines. */
+static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
+{
+    uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
+    const uint8_t *at = text.data, *end = at + text.size, *tab;
+    for (const uint8_t *stop; at < end; at = stop + 1) {
+        stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        line++;
+        if (bzi_span_trim(bzi_span_between(at, stop)).size == 0)
+            continue;
+        for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
+            continue;
+        if (tab == at || !bzi_span_integer(bzi_span_between(tab, stop), &offsets[count]))
+            return bzi_recordio_fail_idx((uint64_t)(at - text.data), "no key, tab and offset", line, err);
+        if (offsets[count] % 4 || offsets[count] >= c->source.size || c->source.size - offsets[count] < 8)
+            return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", line, err);
+        count++;
+    }
+    if (count == 0)
+        return bzi_recordio_fail_idx(0, "it is empty", 0, err);
+    for (uint64_t i = 1; i < count; i++)
+        if (offsets[i] <= offsets[i - 1]) {
+            bzi_sort(offsets, count, sizeof *offsets, bzi_recordio_is_before);
+            break;
+        }
+    for (uint64_t i = 1; i < count; i++)
+        if (offsets[i] == offsets[i - 1])
+            return bzi_recordio_fail_idx(offsets[i], "two lines have the same offset", 0, err);
+    offsets[count] = c->source.size;
+    c->count = count;
+    return BZNA_OK;
+}
+
+/* Whether the index is this file's. That of the same time or later is looked at in two places; one that is older may be
+ * so because the two files were copied one after the other: then it is what a scan finds. */
+static bzna_status bzi_recordio_check_idx(bzi_container *c, const bzi_file *idx, bzna_error *err)
+{
+    const bzi_recordio *own = c->own;
+    const uint64_t ends[2] = { own->offsets[0], own->offsets[c->count - 1] };
+    bzi_recordio_part part;
+    uint8_t header[8];
+    int is_same = 1;
+    bzna_status status;
+    if (idx->modified_ns < c->source.file.modified_ns && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
+        return status;
+    if (!is_same)
+        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
+    for (int i = 0; i < 2; i++) {
+        if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
+            return status;
+        if (!bzi_recordio_header(header, &part))
+            return bzi_recordio_fail_idx(ends[i], i ? "no record begins at its last offset" :
+                                         "no record begins at its first offset", 0, err);
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_recordio_load_idx(bzi_container *c, const bzi_source *idx, bzna_error *err)
+{
+    const bzi_memory *memory = &c->host->memory;
+    bzi_span text = { NULL, idx->size };
+    uint64_t lines = 1;
+    uint8_t *bytes = bzi_alloc(memory, idx->size, 1, 16);
+    bzna_status status = bytes ? bzi_source_read(idx, 0, bytes, idx->size, err) :
+                                 bzi_fail_memory(err, "the index of a RecordIO file");
+    text.data = bytes;
+    for (uint64_t i = 0; status == BZNA_OK && i < text.size; i++)
+        lines += text.data[i] == '\n';
+    if (status == BZNA_OK && (status = bzi_recordio_make(c, lines, err)) == BZNA_OK &&
+        (status = bzi_recordio_parse_idx(c, text, err)) == BZNA_OK)
+        status = bzi_recordio_check_idx(c, &idx->file, err);
+    bzi_release(memory, bytes, idx->size, 1);
+    return status;
+}
+
+/* NAME.idx of NAME.rec. BZNA_E_NOT_FOUND: there is none. */
+static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
+{
+    const char *rec = c->source.path;
+    const size_t length = rec ? strlen(rec) : 0;
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzi_source idx;
+    bzna_status status;
+    if (length < 5 || length >= sizeof path || strcmp(rec + length - 4, ".rec"))
+        return BZNA_E_NOT_FOUND;
+    memcpy(path, rec, length - 3);
+    memcpy(path + length - 3, "idx", 4);
+    memset(&idx, 0, sizeof idx);
+    if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_OK) {
+        status = bzi_recordio_load_idx(c, &idx, err);
+        bzi_source_close(&idx);
+    }
+    if (status != BZNA_OK)
+        bzi_error_prefix(err, path);
+    return status;
+}
+
+static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_recordio *own = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *own);
+    bzna_status status = BZNA_OK;
+    if (!own)
+        return bzi_fail_memory(err, "a data set");
+    if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
+                         (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
+        return status;
+    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_E_NOT_FOUND)
+        status = bzi_recordio_find(c, NULL, err);
+    c->target_count = c->count;       /* which of them have none, is known when they are read */
+    c->target_field = 3;
+    c->target_inside = 1;
+    return status;
+}
+
+/* --- Records --- */
+
+static bzna_status bzi_recordio_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    const bzi_recordio *own = c->own;
+    (void)err;
+    extent->offset = own->offsets[index];
+    extent->size = own->offsets[index + 1] - own->offsets[index];
+    return BZNA_OK;
+}
+
+static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna_status status, const char *what,
+                                     uint64_t number, bzna_error *err)
+{
+    at += sample->extent.offset;
+    return bzi_fail(err, status, at, 0, 0, "the record at byte %llu: %s (%llu) at byte %llu",
+                    (unsigned long long)sample->extent.offset, what, (unsigned long long)number,
+                    (unsigned long long)at);
+}
+
+/* The part at `at` of a sample, checked. */
+static bzna_status bzi_recordio_part_at(const bzi_sample *sample, uint64_t at, bzi_recordio_part *part,
+                                        bzna_error *err)
+{
+    const uint64_t size = sample->extent.size;
+    if (at > size || size - at < 8)
+        return bzi_recordio_fail(sample, bzi_min(at, size), BZNA_E_TRUNCATED, "its last part is missing", size, err);
+    if (!bzi_recordio_header(sample->bytes + at, part))
+        return bzi_recordio_fail(sample, at, BZNA_E_FORMAT, "no magic number", bzi_le32(sample->bytes + at), err);
+    if (part->length > size - at - 8)
+        return bzi_recordio_fail(sample, at, BZNA_E_TRUNCATED, "a part of more bytes than are left", part->length,
+                                 err);
+    if (at ? part->which != BZI_RECORDIO_MIDDLE && part->which != BZI_RECORDIO_LAST : part->which > BZI_RECORDIO_FIRST)
+        return bzi_recordio_fail(sample, at, BZNA_E_FORMAT, "a part out of order, cflag", part->which, err);
+    return BZNA_OK;
+}
+
+static void bzi_recordio_put_le32(uint8_t *p, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* Makes one part of a record of several. In place: what is joined is shorter, since each header of a part but the first
+ * gives way to the magic number that stood there. */
+static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample *sample, uint8_t *writable,
+                                        bzna_error *err)
+{
+    uint64_t at = 0, end = 8;
+    bzi_recordio_part part;
+    (void)c;
+    do {
+        bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
+        if (status != BZNA_OK || part.which == BZI_RECORDIO_WHOLE)
+            return status;
+        if (!writable)
+            return BZNA_AGAIN;
+        if (at) {
+            bzi_recordio_put_le32(writable + end, BZI_RECORDIO_MAGIC);
+            end += 4;
+        }
+        memmove(writable + end, sample->bytes + at + 8, (size_t)part.length);
+        end += part.length;
+        at += part.next;
+    } while (part.which != BZI_RECORDIO_LAST);
+    if (end - 8 > BZI_RECORDIO_MAX)
+        return bzi_recordio_fail(sample, 0, BZNA_E_LIMIT, "too long for a record", end - 8, err);
+    bzi_recordio_put_le32(writable + 4, (uint32_t)(end - 8));
+    return BZNA_OK;
+}
+
+/* What a record says of its picture: {u32 flag, f32 label, u64 id, u64 id2}, flag numbers unless that is 0, the
+ * picture. */
+typedef struct bzi_recordio_entry {
+    uint64_t       id;
+    uint64_t       label_count;
+    const uint8_t *labels;            /* in the record, little-endian; or NULL, */
+    const bzi_list_row *row;          /* and the list has them; NULL: there is no list */
+    uint64_t       picture_at;        /* in the sample's bytes */
+    uint64_t       picture_size;
+} bzi_recordio_entry;
+
+/* Pre: the sample was prepared: its record is whole, and lies in its bytes. */
+static bzi_span bzi_recordio_payload(const bzi_sample *sample)
+{
+    bzi_span s = { sample->bytes + 8, bzi_le32(sample->bytes + 4) & BZI_RECORDIO_MAX };
+    return s;
+}
+
+static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *sample, bzi_recordio_entry *entry,
+                                     bzna_error *err)
+{
+    const bzi_recordio *own = c->own;
+    const bzi_span payload = bzi_recordio_payload(sample);
+    uint64_t flag;
+    if (payload.size < 24)
+        return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "too short for a picture and its label", payload.size, err);
+    flag = bzi_le32(payload.data);
+    if (flag * 4 > payload.size - 24)
+        return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "more labels than it has room for", flag, err);
+    entry->id = bzi_le64(payload.data + 8);
+    entry->label_count = flag ? flag : 1;
+    entry->labels = payload.data + (flag ? 24 : 4);
+    entry->picture_at = 8 + 24 + flag * 4;
+    entry->picture_size = payload.size - 24 - flag * 4;
+    entry->row = own->list.count ? bzi_list_find(&own->list, entry->id) : NULL;
+    if (!own->list.count)
+        return BZNA_OK;
+    if (!entry->row)
+        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line of its id", entry->id,
+                                 err);
+    entry->label_count = entry->row->label_count;
+    entry->labels = NULL;
+    return BZNA_OK;
+}
+
+static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry *entry, uint64_t i)
+{
+    uint32_t bits;
+    float value;
+    if (!entry->labels)
+        return bzi_list_row_labels(&((const bzi_recordio *)c->own)->list, entry->row)[i];
+    bits = bzi_le32(entry->labels + 4 * i);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* --- Fields --- */
+
+enum { BZI_RECORDIO_IMAGE, BZI_RECORDIO_LABEL, BZI_RECORDIO_ID, BZI_RECORDIO_TARGET, BZI_RECORDIO_NAME,
+       BZI_RECORDIO_RECORD, BZI_RECORDIO_FIELDS };
+
+static bzna_status bzi_recordio_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
+{
+    static const bzi_field fields[BZI_RECORDIO_FIELDS] = {
+        { BZNA_FIELD_PICTURE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
+        { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
+    };
+    (void)c;
+    if (number >= BZI_RECORDIO_FIELDS)
+        return BZNA_E_RANGE;
+    *field = fields[number];
+    return BZNA_OK;
+}
+
+static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
+{
+    value->size = entry->label_count * sizeof(float);
+    value->absent = entry->label_count == 0;
+    for (uint64_t i = 0; i < entry->label_count && value->size <= value->capacity; i++) {
+        const float label = bzi_recordio_label(c, entry, i);
+        memcpy(value->data + i * sizeof label, &label, sizeof label);
+    }
+}
+
+static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
+{
+    int64_t target = BZNA_TARGET_NONE;
+    float label;
+    value->absent = 1;
+    if (entry->label_count != 1)
+        return;
+    label = bzi_recordio_label(c, entry, 0);
+    value->absent = !bzi_label_target(&label, 1, &target);
+    if (!value->absent)
+        bzi_value_put(value, &target, sizeof target);
+}
+
+/* The list's path, or the id. */
+static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
+{
+    char digits[24];
+    bzi_span path;
+    if (entry->row) {
+        path = bzi_list_path(&((const bzi_recordio *)c->own)->list, entry->row);
+        bzi_value_put(value, path.data, path.size);
+        return;
+    }
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)entry->id);
+    bzi_value_put(value, digits, strlen(digits));
+}
+
+static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                      bzi_value *value, bzna_error *err)
+{
+    const bzi_span payload = bzi_recordio_payload(sample);
+    bzi_recordio_entry entry;
+    bzna_status status;
+    if (number == BZI_RECORDIO_RECORD) {
+        bzi_value_put(value, payload.data, payload.size);
+        return BZNA_OK;
+    }
+    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
+        return status;
+    if (number == BZI_RECORDIO_LABEL)
+        bzi_recordio_put_labels(c, &entry, value);
+    else if (number == BZI_RECORDIO_TARGET)
+        bzi_recordio_put_target(c, &entry, value);
+    else if (number == BZI_RECORDIO_NAME)
+        bzi_recordio_put_name(c, &entry, value);
+    else
+        bzi_value_put(value, &(int64_t){ (int64_t)entry.id }, sizeof(int64_t));
+    return BZNA_OK;
+}
+
+static bzna_status bzi_recordio_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                       bzna_sample *out, bzna_error *err)
+{
+    (void)c;
+    (void)sample;
+    (void)scratch;
+    (void)err;
+    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    bzi_recordio_entry entry;
+    bzi_span picture;
+    bzna_status status;
+    (void)scratch;
+    if (pick->name && strcmp(pick->name, "image"))
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
+    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
+        return status;
+    picture.data = sample->bytes + entry.picture_at;
+    picture.size = entry.picture_size;
+    return bzi_image_found(picture, sample->extent.offset + entry.picture_at, image, err);
+}
+
+/* Tells files apart: sizes, and the index entries at both ends. */
+static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzi_recordio *own = c->own;
+    const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
+    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash(hash, own->offsets, (size_t)end * sizeof *own->offsets);
+    return bzi_hash(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets);
+}
+
+static const bzi_container_ops bzi_recordio_ops = {
+    .name = "RecordIO",
+    .still = 1,
+    .probe = bzi_recordio_probe,
+    .open = bzi_recordio_open,
+    .locate = bzi_recordio_locate,
+    .describe_field = bzi_recordio_describe_field,
+    .field = bzi_recordio_field,
+    .images = bzi_recordio_images,
+    .image = bzi_recordio_image,
+    .fingerprint = bzi_recordio_fingerprint,
+    .close = bzi_recordio_close,
+    .prepare = bzi_recordio_prepare
+};
+
+
 /* ==== 14. Datasets ===================================================================================================
  * Calls: rooms 1-13. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
-static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video };
+static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video, &bzi_recordio_ops };
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
 
@@ -4787,6 +5719,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
         return status;
     }
     bzi_os_file_drop_pages(&c->source.file);
+    c->source.path = NULL;
     *out = c;
     return BZNA_OK;
 }
@@ -4834,6 +5767,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
  * own. */
 typedef struct bzi_reading {
     bzi_sample        sample;
+    const bzi_container *container;
     const bzi_source *source;
     bzi_source        own;
 } bzi_reading;
@@ -4864,6 +5798,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     bzna_status status;
     memset(reading, 0, sizeof *reading);
+    reading->container = c;
     reading->source = &c->source;
     reading->sample.index = index;
     if ((status = c->ops->locate(c, index, &reading->sample.extent, err)) != BZNA_OK ||
@@ -4879,16 +5814,28 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
 /* Into bytes, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
+    const bzi_container *c = reading->container;
+    const bzi_extent *extent = &reading->sample.extent;
+    bzna_status status = bzi_source_read(reading->source, extent->offset, bytes, extent->size, err);
     reading->sample.bytes = bytes;
-    return bzi_source_read(reading->source, reading->sample.extent.offset, bytes, reading->sample.extent.size, err);
+    return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
 
-/* For looking: in the map, or in buffer. */
+/* For looking: in the map where that will do, or in buffer. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
                                     bzna_error *err)
 {
+    const bzi_container *c = reading->container;
     const bzi_extent *extent = &reading->sample.extent;
-    return bzi_source_view(reading->source, memory, buffer, extent->offset, extent->size, &reading->sample.bytes, err);
+    const uint8_t *const map = reading->source->map;
+    bzna_status status = BZNA_AGAIN;
+    if (map) {
+        reading->sample.bytes = map + extent->offset;
+        status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
+    }
+    if (status == BZNA_AGAIN && !bzi_buffer_reserve(memory, buffer, extent->size, 0))
+        status = bzi_fail_memory(err, "a sample's bytes");
+    return status == BZNA_AGAIN ? bzi_reading_read(reading, buffer->data, err) : status;
 }
 
 /* BZNA_TARGET_NONE where the sample has none. It was read if its target is inside. */
