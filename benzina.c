@@ -227,37 +227,6 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
     return low;
 }
 
-/* Two sorted runs, the second from middle on, into one. Items have size bytes and begin with a text. */
-static void bzi_merge(const uint8_t *from, uint8_t *to, uint64_t middle, uint64_t end, size_t size,
-                      int (*compare)(const char *, const char *))
-{
-    uint64_t left = 0, right = middle;
-    for (uint64_t i = 0; i < end; i++) {
-        const char *a = NULL, *b = NULL;
-        if (left < middle)
-            memcpy(&a, from + left * size, sizeof a);
-        if (right < end)
-            memcpy(&b, from + right * size, sizeof b);
-        memcpy(to + i * size, from + (!b || (a && compare(a, b) <= 0) ? left++ : right++) * size, size);
-    }
-}
-
-/* Sorts by those texts; equal ones stay in their order. spare has room for as many items. */
-static void bzi_sort(void *items, void *spare, uint64_t count, size_t size, int (*compare)(const char *, const char *))
-{
-    uint8_t *from = items, *to = spare, *swap;
-    for (uint64_t run = 1; run < count; run *= 2) {
-        for (uint64_t i = 0; i < count; i += 2 * run)
-            bzi_merge(from + i * size, to + i * size, bzi_min(run, count - i), bzi_min(2 * run, count - i), size,
-                      compare);
-        swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != (uint8_t *)items && count)
-        memcpy(items, from, (size_t)count * size);
-}
-
 /* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
 static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 {
@@ -3873,6 +3842,7 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
     return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
 }
 
+
 /* ==== 13e. Directories ===============================================================================================
  * Calls: rooms 1-12. The files under a folder that have certain names, in the order in which Python's
  * sorted(os.walk(top, followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are
@@ -3905,7 +3875,13 @@ static int bzi_path_has_extension(const char *name, const char *list)
     return strstr(list, wanted) != NULL;
 }
 
-/* Files of a folder and of those in it. name comes first: they are sorted by it. */
+/* Of two things that begin with a text. */
+static int bzi_path_is_before(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
+}
+
+/* Files of a folder. */
 typedef struct bzi_tree_folder {
     const char *path;                 /* below the root; "": the root */
     uint64_t    first, count;         /* of names */
@@ -4072,22 +4048,16 @@ static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_erro
 /* What a walk has found, in order. */
 static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_error *err)
 {
-    uint64_t n = 0, room;
-    void *spare;
+    uint64_t n = 0;
     bzna_status status = bzi_tree_make(tree, walk, err);
     if (status != BZNA_OK)
         return status;
-    room = tree->count > tree->folder_count * 3 ? tree->count : tree->folder_count * 3;
-    if (!(spare = bzi_alloc(walk->memory, room, sizeof(uint64_t), 16))) {
-        bzi_tree_free(tree, walk->memory);
-        return bzi_fail_memory(err, "sorting names of files");
-    }
     for (uint64_t i = 0; i < walk->folder_count; i++) {
         const bzi_walk_folder *folder = bzi_walk_at(walk, i);
         if (folder->count)
             tree->folders[n++] = (bzi_tree_folder){ tree->text + folder->path, folder->first, folder->count };
     }
-    bzi_sort(tree->folders, spare, n, sizeof *tree->folders, strcmp);
+    bzi_sort(tree->folders, n, sizeof *tree->folders, bzi_path_is_before);
     n = 0;
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         bzi_tree_folder *folder = &tree->folders[i];
@@ -4097,10 +4067,9 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
             tree->names[n + k] = tree->text + at;
         }
         folder->first = n;
-        bzi_sort(tree->names + n, spare, folder->count, sizeof *tree->names, strcmp);
+        bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
         n += folder->count;
     }
-    bzi_release(walk->memory, spare, room, sizeof(uint64_t));
     return BZNA_OK;
 }
 
@@ -4162,50 +4131,43 @@ static void bzi_folder_close(bzi_container *c)
     c->own = NULL;
 }
 
-/* Names that are numbers, by their numbers. */
-static int bzi_folder_compare_numbers(const char *a, const char *b)
+/* Names that are numbers, by their numbers; equal ones as text. */
+static int bzi_folder_number_is_before(const void *left, const void *right)
 {
-    size_t zeros_a = strspn(a, "0"), zeros_b = strspn(b, "0"), length_a = strlen(a) - zeros_a,
-           length_b = strlen(b) - zeros_b;
-    return length_a != length_b ? length_a < length_b ? -1 : 1 : strcmp(a + zeros_a, b + zeros_b);
+    const char *a = *(const char *const *)left, *b = *(const char *const *)right;
+    const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
+    int order = strlen(x) != strlen(y) ? strlen(x) < strlen(y) ? -1 : 1 : strcmp(x, y);
+    return order ? order < 0 : strcmp(a, b) < 0;
 }
 
 /* The root's folders, sorted by name: names. */
 static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
 {
     uint64_t count = walk->folder_count - 1;
-    const char **spare = bzi_alloc(walk->memory, count, sizeof *spare, 16);
     memset(top, 0, sizeof *top);
     top->text_size = walk->text_size;
     top->text = bzi_alloc_copy(walk->memory, walk->text.data, walk->text_size, 1);
     top->names = bzi_alloc(walk->memory, count, sizeof *top->names, 16);
     top->count = count;
-    if (!spare || !top->text || !top->names) {
-        bzi_release(walk->memory, spare, count, sizeof *spare);
+    if (!top->text || !top->names) {
         bzi_tree_free(top, walk->memory);
         return bzi_fail_memory(err, "the names of classes");
     }
     for (uint64_t i = 0; i < count; i++)
         top->names[i] = top->text + bzi_walk_at(walk, i + 1)->path;
-    bzi_sort(top->names, spare, count, sizeof *spare, strcmp);
-    bzi_release(walk->memory, spare, count, sizeof *spare);
+    bzi_sort(top->names, count, sizeof *top->names, bzi_path_is_before);
     return BZNA_OK;
 }
 
 /* By number. */
-static bzna_status bzi_folder_sort_numbers(const bzi_memory *memory, const char **names, uint64_t count,
-                                           bzna_error *err)
+static bzna_status bzi_folder_sort_numbers(const char **names, uint64_t count, bzna_error *err)
 {
-    const char **spare;
     for (uint64_t i = 0; i < count; i++)
         if (names[i][strspn(names[i], "0123456789")])
             return BZI_FAIL(err, BZNA_E_ARGUMENT,
                             "dataset_config.class_order: the folder \"%.64s\" is no number, so its class has none",
                             names[i]);
-    if (!(spare = bzi_alloc(memory, count, sizeof *spare, 16)))
-        return bzi_fail_memory(err, "the names of classes");
-    bzi_sort(names, spare, count, sizeof *spare, bzi_folder_compare_numbers);
-    bzi_release(memory, spare, count, sizeof *spare);
+    bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
     return BZNA_OK;
 }
 
@@ -4245,7 +4207,7 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
-        (status = bzi_folder_sort_numbers(&c->host->memory, folder->top.names, count, err)) != BZNA_OK)
+        (status = bzi_folder_sort_numbers(folder->top.names, count, err)) != BZNA_OK)
         return status;
     for (uint64_t i = 0; i < count; i++)
         folder->classes[i].name = folder->top.names[i];
