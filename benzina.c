@@ -4093,7 +4093,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 /* ==== 13f. Containers: folder ========================================================================================
  * Calls: rooms 1-13e. Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each
  * folder in the root is a class, and all pictures below it are of that class. A root that holds pictures and no folders
- * is a folder without classes. Opening looks at no file; each sample's is opened when it is read. */
+ * has no classes. A list can name the files instead. Opening looks at no file; each sample's is opened when it is
+ * read. */
 
 /* ImageFolder's, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
@@ -4113,6 +4114,8 @@ typedef struct bzi_folder {
     uint64_t    root_id[2];
     bzi_class  *classes;
     uint64_t    class_room;
+    bzi_list    list;                 /* which names the samples, where it has rows */
+    uint32_t    has_targets, has_labels;
     bzi_host   *host;
 } bzi_folder;
 
@@ -4126,6 +4129,7 @@ static void bzi_folder_close(bzi_container *c)
         bzi_tree_free(&folder->classes[i].tree, memory);
     bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
     bzi_tree_free(&folder->top, memory);
+    bzi_list_close(&folder->list, memory);
     bzi_release(memory, folder->root, folder->root_size, 1);
     bzi_release(memory, folder, 1, sizeof *folder);
     c->own = NULL;
@@ -4269,8 +4273,27 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
         folder->classes[i].begin = c->count;
         c->count += folder->classes[i].tree.count;
     }
-    c->target_count = c->count;
-    c->target_field = 1;
+    folder->has_targets = 1;
+    return BZNA_OK;
+}
+
+/* The files that a list names. Where each has one label, a whole number, those are targets; else labels are vectors. */
+static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_folder *folder = c->own;
+    const bzi_list *list = &folder->list;
+    int64_t target;
+    bzna_status status;
+    if (config->classes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: with a list, its labels say the classes");
+    if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
+        return status;
+    c->count = list->count;
+    folder->has_targets = 1;
+    for (uint64_t i = 0; i < list->count && folder->has_targets; i++)
+        folder->has_targets = (uint32_t)bzi_label_target(bzi_list_row_labels(list, &list->rows[i]),
+                                                         list->rows[i].label_count, &target);
+    folder->has_labels = !folder->has_targets && list->label_count > 0;
     return BZNA_OK;
 }
 
@@ -4309,8 +4332,8 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
     return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
-static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
-                                        bzna_error *err)
+static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
+                                   bzna_error *err)
 {
     bzi_walk walk = { .memory = &c->host->memory, .extensions = BZI_PICTURE_EXTENSIONS };
     bzi_folder *folder;
@@ -4319,6 +4342,8 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
         return status;
     folder = c->own;
     walk.root = folder->root;
+    if (config->list)
+        return bzi_folder_open_list(c, config, err);
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
         (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
@@ -4328,6 +4353,17 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
             status = bzi_folder_open_classes(c, config, err);
     }
     bzi_walk_free(&walk);
+    return status;
+}
+
+static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
+                                        bzna_error *err)
+{
+    bzna_status status = bzi_folder_find(c, path, config, err);
+    if (status == BZNA_OK && ((const bzi_folder *)c->own)->has_targets) {
+        c->target_count = c->count;
+        c->target_field = 1;
+    }
     return status;
 }
 
@@ -4356,7 +4392,13 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
                                    bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    const bzi_class *class = &folder->classes[bzi_folder_class_of(folder, index)];
+    const bzi_class *class;
+    if (folder->list.rows) {
+        bzi_span path = bzi_list_path(&folder->list, &folder->list.rows[index]);
+        bzi_text_copy(name, (size_t)capacity, path.data, path.size);        /* a list's paths are not longer */
+        return BZNA_OK;
+    }
+    class = &folder->classes[bzi_folder_class_of(folder, index)];
     return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
 }
 
@@ -4364,43 +4406,66 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char 
                                    bzna_error *err)
 {
     char name[BZI_LIMIT_PATH_BYTES];
+    const bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
-    if (status == BZNA_OK && !bzi_path_join(path, capacity, ((const bzi_folder *)c->own)->root, name))
+    if (status == BZNA_OK && !bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", name, BZI_LIMIT_PATH_BYTES - 1);
     return status;
 }
 
-enum { BZI_FOLDER_IMAGE, BZI_FOLDER_TARGET, BZI_FOLDER_NAME, BZI_FOLDER_FIELDS };
+enum { BZI_FOLDER_IMAGE, BZI_FOLDER_TARGET, BZI_FOLDER_LABEL, BZI_FOLDER_NAME, BZI_FOLDER_FIELDS };
 
-/* Without classes there is no target. */
+/* Which field a number is, of those that there are; BZI_FOLDER_FIELDS: past the end. */
 static uint32_t bzi_folder_field_at(const bzi_container *c, uint32_t number)
 {
-    return number == BZI_FOLDER_IMAGE || c->class_count ? number : number + 1;
+    const bzi_folder *folder = c->own;
+    const uint32_t present[BZI_FOLDER_FIELDS] = { 1, folder->has_targets, folder->has_labels, 1 };
+    uint32_t i = 0;
+    while (i < BZI_FOLDER_FIELDS && (!present[i] || number-- > 0))
+        i++;
+    return i;
 }
 
 static bzna_status bzi_folder_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
 {
     static const bzi_field fields[BZI_FOLDER_FIELDS] = { { BZNA_FIELD_PICTURE, 1, "image" },
                                                          { BZNA_FIELD_INTEGER, 0, "target" },
+                                                         { BZNA_FIELD_VECTOR, 0, "label" },
                                                          { BZNA_FIELD_TEXT, 0, "name" } };
-    if (number >= BZI_FOLDER_FIELDS || bzi_folder_field_at(c, number) >= BZI_FOLDER_FIELDS)
+    uint32_t which = bzi_folder_field_at(c, number);
+    if (which == BZI_FOLDER_FIELDS)
         return BZNA_E_RANGE;
-    *field = fields[bzi_folder_field_at(c, number)];
+    *field = fields[which];
     return BZNA_OK;
+}
+
+/* What a list or the folder around the file says of a sample. */
+static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t which, bzi_value *value)
+{
+    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
+    const float *labels = row ? bzi_list_row_labels(&folder->list, row) : NULL;
+    int64_t target = BZNA_TARGET_NONE;
+    if (which == BZI_FOLDER_LABEL) {
+        value->absent = row->label_count == 0;
+        bzi_value_put(value, labels, row->label_count * sizeof *labels);
+        return;
+    }
+    if (row)
+        bzi_label_target(labels, row->label_count, &target);
+    else
+        target = (int64_t)bzi_folder_class_of(folder, index);
+    bzi_value_put(value, &target, sizeof target);
 }
 
 static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                     bzi_value *value, bzna_error *err)
 {
     char name[BZI_LIMIT_PATH_BYTES];
-    int64_t target;
-    bzna_status status;
-    if (bzi_folder_field_at(c, number) == BZI_FOLDER_TARGET) {
-        target = (int64_t)bzi_folder_class_of(c->own, sample->index);
-        bzi_value_put(value, &target, sizeof target);
-        return BZNA_OK;
-    }
-    if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
+    uint32_t which = bzi_folder_field_at(c, number);
+    bzna_status status = BZNA_OK;
+    if (which != BZI_FOLDER_NAME)
+        bzi_folder_label(c->own, sample->index, which, value);
+    else if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
         bzi_value_put(value, name, strlen(name));
     return status;
 }
@@ -4436,6 +4501,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
+    hash = bzi_hash(hash, folder->list.text, (size_t)folder->list.size);
     for (uint64_t i = 0; i < folder->class_room; i++) {
         const bzi_tree *tree = &folder->classes[i].tree;
         for (uint64_t k = 0; k < tree->folder_count; k++) {

@@ -664,7 +664,8 @@ enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZ
 
 /* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
  * both have "target" and "name" where they have the tracks of them. A folder has "image", "target"
- * where its classes are folders, and "name", the file's path below it. */
+ * where its classes are folders or a list says it (of other labels: "label"), and "name", the
+ * file's path below it. */
 typedef struct bzna_field_info {
     uint32_t struct_size;
     uint32_t kind;
@@ -718,7 +719,9 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  * pnm bmp webp tif tiff gif jp2 j2k, in upper case, too; those that begin with a dot are left out.
  * Links are followed; one that leads back is refused, and so are a class without pictures, and a
  * folder whose folders all hold only folders (train, val). A folder of pictures without folders in
- * it has no targets. Only names are read: a file that is gone, or no picture, fails its own sample.
+ * it has no targets. With config->list, samples are the files that it names, in its order; their
+ * labels are targets where each has one, a whole number, else vectors. Only names are read: a file
+ * that is gone, or no picture, fails its own sample.
  *
  * Errors: E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED,
  * E_UNSUPPORTED, E_MEMORY. */
