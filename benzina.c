@@ -238,37 +238,6 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
     return low;
 }
 
-/* Two sorted runs, the second from middle on, into one. Items have size bytes and begin with a text. */
-static void bzi_merge(const uint8_t *from, uint8_t *to, uint64_t middle, uint64_t end, size_t size,
-                      int (*compare)(const char *, const char *))
-{
-    uint64_t left = 0, right = middle;
-    for (uint64_t i = 0; i < end; i++) {
-        const char *a = NULL, *b = NULL;
-        if (left < middle)
-            memcpy(&a, from + left * size, sizeof a);
-        if (right < end)
-            memcpy(&b, from + right * size, sizeof b);
-        memcpy(to + i * size, from + (!b || (a && compare(a, b) <= 0) ? left++ : right++) * size, size);
-    }
-}
-
-/* Sorts by those texts; equal ones stay in their order. spare has room for as many items. */
-static void bzi_sort(void *items, void *spare, uint64_t count, size_t size, int (*compare)(const char *, const char *))
-{
-    uint8_t *from = items, *to = spare, *swap;
-    for (uint64_t run = 1; run < count; run *= 2) {
-        for (uint64_t i = 0; i < count; i += 2 * run)
-            bzi_merge(from + i * size, to + i * size, bzi_min(run, count - i), bzi_min(2 * run, count - i), size,
-                      compare);
-        swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != (uint8_t *)items && count)
-        memcpy(items, from, (size_t)count * size);
-}
-
 /* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
 static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 {
@@ -4037,6 +4006,389 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
+/* ==== 13b2. Lists ====================================================================================================
+ * Calls: rooms 1-6. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst),
+ * or path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes). Which
+ * of them it is, the first line says. The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a
+ * label. */
+
+typedef struct bzi_list_row {
+    uint64_t index;                   /* as the line says; of a .csv, its row, from 0 */
+    uint64_t path_at;                 /* in the text */
+    uint64_t label_at;                /* in labels */
+    uint32_t path_size, label_count;
+} bzi_list_row;
+
+typedef struct bzi_list {
+    uint8_t      *text;
+    uint64_t      size;
+    bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
+    uint64_t      count, row_room;
+    float        *labels;
+    uint64_t      label_count, label_room;
+    uint8_t       separator;          /* of fields */
+} bzi_list;
+
+/* --- Sorting --- */
+
+/* Moves the element at root down until none below it stands behind it. */
+static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
+                          int (*is_before)(const void *a, const void *b))
+{
+    uint8_t moved[64];
+    uint64_t child;
+    memcpy(moved, a + root * size, size);
+    for (; (child = 2 * root + 1) < end; root = child) {
+        child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
+        if (!is_before(moved, a + child * size))
+            break;
+        memcpy(a + root * size, a + child * size, size);
+    }
+    memcpy(a + root * size, moved, size);
+}
+
+/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
+static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
+{
+    uint8_t *a = array, last[64];
+    for (uint64_t root = count / 2; root-- > 0;)
+        bzi_sort_sift(a, root, count, size, is_before);
+    for (uint64_t end = count; end-- > 1;) {
+        memcpy(last, a + end * size, size);
+        memcpy(a + end * size, a, size);
+        memcpy(a, last, size);
+        bzi_sort_sift(a, 0, end, size, is_before);
+    }
+}
+
+/* --- Numbers, whatever the process's locale is --- */
+
+static bzi_span bzi_span_trim(bzi_span s)
+{
+    while (s.size && (s.data[0] == ' ' || s.data[0] == '\r')) {
+        s.data++;
+        s.size--;
+    }
+    while (s.size && (s.data[s.size - 1] == ' ' || s.data[s.size - 1] == '\r'))
+        s.size--;
+    return s;
+}
+
+/* Digits alone. */
+static int bzi_span_integer(bzi_span s, uint64_t *out)
+{
+    uint64_t value = 0;
+    s = bzi_span_trim(s);
+    for (uint64_t i = 0; i < s.size; i++)
+        if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
+            !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
+            return 0;
+    *out = value;
+    return s.size > 0;
+}
+
+/* x * 10^exponent. */
+static double bzi_scale_10(double x, int64_t exponent)
+{
+    double power = 1, base = 10;
+    uint64_t n = (uint64_t)(exponent < 0 ? -exponent : exponent);
+    for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
+        x = exponent < 0 ? x / 1e22 : x * 1e22;
+    for (; n; n >>= 1, base *= base)
+        power *= n & 1 ? base : 1;
+    return exponent < 0 ? x / power : x * power;
+}
+
+/* The digits of a decimal number, with a point: 19 of them count, more than a double holds. */
+static int bzi_span_digits(bzi_cursor *c, double *value)
+{
+    uint64_t mantissa = 0, digits = 0;
+    int64_t exponent = 0;
+    int point = 0;
+    for (; bzi_cursor_left(c); c->pos++) {
+        uint8_t d = c->data[c->pos];
+        if (d == '.' && !point) {
+            point = 1;
+            continue;
+        }
+        if (d < '0' || d > '9')
+            break;
+        digits++;
+        exponent -= point && mantissa < UINT64_MAX / 100;
+        exponent += !point && mantissa >= UINT64_MAX / 100;
+        if (mantissa < UINT64_MAX / 100)
+            mantissa = mantissa * 10 + (uint64_t)(d - '0');
+    }
+    *value = bzi_scale_10((double)mantissa, exponent);
+    return digits > 0;
+}
+
+/* A decimal number that a float32 can hold: no "nan", no "inf". */
+static int bzi_span_number(bzi_span s, float *out)
+{
+    bzi_cursor c;
+    uint64_t exponent = 0;
+    double value;
+    int minus = 0, minus_exponent = 0;
+    s = bzi_span_trim(s);
+    c = bzi_cursor_make(s.data, s.size, 0);
+    if (s.size && (*s.data == '-' || *s.data == '+'))
+        minus = bzi_cursor_u8(&c) == '-';
+    if (!bzi_span_digits(&c, &value))
+        return 0;
+    if (bzi_cursor_left(&c)) {
+        bzi_span rest;
+        if ((bzi_cursor_u8(&c) | 32) != 'e')
+            return 0;
+        if (bzi_cursor_left(&c) && (c.data[c.pos] == '-' || c.data[c.pos] == '+'))
+            minus_exponent = bzi_cursor_u8(&c) == '-';
+        rest.data = c.data + c.pos;
+        rest.size = bzi_cursor_left(&c);
+        if (!bzi_span_integer(rest, &exponent))
+            return 0;
+        exponent = bzi_min(exponent, 400);
+        value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
+    }
+    if (!(value <= (double)FLT_MAX))
+        return 0;
+    *out = (float)(minus ? -value : value);
+    return 1;
+}
+
+/* A label that is one number, and an integer, is a target, too. Returns 0 where it is not. */
+BZI_MAYBE_UNUSED static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
+{
+    if (count != 1 || !(fabsf(labels[0]) < 9e18f) || truncf(labels[0]) != labels[0])
+        return 0;
+    *target = (int64_t)labels[0];
+    return *target != BZNA_TARGET_NONE;
+}
+
+/* --- Lines --- */
+
+/* A line, and where it stands. */
+typedef struct bzi_list_line {
+    bzi_span text;
+    uint64_t at, number;              /* in the file; from 1 */
+    bzi_span index, labels, path;     /* its parts */
+} bzi_list_line;
+
+static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
+{
+    char shown[32];
+    bzi_text_copy(shown, sizeof shown, text.data, text.size);
+    bzi_text_printable(shown);
+    return bzi_fail(err, BZNA_E_FORMAT, line->at, 0, 0, "line %llu at byte %llu: %s%s%s%s",
+                    (unsigned long long)line->number, (unsigned long long)line->at, what, text.size ? ": \"" : "",
+                    shown, text.size ? "\"" : "");
+}
+
+static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
+{
+    bzi_span s = { from, from < to ? (uint64_t)(to - from) : 0 };
+    return s;
+}
+
+/* index TAB labels TAB path: the first field, the last, and what is between. */
+static const char *bzi_list_split_tabs(bzi_list_line *line)
+{
+    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
+    const uint8_t *first = memchr(begin, '\t', (size_t)line->text.size);
+    if (!first)
+        return "no tab";
+    while (*--last != '\t')
+        continue;
+    line->index = bzi_span_between(begin, first);
+    line->labels = bzi_span_between(first + 1, last);
+    line->path = bzi_span_between(last + 1, end);
+    return NULL;
+}
+
+/* path,labels: or "path",labels. */
+static const char *bzi_list_split_commas(bzi_list_line *line)
+{
+    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
+    const int quoted = *begin == '"';
+    begin += quoted;
+    stop = memchr(begin, quoted ? '"' : ',', (size_t)(end - begin));
+    if (quoted && !stop)
+        return "a quote without its end";
+    if (!stop)
+        return "neither a tab nor a comma";
+    line->path = bzi_span_between(begin, stop);
+    stop += quoted;
+    if (stop == end || *stop != ',')
+        return "no comma after the path";
+    line->labels = bzi_span_between(stop + 1, end);
+    return NULL;
+}
+
+/* Reads the labels, and keeps them unless rows are still counted. */
+static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
+{
+    const uint8_t *at = line->labels.data, *end = at + line->labels.size;
+    *count = 0;
+    while (at < end) {
+        const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
+        float label;
+        stop = stop ? stop : end;
+        if (!bzi_span_number(bzi_span_between(at, stop), &label))
+            return "a label is no number that a float32 holds";
+        if (list->rows)
+            list->labels[list->label_count + *count] = label;
+        ++*count;
+        at = stop + 1;
+    }
+    return NULL;
+}
+
+static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error *err)
+{
+    const int tabs = list->separator == '\t';
+    uint64_t index = list->count, labels;
+    const char *fault = tabs ? bzi_list_split_tabs(line) : bzi_list_split_commas(line);
+    if (fault)
+        return bzi_list_fail(line, fault, line->text, err);
+    if (tabs && !bzi_span_integer(line->index, &index))
+        return bzi_list_fail(line, "the index is no whole number", line->index, err);
+    fault = bzi_list_labels(list, line, &labels);
+    if (fault && !tabs && line->number == 1)
+        return BZNA_OK;                                     /* a header */
+    if (fault)
+        return bzi_list_fail(line, fault, line->labels, err);
+    if (line->path.size == 0 || line->path.size >= BZI_LIMIT_PATH_BYTES || labels > UINT32_MAX)
+        return bzi_list_fail(line, "the path is empty or too long", line->path, err);
+    if (list->rows) {
+        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text), list->label_count,
+                             (uint32_t)line->path.size, (uint32_t)labels };
+        list->rows[list->count] = row;
+    }
+    list->count++;
+    list->label_count += labels;
+    return BZNA_OK;
+}
+
+/* All lines: they are counted first, then kept. */
+static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
+{
+    const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
+    bzi_list_line line = { { NULL, 0 }, bom, 0, { NULL, 0 }, { NULL, 0 }, { NULL, 0 } };
+    bzna_status status = BZNA_OK;
+    list->count = list->label_count = 0;
+    while (line.at < list->size && status == BZNA_OK) {
+        const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
+        const uint8_t *stop = memchr(begin, '\n', (size_t)(end - begin));
+        const uint8_t *text_end = stop ? stop : end;
+        text_end -= text_end > begin && text_end[-1] == '\r';
+        line.text = bzi_span_between(begin, text_end);
+        line.number++;
+        if (line.text.size && !list->separator)
+            list->separator = memchr(begin, '\t', (size_t)line.text.size) ? '\t' : ',';
+        status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
+        line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
+    }
+    return status;
+}
+
+/* --- A list --- */
+
+static void bzi_list_close(bzi_list *list, const bzi_memory *memory)
+{
+    bzi_release(memory, list->text, list->size, 1);
+    bzi_release(memory, list->rows, list->row_room, sizeof *list->rows);
+    bzi_release(memory, list->labels, list->label_room, sizeof *list->labels);
+    memset(list, 0, sizeof *list);
+}
+
+/* Reads the rows of the text. */
+static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna_error *err)
+{
+    const uint8_t *zero = list->size ? memchr(list->text, 0, (size_t)list->size) : NULL;
+    bzna_status status;
+    if (zero)
+        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is no text: byte %llu is zero",
+                        (unsigned long long)(zero - list->text));
+    if ((status = bzi_list_walk(list, err)) != BZNA_OK)
+        return status;
+    if (list->count == 0)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
+    list->rows = bzi_alloc(memory, list->count, sizeof *list->rows, 16);
+    list->row_room = list->rows ? list->count : 0;
+    list->labels = bzi_alloc(memory, list->label_count, sizeof *list->labels, 16);
+    list->label_room = list->labels ? list->label_count : 0;
+    return list->rows && list->labels ? bzi_list_walk(list, err) : bzi_fail_memory(err, "a list of samples");
+}
+
+/* Reads a list. BZNA_OK: bzi_list_close frees it. Else there is nothing to free. Messages name the list. */
+BZI_MAYBE_UNUSED static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path,
+                                                  bzna_error *err)
+{
+    bzi_source source;
+    bzna_status status;
+    memset(list, 0, sizeof *list);
+    memset(&source, 0, sizeof source);
+    if (bzi_source_open_file(&source, path, err) != BZNA_OK)
+        return bzi_error_prefix(err, path);
+    if ((list->text = bzi_alloc(memory, source.size, 1, 16)) == NULL)
+        status = bzi_fail_memory(err, "a list of samples");
+    else
+        list->size = source.size;
+    if (list->text && (status = bzi_source_read(&source, 0, list->text, list->size, err)) == BZNA_OK)
+        status = bzi_list_parse(list, memory, err);
+    bzi_source_close(&source);
+    if (status == BZNA_OK)
+        return BZNA_OK;
+    bzi_list_close(list, memory);
+    return bzi_error_prefix(err, path);
+}
+
+BZI_MAYBE_UNUSED static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
+{
+    bzi_span s = { list->text + row->path_at, row->path_size };
+    return s;
+}
+
+/* label_count of them. */
+BZI_MAYBE_UNUSED static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
+{
+    return list->labels + row->label_at;
+}
+
+/* Equal indices stand in the order of their lines. */
+static int bzi_list_row_is_before(const void *a, const void *b)
+{
+    const bzi_list_row *x = a, *y = b;
+    return x->index < y->index || (x->index == y->index && x->path_at < y->path_at);
+}
+
+/* Puts the rows into the order of their indices, for bzi_list_find; two lines of one index are refused. */
+BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
+{
+    bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
+    for (uint64_t i = 1; i < list->count; i++) {
+        const bzi_list_row *row = &list->rows[i];
+        if (row->index != row[-1].index)
+            continue;
+        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, again before byte %llu",
+                 (unsigned long long)row->index, (unsigned long long)row->path_at);
+        return bzi_error_prefix(err, name);
+    }
+    return BZNA_OK;
+}
+
+static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
+{
+    return ((const bzi_list_row *)rows)[i].index >= *(const uint64_t *)index;
+}
+
+/* The row of an index; NULL: there is none. Pre: sorted. */
+BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
+{
+    uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
+    return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
+}
+
+
 /* ==== 13e. Directories ===============================================================================================
  * Calls: rooms 1-12. The files under a folder that have certain names, in the order in which Python's
  * sorted(os.walk(top, followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are
@@ -4069,7 +4421,13 @@ static int bzi_path_has_extension(const char *name, const char *list)
     return strstr(list, wanted) != NULL;
 }
 
-/* Files of a folder and of those in it. name comes first: they are sorted by it. */
+/* Of two things that begin with a text. */
+static int bzi_path_is_before(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
+}
+
+/* Files of a folder. */
 typedef struct bzi_tree_folder {
     const char *path;                 /* below the root; "": the root */
     uint64_t    first, count;         /* of names */
@@ -4236,22 +4594,16 @@ static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_erro
 /* What a walk has found, in order. */
 static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_error *err)
 {
-    uint64_t n = 0, room;
-    void *spare;
+    uint64_t n = 0;
     bzna_status status = bzi_tree_make(tree, walk, err);
     if (status != BZNA_OK)
         return status;
-    room = tree->count > tree->folder_count * 3 ? tree->count : tree->folder_count * 3;
-    if (!(spare = bzi_alloc(walk->memory, room, sizeof(uint64_t), 16))) {
-        bzi_tree_free(tree, walk->memory);
-        return bzi_fail_memory(err, "sorting names of files");
-    }
     for (uint64_t i = 0; i < walk->folder_count; i++) {
         const bzi_walk_folder *folder = bzi_walk_at(walk, i);
         if (folder->count)
             tree->folders[n++] = (bzi_tree_folder){ tree->text + folder->path, folder->first, folder->count };
     }
-    bzi_sort(tree->folders, spare, n, sizeof *tree->folders, strcmp);
+    bzi_sort(tree->folders, n, sizeof *tree->folders, bzi_path_is_before);
     n = 0;
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         bzi_tree_folder *folder = &tree->folders[i];
@@ -4261,10 +4613,9 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
             tree->names[n + k] = tree->text + at;
         }
         folder->first = n;
-        bzi_sort(tree->names + n, spare, folder->count, sizeof *tree->names, strcmp);
+        bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
         n += folder->count;
     }
-    bzi_release(walk->memory, spare, room, sizeof(uint64_t));
     return BZNA_OK;
 }
 
@@ -4288,7 +4639,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 /* ==== 13f. Containers: folder ========================================================================================
  * Calls: rooms 1-13e. Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each
  * folder in the root is a class, and all pictures below it are of that class. A root that holds pictures and no folders
- * is a folder without classes. Opening looks at no file; each sample's is opened when it is read. */
+ * has no classes. A list can name the files instead. Opening looks at no file; each sample's is opened when it is
+ * read. */
 
 /* ImageFolder's, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
@@ -4308,6 +4660,8 @@ typedef struct bzi_folder {
     uint64_t    root_id[2];
     bzi_class  *classes;
     uint64_t    class_room;
+    bzi_list    list;                 /* which names the samples, where it has rows */
+    uint32_t    has_targets, has_labels;
     bzi_host   *host;
 } bzi_folder;
 
@@ -4321,55 +4675,49 @@ static void bzi_folder_close(bzi_container *c)
         bzi_tree_free(&folder->classes[i].tree, memory);
     bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
     bzi_tree_free(&folder->top, memory);
+    bzi_list_close(&folder->list, memory);
     bzi_release(memory, folder->root, folder->root_size, 1);
     bzi_release(memory, folder, 1, sizeof *folder);
     c->own = NULL;
 }
 
-/* Names that are numbers, by their numbers. */
-static int bzi_folder_compare_numbers(const char *a, const char *b)
+/* Names that are numbers, by their numbers; equal ones as text. */
+static int bzi_folder_number_is_before(const void *left, const void *right)
 {
-    size_t zeros_a = strspn(a, "0"), zeros_b = strspn(b, "0"), length_a = strlen(a) - zeros_a,
-           length_b = strlen(b) - zeros_b;
-    return length_a != length_b ? length_a < length_b ? -1 : 1 : strcmp(a + zeros_a, b + zeros_b);
+    const char *a = *(const char *const *)left, *b = *(const char *const *)right;
+    const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
+    int order = strlen(x) != strlen(y) ? strlen(x) < strlen(y) ? -1 : 1 : strcmp(x, y);
+    return order ? order < 0 : strcmp(a, b) < 0;
 }
 
 /* The root's folders, sorted by name: names. */
 static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
 {
     uint64_t count = walk->folder_count - 1;
-    const char **spare = bzi_alloc(walk->memory, count, sizeof *spare, 16);
     memset(top, 0, sizeof *top);
     top->text_size = walk->text_size;
     top->text = bzi_alloc_copy(walk->memory, walk->text.data, walk->text_size, 1);
     top->names = bzi_alloc(walk->memory, count, sizeof *top->names, 16);
     top->count = count;
-    if (!spare || !top->text || !top->names) {
-        bzi_release(walk->memory, spare, count, sizeof *spare);
+    if (!top->text || !top->names) {
         bzi_tree_free(top, walk->memory);
         return bzi_fail_memory(err, "the names of classes");
     }
     for (uint64_t i = 0; i < count; i++)
         top->names[i] = top->text + bzi_walk_at(walk, i + 1)->path;
-    bzi_sort(top->names, spare, count, sizeof *spare, strcmp);
-    bzi_release(walk->memory, spare, count, sizeof *spare);
+    bzi_sort(top->names, count, sizeof *top->names, bzi_path_is_before);
     return BZNA_OK;
 }
 
 /* By number. */
-static bzna_status bzi_folder_sort_numbers(const bzi_memory *memory, const char **names, uint64_t count,
-                                           bzna_error *err)
+static bzna_status bzi_folder_sort_numbers(const char **names, uint64_t count, bzna_error *err)
 {
-    const char **spare;
     for (uint64_t i = 0; i < count; i++)
         if (names[i][strspn(names[i], "0123456789")])
             return BZI_FAIL(err, BZNA_E_ARGUMENT,
                             "dataset_config.class_order: the folder \"%.64s\" is no number, so its class has none",
                             names[i]);
-    if (!(spare = bzi_alloc(memory, count, sizeof *spare, 16)))
-        return bzi_fail_memory(err, "the names of classes");
-    bzi_sort(names, spare, count, sizeof *spare, bzi_folder_compare_numbers);
-    bzi_release(memory, spare, count, sizeof *spare);
+    bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
     return BZNA_OK;
 }
 
@@ -4409,7 +4757,7 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
-        (status = bzi_folder_sort_numbers(&c->host->memory, folder->top.names, count, err)) != BZNA_OK)
+        (status = bzi_folder_sort_numbers(folder->top.names, count, err)) != BZNA_OK)
         return status;
     for (uint64_t i = 0; i < count; i++)
         folder->classes[i].name = folder->top.names[i];
@@ -4471,8 +4819,27 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
         folder->classes[i].begin = c->count;
         c->count += folder->classes[i].tree.count;
     }
-    c->target_count = c->count;
-    c->target_field = 1;
+    folder->has_targets = 1;
+    return BZNA_OK;
+}
+
+/* The files that a list names. Where each has one label, a whole number, those are targets; else labels are vectors. */
+static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_folder *folder = c->own;
+    const bzi_list *list = &folder->list;
+    int64_t target;
+    bzna_status status;
+    if (config->classes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: with a list, its labels say the classes");
+    if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
+        return status;
+    c->count = list->count;
+    folder->has_targets = 1;
+    for (uint64_t i = 0; i < list->count && folder->has_targets; i++)
+        folder->has_targets = (uint32_t)bzi_label_target(bzi_list_row_labels(list, &list->rows[i]),
+                                                         list->rows[i].label_count, &target);
+    folder->has_labels = !folder->has_targets && list->label_count > 0;
     return BZNA_OK;
 }
 
@@ -4511,8 +4878,8 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
     return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
-static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
-                                        bzna_error *err)
+static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
+                                   bzna_error *err)
 {
     bzi_walk walk = { .memory = &c->host->memory, .extensions = BZI_PICTURE_EXTENSIONS };
     bzi_folder *folder;
@@ -4521,6 +4888,8 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
         return status;
     folder = c->own;
     walk.root = folder->root;
+    if (config->list)
+        return bzi_folder_open_list(c, config, err);
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
         (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
@@ -4530,6 +4899,17 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
             status = bzi_folder_open_classes(c, config, err);
     }
     bzi_walk_free(&walk);
+    return status;
+}
+
+static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
+                                        bzna_error *err)
+{
+    bzna_status status = bzi_folder_find(c, path, config, err);
+    if (status == BZNA_OK && ((const bzi_folder *)c->own)->has_targets) {
+        c->target_count = c->count;
+        c->target_field = 1;
+    }
     return status;
 }
 
@@ -4558,7 +4938,13 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
                                    bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    const bzi_class *class = &folder->classes[bzi_folder_class_of(folder, index)];
+    const bzi_class *class;
+    if (folder->list.rows) {
+        bzi_span path = bzi_list_path(&folder->list, &folder->list.rows[index]);
+        bzi_text_copy(name, (size_t)capacity, path.data, path.size);        /* a list's paths are not longer */
+        return BZNA_OK;
+    }
+    class = &folder->classes[bzi_folder_class_of(folder, index)];
     return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
 }
 
@@ -4566,43 +4952,66 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char 
                                    bzna_error *err)
 {
     char name[BZI_LIMIT_PATH_BYTES];
+    const bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
-    if (status == BZNA_OK && !bzi_path_join(path, capacity, ((const bzi_folder *)c->own)->root, name))
+    if (status == BZNA_OK && !bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", name, BZI_LIMIT_PATH_BYTES - 1);
     return status;
 }
 
-enum { BZI_FOLDER_IMAGE, BZI_FOLDER_TARGET, BZI_FOLDER_NAME, BZI_FOLDER_FIELDS };
+enum { BZI_FOLDER_IMAGE, BZI_FOLDER_TARGET, BZI_FOLDER_LABEL, BZI_FOLDER_NAME, BZI_FOLDER_FIELDS };
 
-/* Without classes there is no target. */
+/* Which field a number is, of those that there are; BZI_FOLDER_FIELDS: past the end. */
 static uint32_t bzi_folder_field_at(const bzi_container *c, uint32_t number)
 {
-    return number == BZI_FOLDER_IMAGE || c->class_count ? number : number + 1;
+    const bzi_folder *folder = c->own;
+    const uint32_t present[BZI_FOLDER_FIELDS] = { 1, folder->has_targets, folder->has_labels, 1 };
+    uint32_t i = 0;
+    while (i < BZI_FOLDER_FIELDS && (!present[i] || number-- > 0))
+        i++;
+    return i;
 }
 
 static bzna_status bzi_folder_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
 {
     static const bzi_field fields[BZI_FOLDER_FIELDS] = { { BZNA_FIELD_PICTURE, 1, "image" },
                                                          { BZNA_FIELD_INTEGER, 0, "target" },
+                                                         { BZNA_FIELD_VECTOR, 0, "label" },
                                                          { BZNA_FIELD_TEXT, 0, "name" } };
-    if (number >= BZI_FOLDER_FIELDS || bzi_folder_field_at(c, number) >= BZI_FOLDER_FIELDS)
+    uint32_t which = bzi_folder_field_at(c, number);
+    if (which == BZI_FOLDER_FIELDS)
         return BZNA_E_RANGE;
-    *field = fields[bzi_folder_field_at(c, number)];
+    *field = fields[which];
     return BZNA_OK;
+}
+
+/* What a list or the folder around the file says of a sample. */
+static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t which, bzi_value *value)
+{
+    const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
+    const float *labels = row ? bzi_list_row_labels(&folder->list, row) : NULL;
+    int64_t target = BZNA_TARGET_NONE;
+    if (which == BZI_FOLDER_LABEL) {
+        value->absent = row->label_count == 0;
+        bzi_value_put(value, labels, row->label_count * sizeof *labels);
+        return;
+    }
+    if (row)
+        bzi_label_target(labels, row->label_count, &target);
+    else
+        target = (int64_t)bzi_folder_class_of(folder, index);
+    bzi_value_put(value, &target, sizeof target);
 }
 
 static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                     bzi_value *value, bzna_error *err)
 {
     char name[BZI_LIMIT_PATH_BYTES];
-    int64_t target;
-    bzna_status status;
-    if (bzi_folder_field_at(c, number) == BZI_FOLDER_TARGET) {
-        target = (int64_t)bzi_folder_class_of(c->own, sample->index);
-        bzi_value_put(value, &target, sizeof target);
-        return BZNA_OK;
-    }
-    if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
+    uint32_t which = bzi_folder_field_at(c, number);
+    bzna_status status = BZNA_OK;
+    if (which != BZI_FOLDER_NAME)
+        bzi_folder_label(c->own, sample->index, which, value);
+    else if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
         bzi_value_put(value, name, strlen(name));
     return status;
 }
@@ -4638,6 +5047,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
+    hash = bzi_hash(hash, folder->list.text, (size_t)folder->list.size);
     for (uint64_t i = 0; i < folder->class_room; i++) {
         const bzi_tree *tree = &folder->classes[i].tree;
         for (uint64_t k = 0; k < tree->folder_count; k++) {

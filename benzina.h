@@ -558,7 +558,8 @@ enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZ
 
 /* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
  * both have "target" and "name" where they have the tracks of them. A folder has "image", "target"
- * where its classes are folders, and "name", the file's path below it. */
+ * where its classes are folders or a list says it (of other labels: "label"), and "name", the
+ * file's path below it. */
 typedef struct bzna_field_info {
     uint32_t struct_size, kind;
     char     name[BZNA_NAME_MAX];
@@ -601,9 +602,11 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  * order as there. Files are known by their names: jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff
  * gif jp2 j2k, in upper case, too; those that begin with a dot are left out. Links are followed;
  * one that leads back is refused, and so are a class without pictures, and a folder whose folders
- * all hold only folders (train, val). Pictures without class folders have no targets. Only names
- * are read: a file that is gone, or no picture, fails its own sample. Errors: E_NOT_FOUND, E_IO,
- * E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
+ * all hold only folders (train, val). Pictures without class folders have no targets. With a list,
+ * samples are the files that it names, in its order; labels are targets where each sample has one
+ * that is a whole number, else vectors. Only names are read: a file that is gone, or no picture,
+ * fails its own sample. Errors: E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT,
+ * E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 

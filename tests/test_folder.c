@@ -145,6 +145,13 @@ static void check_samples(const bzna_dataset *dataset, const char *const *expect
 #define CHECK_SAMPLES(dataset, ...) do { const char *const expected_[] = { __VA_ARGS__ }; \
     check_samples(dataset, expected_, COUNT(expected_)); } while (0)
 
+static bzna_status look_at(const bzna_dataset *dataset, uint64_t i)
+{
+    bzna_sample sample;
+    bzna_error_init(&why, sizeof why);
+    return bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &why);
+}
+
 /* ---- The order ---- */
 
 /* Against the oracle; how many samples it has. */
@@ -297,7 +304,7 @@ TEST(classes_have_the_names_of_their_folders)
 TEST(classes_are_numbered_by_text_or_by_number)
 {
     bzna_dataset_config config;
-    bzna_dataset *dataset = open_folder("missing");
+    bzna_dataset *dataset = NULL;
     check_refused("missing", NULL, BZNA_E_NOT_FOUND, "missing: cannot open");
     MAKE("d/10/x.jpg", "d/9/x.jpg", "d/009/y.jpg", "d/0/x.jpg", "d/18446744073709551617/x.jpg", "bad/1/x.jpg",
          "bad/1a/x.jpg");
@@ -388,6 +395,51 @@ TEST(what_a_folder_cannot_have_is_refused)
     check_refused("d", &config, BZNA_E_ARGUMENT, "class_order");
 }
 
+/* ---- Lists ---- */
+
+TEST(a_list_names_the_files_and_their_targets)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_field_info field;
+    MAKE("d/b/2.jpg", "d/a/1.x", "d/3.jpg");
+    spill(under("l.lst"), "7\t4\tb/2.jpg\n3\t0\ta/1.x\n9\t1000\tgone.jpg\n");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = TOP "/l.lst";
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "4 b/2.jpg", "0 a/1.x", "1000 gone.jpg");
+    CHECK_EQ(look_at(dataset, 1), BZNA_OK);
+    CHECK_EQ(look_at(dataset, 2), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_class(dataset, 0, NULL, 0, NULL, NULL), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_get_field_info(dataset, 3, &field, sizeof field, NULL), BZNA_E_RANGE);
+    bzna_dataset_close(dataset);
+    spill(under("l.lst"), "7\t4\tb/2.jpg\nx\t0\ta/1.x\n");
+    check_refused("d", &config, BZNA_E_FORMAT, "line 2");
+    config.list = TOP "/none.lst";
+    check_refused("d", &config, BZNA_E_NOT_FOUND, "none.lst: cannot open");
+}
+
+TEST(a_list_of_other_labels_gives_vectors)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_field_info field;
+    float labels[3] = { 0 };
+    size_t needed = 0;
+    MAKE("d/1.jpg", "d/2.jpg");
+    spill(under("l.csv"), "1.jpg,0.5,2\n2.jpg,\n");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = TOP "/l.csv";
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "-1 1.jpg", "-1 2.jpg");
+    CHECK_EQ(bzna_dataset_get_field_info(dataset, 1, &field, sizeof field, NULL), BZNA_OK);
+    CHECK(field.kind == BZNA_FIELD_VECTOR && !strcmp(field.name, "label"));
+    CHECK_EQ(bzna_dataset_field(dataset, 0, "label", labels, sizeof labels, &needed, NULL), BZNA_OK);
+    CHECK(needed == 8 && labels[0] == 0.5f && labels[1] == 2);
+    CHECK_EQ(bzna_dataset_field(dataset, 1, "label", labels, sizeof labels, &needed, NULL), BZNA_E_NOT_FOUND);
+    bzna_dataset_close(dataset);
+}
+
 /* ---- Hostile folders ---- */
 
 TEST(links_that_lead_back_are_refused_by_their_path)
@@ -453,13 +505,6 @@ TEST(a_folder_that_cannot_be_read_is_named)
     CHECK(!chmod(under("d/b/in"), 0));
     check_refused("d", NULL, BZNA_E_IO, "b/in: cannot list");
     CHECK(!chmod(under("d/b/in"), 0777));
-}
-
-static bzna_status look_at(const bzna_dataset *dataset, uint64_t i)
-{
-    bzna_sample sample;
-    bzna_error_init(&why, sizeof why);
-    return bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &why);
 }
 
 TEST(a_file_that_is_gone_fails_its_own_sample_by_name)
@@ -583,6 +628,8 @@ int main(int argc, char **argv)
     RUN(a_folder_without_folders_has_no_targets)
     RUN(roots_that_are_not_class_folders_are_refused_with_a_hint)
     RUN(what_a_folder_cannot_have_is_refused)
+    RUN(a_list_names_the_files_and_their_targets)
+    RUN(a_list_of_other_labels_gives_vectors)
     RUN(links_that_lead_back_are_refused_by_their_path)
     RUN(folders_that_links_multiply_are_met_in_each_place)
     RUN(pipes_and_sockets_are_no_pictures)
