@@ -4156,7 +4156,7 @@ static int bzi_span_number(bzi_span s, float *out)
 }
 
 /* A label that is one number, and an integer, is a target, too. Returns 0 where it is not. */
-BZI_MAYBE_UNUSED static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
+static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
 {
     if (count != 1 || !(fabsf(labels[0]) < 9e18f) || truncf(labels[0]) != labels[0])
         return 0;
@@ -4320,8 +4320,7 @@ static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna
 }
 
 /* Reads a list. BZNA_OK: bzi_list_close frees it. Else there is nothing to free. Messages name the list. */
-BZI_MAYBE_UNUSED static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path,
-                                                  bzna_error *err)
+static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path, bzna_error *err)
 {
     bzi_source source;
     bzna_status status;
@@ -4342,14 +4341,14 @@ BZI_MAYBE_UNUSED static bzna_status bzi_list_open(bzi_list *list, const bzi_memo
     return bzi_error_prefix(err, path);
 }
 
-BZI_MAYBE_UNUSED static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
+static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
 {
     bzi_span s = { list->text + row->path_at, row->path_size };
     return s;
 }
 
 /* label_count of them. */
-BZI_MAYBE_UNUSED static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
+static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
 {
     return list->labels + row->label_at;
 }
@@ -4362,7 +4361,7 @@ static int bzi_list_row_is_before(const void *a, const void *b)
 }
 
 /* Puts the rows into the order of their indices, for bzi_list_find; two lines of one index are refused. */
-BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
+static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
 {
     bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
     for (uint64_t i = 1; i < list->count; i++) {
@@ -4382,7 +4381,7 @@ static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
 }
 
 /* The row of an index; NULL: there is none. Pre: sorted. */
-BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
+static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
 {
     uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
     return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
@@ -5073,388 +5072,6 @@ static const bzi_container_ops bzi_folder_ops = {
     .path = bzi_folder_path,
     .class_name = bzi_folder_class_name
 };
-
-
-/* ==== 13b2. Lists ====================================================================================================
- * Calls: rooms 1-6. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst),
- * or path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes). Which
- * of them it is, the first line says. The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a
- * label. */
-
-typedef struct bzi_list_row {
-    uint64_t index;                   /* as the line says; of a .csv, its row, from 0 */
-    uint64_t path_at;                 /* in the text */
-    uint64_t label_at;                /* in labels */
-    uint32_t path_size, label_count;
-} bzi_list_row;
-
-typedef struct bzi_list {
-    uint8_t      *text;
-    uint64_t      size;
-    bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
-    uint64_t      count, row_room;
-    float        *labels;
-    uint64_t      label_count, label_room;
-    uint8_t       separator;          /* of fields */
-} bzi_list;
-
-/* --- Sorting --- */
-
-/* Moves the element at root down until none below it stands behind it. */
-static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
-                          int (*is_before)(const void *a, const void *b))
-{
-    uint8_t moved[64];
-    uint64_t child;
-    memcpy(moved, a + root * size, size);
-    for (; (child = 2 * root + 1) < end; root = child) {
-        child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
-        if (!is_before(moved, a + child * size))
-            break;
-        memcpy(a + root * size, a + child * size, size);
-    }
-    memcpy(a + root * size, moved, size);
-}
-
-/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
-static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
-{
-    uint8_t *a = array, last[64];
-    for (uint64_t root = count / 2; root-- > 0;)
-        bzi_sort_sift(a, root, count, size, is_before);
-    for (uint64_t end = count; end-- > 1;) {
-        memcpy(last, a + end * size, size);
-        memcpy(a + end * size, a, size);
-        memcpy(a, last, size);
-        bzi_sort_sift(a, 0, end, size, is_before);
-    }
-}
-
-/* --- Numbers, whatever the process's locale is --- */
-
-static bzi_span bzi_span_trim(bzi_span s)
-{
-    while (s.size && (s.data[0] == ' ' || s.data[0] == '\r')) {
-        s.data++;
-        s.size--;
-    }
-    while (s.size && (s.data[s.size - 1] == ' ' || s.data[s.size - 1] == '\r'))
-        s.size--;
-    return s;
-}
-
-/* Digits alone. */
-static int bzi_span_integer(bzi_span s, uint64_t *out)
-{
-    uint64_t value = 0;
-    s = bzi_span_trim(s);
-    for (uint64_t i = 0; i < s.size; i++)
-        if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
-            !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
-            return 0;
-    *out = value;
-    return s.size > 0;
-}
-
-/* x * 10^exponent. */
-static double bzi_scale_10(double x, int64_t exponent)
-{
-    double power = 1, base = 10;
-    uint64_t n = (uint64_t)(exponent < 0 ? -exponent : exponent);
-    for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
-        x = exponent < 0 ? x / 1e22 : x * 1e22;
-    for (; n; n >>= 1, base *= base)
-        power *= n & 1 ? base : 1;
-    return exponent < 0 ? x / power : x * power;
-}
-
-/* The digits of a decimal number, with a point: 19 of them count, more than a double holds. */
-static int bzi_span_digits(bzi_cursor *c, double *value)
-{
-    uint64_t mantissa = 0, digits = 0;
-    int64_t exponent = 0;
-    int point = 0;
-    for (; bzi_cursor_left(c); c->pos++) {
-        uint8_t d = c->data[c->pos];
-        if (d == '.' && !point) {
-            point = 1;
-            continue;
-        }
-        if (d < '0' || d > '9')
-            break;
-        digits++;
-        exponent -= point && mantissa < UINT64_MAX / 100;
-        exponent += !point && mantissa >= UINT64_MAX / 100;
-        if (mantissa < UINT64_MAX / 100)
-            mantissa = mantissa * 10 + (uint64_t)(d - '0');
-    }
-    *value = bzi_scale_10((double)mantissa, exponent);
-    return digits > 0;
-}
-
-/* A decimal number that a float32 can hold: no "nan", no "inf". */
-static int bzi_span_number(bzi_span s, float *out)
-{
-    bzi_cursor c;
-    uint64_t exponent = 0;
-    double value;
-    int minus = 0, minus_exponent = 0;
-    s = bzi_span_trim(s);
-    c = bzi_cursor_make(s.data, s.size, 0);
-    if (s.size && (*s.data == '-' || *s.data == '+'))
-        minus = bzi_cursor_u8(&c) == '-';
-    if (!bzi_span_digits(&c, &value))
-        return 0;
-    if (bzi_cursor_left(&c)) {
-        bzi_span rest;
-        if ((bzi_cursor_u8(&c) | 32) != 'e')
-            return 0;
-        if (bzi_cursor_left(&c) && (c.data[c.pos] == '-' || c.data[c.pos] == '+'))
-            minus_exponent = bzi_cursor_u8(&c) == '-';
-        rest.data = c.data + c.pos;
-        rest.size = bzi_cursor_left(&c);
-        if (!bzi_span_integer(rest, &exponent))
-            return 0;
-        exponent = bzi_min(exponent, 400);
-        value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
-    }
-    if (!(value <= (double)FLT_MAX))
-        return 0;
-    *out = (float)(minus ? -value : value);
-    return 1;
-}
-
-/* A label that is one number, and an integer, is a target, too. Returns 0 where it is not. */
-static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
-{
-    if (count != 1 || !(fabsf(labels[0]) < 9e18f) || truncf(labels[0]) != labels[0])
-        return 0;
-    *target = (int64_t)labels[0];
-    return *target != BZNA_TARGET_NONE;
-}
-
-/* --- Lines --- */
-
-/* A line, and where it stands. */
-typedef struct bzi_list_line {
-    bzi_span text;
-    uint64_t at, number;              /* in the file; from 1 */
-    bzi_span index, labels, path;     /* its parts */
-} bzi_list_line;
-
-static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
-{
-    char shown[32];
-    bzi_text_copy(shown, sizeof shown, text.data, text.size);
-    bzi_text_printable(shown);
-    return bzi_fail(err, BZNA_E_FORMAT, line->at, 0, 0, "line %llu at byte %llu: %s%s%s%s",
-                    (unsigned long long)line->number, (unsigned long long)line->at, what, text.size ? ": \"" : "",
-                    shown, text.size ? "\"" : "");
-}
-
-static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
-{
-    bzi_span s = { from, from < to ? (uint64_t)(to - from) : 0 };
-    return s;
-}
-
-/* index TAB labels TAB path: the first field, the last, and what is between. */
-static const char *bzi_list_split_tabs(bzi_list_line *line)
-{
-    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
-    const uint8_t *first = memchr(begin, '\t', (size_t)line->text.size);
-    if (!first)
-        return "no tab";
-    while (*--last != '\t')
-        continue;
-    line->index = bzi_span_between(begin, first);
-    line->labels = bzi_span_between(first + 1, last);
-    line->path = bzi_span_between(last + 1, end);
-    return NULL;
-}
-
-/* path,labels: or "path",labels. */
-static const char *bzi_list_split_commas(bzi_list_line *line)
-{
-    const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
-    const int quoted = *begin == '"';
-    begin += quoted;
-    stop = memchr(begin, quoted ? '"' : ',', (size_t)(end - begin));
-    if (quoted && !stop)
-        return "a quote without its end";
-    if (!stop)
-        return "neither a tab nor a comma";
-    line->path = bzi_span_between(begin, stop);
-    stop += quoted;
-    if (stop == end || *stop != ',')
-        return "no comma after the path";
-    line->labels = bzi_span_between(stop + 1, end);
-    return NULL;
-}
-
-/* Reads the labels, and keeps them unless rows are still counted. */
-static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
-{
-    const uint8_t *at = line->labels.data, *end = at + line->labels.size;
-    *count = 0;
-    while (at < end) {
-        const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
-        float label;
-        stop = stop ? stop : end;
-        if (!bzi_span_number(bzi_span_between(at, stop), &label))
-            return "a label is no number that a float32 holds";
-        if (list->rows)
-            list->labels[list->label_count + *count] = label;
-        ++*count;
-        at = stop + 1;
-    }
-    return NULL;
-}
-
-static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error *err)
-{
-    const int tabs = list->separator == '\t';
-    uint64_t index = list->count, labels;
-    const char *fault = tabs ? bzi_list_split_tabs(line) : bzi_list_split_commas(line);
-    if (fault)
-        return bzi_list_fail(line, fault, line->text, err);
-    if (tabs && !bzi_span_integer(line->index, &index))
-        return bzi_list_fail(line, "the index is no whole number", line->index, err);
-    fault = bzi_list_labels(list, line, &labels);
-    if (fault && !tabs && line->number == 1)
-        return BZNA_OK;                                     /* a header */
-    if (fault)
-        return bzi_list_fail(line, fault, line->labels, err);
-    if (line->path.size == 0 || line->path.size >= BZI_LIMIT_PATH_BYTES || labels > UINT32_MAX)
-        return bzi_list_fail(line, "the path is empty or too long", line->path, err);
-    if (list->rows) {
-        bzi_list_row row = { index, (uint64_t)(line->path.data - list->text), list->label_count,
-                             (uint32_t)line->path.size, (uint32_t)labels };
-        list->rows[list->count] = row;
-    }
-    list->count++;
-    list->label_count += labels;
-    return BZNA_OK;
-}
-
-/* All lines: they are counted first, then kept. */
-static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
-{
-    const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
-    bzi_list_line line = { { NULL, 0 }, bom, 0, { NULL, 0 }, { NULL, 0 }, { NULL, 0 } };
-    bzna_status status = BZNA_OK;
-    list->count = list->label_count = 0;
-    while (line.at < list->size && status == BZNA_OK) {
-        const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
-        const uint8_t *stop = memchr(begin, '\n', (size_t)(end - begin));
-        const uint8_t *text_end = stop ? stop : end;
-        text_end -= text_end > begin && text_end[-1] == '\r';
-        line.text = bzi_span_between(begin, text_end);
-        line.number++;
-        if (line.text.size && !list->separator)
-            list->separator = memchr(begin, '\t', (size_t)line.text.size) ? '\t' : ',';
-        status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
-        line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
-    }
-    return status;
-}
-
-/* --- A list --- */
-
-static void bzi_list_close(bzi_list *list, const bzi_memory *memory)
-{
-    bzi_release(memory, list->text, list->size, 1);
-    bzi_release(memory, list->rows, list->row_room, sizeof *list->rows);
-    bzi_release(memory, list->labels, list->label_room, sizeof *list->labels);
-    memset(list, 0, sizeof *list);
-}
-
-/* Reads the rows of the text. */
-static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna_error *err)
-{
-    const uint8_t *zero = list->size ? memchr(list->text, 0, (size_t)list->size) : NULL;
-    bzna_status status;
-    if (zero)
-        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is no text: byte %llu is zero",
-                        (unsigned long long)(zero - list->text));
-    if ((status = bzi_list_walk(list, err)) != BZNA_OK)
-        return status;
-    if (list->count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
-    list->rows = bzi_alloc(memory, list->count, sizeof *list->rows, 16);
-    list->row_room = list->rows ? list->count : 0;
-    list->labels = bzi_alloc(memory, list->label_count, sizeof *list->labels, 16);
-    list->label_room = list->labels ? list->label_count : 0;
-    return list->rows && list->labels ? bzi_list_walk(list, err) : bzi_fail_memory(err, "a list of samples");
-}
-
-/* Reads a list. BZNA_OK: bzi_list_close frees it. Else there is nothing to free. Messages name the list. */
-static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path, bzna_error *err)
-{
-    bzi_source source;
-    bzna_status status;
-    memset(list, 0, sizeof *list);
-    memset(&source, 0, sizeof source);
-    if (bzi_source_open_file(&source, path, err) != BZNA_OK)
-        return bzi_error_prefix(err, path);
-    if ((list->text = bzi_alloc(memory, source.size, 1, 16)) == NULL)
-        status = bzi_fail_memory(err, "a list of samples");
-    else
-        list->size = source.size;
-    if (list->text && (status = bzi_source_read(&source, 0, list->text, list->size, err)) == BZNA_OK)
-        status = bzi_list_parse(list, memory, err);
-    bzi_source_close(&source);
-    if (status == BZNA_OK)
-        return BZNA_OK;
-    bzi_list_close(list, memory);
-    return bzi_error_prefix(err, path);
-}
-
-static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
-{
-    bzi_span s = { list->text + row->path_at, row->path_size };
-    return s;
-}
-
-/* label_count of them. */
-static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
-{
-    return list->labels + row->label_at;
-}
-
-/* Equal indices stand in the order of their lines. */
-static int bzi_list_row_is_before(const void *a, const void *b)
-{
-    const bzi_list_row *x = a, *y = b;
-    return x->index < y->index || (x->index == y->index && x->path_at < y->path_at);
-}
-
-/* Puts the rows into the order of their indices, for bzi_list_find; two lines of one index are refused. */
-static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
-{
-    bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
-    for (uint64_t i = 1; i < list->count; i++) {
-        const bzi_list_row *row = &list->rows[i];
-        if (row->index != row[-1].index)
-            continue;
-        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, again before byte %llu",
-                 (unsigned long long)row->index, (unsigned long long)row->path_at);
-        return bzi_error_prefix(err, name);
-    }
-    return BZNA_OK;
-}
-
-static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
-{
-    return ((const bzi_list_row *)rows)[i].index >= *(const uint64_t *)index;
-}
-
-/* The row of an index; NULL: there is none. Pre: sorted. */
-static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
-{
-    uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
-    return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
-}
 
 
 /* ==== 13c. Containers: RecordIO ======================================================================================
