@@ -13,6 +13,8 @@
  *      11  sample tables     where a track's samples lie
  *      12  containers        their types: what holds samples is a row of operations
  *      13  containers: mp4   archives, plain video
+ *     13a  tar: headers      v7, ustar, GNU, pax
+ *     13b  containers: tar   WebDataset shards, with or without an index
  *      14  datasets          parts over containers
  *   15-17  writer            the same boxes, the other way: pictures, tracks, archives
  *      18  random, order     Philox, the keyed permutation, shards
@@ -102,6 +104,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
 /* coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: those of 175 megapixels in 4:2:0 */
 #define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
+#define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
+#define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
 #define BZI_LIMIT_BATCH          65536u
 #define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
 #define BZI_LIMIT_THREADS        1024u
@@ -110,7 +114,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READ_AHEAD     65536u
 #define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
-#define BZI_LIMIT_FIELDS         64u             /* of a data set's samples */
+#define BZI_LIMIT_FIELDS         64u /* of a data set's samples; kinds of a tar's members: a word of bits has one each */
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 #define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
@@ -5612,12 +5616,880 @@ static const bzi_container_ops bzi_recordio_ops = {
 };
 
 
+/* ==== 13a. tar: headers ==============================================================================================
+ * Calls: rooms 1-6. A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe
+ * the next member, and their number have limits; what is read stays within the source. */
+
+#define BZI_TAR_BLOCK     512u
+#define BZI_TAR_READ      4096u       /* what is read after a seek: a page, so that small members cost no read */
+#define BZI_TAR_READ_MOST 65536u      /* what is read where headers lie close together */
+
+typedef struct bzi_tar_walk {
+    const bzi_source *source;
+    const bzi_memory *memory;
+    const uint8_t    *map;            /* all of the tar, or NULL: then the window has what was read last */
+    bzi_buffer        window;
+    uint64_t          window_at, window_size;
+    uint64_t          at;             /* of the next header */
+    /* the member: where its bytes are, whether it is a file, its name */
+    uint64_t          offset, size;
+    uint32_t          is_file;
+    uint32_t          name_size;
+    uint8_t           name[BZI_LIMIT_PATH_BYTES];
+    int64_t           told_size;      /* by a pax header before the member's; -1: it is in its own */
+} bzi_tar_walk;
+
+/* Fills in walk; bzi_tar_walk_end frees it. map: the source's, or NULL to read. */
+static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory,
+                               const uint8_t *map, uint64_t at)
+{
+    memset(walk, 0, offsetof(bzi_tar_walk, name));
+    walk->source = source;
+    walk->memory = memory;
+    walk->map = map;
+    walk->at = at;
+}
+
+static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->memory, &walk->window); }
+
+/* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
+ * members do not cost a read each; after a seek, little. Pre: they lie in the source. */
+static bzna_status bzi_tar_view(bzi_tar_walk *walk, uint64_t offset, uint64_t size, const uint8_t **view,
+                                bzna_error *err)
+{
+    uint64_t end = walk->window_at + walk->window_size, n = BZI_TAR_READ;
+    bzna_status status;
+    if (walk->map) {
+        *view = walk->map + offset;
+        return BZNA_OK;
+    }
+    if (offset < walk->window_at || offset + size > end) {
+        if (offset >= walk->window_at && offset <= end + walk->window_size && walk->window_size)
+            n = bzi_min(2 * walk->window_size, BZI_TAR_READ_MOST);
+        n = bzi_min(size > n ? size : n, walk->source->size - offset);
+        walk->window_size = 0;
+        if (!bzi_buffer_reserve(walk->memory, &walk->window, n, 0))
+            return bzi_fail_memory(err, "the headers of a tar");
+        if ((status = bzi_source_read(walk->source, offset, walk->window.data, n, err)) != BZNA_OK)
+            return status;
+        walk->window_at = offset;
+        walk->window_size = n;
+    }
+    *view = walk->window.data + (offset - walk->window_at);
+    return BZNA_OK;
+}
+
+/* Octal digits between blanks, or base 256; nothing at all is 0. Returns 0 if it is something else, or negative. */
+static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
+{
+    uint32_t i = 0;
+    *value = 0;
+    if (field[0] & 0x80) {
+        *value = field[0] & 0x7f;
+        for (i = 1; i < size; i++) {
+            if (*value >> 56)
+                return 0;
+            *value = *value << 8 | field[i];
+        }
+        return 1;
+    }
+    while (i < size && field[i] == ' ')
+        i++;
+    for (; i < size && field[i] >= '0' && field[i] <= '7'; i++)
+        *value = *value << 3 | (uint64_t)(field[i] - '0');
+    return i == size || field[i] == 0 || field[i] == ' ';
+}
+
+/* A decimal number with a sign or without, between blanks. Returns 0 if it is something else, or too large. */
+static int bzi_tar_decimal(bzi_span text, int64_t *value)
+{
+    const uint8_t *p = text.data, *end = text.data + text.size;
+    uint64_t number = 0;
+    int negative = 0;
+    while (p < end && (*p == ' ' || (*p >= '\t' && *p <= '\r')))
+        p++;
+    while (p < end && (end[-1] == ' ' || (end[-1] >= '\t' && end[-1] <= '\r')))
+        end--;
+    if (p < end && (*p == '-' || *p == '+'))
+        negative = *p++ == '-';
+    if (p == end)
+        return 0;
+    for (; p < end; p++) {
+        if (*p < '0' || *p > '9' || number > INT64_MAX / 10)
+            return 0;
+        number = number * 10 + (uint64_t)(*p - '0');
+    }
+    if (number > (uint64_t)INT64_MAX + (uint64_t)negative)
+        return 0;
+    *value = negative && number ? -(int64_t)(number - 1) - 1 : (int64_t)number;
+    return 1;
+}
+
+/* Whether a block is a header: its check sum says so. Some writers have summed signed bytes. */
+static int bzi_tar_is_header(const uint8_t *block)
+{
+    uint32_t sum = 8 * ' ', high = 0;
+    uint64_t told;
+    for (uint32_t i = 0; i < BZI_TAR_BLOCK; i++) {
+        sum += block[i];
+        high += block[i] >> 7;
+    }
+    for (uint32_t i = 148; i < 156; i++) {                  /* the check sum itself counts as blanks */
+        sum -= block[i];
+        high -= block[i] >> 7;
+    }
+    return bzi_tar_number(block + 148, 8, &told) && (told == sum || told == (uint64_t)(sum - 256 * high));
+}
+
+static uint64_t bzi_tar_round(uint64_t end) { return (end + BZI_TAR_BLOCK - 1) & ~(uint64_t)(BZI_TAR_BLOCK - 1); }
+
+/* The header at walk->at; NULL at the end of the archive: that of the source, or a block of zeros. */
+static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bzna_error *err)
+{
+    const unsigned long long at = walk->at;
+    const uint8_t *block = NULL;
+    bzna_status status;
+    *header = NULL;
+    if (walk->at >= walk->source->size)
+        return BZNA_OK;
+    if (walk->source->size - walk->at < BZI_TAR_BLOCK)
+        return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0, "the tar ends inside the header at byte %llu", at);
+    if ((status = bzi_tar_view(walk, walk->at, BZI_TAR_BLOCK, &block, err)) != BZNA_OK)
+        return status;
+    if (block[0] == 0 && !memcmp(block, block + 1, BZI_TAR_BLOCK - 1))
+        return BZNA_OK;
+    if (!bzi_tar_is_header(block))
+        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "no tar header at byte %llu: its check sum is wrong", at);
+    *header = block;
+    return BZNA_OK;
+}
+
+/* Text up to a NUL. at: where it lies. */
+static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uint64_t size, uint64_t at,
+                                    bzna_error *err)
+{
+    const uint8_t *nul = size ? memchr(text, 0, (size_t)size) : NULL;
+    size = nul ? (uint64_t)(nul - text) : size;
+    if (size > sizeof walk->name)
+        return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "the name at byte %llu has %llu bytes, more than %u",
+                        (unsigned long long)at, (unsigned long long)size, BZI_LIMIT_PATH_BYTES);
+    if (size)
+        memcpy(walk->name, text, (size_t)size);
+    walk->name_size = (uint32_t)size;
+    return BZNA_OK;
+}
+
+/* The name in the member's own header: ustar has a second part, which stands before. GNU has other things there. */
+static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
+{
+    bzna_error ignored;                                     /* both parts fit */
+    const uint8_t *nul = memchr(header, 0, 100);
+    const uint32_t size = nul ? (uint32_t)(nul - header) : 100;
+    if (!memcmp(header + 257, "ustar", 6))
+        bzi_tar_set_name(walk, header + 345, 155, 0, &ignored);
+    if (walk->name_size)
+        walk->name[walk->name_size++] = '/';
+    memcpy(walk->name + walk->name_size, header, size);
+    walk->name_size += size;
+}
+
+static bzna_status bzi_tar_fail_sparse(uint64_t at, bzna_error *err)
+{
+    return bzi_fail(err, BZNA_E_UNSUPPORTED, at, 0, 0,
+                    "the member at byte %llu is a sparse file, which is not read: write the tar without --sparse",
+                    (unsigned long long)at);
+}
+
+/* A record of a pax header, "27 path=a/b/000.jpg\n". */
+typedef struct bzi_pax {
+    bzi_span key, value;
+} bzi_pax;
+
+/* 1: the next record; 0: the end; -1: what is there is none. */
+static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
+{
+    const uint8_t *p = c->data + c->pos, *equals;
+    const uint64_t left = bzi_cursor_left(c);
+    uint64_t length = 0, i = 0;
+    if (left == 0 || *p == 0)
+        return 0;
+    for (; i < left && i < 8 && p[i] >= '0' && p[i] <= '9'; i++)
+        length = length * 10 + (uint64_t)(p[i] - '0');
+    if (i == 0 || length > left || length < i + 3 || p[i] != ' ' || p[length - 1] != '\n')
+        return -1;
+    i++;
+    if (!(equals = memchr(p + i, '=', (size_t)(length - i - 1))))
+        return -1;
+    record->key = (bzi_span){ p + i, (uint64_t)(equals - p) - i };
+    record->value = (bzi_span){ equals + 1, length - (uint64_t)(equals - p) - 2 };
+    c->pos += length;
+    return 1;
+}
+
+static int bzi_pax_is(const bzi_pax *record, const char *key)
+{
+    return record->key.size == strlen(key) && !memcmp(record->key.data, key, (size_t)record->key.size);
+}
+
+/* What a record says of the member: its name and its size. An empty value takes back what was said. */
+static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint64_t at, bzna_error *err)
+{
+    if (bzi_pax_is(record, "path"))
+        return bzi_tar_set_name(walk, record->value.data, record->value.size, at, err);
+    if (!bzi_pax_is(record, "size"))
+        return BZNA_OK;
+    walk->told_size = -1;
+    if (record->value.size && (!bzi_tar_decimal(record->value, &walk->told_size) || walk->told_size < 0))
+        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is no number below 2^63",
+                        (unsigned long long)at);
+    return BZNA_OK;
+}
+
+/* The records of a pax header, of the next member or (global) of all that follow. */
+static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    uint64_t at = c.base;
+    bzi_pax record;
+    int found = 0;
+    while (status == BZNA_OK && (found = bzi_pax_next(&c, &record)) > 0) {
+        if (record.key.size >= 11 && !memcmp(record.key.data, "GNU.sparse.", 11))
+            status = bzi_tar_fail_sparse(walk->at, err);
+        else if (!global)
+            status = bzi_pax_apply(walk, &record, at, err);
+        else if (bzi_pax_is(&record, "path") || bzi_pax_is(&record, "size"))
+            status = bzi_fail(err, BZNA_E_UNSUPPORTED, at, 0, 0,
+                              "the pax record at byte %llu gives all members one path or one size",
+                              (unsigned long long)at);
+        at = bzi_cursor_offset(&c);
+    }
+    if (status == BZNA_OK && found < 0)
+        status = bzi_fail(err, BZNA_E_BOX, at, 0, 0, "no pax record at byte %llu, in the header at byte %llu",
+                          (unsigned long long)at, (unsigned long long)walk->at);
+    return status;
+}
+
+/* Whether a member of a type only describes the next: GNU's long names and link targets, pax headers. */
+static int bzi_tar_describes(uint8_t type)
+{
+    return type == 'L' || type == 'K' || type == 'x' || type == 'X' || type == 'g';
+}
+
+/* Reads a member that only describes. */
+static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
+{
+    const uint8_t *view = NULL;
+    bzna_status status;
+    if (walk->size > BZI_LIMIT_PAX_BYTES)
+        return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
+                        "the header at byte %llu has %llu bytes of names and records, more than %u",
+                        (unsigned long long)walk->at, (unsigned long long)walk->size, BZI_LIMIT_PAX_BYTES);
+    if ((status = bzi_tar_view(walk, walk->offset, walk->size, &view, err)) != BZNA_OK)
+        return status;
+    if (type == 'K')
+        return BZNA_OK;
+    if (type == 'L')
+        return bzi_tar_set_name(walk, view, walk->size, walk->offset, err);
+    return bzi_tar_read_pax(walk, bzi_cursor_make(view, walk->size, walk->offset), type == 'g', err);
+}
+
+/* Where the bytes of the member at walk->at lie: links, devices and folders have none, whatever their header says. */
+static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna_error *err)
+{
+    const unsigned long long at = walk->at;
+    const uint8_t type = header[156];
+    const int v7_folder = type == 0 && walk->name_size && walk->name[walk->name_size - 1] == '/';
+    walk->offset = walk->at + BZI_TAR_BLOCK;
+    walk->size = 0;
+    if ((type >= '1' && type <= '6') || v7_folder)
+        return BZNA_OK;
+    if (!bzi_tar_number(header + 124, 12, &walk->size))
+        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is no number", at);
+    if (walk->told_size >= 0 && !bzi_tar_describes(type))
+        walk->size = (uint64_t)walk->told_size;
+    if (walk->size > walk->source->size - walk->offset)
+        return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
+                        "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
+                        (unsigned long long)walk->size, (unsigned long long)walk->source->size);
+    walk->is_file = type == 0 || type == '0' || type == '7';
+    return BZNA_OK;
+}
+
+/* The next member, of whatever kind. BZNA_END: there is none. */
+static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
+{
+    const uint8_t *header = NULL;
+    bzna_status status;
+    int described = 0;
+    walk->name_size = 0;
+    walk->told_size = -1;
+    for (uint32_t n = 0; n <= BZI_LIMIT_TAR_EXTRA; n++) {
+        uint8_t type;
+        walk->is_file = 0;
+        if ((status = bzi_tar_header(walk, &header, err)) != BZNA_OK)
+            return status;
+        if (!header)
+            return described ? bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
+                                        "the tar ends at byte %llu, after the description of a member",
+                                        (unsigned long long)walk->at) : BZNA_END;
+        type = header[156];
+        if (type == 'S')
+            return bzi_tar_fail_sparse(walk->at, err);
+        if (!bzi_tar_describes(type) && !walk->name_size)
+            bzi_tar_own_name(walk, header);
+        if ((status = bzi_tar_place(walk, header, err)) == BZNA_OK && bzi_tar_describes(type))
+            status = bzi_tar_read_description(walk, type, err);
+        if (status != BZNA_OK)
+            return status;
+        walk->at = bzi_tar_round(walk->offset + walk->size);
+        if (!bzi_tar_describes(type))
+            return BZNA_OK;
+        described |= type != 'g';
+    }
+    return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
+                    "more than %u headers in a row before byte %llu describe a member", BZI_LIMIT_TAR_EXTRA,
+                    (unsigned long long)walk->at);
+}
+
+
+/* ==== 13b. Containers: tar ===========================================================================================
+ * Calls: rooms 1-13a. WebDataset shards. Members that lie next to each other and share a key, the name up to the first
+ * dot after its last slash, are a sample; what follows that dot is the field. The index is a number a sample and a
+ * place a member, 36 bytes for a sample of two members: keys are read again where they stand. It is built by a walk
+ * over all headers, or from what wds2idx has written beside the file. Nothing is allocated per sample. */
+
+/* Where a member lies: 16 bytes. */
+typedef struct bzi_tar_member {
+    uint64_t offset;
+    uint32_t size_low;
+    uint16_t size_high, field;
+} bzi_tar_member;
+
+typedef struct bzi_tar {
+    bzi_tar_member *members;          /* in the file's order */
+    uint32_t       *begins;           /* the first member of each sample, and the end of the last one's */
+    uint64_t        member_count;
+    uint32_t        from_index;       /* what an index says of a member is checked when the member is used */
+    uint32_t        field_count;
+    uint32_t        key_field;        /* the number of "name", the key; BZI_NO_FIELD: members are called so */
+    bzi_field       fields[BZI_LIMIT_FIELDS + 1];           /* in the order first met; last the key */
+} bzi_tar;
+
+static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
+static uint64_t bzi_tar_member_end(const bzi_tar_member *m) { return m->offset + bzi_tar_member_size(m); }
+
+static void bzi_tar_close(bzi_container *c)
+{
+    const bzi_memory *memory = &c->host->memory;
+    bzi_tar *tar = c->own;
+    if (!tar)
+        return;
+    bzi_release(memory, tar->members, tar->member_count, sizeof *tar->members);
+    bzi_release(memory, tar->begins, c->count + 1, sizeof *tar->begins);
+    bzi_release(memory, tar, 1, sizeof *tar);
+    c->own = NULL;
+}
+
+static int bzi_tar_probe(const uint8_t *head, uint64_t size)
+{
+    return size >= BZI_TAR_BLOCK && bzi_tar_is_header(head);
+}
+
+/* The size of the key in a name, and where its field begins; 0: it belongs to no sample. Hidden files do not, nor what
+ * is in __folders__. */
+static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
+{
+    const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
+    do {
+        slash = begin < end ? memchr(begin, '/', (size_t)(end - begin)) : NULL;
+        stop = slash ? slash : end;
+        if (stop - begin >= 4 && !memcmp(begin, "__", 2) && !memcmp(stop - 2, "__", 2))
+            return 0;
+        begin = slash ? slash + 1 : begin;
+    } while (slash);
+    dot = begin < end ? memchr(begin, '.', (size_t)(end - begin)) : NULL;
+    return !dot || dot == begin || dot + 1 == end ? 0 : (uint32_t)(dot - name);
+}
+
+/* What a field is, by its last extension. */
+static uint32_t bzi_tar_kind(const char *field)
+{
+    static const struct { uint32_t kind; const char *names; } known[] = {
+        { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
+        { BZNA_FIELD_TEXT, " txt text transcript " },
+        { BZNA_FIELD_PICTURE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf " },
+    };
+    const char *dot = strrchr(field, '.');
+    char word[BZNA_NAME_MAX + 2];
+    snprintf(word, sizeof word, " %s ", dot ? dot + 1 : field);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strchr(dot ? dot + 1 : field, ' ') && strstr(known[i].names, word))
+            return known[i].kind;
+    return BZNA_FIELD_BYTES;
+}
+
+/* --- Building the index --- */
+
+typedef struct bzi_tar_build {
+    bzi_container *c;
+    bzi_tar       *tar;
+    bzi_buffer     members, begins;
+    uint64_t       member_count, count;
+    uint32_t       last_field;
+    uint32_t       left_out;          /* members whose field has too long a name; the first is at left_out_at */
+    uint64_t       left_out_at;
+    uint32_t       key_size;
+    uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
+} bzi_tar_build;
+
+/* A member as headers or an index tell of it. */
+typedef struct bzi_tar_entry {
+    const uint8_t *name;
+    uint32_t       name_size;
+    uint64_t       offset, size;
+} bzi_tar_entry;
+
+/* The number of a field, which it gets when it is met first. Samples are mostly alike: the field after the last one is
+ * tried first. Pre: name has less than BZNA_NAME_MAX bytes. */
+static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
+                                        uint32_t *number, bzna_error *err)
+{
+    bzi_tar *tar = b->tar;
+    bzi_field field = { 0, 1, "" };
+    uint32_t size = entry->name_size - key_size - 1;
+    for (uint32_t i = 0; i < size; i++) {
+        uint8_t c = entry->name[key_size + 1 + i];
+        field.name[i] = (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+    }
+    for (uint32_t i = 1; i <= tar->field_count; i++) {
+        *number = (b->last_field + i) % tar->field_count;
+        if (!strcmp(tar->fields[*number].name, field.name))
+            return BZNA_OK;
+    }
+    if (tar->field_count == BZI_LIMIT_FIELDS) {
+        bzi_text_printable(field.name);
+        return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0,
+                        "the member at byte %llu is of field \"%s\": what follows the first dot of a name is its "
+                        "field, and there are at most %u", (unsigned long long)entry->offset - BZI_TAR_BLOCK,
+                        field.name, BZI_LIMIT_FIELDS);
+    }
+    field.kind = bzi_tar_kind(field.name);
+    tar->fields[*number = tar->field_count++] = field;
+    return BZNA_OK;
+}
+
+/* A file goes into its sample: the one before, if that has its key, else a new one. What belongs to no sample is passed
+ * over. */
+static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzna_error *err)
+{
+    const bzi_memory *memory = &b->c->host->memory;
+    const uint32_t key_size = bzi_tar_split(entry->name, entry->name_size);
+    bzi_tar_member member = { entry->offset, (uint32_t)entry->size, (uint16_t)(entry->size >> 32), 0 };
+    uint32_t first = (uint32_t)b->member_count;
+    bzna_status status;
+    if (key_size == 0)
+        return BZNA_OK;
+    if (entry->name_size - key_size > BZNA_NAME_MAX) {
+        b->left_out_at = b->left_out++ ? b->left_out_at : entry->offset - BZI_TAR_BLOCK;
+        return BZNA_OK;
+    }
+    if (b->member_count == UINT32_MAX || entry->size >> 48)
+        return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
+    if ((status = bzi_tar_number_field(b, entry, key_size, &b->last_field, err)) != BZNA_OK)
+        return status;
+    member.field = (uint16_t)b->last_field;
+    if (!bzi_buffer_reserve(memory, &b->members, (b->member_count + 1) * sizeof member, 1) ||
+        !bzi_buffer_reserve(memory, &b->begins, (b->count + 2) * sizeof first, 1))
+        return bzi_fail_memory(err, "the index of a tar");
+    memcpy(b->members.data + b->member_count++ * sizeof member, &member, sizeof member);
+    if (key_size == b->key_size && !memcmp(entry->name, b->key, key_size))
+        return BZNA_OK;
+    memcpy(b->key, entry->name, key_size);
+    b->key_size = key_size;
+    memcpy(b->begins.data + b->count++ * sizeof first, &first, sizeof first);
+    return BZNA_OK;
+}
+
+/* Walks over all headers. Files are read, not mapped: of a map, the system would read ahead what is passed over. */
+static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
+{
+    const bzi_source *source = &b->c->source;
+    bzi_tar_walk walk;
+    bzna_status status;
+    bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->in_memory ? source->map : NULL, 0);
+    do {
+        if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
+            const bzi_tar_entry entry = { walk.name, walk.name_size, walk.offset, walk.size };
+            status = bzi_tar_add(b, &entry, err);
+        }
+    } while (status == BZNA_OK);
+    bzi_tar_walk_end(&walk);
+    return status == BZNA_END ? BZNA_OK : status;
+}
+
+/* An index as it is read. */
+typedef struct bzi_tar_index {
+    const uint8_t *p, *end;           /* what is still to be read */
+    uint64_t       line, count;       /* samples read, and samples that it says it has */
+    uint64_t       last_end;          /* of the last member, padded */
+    bzi_tar_walk   walk;              /* for comparing with headers */
+} bzi_tar_index;
+
+/* why: what is wrong with it, "it is older than the tar". */
+static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
+{
+    const char *path = b->c->source.path, *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    const int stem = (int)bzi_min(strlen(base) - 4, 40);
+    char place[32] = "";
+    if (line)
+        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+    return BZI_FAIL(err, BZNA_E_BOX,
+                    "%.*s.idx does not fit it (%s%s): remove it, or write it again: bzna index %.*s.tar", stem, base,
+                    place, why, stem, base);
+}
+
+/* The next word of the line; without bytes at its end. */
+static bzi_span bzi_tar_word(bzi_tar_index *x)
+{
+    const uint8_t *p = x->p, *const end = x->end;
+    bzi_span word;
+    while (p < end && (*p == ' ' || *p == '\t' || *p == '\r'))
+        p++;
+    word.data = p;
+    while (p < end && *p > ' ')
+        p++;
+    word.size = (uint64_t)(p - word.data);
+    x->p = p;
+    return word;
+}
+
+/* Whether the tar has the member there that the index names: headers are walked from the member before. */
+static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, const bzi_tar_entry *entry,
+                                   bzna_error *err)
+{
+    bzi_tar_walk *walk = &x->walk;
+    bzna_status status;
+    walk->at = x->last_end;
+    do
+        status = bzi_tar_next(walk, err);
+    while (status == BZNA_OK && walk->offset < entry->offset);
+    if (status == BZNA_E_IO || status == BZNA_E_MEMORY)
+        return status;
+    if (status == BZNA_OK && walk->is_file && walk->offset == entry->offset && walk->size == entry->size &&
+        walk->name_size == entry->name_size && !memcmp(walk->name, entry->name, entry->name_size))
+        return BZNA_OK;
+    return bzi_tar_fail_index(b, "the tar has something else there", x->line + 2, err);
+}
+
+/* One sample: field, offset, size and name of each member. Some samples are compared with the tar. */
+static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
+{
+    const uint64_t file_size = b->c->source.size, step = x->count / 8 + 1;
+    const int compare = x->line % step == 0 || x->line + 1 == x->count;
+    bzna_status status = BZNA_OK;
+    while (status == BZNA_OK && bzi_tar_word(x).size) {
+        const bzi_span offset = bzi_tar_word(x), size = bzi_tar_word(x), name = bzi_tar_word(x);
+        int64_t at = -1, bytes = -1;
+        bzi_tar_entry entry;
+        if (!bzi_tar_decimal(offset, &at) || !bzi_tar_decimal(size, &bytes) || at < 0 || bytes < 0 || !name.size ||
+            name.size > BZI_LIMIT_PATH_BYTES)
+            return bzi_tar_fail_index(b, "not the field, offset, size and name of members", x->line + 2, err);
+        entry = (bzi_tar_entry){ name.data, (uint32_t)name.size, (uint64_t)at, (uint64_t)bytes };
+        if (entry.offset % BZI_TAR_BLOCK || entry.offset < x->last_end + BZI_TAR_BLOCK || entry.offset > file_size ||
+            entry.size > file_size - entry.offset)
+            return bzi_tar_fail_index(b, "no member can lie there", x->line + 2, err);
+        if (compare)
+            status = bzi_tar_compare(b, x, &entry, err);
+        if (status == BZNA_OK)
+            status = bzi_tar_add(b, &entry, err);
+        x->last_end = bzi_tar_round(entry.offset + entry.size);
+    }
+    if (status == BZNA_OK && x->p < x->end && *x->p++ != '\n')
+        return bzi_tar_fail_index(b, "it is no text", x->line + 2, err);
+    return status;
+}
+
+/* The text of an index. BZNA_AGAIN: it is none of ours. */
+static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
+{
+    const bzi_span version = bzi_tar_word(x), number = bzi_tar_word(x);
+    bzna_status status = BZNA_OK;
+    int64_t count = -1;
+    if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_tar_decimal(number, &count) || count < 0 ||
+        bzi_tar_word(x).size) {
+        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is no index v1.2",
+                b->c->name);
+        return BZNA_AGAIN;
+    }
+    x->count = (uint64_t)count;
+    x->p += x->p < x->end;
+    for (; status == BZNA_OK && x->p < x->end; x->line++)
+        status = bzi_tar_read_line(b, x, err);
+    if (status == BZNA_OK && x->line != x->count)
+        status = bzi_tar_fail_index(b, "it has more or fewer lines than its first one says", 0, err);
+    return status;
+}
+
+/* SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line a
+ * sample. BZNA_AGAIN: there is none. One that is stale is refused, not believed. */
+static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
+{
+    const bzi_memory *memory = &b->c->host->memory;
+    const bzi_source *source = &b->c->source;
+    const size_t length = source->path ? strlen(source->path) : 0;
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzi_tar_index x;
+    bzi_source file;
+    bzi_buffer buffer = { NULL, 0 };
+    bzna_status status;
+    if (length < 5 || length >= sizeof path || strcmp(source->path + length - 4, ".tar"))
+        return BZNA_AGAIN;
+    snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, source->path);
+    memset(&file, 0, sizeof file);
+    if ((status = bzi_source_open_file(&file, path, err)) != BZNA_OK)
+        return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, ".idx");
+    memset(&x, 0, offsetof(bzi_tar_index, walk));
+    bzi_tar_walk_begin(&x.walk, source, memory, NULL, 0);
+    status = file.size ? bzi_source_view(&file, memory, &buffer, 0, file.size, &x.p, err) : BZNA_AGAIN;
+    if (status == BZNA_OK) {
+        x.end = x.p + file.size;
+        status = bzi_tar_parse_index(b, &x, err);
+    }
+    if (status == BZNA_OK && file.file.modified_ns < source->file.modified_ns)
+        status = bzi_tar_fail_index(b, "it is older than the tar", 0, err);
+    b->tar->from_index = status == BZNA_OK;
+    bzi_tar_walk_end(&x.walk);
+    bzi_buffer_free(memory, &buffer);
+    bzi_source_close(&file);
+    return status;
+}
+
+/* What was built, in memory of its own size; "name" and the target. */
+static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
+{
+    const bzi_memory *memory = &b->c->host->memory;
+    bzi_container *c = b->c;
+    bzi_tar *tar = b->tar;
+    uint32_t end = (uint32_t)b->member_count;
+    if (b->left_out)
+        bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
+                "%s: %u members are left out: their fields' names have more than %d bytes; the first is at byte %llu",
+                c->name, b->left_out, BZNA_NAME_MAX - 1, (unsigned long long)b->left_out_at);
+    if (b->count == 0)
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are called KEY.FIELD");
+    memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
+    c->count = b->count;
+    tar->member_count = b->member_count;
+    tar->members = bzi_alloc_copy(memory, b->members.data, b->member_count, sizeof *tar->members);
+    tar->begins = bzi_alloc_copy(memory, b->begins.data, b->count + 1, sizeof *tar->begins);
+    if (!tar->members || !tar->begins)
+        return bzi_fail_memory(err, "the index of a tar");
+    tar->key_field = tar->field_count;
+    for (uint32_t i = 0; i < tar->field_count; i++) {
+        if (!strcmp(tar->fields[i].name, "cls"))
+            c->target_field = i;
+        if (!strcmp(tar->fields[i].name, "name"))
+            tar->key_field = BZI_NO_FIELD;
+    }
+    if (tar->key_field != BZI_NO_FIELD)
+        tar->fields[tar->field_count++] = (bzi_field){ BZNA_FIELD_TEXT, 0, "name" };
+    c->target_inside = c->target_field != BZI_NO_FIELD;
+    for (uint64_t i = 0; i < tar->member_count; i++)
+        c->target_count += tar->members[i].field == c->target_field;
+    c->target_count = bzi_min(c->target_count, c->count);   /* a field twice in a sample: it fails when it is used */
+    return BZNA_OK;
+}
+
+static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_tar_build b;
+    bzna_status status;
+    (void)config;
+    memset(&b, 0, sizeof b);
+    b.c = c;
+    b.tar = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *b.tar);
+    if (!b.tar)
+        return bzi_fail_memory(err, "a data set");
+    if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
+        status = bzi_tar_scan(&b, err);
+    if (status == BZNA_OK)
+        status = bzi_tar_finish(&b, err);
+    bzi_buffer_free(&c->host->memory, &b.members);
+    bzi_buffer_free(&c->host->memory, &b.begins);
+    return status;
+}
+
+/* --- One sample --- */
+
+/* From the first member's header to the last one's end. */
+static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    const bzi_tar *tar = c->own;
+    const bzi_tar_member *first = tar->members + tar->begins[index], *last = tar->members + tar->begins[index + 1] - 1;
+    uint64_t places[BZI_LIMIT_FIELDS] = { 0 };              /* no member lies at 0: its header is there */
+    for (const bzi_tar_member *m = first; m <= last; m++) {
+        if (places[m->field])
+            return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
+                            "it has the field \"%s\" twice, at byte %llu and at byte %llu", tar->fields[m->field].name,
+                            (unsigned long long)places[m->field] - BZI_TAR_BLOCK,
+                            (unsigned long long)m->offset - BZI_TAR_BLOCK);
+        places[m->field] = m->offset;
+    }
+    extent->offset = first->offset - BZI_TAR_BLOCK;
+    extent->size = bzi_tar_member_end(last) - extent->offset;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_tar_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
+{
+    const bzi_tar *tar = c->own;
+    if (number >= tar->field_count)
+        return BZNA_E_RANGE;
+    *field = tar->fields[number];
+    return BZNA_OK;
+}
+
+/* The key, from the headers before the sample's first member: they begin where the last sample ends. */
+static bzna_status bzi_tar_key(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
+{
+    const bzi_tar *tar = c->own;
+    const uint32_t first = tar->begins[index];
+    const uint64_t offset = tar->members[first].offset;
+    bzi_tar_walk walk;
+    bzna_status status;
+    bzi_tar_walk_begin(&walk, &c->source, &c->host->memory, c->source.map,
+                       first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0);
+    do
+        status = bzi_tar_next(&walk, err);
+    while (status == BZNA_OK && walk.offset < offset);
+    if (status == BZNA_END || (status == BZNA_OK && walk.offset != offset))
+        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "its bytes at byte %llu are no member's",
+                          (unsigned long long)offset);
+    if (status == BZNA_OK)
+        bzi_value_put(value, walk.name, bzi_tar_split(walk.name, walk.name_size));
+    bzi_tar_walk_end(&walk);
+    return status;
+}
+
+/* The bytes of a member of a sample that was read. Of what an index said, the header is asked again. */
+static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, const bzi_tar_member *m, bzi_span *bytes,
+                                 bzna_error *err)
+{
+    const uint8_t *data = sample->bytes + (m->offset - sample->extent.offset), *header = data - BZI_TAR_BLOCK;
+    uint64_t size;
+    *bytes = (bzi_span){ data, bzi_tar_member_size(m) };
+    if (!tar->from_index || (bzi_tar_is_header(header) && bzi_tar_number(header + 124, 12, &size) &&
+                             size == bytes->size && (header[156] == 0 || header[156] == '0' || header[156] == '7')))
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
+                    "the header at byte %llu is not what the .idx file says: remove it, or write it again: bzna index",
+                    (unsigned long long)m->offset - BZI_TAR_BLOCK);
+}
+
+static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
+                                 bzna_error *err)
+{
+    const bzi_tar *tar = c->own;
+    const bzi_tar_member *m = tar->members + tar->begins[sample->index],
+                         *end = tar->members + tar->begins[sample->index + 1];
+    bzi_span bytes;
+    bzna_status status;
+    int64_t integer;
+    char text[24];
+    if (number == tar->key_field)
+        return bzi_tar_key(c, sample->index, value, err);
+    while (m < end && m->field != number)
+        m++;
+    value->absent = m == end;
+    if (m == end || (status = bzi_tar_bytes(tar, sample, m, &bytes, err)) != BZNA_OK)
+        return m == end ? BZNA_OK : status;
+    if (tar->fields[number].kind != BZNA_FIELD_INTEGER) {
+        bzi_value_put(value, bytes.data, bytes.size);
+        return BZNA_OK;
+    }
+    if (bzi_tar_decimal(bytes, &integer)) {
+        bzi_value_put(value, &integer, sizeof integer);
+        return BZNA_OK;
+    }
+    bzi_text_copy(text, sizeof text, bytes.data, bytes.size);
+    bzi_text_printable(text);
+    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is no integer: \"%s\"",
+                    tar->fields[number].name, (unsigned long long)m->offset, text);
+}
+
+static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                  bzna_sample *out, bzna_error *err)
+{
+    const bzi_tar *tar = c->own;
+    (void)scratch;
+    (void)err;
+    for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
+        const bzi_field *field = &tar->fields[tar->members[i].field];
+        if (field->kind == BZNA_FIELD_PICTURE && out->image_count < BZNA_IMAGES_MAX)
+            memcpy(out->image_names[out->image_count++], field->name, BZNA_NAME_MAX);
+    }
+    return BZNA_OK;
+}
+
+/* The field asked for, whatever its name says that it is; without a name, and as "image", the sample's first
+ * picture. */
+static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                 bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    const bzi_tar *tar = c->own;
+    const char *const name = pick->name && strcmp(pick->name, "image") ? pick->name : NULL;
+    bzi_span bytes;
+    (void)scratch;
+    for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
+        const bzi_tar_member *m = &tar->members[i];
+        const bzi_field *field = &tar->fields[m->field];
+        if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_PICTURE)
+            continue;
+        if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
+            return err->status;
+        return bzi_image_found(bytes, m->offset, image, err);
+    }
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", name ? " \"" : "", name ? name : "",
+                    name ? "\"" : "");
+}
+
+/* Tells files apart: sizes, and where the samples at both ends lie. */
+static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzi_tar *tar = c->own;
+    uint64_t words[2] = { c->source.size, c->count };
+    hash = bzi_hash(hash, words, sizeof words);
+    for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
+        words[0] = tar->members[tar->begins[i]].offset;
+        words[1] = bzi_tar_member_end(&tar->members[tar->begins[i + 1] - 1]);
+        hash = bzi_hash(hash, words, sizeof words);
+    }
+    return hash;
+}
+
+static const bzi_container_ops bzi_tar_row = {
+    .name = "tar",
+    .still = 1,
+    .probe = bzi_tar_probe,
+    .open = bzi_tar_open,
+    .locate = bzi_tar_locate,
+    .describe_field = bzi_tar_describe_field,
+    .field = bzi_tar_field,
+    .images = bzi_tar_images,
+    .image = bzi_tar_image,
+    .fingerprint = bzi_tar_fingerprint,
+    .close = bzi_tar_close
+};
+
+
 /* ==== 14. Datasets ===================================================================================================
- * Calls: rooms 1-13. The table of containers, and data sets: parts of containers laid end to end. Ranges,
+ * Calls: rooms 1-13b. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
-static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video, &bzi_recordio_ops };
+static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video, &bzi_tar_row,
+                                                          &bzi_recordio_ops };
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
 
