@@ -2648,6 +2648,13 @@ static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
     picture->chroma_top = location == 2 || location == 3;
 }
 
+/* Offsets in errors of codecs are the stream's: in the file, they are further on. */
+static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
+{
+    err->byte_offset += err->byte_offset == BZNA_NO_OFFSET ? 0 : image->data_offset;
+    return err->status;
+}
+
 /* What container and stream say together; planes come later. */
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
@@ -2659,10 +2666,8 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     picture->struct_size = sizeof *picture;
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: H.264, H.265, AV1, JPEG and stills can be decoded", image->codec);
-    if ((status = codec->inspect(image, sps, err)) != BZNA_OK) {
-        err->byte_offset += err->byte_offset == BZNA_NO_OFFSET ? 0 : given->data_offset;
-        return status;
-    }
+    if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
+        return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the frame is %ux%u, more than max_edge_px, %u", sps->width, sps->height,
                         max_edge_px);
@@ -2699,20 +2704,30 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
     info.config_size = image->coded.config_size;
     info.data_offset = image->data_offset;
     info.data_size = image->coded.data_size;
+    info.orientation = image->coded.orientation;
     return info;
 }
 
-/* Puts what the stream says of sizes and colors, too, into the picture's own, for those who get it without the stream's
- * format. What cannot be read of it is as if it were not said. */
-static void bzi_image_complete(bzi_image *image)
+/* Puts what the stream says of sizes, orientation and colors, too, into the picture's own, for those who get it without
+ * the stream's format. Where the container says the size, what cannot be read of the stream is as if it were not said. */
+static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
-    bzna_error ignored;
+    bzna_image *coded = &image->coded;
     bzi_format format;
-    if (image->coded.color.present && image->has_range && image->coded.width)
-        return;
-    if (codec && codec->inspect(&image->coded, &format, &ignored) == BZNA_OK)
-        image->coded.color = bzi_image_color(image, &format);
+    bzna_status status;
+    if (!codec || (coded->color.present && image->has_range && coded->width))
+        return BZNA_OK;
+    if ((status = codec->inspect(coded, &format, err)) != BZNA_OK)
+        return coded->width ? BZNA_OK : bzi_image_fail_at(image, err);
+    coded->color = bzi_image_color(image, &format);
+    if (!coded->orientation)
+        coded->orientation = format.orientation;
+    if (!coded->width) {
+        coded->width = coded->frame_width = format.width - format.window[0] - format.window[1];
+        coded->height = coded->frame_height = format.height - format.window[2] - format.window[3];
+    }
+    return BZNA_OK;
 }
 
 /* A picture that lies by itself in memory, at offset in its file: what it is, its first bytes say. */
@@ -2726,6 +2741,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     coded.data_size = bytes.size;
     *image = bzi_image_alone(&coded);
     image->data_offset = offset;
+    image->fourcc = coded.codec == BZNA_CODEC_JPEG ? BZI_FOURCC('j', 'p', 'e', 'g') : 0;
     if (bytes.size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
                         (unsigned long long)offset);
@@ -4510,7 +4526,7 @@ static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_
 
 static bzna_status bzi_walk_add_name(bzi_walk *walk, const char *name, bzna_error *err)
 {
-    uint64_t at;
+    uint64_t at = 0;
     bzna_status status = bzi_walk_keep(walk, name, &at, err);
     if (status != BZNA_OK)
         return status;
@@ -5407,7 +5423,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
                                         bzna_error *err)
 {
     uint64_t at = 0, end = 8;
-    bzi_recordio_part part;
+    bzi_recordio_part part = { 0 };
     (void)c;
     do {
         bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
@@ -7005,7 +7021,7 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     if (status == BZNA_OK &&
         (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
         (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
-        bzi_image_complete(image);
+        status = bzi_image_complete(image, err);
     bzi_look_end(&look);
     return status;
 }
@@ -7018,10 +7034,9 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
     bzna_status status = bzi_look_begin(&look, c, index, 1, err);
     if (status != BZNA_OK)
         return status;
-    if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK) {
-        bzi_image_complete(image);
-        image->coded.config = image->coded.data = NULL;
-    }
+    if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
+        status = bzi_image_complete(image, err);
+    image->coded.config = image->coded.data = NULL;
     bzi_look_end(&look);
     return status;
 }

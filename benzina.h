@@ -581,9 +581,10 @@ typedef struct bzna_sample {
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
 } bzna_sample;
 
-/* What the container says of one picture of a sample (the fields of bzna_image; fourcc: the sample
- * entry, "hvc1" = 0x68766331; clap: the clean aperture as it stands in the file, (n, d) x 4, all 0:
- * there is none), and where the config's payload and the access unit lie in the file, bytes. */
+/* What is said of one picture of a sample (the fields of bzna_image; fourcc: the sample entry,
+ * "hvc1" = 0x68766331, or the kind of file, "jpeg"; clap: the clean aperture as it stands in the
+ * file, (n, d) x 4, all 0: there is none), and where the config's payload and the access unit lie
+ * in the file, bytes. */
 typedef struct bzna_image_info {
     uint32_t   struct_size, codec, fourcc;
     uint32_t   width, height, frame_width, frame_height, crop_x, crop_y;
@@ -591,6 +592,7 @@ typedef struct bzna_image_info {
     uint32_t   length_size;
     bzna_color color;
     uint64_t   config_offset, config_size, data_offset, data_size;
+    uint32_t   orientation, reserved0;
 } bzna_image_info;
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
