@@ -6065,10 +6065,10 @@ typedef struct bzi_tar_entry {
     uint64_t       offset, size;
 } bzi_tar_entry;
 
-/* The number of a field, which it gets when it is met first. Samples are mostly alike: the field after the last one is
- * tried first. Pre: name has less than BZNA_NAME_MAX bytes. */
+/* Sets last_field to the number of the member's field, which gets one when it is met first. Samples are mostly alike:
+ * the field after the last one is tried first. Pre: its name has less than BZNA_NAME_MAX bytes. */
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
-                                        uint32_t *number, bzna_error *err)
+                                        bzna_error *err)
 {
     bzi_tar *tar = b->tar;
     bzi_field field = { 0, 1, "" };
@@ -6077,9 +6077,9 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
         uint8_t c = entry->name[key_size + 1 + i];
         field.name[i] = (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
     }
-    for (uint32_t i = 1; i <= tar->field_count; i++) {
-        *number = (b->last_field + i) % tar->field_count;
-        if (!strcmp(tar->fields[*number].name, field.name))
+    for (uint32_t i = 0; i < tar->field_count; i++) {
+        b->last_field = (b->last_field + 1) % tar->field_count;
+        if (!strcmp(tar->fields[b->last_field].name, field.name))
             return BZNA_OK;
     }
     if (tar->field_count == BZI_LIMIT_FIELDS) {
@@ -6090,7 +6090,8 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
                         field.name, BZI_LIMIT_FIELDS);
     }
     field.kind = bzi_tar_kind(field.name);
-    tar->fields[*number = tar->field_count++] = field;
+    b->last_field = tar->field_count;
+    tar->fields[tar->field_count++] = field;
     return BZNA_OK;
 }
 
@@ -6111,7 +6112,7 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     }
     if (b->member_count == UINT32_MAX || entry->size >> 48)
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
-    if ((status = bzi_tar_number_field(b, entry, key_size, &b->last_field, err)) != BZNA_OK)
+    if ((status = bzi_tar_number_field(b, entry, key_size, err)) != BZNA_OK)
         return status;
     member.field = (uint16_t)b->last_field;
     if (!bzi_buffer_reserve(memory, &b->members, (b->member_count + 1) * sizeof member, 1) ||
