@@ -171,8 +171,12 @@ original_tests() {
         tr -d '\n' <"$t/out" >"$t/line"
         same "$mini: samples" "$(field samples <"$t/line")" 8
         same "$mini: targets" "$(field targets <"$t/line")" "$(sed -n 's/ *"target_count": //p' $data/$mini.json)"
-        same "$mini: tracks" "$(grep -o '"name":"[a-z_]*"' "$t/out" | tr '\n' ' ')" \
+        same "$mini: tracks" "$(grep '"handler"' "$t/out" | grep -o '"name":"[a-z_]*"' | tr '\n' ' ')" \
             '"name":"bzna_input" "name":"bzna_target" "name":"bzna_fname" "name":"bzna_thumb" '
+        same "$mini: kind and parts" "$(field container <"$t/line") $(field parts <"$t/line")" "archive 1"
+        says "$t/line" '"fields":[{"name":"image","kind":"picture"},{"name":"thumb","kind":"picture"},{"name":"target","kind":"integer"},{"name":"name","kind":"text"}]' \
+            "$mini: fields"
+        if grep -q '"classes"' "$t/line"; then fail "$mini: classes without names are not told"; else pass; fi
         same "$mini: size" "$(field size <"$t/line")" "$(wc -c <$data/$mini.bzna | tr -d ' ')"
         expect 0 "$mini: plain info" "$bzna" info $data/$mini.bzna
         expect 0 "$mini: plain list" "$bzna" list $data/$mini.bzna
@@ -180,7 +184,7 @@ original_tests() {
         json "$t/out" "$mini: list is JSON"
         expect 0 "$mini: verify" "$bzna" verify $data/$mini.bzna
         expect 0 "$mini: verify --decode" "$bzna" verify --decode --json $data/$mini.bzna
-        same "$mini: nothing is bad" "$(cat "$t/out")" '{"samples":8,"bad":[]}'
+        same "$mini: nothing is bad" "$(cat "$t/out")" '{"samples":8,"bad":[],"unsupported":[]}'
     done
 }
 
@@ -297,10 +301,7 @@ orientation_tests() {
         if [ "$o" -ge 5 ]; then w=16 h=24; fi
         run "$bzna" extract "$t/exif.bzna" $((o - 1)) -o "$t/x.ppm"
         same "orientation $o gives the right size" "$(ppm_size "$t/x.ppm")" "$w $h"
-        found=$(for xy in "2 2" "$((w - 3)) 2" "2 $((h - 3))" "$((w - 3)) $((h - 3))"; do
-            # shellcheck disable=SC2086  # two words
-            pixel "$t/x.ppm" $w $h $xy; done | awk '{ printf "%s", $1 < 56 ? "A" : $1 < 128 ? "B" : $1 < 200 ? "C" : "D" }')
-        same "orientation $o gives an upright picture" "$found" "${corners#*:}"
+        same "orientation $o gives an upright picture" "$(found "$t/x.ppm" $w $h)" "${corners#*:}"
     done
 }
 
@@ -493,7 +494,7 @@ output_tests() {
     wait $halted
     same "the first pack succeeds" "$?" 0
     expect 0 "the first pack writes a complete archive" "$bzna" verify --decode --json "$t/locked.bzna"
-    says "$t/out" '{"samples":12,"bad":[]}' "the archive of the first pack has all its pictures"
+    says "$t/out" '{"samples":12,"bad":[],"unsupported":[]}' "the archive of the first pack has all its pictures"
 
     halted_pack "$t/killed.bzna"
     kill -KILL $halted
@@ -501,7 +502,7 @@ output_tests() {
     expect 0 "the partial file of a killed run does not block the next run" "$bzna" pack "$t/exif" -o "$t/killed.bzna" \
         --preset ultrafast
     expect 0 "the archive of the next run is complete" "$bzna" verify --decode --json "$t/killed.bzna"
-    says "$t/out" '{"samples":8,"bad":[]}' "the archive holds nothing of the killed run"
+    says "$t/out" '{"samples":8,"bad":[],"unsupported":[]}' "the archive holds nothing of the killed run"
 
     halted_pack "$t/sudden.bzna"
     echo "not to be lost" >"$t/sudden.bzna"
@@ -524,6 +525,85 @@ output_tests() {
     done
     same "of two simultaneous packs at least one succeeds, and the archive is complete" "$bad" ""
     if ls "$t"/*.partial >/dev/null 2>&1; then fail "no partial file is left" "$(ls "$t"/*.partial)"; else pass; fi
+}
+
+
+# ---- data sets that are no archives ----
+
+# found FILE WIDTH HEIGHT: which of the gray values A to D stands in which corner
+found() {
+    for xy in "2 2" "$(($2 - 3)) 2" "2 $(($3 - 3))" "$(($2 - 3)) $(($3 - 3))"; do
+        # shellcheck disable=SC2086  # two words
+        pixel "$1" "$2" "$3" $xy; done | awk '{ printf "%s", $1 < 56 ? "A" : $1 < 128 ? "B" : $1 < 200 ? "C" : "D" }'
+}
+
+folder_tests() {
+    for corners in 1:ABCD 2:BADC 3:DCBA 4:CDAB 5:ACBD 6:CADB 7:DBCA 8:BDAC; do
+        o=${corners%:*} w=24 h=16
+        if [ "$o" -ge 5 ]; then w=16 h=24; fi
+        run "$bzna" extract "$t/exif" $((o - 1)) -o "$t/x.ppm"
+        same "orientation $o of a folder's JPEG gives the right size" "$(ppm_size "$t/x.ppm")" "$w $h"
+        same "orientation $o of a folder's JPEG is upright" "$(found "$t/x.ppm" $w $h)" "${corners#*:}"
+    done
+    expect 0 "extract as it is coded" "$bzna" extract "$t/exif" 5 -o "$t/x.ppm" --orientation ignore --json
+    same "--orientation ignore leaves a picture as it is coded" "$(ppm_size "$t/x.ppm") $(found "$t/x.ppm" 24 16)" "24 16 ABCD"
+    expect 0 "extract as PNG" "$bzna" extract "$t/exif" 5 -o "$t/x.png"
+    same "a PNG is upright, too: 16x24" "$(od -An -tx1 -j 16 -N 8 "$t/x.png" | tr -d ' ')" 0000001000000018
+    expect 0 "extract of a JPEG's own bytes" "$bzna" extract "$t/exif" 5 -o "$t/x.jpg"
+    if cmp -s "$t/x.jpg" "$t/exif/6.jpg"; then pass; else fail "a JPEG's own bytes are the file's"; fi
+    refused 1 "encoded as jpeg, which a name in .h265 does not fit" "a JPEG is not written as H.265" \
+        "$bzna" extract "$t/exif" 5 -o "$t/x.h265"
+    expect 0 "a name is printed" "$bzna" extract "$t/exif" 5 --field name
+    same "it is the path in the folder" "$(cat "$t/out")" 6.jpg
+    expect 0 "a picture field is written" "$bzna" extract "$t/exif" 5 --field image -o "$t/x.bin"
+    if cmp -s "$t/x.bin" "$t/exif/6.jpg"; then pass; else fail "a picture field is the picture's own bytes"; fi
+    refused 1 "nonsense" "a field that there is not" "$bzna" extract "$t/exif" 5 --field nonsense
+    refused 2 "--field" "a field, and a decoded picture" "$bzna" extract "$t/exif" 5 --field image --md5
+
+    mkdir -p "$t/two/10" "$t/two/9"
+    cp "$t/exif/1.jpg" "$t/two/10/a.jpg"
+    cp "$t/exif/6.jpg" "$t/two/9/b.jpg"
+    expect 0 "info of a folder" "$bzna" info --json "$t/two"
+    json "$t/out" "info of a folder is JSON"
+    tr -d '\n' <"$t/out" >"$t/line"
+    same "a folder's numbers" "$(for f in container parts samples targets classes size; do echo "$(field $f <"$t/line")"; done | tr '\n' ' ')" \
+        "folder 1 2 2 2 null "
+    expect 0 "plain info of a folder" "$bzna" info "$t/two"
+    says "$t/out" "classes    2" "plain info tells the classes"
+    expect 0 "list of a folder" "$bzna" list --json "$t/two"
+    json "$t/out" "list of a folder is JSON"
+    same "names are paths in the folder" "$(field_all filename)$(field_all target)" "10/a.jpg 9/b.jpg 0 1 "
+    says "$t/out" '"images":{"image":{"codec":"jpeg","width":24,"height":16,"frame_width":24,"frame_height":16,' \
+        "list tells codec and coded size"
+    run "$bzna" list --json "$t/two" --class-order numeric
+    same "classes in numeric order" "$(field_all filename)" "9/b.jpg 10/a.jpg "
+    run "$bzna" list --json "$t/two" --classes 9
+    same "one class of two" "$(field_all filename)$(field_all target)" "9/b.jpg 0 "
+    refused 1 "folder" "a folder is no archive" "$bzna" info "$t/two" --format archive
+
+    expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none
+    same "a batch of a folder is upright" "$(pixel "$t/b8/00001.ppm" 16 16 1 1 | cut -d ' ' -f 1 | awk '{ print ($1 >= 128 && $1 < 200) }')" 1
+    expect 0 "bench of a folder" "$bzna" bench "$t/two" --json --seconds 0.2 --batch 2 --size 16 --threads 1 --warp center
+    same "bench of a folder counts its samples" "$(field samples <"$t/out")" 2
+}
+
+# What is damaged, and what is not supported, are told apart.
+unsupported_tests() {
+    cp -r "$t/two" "$t/broken"
+    head -c 100 "$t/exif/1.jpg" >"$t/broken/9/cut.jpg"
+    echo "no picture" >"$t/broken/9/text.jpg"
+    expect 0 "verify --decode of a folder" "$bzna" verify --decode --json "$t/two"
+    same "nothing is bad" "$(cat "$t/out")" '{"samples":2,"bad":[],"unsupported":[]}'
+    expect 1 "verify of a folder with damage" "$bzna" verify --json "$t/broken"
+    json "$t/out" "verify of a folder is JSON"
+    tr -d '\n' <"$t/out" >"$t/line"
+    same "the damaged and the unsupported file are told apart" \
+        "$(grep -o '"bad"\|"unsupported"\|"index":[0-9]*,"status":"[A-Z_]*"' "$t/line" | tr '\n' ' ')" \
+        '"bad" "index":2,"status":"BZNA_E_DECODE" "unsupported" "index":3,"status":"BZNA_E_CODEC" '
+    says "$t/err" "1 of 4 samples are damaged, 1 are not supported" "verify counts both"
+    rm "$t/broken/9/cut.jpg"
+    expect 1 "verify of what is not supported" "$bzna" verify "$t/broken"
+    says "$t/out" "sample 2: BZNA_E_CODEC" "plain verify names the sample"
 }
 
 
@@ -727,6 +807,8 @@ tiff_tests
 icon_tests
 class_tests
 output_tests
+folder_tests
+unsupported_tests
 batch_tests
 bench_tests
 device_tests

@@ -1,6 +1,7 @@
 /* archive.c - opens contexts, data sets and loaders, and reads samples: most of what the tool needs of the library */
 #include "tool.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_context **context, bzna_error *err)
@@ -10,36 +11,6 @@ bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_cont
     config.device = device;
     config.sessions = (uint32_t)sessions;
     return bzna_context_open(&config, context, err);
-}
-
-static int open_on_device(archive *a, const char *path, bzna_device device, int64_t sessions)
-{
-    bzna_error err = tool_empty_error();
-    memset(a, 0, sizeof *a);
-    if (archive_open_context(device, sessions, &a->context, &err) < 0 ||
-        bzna_dataset_open(a->context, path, NULL, &a->dataset, &err) < 0) {
-        bzna_context_close(a->context);
-        return tool_error("%s", err.message);
-    }
-    a->count = bzna_dataset_count(a->dataset);
-    return EXIT_OK;
-}
-
-int archive_open(archive *a, const char *path)
-{
-    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
-    return open_on_device(a, path, cpu, 0);
-}
-
-int archive_open_with(archive *a, const char *path, const tool_options *o)
-{
-    return open_on_device(a, path, o->device, o->sessions);
-}
-
-void archive_close(archive *a)
-{
-    bzna_dataset_close(a->dataset);
-    bzna_context_close(a->context);
 }
 
 /* The library's constant for a word of an option; 0, which is its default, for any other word or none. */
@@ -53,6 +24,90 @@ static uint32_t option_value_of(const char *word, const option_value *values)
     for (; word && values->word; values++)
         if (!strcmp(word, values->word)) return values->value;
     return 0;
+}
+
+static const option_value orientations[] = {
+    { "apply", BZNA_ORIENTATION_APPLY }, { "ignore", BZNA_ORIENTATION_IGNORE }, { NULL, 0 },
+};
+static const option_value palettes[] = {
+    { "colors", BZNA_PALETTE_COLORS }, { "index", BZNA_PALETTE_INDEX }, { NULL, 0 },
+};
+static const option_value class_orders[] = {
+    { "text", BZNA_CLASS_ORDER_TEXT }, { "numeric", BZNA_CLASS_ORDER_NUMERIC }, { NULL, 0 },
+};
+
+/* Names with commas between them. Both are freed by class_names_free. */
+typedef struct class_names {
+    char        *text;                /* NULL: there are none */
+    const char **list;
+    uint32_t     count;
+} class_names;
+
+static class_names class_names_split(const char *text)
+{
+    class_names names = { NULL, NULL, 0 };
+    if (!text) return names;
+    names.text = tool_format("%s", text);
+    names.list = tool_checked(calloc(strlen(text) + 1, sizeof *names.list));
+    for (char *at = names.text, *comma; at; at = comma) {
+        comma = strchr(at, ',');
+        if (comma) *comma++ = 0;
+        names.list[names.count++] = at;
+    }
+    return names;
+}
+
+static void class_names_free(class_names *names)
+{
+    free(names->list);
+    free(names->text);
+}
+
+static bzna_status open_dataset(archive *a, const tool_options *o, bzna_error *err)
+{
+    bzna_dataset_config config;
+    class_names classes = class_names_split(o->classes);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.format = o->format;
+    config.split = o->split;
+    config.list = o->list;
+    config.classes = classes.list;
+    config.class_count = classes.count;
+    config.class_order = option_value_of(o->class_order, class_orders);
+    config.orientation = option_value_of(o->orientation, orientations);
+    config.palette = option_value_of(o->palette, palettes);
+    bzna_status status = bzna_dataset_open(a->context, o->operand[0], &config, &a->dataset, err);
+    class_names_free(&classes);
+    return status;
+}
+
+static int open_on_device(archive *a, const tool_options *o, bzna_device device, int64_t sessions)
+{
+    bzna_error err = tool_empty_error();
+    memset(a, 0, sizeof *a);
+    if (archive_open_context(device, sessions, &a->context, &err) < 0 || open_dataset(a, o, &err) < 0) {
+        bzna_context_close(a->context);
+        return tool_error("%s", err.message);
+    }
+    a->count = bzna_dataset_count(a->dataset);
+    return EXIT_OK;
+}
+
+int archive_open(archive *a, const tool_options *o)
+{
+    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
+    return open_on_device(a, o, cpu, 0);
+}
+
+int archive_open_with(archive *a, const tool_options *o)
+{
+    return open_on_device(a, o, o->device, o->sessions);
+}
+
+void archive_close(archive *a)
+{
+    bzna_dataset_close(a->dataset);
+    bzna_context_close(a->context);
 }
 
 static const option_value decoders[] = {
@@ -96,15 +151,10 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
 
 bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buffer, const char **name, bzna_error *err)
 {
-    size_t needed = 0;
-    *name = NULL;
-    tool_buffer_reserve(buffer, 256);
-    bzna_status status = bzna_dataset_field(a->dataset, index, "name", buffer->data, buffer->size, &needed, err);
-    if (status == BZNA_E_BUFFER) {
-        tool_buffer_reserve(buffer, needed);
-        status = bzna_dataset_field(a->dataset, index, "name", buffer->data, buffer->size, &needed, err);
-    }
-    if (status == BZNA_OK) *name = (const char *)buffer->data;
+    const bzna_field_info field = { .kind = BZNA_FIELD_TEXT, .name = "name" };
+    archive_value value;
+    bzna_status status = archive_value_read(a, index, &field, buffer, &value, err);
+    *name = status == BZNA_OK ? (const char *)value.data : NULL;
     return status == BZNA_E_NOT_FOUND ? BZNA_OK : status;
 }
 
@@ -117,4 +167,30 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
     tool_buffer_reserve(buffer, sample.size);
     bzna_image_init(image, sizeof *image);
     return bzna_dataset_read_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
+}
+
+/* What a still's first bytes say it is. */
+static const char *still_kind(const bzna_image *image)
+{
+    static const struct { const char *kind, *bytes; size_t at, size; } kinds[] = {
+        { "png", "\x89PNG", 0, 4 }, { "webp", "WEBP", 8, 4 }, { "gif", "GIF8", 0, 4 }, { "bmp", "BM", 0, 2 },
+        { "tiff", "II*\0", 0, 4 }, { "tiff", "MM\0*", 0, 4 }, { "jp2", "\0\0\0\x0CjP  ", 0, 8 },
+        { "jp2", "\xFF\x4F\xFF\x51", 0, 4 }, { "pnm", "P", 0, 1 },
+    };
+    for (size_t i = 0; i < LENGTH(kinds); i++)
+        if (image->data_size >= kinds[i].at + kinds[i].size &&
+            !memcmp((const uint8_t *)image->data + kinds[i].at, kinds[i].bytes, kinds[i].size)) return kinds[i].kind;
+    return "still";
+}
+
+archive_codec_text archive_codec(const archive *a, uint64_t index, const char *track, const bzna_image_info *info,
+                                 tool_buffer *buffer)
+{
+    archive_codec_text result;
+    bzna_image image;
+    const char *name = info->codec == BZNA_CODEC_JPEG ? "jpeg" : info->codec == BZNA_CODEC_STILL ? "still" : "unknown";
+    if (info->codec == BZNA_CODEC_STILL && archive_read_picture(a, index, track, buffer, &image, NULL) >= 0)
+        name = still_kind(&image);
+    snprintf(result.text, sizeof result.text, "%s", info->fourcc ? tool_fourcc(info->fourcc).text : name);
+    return result;
 }

@@ -166,7 +166,7 @@ int tool_run_batch(const tool_options *o)
     archive_loading loading = { .batches_in_flight = 1 };
     tool_options settings = *o;
     settings.output = "host";         /* whatever decodes, the pixels are written to files */
-    if (archive_open_with(&a, o->operand[0], o)) return EXIT_INPUT;
+    if (archive_open_with(&a, o)) return EXIT_INPUT;
     int result = archive_open_loader(&a, &settings, &loading, &loader);
     if (result == EXIT_OK) {
         if (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) < 0) result = tool_error("%s", err.message);

@@ -338,7 +338,6 @@ static int bench_run(bench *b)
     archive_loading loading = { .epochs = BZNA_EPOCHS_ENDLESS };
     tool_options settings = *b->options;
     settings.shuffle = 1;
-    settings.warp = "random";
     settings.flip = 0.5;
     int result = pictures_read(b);
     if (result == EXIT_OK) result = archive_open_loader(b->archive, &settings, &loading, &b->loader);
@@ -356,7 +355,7 @@ int tool_run_bench(const tool_options *o)
 {
     archive a;
     bench b = { .options = o, .archive = &a, .loader_info.struct_size = sizeof b.loader_info };
-    if (archive_open_with(&a, o->operand[0], o)) return EXIT_INPUT;
+    if (archive_open_with(&a, o)) return EXIT_INPUT;
     pthread_mutex_init(&b.lock, NULL);
     pthread_cond_init(&b.changed, NULL);
     int result = bench_run(&b);

@@ -1,4 +1,4 @@
-/* extract.c - bzna extract: one picture of an archive, decoded or not */
+/* extract.c - bzna extract: one picture of a data set, decoded or not, or another field */
 #include "tool.h"
 
 #include <errno.h>
@@ -54,13 +54,15 @@ static int write_planes(const bzna_picture *picture, const char *path)
     return tool_file_close(&out);
 }
 
-/* The picture without padding, in color. */
-static int write_rgb(const bzna_picture *picture, const char *path)
+/* Upright, without padding, in color. */
+static int write_rgb(const bzna_picture *picture, const char *path, int (*write)(const char *, const tool_rgb *))
 {
     bzna_error err = tool_empty_error();
     bzna_transform transform;
-    bzna_output render = { .struct_size = sizeof render, .width = picture->width, .height = picture->height,
-                           .dtype = BZNA_DTYPE_FLOAT32, .layout = BZNA_LAYOUT_NCHW };
+    int on_its_side = picture->orientation > 4;
+    bzna_output render = { .struct_size = sizeof render, .dtype = BZNA_DTYPE_FLOAT32, .layout = BZNA_LAYOUT_NCHW };
+    render.width = on_its_side ? picture->height : picture->width;
+    render.height = on_its_side ? picture->width : picture->height;
     size_t bytes = (size_t)picture->width * picture->height * 3 * sizeof(float);
     float *planes = tool_checked(malloc(bytes));
     int result;
@@ -68,9 +70,9 @@ static int write_rgb(const bzna_picture *picture, const char *path)
     if (bzna_picture_render(picture, &transform, &render, planes, bytes, &err) < 0) {
         result = tool_error("%s", err.message);
     } else {
-        tool_rgb rgb = tool_rgb_alloc(picture->width, picture->height);
+        tool_rgb rgb = tool_rgb_alloc(render.width, render.height);
         tool_rgb_put_planes(&rgb, 0, 0, planes, rgb.width, rgb.height);
-        result = tool_write_ppm(path, &rgb);
+        result = write(path, &rgb);
         free(rgb.pixels);
     }
     free(planes);
@@ -167,7 +169,7 @@ static int write_stream(const bzna_image *image, const char *path)
 /* ---- the command ---- */
 
 typedef enum extract_format {
-    EXTRACT_NONE, EXTRACT_RGB, EXTRACT_PLANES, EXTRACT_STREAM, EXTRACT_UNKNOWN
+    EXTRACT_NONE, EXTRACT_PPM, EXTRACT_PNG, EXTRACT_PLANES, EXTRACT_STREAM, EXTRACT_UNKNOWN
 } extract_format;
 
 typedef struct extension {
@@ -177,7 +179,8 @@ typedef struct extension {
 } extension;
 
 static const extension extensions[] = {
-    { ".ppm",  EXTRACT_RGB, 0 },
+    { ".ppm",  EXTRACT_PPM, 0 },
+    { ".png",  EXTRACT_PNG, 0 },
     { ".yuv",  EXTRACT_PLANES, 0 },
     { ".h265", EXTRACT_STREAM, BZNA_CODEC_H265 },
     { ".265",  EXTRACT_STREAM, BZNA_CODEC_H265 },
@@ -185,6 +188,8 @@ static const extension extensions[] = {
     { ".h264", EXTRACT_STREAM, BZNA_CODEC_H264 },
     { ".264",  EXTRACT_STREAM, BZNA_CODEC_H264 },
     { ".obu",  EXTRACT_STREAM, BZNA_CODEC_AV1 },
+    { ".jpg",  EXTRACT_STREAM, BZNA_CODEC_JPEG },
+    { ".jpeg", EXTRACT_STREAM, BZNA_CODEC_JPEG },
 };
 
 static extension extension_of(const char *path)
@@ -205,7 +210,6 @@ typedef struct extraction {
     bzna_sample         sample;
     const char         *track;
     bzna_image          image;
-    char                entry[8];         /* of the picture, as text */
 } extraction;
 
 static void report(const extraction *x, const bzna_picture *p)
@@ -217,7 +221,8 @@ static void report(const extraction *x, const bzna_picture *p)
         printf("{\"index\":%" PRIu64 ",\"track\":", x->index);
         tool_json_string(x->track);
         printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32
-               ",\"md5\":", p->width, p->height, p->frame_width, p->frame_height);
+               ",\"orientation\":%" PRIu32 ",\"md5\":", p->width, p->height, p->frame_width, p->frame_height,
+               p->orientation);
         tool_json_string(o->md5 ? md5 : NULL);
         puts("}");
     } else if (o->md5) {
@@ -225,16 +230,16 @@ static void report(const extraction *x, const bzna_picture *p)
     }
 }
 
-/* The track to read: the one asked for; else the only one, as in a plain mp4; else the full picture. */
+/* The picture to read: the one asked for; else an archive's full one; else the first, which mostly is the only one. */
 static const char *choose_track(extraction *x)
 {
     bzna_error err = tool_empty_error();
     x->sample = (bzna_sample){ .struct_size = sizeof x->sample };
     if (x->options->track) return x->options->track;
-    if (bzna_dataset_get_sample(x->archive->dataset, x->index, &x->sample, sizeof x->sample, &err) < 0 ||
-        x->sample.image_count != 1)
-        return "bzna_input";
-    return x->sample.image_names[0];
+    if (bzna_dataset_get_sample(x->archive->dataset, x->index, &x->sample, sizeof x->sample, &err) < 0) return "image";
+    for (uint32_t i = 0; i < x->sample.image_count && i < BZNA_IMAGES_MAX; i++)
+        if (!strcmp(x->sample.image_names[i], "bzna_input")) return x->sample.image_names[i];
+    return x->sample.image_count ? x->sample.image_names[0] : "image";
 }
 
 static int extract_decoded(const extraction *x)
@@ -247,20 +252,23 @@ static int extract_decoded(const extraction *x)
     if (bzna_decoder_open(x->archive->context, &decoder, &err) < 0 ||
         bzna_decoder_decode(decoder, &x->image, &picture, &err) < 0)
         result = tool_error("%s: sample %" PRIu64 ": %s", o->operand[0], x->index, err.message);
-    else if (x->as.format == EXTRACT_RGB)    result = write_rgb(&picture, o->out);
+    else if (x->as.format == EXTRACT_PPM)    result = write_rgb(&picture, o->out, tool_write_ppm);
+    else if (x->as.format == EXTRACT_PNG)    result = write_rgb(&picture, o->out, tool_write_png);
     else if (x->as.format == EXTRACT_PLANES) result = write_planes(&picture, o->out);
     if (result == EXIT_OK) report(x, &picture);
     bzna_decoder_close(decoder);
     return result;
 }
 
-/* The picture's sample entry, "hvc1". */
-static const char *encoded_as(extraction *x)
+static int refuse_stream(const extraction *x)
 {
-    bzna_image_info info = { .fourcc = 0 };
+    tool_buffer buffer = { NULL, 0 };
+    bzna_image_info info = { .codec = x->image.codec };
     bzna_dataset_get_image_info(x->archive->dataset, x->index, x->track, &info, sizeof info, NULL);
-    snprintf(x->entry, sizeof x->entry, "%s", tool_fourcc(info.fourcc).text);
-    return x->entry;
+    archive_codec_text codec = archive_codec(x->archive, x->index, x->track, &info, &buffer);
+    free(buffer.data);
+    return tool_error("%s: sample %" PRIu64 " is encoded as %s, which a name in %s does not fit",
+                      x->options->operand[0], x->index, codec.text, x->as.text);
 }
 
 static int extract(extraction *x)
@@ -273,13 +281,75 @@ static int extract(extraction *x)
     if (archive_read_picture(x->archive, x->index, x->track, &buffer, &x->image, &err) < 0)
         result = tool_error("%s", err.message);
     else if (x->as.format == EXTRACT_STREAM && x->as.codec != x->image.codec)
-        result = tool_error("%s: sample %" PRIu64 " is encoded as %s, which a name in %s does not fit", o->operand[0],
-                            x->index, encoded_as(x), x->as.text);
+        result = refuse_stream(x);
     else if (x->as.format == EXTRACT_STREAM)
         result = write_stream(&x->image, o->out);
     if (result == EXIT_OK && (x->as.format != EXTRACT_STREAM || o->md5 || o->json)) result = extract_decoded(x);
     free(buffer.data);
     return result;
+}
+
+/* The field that --field names; a name that there is not is the library's to refuse. */
+static bzna_field_info field_find(const archive *a, const char *name)
+{
+    bzna_field_info found = { .struct_size = sizeof found, .kind = BZNA_FIELD_BYTES };
+    archive_fields fields = archive_fields_read(a);
+    snprintf(found.name, sizeof found.name, "%s", name);
+    for (uint32_t i = 0; i < fields.count; i++)
+        if (!strcmp(fields.list[i].name, name)) found = fields.list[i];
+    archive_fields_free(&fields);
+    return found;
+}
+
+static int write_value(const extraction *x, const archive_value *value)
+{
+    tool_file out;
+    if (x->options->json) {
+        printf("{\"index\":%" PRIu64 ",\"field\":", x->index);
+        tool_json_string(x->options->field);
+        printf(",\"value\":");
+        archive_value_json(value);
+        puts("}");
+    }
+    if (!x->options->out) {
+        if (!x->options->json) archive_value_print(stdout, value);
+        return EXIT_OK;
+    }
+    if (tool_file_open(&out, x->options->out)) return EXIT_INPUT;
+    archive_value_print(out.file, value);
+    return tool_file_close(&out);
+}
+
+static int extract_field(const extraction *x)
+{
+    bzna_error err = tool_empty_error();
+    tool_buffer buffer = { NULL, 0 };
+    archive_value value;
+    bzna_field_info field = field_find(x->archive, x->options->field);
+    int result = EXIT_OK;
+    if (strlen(x->options->field) >= sizeof field.name)
+        result = tool_error("%s: there is no field \"%s\"", x->options->operand[0], x->options->field);
+    else if (archive_value_read(x->archive, x->index, &field, &buffer, &value, &err) < 0)
+        result = tool_error("%s", err.message);
+    else
+        result = write_value(x, &value);
+    free(buffer.data);
+    return result;
+}
+
+/* Prints what is wrong with the options. */
+static int extraction_check(const extraction *x)
+{
+    const tool_options *o = x->options;
+    if (o->field && (o->track || o->md5))
+        tool_error("--field takes no picture apart: --track and --md5 mean nothing with it");
+    else if (!o->field && x->as.format == EXTRACT_UNKNOWN)
+        tool_error("%s: the name must end in .png, .ppm, .yuv, .jpg, .h265, .h264 or .obu", o->out);
+    else if (!o->field && x->as.format == EXTRACT_NONE && !o->md5 && !o->json)
+        tool_error("nothing to do: give -o, --field or --md5");
+    else
+        return EXIT_OK;
+    return EXIT_USAGE;
 }
 
 int tool_run_extract(const tool_options *o)
@@ -293,16 +363,9 @@ int tool_run_extract(const tool_options *o)
         tool_error("INDEX must be a number from 0, not \"%s\"", o->operand[1]);
         return EXIT_USAGE;
     }
-    if (x.as.format == EXTRACT_UNKNOWN) {
-        tool_error("%s: the name must end in .ppm, .yuv, .h265, .h264 or .obu", o->out);
-        return EXIT_USAGE;
-    }
-    if (x.as.format == EXTRACT_NONE && !o->md5 && !o->json) {
-        tool_error("nothing to do: give -o or --md5");
-        return EXIT_USAGE;
-    }
-    if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
-    int result = extract(&x);
+    if (extraction_check(&x)) return EXIT_USAGE;
+    if (archive_open(&a, o)) return EXIT_INPUT;
+    int result = o->field ? extract_field(&x) : extract(&x);
     archive_close(&a);
     return result;
 }

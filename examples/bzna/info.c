@@ -1,10 +1,10 @@
-/* info.c - bzna info and bzna list: what an archive holds */
+/* info.c - bzna info and bzna list: what a data set holds */
 #include "tool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- info: the archive as a whole ---- */
+/* ---- info: the data set as a whole ---- */
 
 static bzna_track_info track_info(const archive *a, uint32_t index)
 {
@@ -13,16 +13,21 @@ static bzna_track_info track_info(const archive *a, uint32_t index)
     return track;
 }
 
-static void info_json(const archive *a, const bzna_dataset_info *info)
+/* How many classes have names. */
+static uint64_t class_count(const archive *a)
 {
-    printf("{\"brands\":[");
-    for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++) {
-        if (i) putchar(',');
-        tool_json_string(tool_fourcc(info->brands[i]).text);
+    int64_t count = 0;
+    size_t needed;
+    for (;; count++) {
+        bzna_status status = bzna_dataset_class(a->dataset, count, NULL, 0, &needed, NULL);
+        if (status != BZNA_OK && status != BZNA_E_BUFFER) return (uint64_t)count;
     }
-    printf("],\"size\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"targets\":%" PRIu64 ",\"tracks\":[",
-           info->size_bytes, info->sample_count, info->target_count);
-    for (uint32_t i = 0; i < info->track_count; i++) {
+}
+
+static void tracks_json(const archive *a, uint32_t count)
+{
+    printf("\"tracks\":[");
+    for (uint32_t i = 0; i < count; i++) {
         bzna_track_info track = track_info(a, i);
         printf("%s\n {\"name\":", i ? "," : "");
         tool_json_string(track.name);
@@ -34,18 +39,44 @@ static void info_json(const archive *a, const bzna_dataset_info *info)
         tool_json_string(track.mime[0] ? track.mime : NULL);
         printf(",\"count\":%" PRIu64 "}", track.sample_count);
     }
-    puts("\n]}");
+    putchar(']');
 }
 
-static void info_text(const archive *a, const bzna_dataset_info *info)
+static void fields_json(const archive_fields *fields)
 {
-    printf("brands  ");
-    for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++)
-        printf(" %s", tool_fourcc(info->brands[i]).text);
-    printf("\nsize     %" PRIu64 " bytes\nsamples  %" PRIu64 "\ntargets  %" PRIu64 "\n\n",
-           info->size_bytes, info->sample_count, info->target_count);
-    printf("%-24s %-8s %-7s %10s  %s\n", "track", "handler", "format", "count", "mime");
-    for (uint32_t i = 0; i < info->track_count; i++) {
+    printf("\"fields\":[");
+    for (uint32_t i = 0; i < fields->count; i++) {
+        printf("%s{\"name\":", i ? "," : "");
+        tool_json_string(fields->list[i].name);
+        printf(",\"kind\":\"%s\"}", archive_field_kind(fields->list[i].kind));
+    }
+    putchar(']');
+}
+
+static void info_json(const archive *a, const bzna_dataset_info *info, const archive_fields *fields)
+{
+    uint64_t classes = class_count(a);
+    printf("{\"container\":");
+    tool_json_string(info->container);
+    printf(",\"parts\":%" PRIu32 ",\"brands\":[", info->part_count);
+    for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++) {
+        if (i) putchar(',');
+        tool_json_string(tool_fourcc(info->brands[i]).text);
+    }
+    if (info->size_bytes) printf("],\"size\":%" PRIu64, info->size_bytes);
+    else                  printf("],\"size\":null");
+    printf(",\"samples\":%" PRIu64 ",\"targets\":%" PRIu64 ",", info->sample_count, info->target_count);
+    if (classes) printf("\"classes\":%" PRIu64 ",", classes);
+    fields_json(fields);
+    printf(",\n");
+    tracks_json(a, info->track_count);
+    puts("}");
+}
+
+static void tracks_text(const archive *a, uint32_t count)
+{
+    if (count) printf("\n%-24s %-8s %-7s %10s  %s\n", "track", "handler", "format", "count", "mime");
+    for (uint32_t i = 0; i < count; i++) {
         bzna_track_info track = track_info(a, i);
         printf("%-24s %-8s %-7s %10" PRIu64 "  ", track.name, tool_fourcc(track.handler).text,
                tool_fourcc(track.format).text, track.sample_count);
@@ -54,20 +85,48 @@ static void info_text(const archive *a, const bzna_dataset_info *info)
     }
 }
 
+static void info_text(const archive *a, const bzna_dataset_info *info, const archive_fields *fields)
+{
+    uint64_t classes = class_count(a);
+    printf("container  %s", info->container);
+    if (info->part_count > 1) printf(", %" PRIu32 " parts", info->part_count);
+    if (info->brand_count) printf("\nbrands    ");
+    for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++)
+        printf(" %s", tool_fourcc(info->brands[i]).text);
+    if (info->size_bytes) printf("\nsize       %" PRIu64 " bytes", info->size_bytes);
+    printf("\nsamples    %" PRIu64 "\ntargets    %" PRIu64 "\n", info->sample_count, info->target_count);
+    if (classes) printf("classes    %" PRIu64 "\n", classes);
+    for (uint32_t i = 0; i < fields->count; i++) {
+        printf("%-11s", i ? "" : "fields");
+        tool_print_text(stdout, fields->list[i].name);
+        printf(" (%s)\n", archive_field_kind(fields->list[i].kind));
+    }
+    tracks_text(a, info->track_count);
+}
+
 int tool_run_info(const tool_options *o)
 {
     archive a;
-    if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
+    if (archive_open(&a, o)) return EXIT_INPUT;
     bzna_dataset_info info = { .struct_size = sizeof info };
     bzna_dataset_get_info(a.dataset, &info, sizeof info, NULL);
-    if (o->json) info_json(&a, &info);
-    else         info_text(&a, &info);
+    archive_fields fields = archive_fields_read(&a);
+    if (o->json) info_json(&a, &info, &fields);
+    else         info_text(&a, &info, &fields);
+    archive_fields_free(&fields);
     archive_close(&a);
     return EXIT_OK;
 }
 
 
 /* ---- list: its samples ---- */
+
+/* What a list is made with; the buffers are used again for every sample. */
+typedef struct listing {
+    const archive *archive;
+    archive_fields fields;
+    tool_buffer    name, value;
+} listing;
 
 /* One sample, as far as it could be read; err says why not further. */
 typedef struct listed_sample {
@@ -76,37 +135,71 @@ typedef struct listed_sample {
     bzna_sample sample;
     const char *filename;             /* NULL: none */
     uint32_t    image_count;          /* of images filled in */
-    bzna_image_info  images[BZNA_IMAGES_MAX];
+    bzna_image_info    images[BZNA_IMAGES_MAX];
+    archive_codec_text codecs[BZNA_IMAGES_MAX];
     bzna_error  err;
 } listed_sample;
 
-static void sample_read(const archive *a, uint64_t index, tool_buffer *buffer, listed_sample *s)
+static void sample_read(listing *l, uint64_t index, listed_sample *s)
 {
+    const archive *a = l->archive;
     memset(s, 0, sizeof *s);
     s->index = index;
     s->err = tool_empty_error();
     if (bzna_dataset_get_sample(a->dataset, index, &s->sample, sizeof s->sample, &s->err) < 0) return;
     s->is_located = 1;
-    if (archive_filename(a, index, buffer, &s->filename, &s->err) < 0) return;
+    if (archive_filename(a, index, &l->name, &s->filename, &s->err) < 0) return;
     if (!s->filename) s->err = tool_empty_error();          /* that there is none is no error */
     for (uint32_t i = 0; i < s->sample.image_count && i < BZNA_IMAGES_MAX; i++) {
-        bzna_image_info *image = &s->images[i];
-        if (bzna_dataset_get_image_info(a->dataset, index, s->sample.image_names[i], image, sizeof *image, &s->err) < 0)
+        const char *name = s->sample.image_names[i];
+        if (bzna_dataset_get_image_info(a->dataset, index, name, &s->images[i], sizeof s->images[i], &s->err) < 0)
             return;
+        s->codecs[i] = archive_codec(a, index, name, &s->images[i], &l->value);
         s->image_count = i + 1;
     }
 }
 
-static void image_json(const bzna_image_info *image)
+/* Prints the further fields that a sample has, and keeps the first error in *s. */
+static void values_print(listing *l, listed_sample *s, void (*print)(const char *, const archive_value *, int))
+{
+    int count = 0;
+    for (uint32_t i = 0; i < l->fields.count; i++) {
+        bzna_error err = tool_empty_error();
+        archive_value value;
+        if (!archive_field_is_further(&l->fields.list[i])) continue;
+        bzna_status status = archive_value_read(l->archive, s->index, &l->fields.list[i], &l->value, &value, &err);
+        if (status >= 0)                                               print(l->fields.list[i].name, &value, count++);
+        else if (status != BZNA_E_NOT_FOUND && s->err.status >= 0)     s->err = err;
+    }
+}
+
+static void value_json(const char *name, const archive_value *value, int i)
+{
+    if (i) putchar(',');
+    tool_json_string(name);
+    putchar(':');
+    archive_value_json(value);
+}
+
+static void value_text(const char *name, const archive_value *value, int i)
+{
+    (void)i;
+    printf("  ");
+    tool_print_text(stdout, name);
+    putchar('=');
+    archive_value_json(value);
+}
+
+static void image_json(const bzna_image_info *image, const char *codec)
 {
     printf("{\"codec\":");
-    tool_json_string(tool_fourcc(image->fourcc).text);
+    tool_json_string(codec);
     printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32
            ",\"payload_offset\":%" PRIu64 ",\"payload_size\":%" PRIu64 "}",
            image->width, image->height, image->frame_width, image->frame_height, image->data_offset, image->data_size);
 }
 
-static void sample_json(const listed_sample *s)
+static void sample_json(listing *l, listed_sample *s)
 {
     printf("{\"index\":%" PRIu64, s->index);
     if (s->is_located) {
@@ -114,12 +207,14 @@ static void sample_json(const listed_sample *s)
         else                                      printf(",\"target\":%" PRId64, s->sample.target);
         printf(",\"filename\":");
         tool_json_string(s->filename);
-        printf(",\"offset\":%" PRIu64 ",\"size\":%" PRIu64 ",\"images\":{", s->sample.offset, s->sample.size);
+        printf(",\"offset\":%" PRIu64 ",\"size\":%" PRIu64 ",\"fields\":{", s->sample.offset, s->sample.size);
+        values_print(l, s, value_json);
+        printf("},\"images\":{");
         for (uint32_t i = 0; i < s->image_count; i++) {
             if (i) putchar(',');
             tool_json_string(s->sample.image_names[i]);
             putchar(':');
-            image_json(&s->images[i]);
+            image_json(&s->images[i], s->codecs[i].text);
         }
         putchar('}');
     }
@@ -130,7 +225,7 @@ static void sample_json(const listed_sample *s)
     putchar('}');
 }
 
-static void sample_text(const listed_sample *s)
+static void sample_text(listing *l, listed_sample *s)
 {
     char target[24] = "-", sizes[BZNA_IMAGES_MAX + 1][32] = { "-", "-" };
     if (!s->is_located) {
@@ -143,8 +238,9 @@ static void sample_text(const listed_sample *s)
     for (uint32_t i = 0; i < s->image_count; i++)
         snprintf(sizes[i], sizeof sizes[i], "%" PRIu32 "x%" PRIu32, s->images[i].width, s->images[i].height);
     printf("%8" PRIu64 " %8s %11" PRIu64 " %-5s %-11s %-11s ", s->index, target, s->sample.size,
-           s->image_count ? tool_fourcc(s->images[0].fourcc).text : "-", sizes[0], sizes[1]);
+           s->image_count ? s->codecs[0].text : "-", sizes[0], sizes[1]);
     tool_print_text(stdout, s->filename ? s->filename : "-");
+    values_print(l, s, value_text);
     if (s->err.status < 0) {
         printf("  ");
         tool_print_text(stdout, s->err.message);
@@ -155,22 +251,24 @@ static void sample_text(const listed_sample *s)
 int tool_run_list(const tool_options *o)
 {
     archive a;
-    tool_buffer buffer = { NULL, 0 };
     uint64_t damaged = 0;
-    if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
+    if (archive_open(&a, o)) return EXIT_INPUT;
+    listing l = { .archive = &a, .fields = archive_fields_read(&a) };
     if (o->json) putchar('[');
-    else printf("%8s %8s %11s %-5s %-11s %-11s %s\n", "index", "target", "bytes", "codec", "picture", "thumbnail",
-                "file name");
+    else printf("%8s %8s %11s %-5s %-11s %-11s %s\n", "index", "target", "bytes", "codec", "picture", "another",
+                "file name, fields");
     for (uint64_t i = 0; i < a.count && !ferror(stdout); i++) {
         listed_sample s;
-        sample_read(&a, i, &buffer, &s);
+        sample_read(&l, i, &s);
+        if (o->json) fputs(i ? ",\n " : "\n ", stdout), sample_json(&l, &s);
+        else         sample_text(&l, &s);
         damaged += s.err.status < 0;
-        if (o->json) fputs(i ? ",\n " : "\n ", stdout), sample_json(&s);
-        else         sample_text(&s);
     }
     if (o->json) puts("\n]");
-    free(buffer.data);
+    archive_fields_free(&l.fields);
+    free(l.name.data);
+    free(l.value.data);
     archive_close(&a);
     if (!damaged) return EXIT_OK;
-    return tool_error("%s: %" PRIu64 " of %" PRIu64 " samples are damaged", o->operand[0], damaged, a.count);
+    return tool_error("%s: %" PRIu64 " of %" PRIu64 " samples have errors", o->operand[0], damaged, a.count);
 }

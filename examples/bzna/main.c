@@ -1,12 +1,12 @@
-/* bzna - packs, inspects, checks and times .bzna archives: the command-line tool of benzina
+/* bzna - packs archives, inspects, checks and times data sets: the command-line tool of benzina
  *
  *     bzna pack DIR -o OUT.bzna        an archive from a folder of pictures, with a folder for each class or without
- *     bzna info FILE                   brands, tracks, and numbers of samples and targets
- *     bzna list FILE                   one line for each sample
- *     bzna extract FILE INDEX          one picture, as PPM, planes or a bitstream
- *     bzna verify FILE                 looks for damage; with --decode, decodes every picture
- *     bzna batch FILE -o DIR           one batch as a loader delivers it, as picture files
- *     bzna bench FILE                  pictures per second
+ *     bzna info DATA                   kind, fields, tracks, and numbers of samples, targets and classes
+ *     bzna list DATA                   one line for each sample
+ *     bzna extract DATA INDEX          one picture, as PNG, PPM, planes or a bitstream, or another field
+ *     bzna verify DATA                 looks for damage; with --decode, decodes every picture
+ *     bzna batch DATA -o DIR           one batch as a loader delivers it, as picture files
+ *     bzna bench DATA                  pictures per second
  *     bzna index SHARD.tar...          an index beside each tar, so that it opens at once
  *     bzna devices                     GPUs, and what their video decoders decode
  *
@@ -29,17 +29,37 @@
 #define OPTION_JOBS(help) { "jobs", 'j', KIND_INTEGER, FIELD(jobs), 1, 1024, "N", NULL, help }
 #define OPTION_END { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
 
+/* How a data set is opened. */
+#define OPTIONS_DATASET \
+    { "format", 0, KIND_TEXT, FIELD(format), 0, 0, "KIND", NULL, \
+      "refuse data sets of other kinds, as bzna info calls them\n(default: found by content)" }, \
+    { "split", 0, KIND_CHOICE, FIELD(split), 0, 0, "train|validation|test", NULL, \
+      "the samples of one split of an archive (default: all)" }, \
+    { "list", 0, KIND_TEXT, FIELD(list), 0, 0, "FILE", NULL, \
+      "a list of a folder's files, or labels of a .rec:\n" \
+      ".lst (index, labels, path) or .csv (path,label)" }, \
+    { "classes", 0, KIND_TEXT, FIELD(classes), 0, 0, "A,B,C", NULL, \
+      "a folder's class folders, in the order of their numbers;\nothers are left out (default: all)" }, \
+    { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "text|numeric", "text", \
+      "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2" }, \
+    { "orientation", 0, KIND_CHOICE, FIELD(orientation), 0, 0, "apply|ignore", "apply", \
+      "turn pictures as their EXIF data says, or not" }, \
+    { "palette", 0, KIND_CHOICE, FIELD(palette), 0, 0, "colors|index", "colors", \
+      "what pictures with a palette give: colors, or indices as gray" }
+
 /* What batch and bench have in common. */
 #define OPTIONS_LOADER \
+    { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", \
+      "random resized crop, center resized crop, or none: center crop, not resized" }, \
     { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, in pixels" }, \
-    OPTION_TRACK("the picture of a sample to load: bzna_input or bzna_thumb\n" \
+    OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
                  "(default: sizes up to 512 load the thumbnail where there is one)"), \
     { "decoder", 0, KIND_CHOICE, FIELD(decoder), 0, 0, "auto|software|nvdec", "auto", "which decoder to use" }, \
     { "device", 0, KIND_DEVICE, FIELD(device), 0, 0, "auto|cpu|N", "auto", \
       "auto: a GPU if there is one; cpu: no GPU; N: CUDA device N" }, \
     { "sessions", 0, KIND_INTEGER, FIELD(sessions), 1, 256, "N", NULL, \
       "NVDEC sessions (default: two for each NVDEC engine)" }, \
-    OPTION_JSON
+    OPTIONS_DATASET, OPTION_JSON
 
 #define PRESETS "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo"
 
@@ -56,25 +76,27 @@ static const tool_option pack_options[] = {
     OPTION_JSON, OPTION_END
 };
 static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
+static const tool_option dataset_options[] = { OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option extract_options[] = {
     { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL, "the file to write; its extension selects the format" },
-    OPTION_TRACK("the picture of the sample to extract: bzna_input or bzna_thumb\n"
-                 "(default: bzna_input, or the only one)"),
-    OPTION_FLAG("md5", md5, "print the MD5 of the decoded frame: planes Y, Cb, Cr, padding included"),
-    OPTION_JSON, OPTION_END
+    OPTION_TRACK("the picture of the sample to extract: its field, image or thumb\n"
+                 "(default: an archive's full picture, else the first one)"),
+    { "field", 0, KIND_TEXT, FIELD(field), 0, 0, "NAME", NULL,
+      "a field instead of a decoded picture: printed, or written to -o's\n"
+      "file; numbers as text, everything else as it is" },
+    OPTION_FLAG("md5", md5, "print the MD5 of the decoded frame's planes, padding included"),
+    OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option verify_options[] = {
     OPTION_FLAG("decode", decode, "also decode every picture"),
     OPTION_JOBS("threads (default: one for each processor)"),
-    OPTION_JSON, OPTION_END
+    OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option batch_options[] = {
     { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "DIR", NULL, "the folder to write to, created if necessary; required" },
     { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "16", "batch size" },
     { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order and of the augmentation" },
-    OPTION_FLAG("shuffle", shuffle, "in shuffled order instead of the archive's"),
-    { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random",
-      "random resized crop, center resized crop, or none: center crop, not resized" },
+    OPTION_FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
     { "flip", 0, KIND_REAL, FIELD(flip), 0, 1, "P", "0", "probability of a horizontal flip" },
     OPTIONS_LOADER, OPTION_END
 };
@@ -92,6 +114,10 @@ static const tool_option bench_options[] = {
 
 /* ---- commands ---- */
 
+#define DATA_HELP \
+    "DATA is whatever the library opens: an archive, another mp4, a folder of pictures, a tar shard or a pattern of\n" \
+    "several (shard-{000..146}.tar), a .rec.\n\n"
+
 static const tool_command commands[] = {
     { "pack", "DIR -o OUT.bzna", "make an archive from a folder of pictures",
       "Encodes every picture in DIR as one H.265 (or H.264) frame and writes them into an archive. Each folder in DIR\n"
@@ -104,30 +130,45 @@ static const tool_command commands[] = {
       "replaces the partial file of a run that was killed.\n\n"
       "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna already\n"
       "exists and --overwrite was not given.", 1, pack_options, tool_run_pack },
-    { "info", "FILE", "brands, samples and tracks of an archive",
-      "Prints what an archive holds: brands, size in bytes, numbers of samples and of targets, and its tracks.\n"
-      "In JSON, \"targets\" is 0 where no sample has a target, and \"mime\" is null for a track without a MIME type.",
-      1, json_options, tool_run_info },
-    { "list", "FILE", "the samples of an archive",
-      "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures, and file name; JSON has\n"
-      "the offsets in the file, too. A missing target or file name is \"-\" in text and null in JSON. Damaged samples\n"
-      "are listed with the error, and the exit status is 1.", 1, json_options, tool_run_list },
-    { "extract", "FILE INDEX", "one picture of an archive",
+    { "info", "DATA", "what a data set is",
+      DATA_HELP
+      "Prints what kind of data set it is, its size in bytes, the numbers of samples, of targets and of classes with\n"
+      "names, and the fields of its samples; of an archive, brands and tracks, too. In JSON, \"targets\" is 0 where\n"
+      "no sample has a target, \"size\" null where it is not known, \"mime\" null for a track without one, and\n"
+      "\"classes\" is there only where classes have names.", 1, dataset_options, tool_run_info },
+    { "list", "DATA", "the samples of a data set",
+      DATA_HELP
+      "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
+      "two), file name (of a folder: the path in it; of tar: the key; of a .rec: the record's number), and further\n"
+      "fields; JSON has offsets in the file, too. Sizes are of the coded picture, before an orientation turns it. A\n"
+      "missing target or file name is \"-\" in text and null in JSON; fields that a sample does not have are left\n"
+      "out, and of bytes only their number is printed. Damaged samples are listed with the error, and the exit status\n"
+      "is 1.", 1, dataset_options, tool_run_list },
+    { "extract", "DATA INDEX", "one picture or field of a data set",
+      DATA_HELP
       "Extracts sample INDEX, from 0. The extension of -o's file selects the format:\n"
-      "  .ppm                 the picture in RGB, without padding\n"
-      "  .yuv                 the planes Y, Cb, Cr of the decoded frame, padding included, one after the other\n"
-      "  .h265 .h264 .obu     the encoded picture as a bitstream: Annex B, or OBUs of AV1",
+      "  .png .ppm            the picture in RGB, upright, without padding\n"
+      "  .yuv                 the planes of the decoded frame, padding included, one after the other: Y, Cb, Cr, or\n"
+      "                       G, B, R of what is coded in RGB\n"
+      "  .jpg .jpeg           a JPEG's own bytes\n"
+      "  .h265 .h264 .obu     the encoded picture as a bitstream: Annex B, or OBUs of AV1\n"
+      "With --field, the value of that field is written instead, or printed without -o: of a picture, its own bytes.",
       2, extract_options, tool_run_extract },
-    { "verify", "FILE", "look for damage in an archive",
-      "Checks the index entries, boxes and byte ranges of every sample; with --decode, also that its pictures decode.\n"
-      "The exit status is 1 if any sample is damaged.", 1, verify_options, tool_run_verify },
-    { "batch", "FILE -o DIR", "one batch, as a loader delivers it, as picture files",
+    { "verify", "DATA", "look for damage in a data set",
+      DATA_HELP
+      "Checks that every sample can be found and read: index entries, boxes, byte ranges, fields, and what its\n"
+      "pictures say of themselves; with --decode, also that they decode. Damaged samples (in JSON, \"bad\") are told\n"
+      "apart from those that are sound, but not supported here (\"unsupported\"). The exit status is 1 if there is\n"
+      "any of either: a loader would deliver neither.", 1, verify_options, tool_run_verify },
+    { "batch", "DATA -o DIR", "one batch, as a loader delivers it, as picture files",
+      DATA_HELP
       "Loads the first batch of an epoch. Writes each picture as DIR/00000.ppm, DIR/00001.ppm, ..., and all of them\n"
       "on a contact sheet, DIR/contact.ppm and DIR/contact.png.", 1, batch_options, tool_run_batch },
-    { "bench", "FILE", "pictures per second",
-      "Measures the rate of a loader (shuffled order, random resized crops, endless epochs) and that of its decoder\n"
-      "alone, with as many threads and the encoded pictures in memory. The two take turns, so that other work on the\n"
-      "machine slows both. Where NVDEC decodes, only the loader is measured, including all work on the device.",
+    { "bench", "DATA", "pictures per second",
+      DATA_HELP
+      "Measures the rate of a loader (shuffled order, endless epochs) and that of its decoder alone, with as many\n"
+      "threads and the encoded pictures in memory. The two take turns, so that other work on the machine slows both.\n"
+      "Where NVDEC decodes, only the loader is measured, including all work on the device.",
       1, bench_options, tool_run_bench },
     { "index", "SHARD.tar...", "an index beside each tar, so that it opens at once",
       "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie. A tar\n"

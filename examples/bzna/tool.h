@@ -72,7 +72,8 @@ void tool_progress_end(const tool_progress *p);
 
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
-    const char *out, *track, *codec, *preset, *warp, *decoder, *output, *dtype, *class_order;
+    const char *out, *track, *field, *codec, *preset, *warp, *decoder, *output, *dtype;
+    const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
     int64_t     jobs, batch, size, threads, seed, sessions;
     bzna_device device;
@@ -166,11 +167,11 @@ typedef struct archive {
 /* device, sessions: of bzna_context_config. */
 bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_context **context, bzna_error *err);
 
-/* For commands that need no GPU. */
-int archive_open(archive *a, const char *path);
+/* Opens the first operand as --format, --list and so on say. For commands that need no GPU. */
+int archive_open(archive *a, const tool_options *o);
 
-/* As --device and --sessions say. */
-int archive_open_with(archive *a, const char *path, const tool_options *o);
+/* The same, on the device that --device and --sessions name. */
+int archive_open_with(archive *a, const tool_options *o);
 
 void archive_close(archive *a);
 
@@ -190,6 +191,47 @@ bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buff
 /* Reads one picture of a sample, not decoded, into buffer, and describes it in *image. */
 bzna_status archive_read_picture(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
                                  bzna_image *image, bzna_error *err);
+
+/* What a picture is coded as: the sample entry of an mp4 ("hvc1"), else "jpeg", "png", ... */
+typedef struct archive_codec_text { char text[8]; } archive_codec_text;
+
+archive_codec_text archive_codec(const archive *a, uint64_t index, const char *track, const bzna_image_info *info,
+                                 tool_buffer *buffer);
+
+
+/* ---- fields.c: fields of samples beside their pictures ---- */
+
+typedef struct archive_fields {
+    bzna_field_info *list;
+    uint32_t         count;
+} archive_fields;
+
+/* The fields of a data set's samples; archive_fields_free frees them. */
+archive_fields archive_fields_read(const archive *a);
+void archive_fields_free(archive_fields *fields);
+
+/* "picture", "integer", ... */
+const char *archive_field_kind(uint32_t kind);
+
+/* Neither a picture, nor the target, nor the name. */
+int archive_field_is_further(const bzna_field_info *field);
+
+/* What a sample has in a field, in a buffer; a text's size does not count the NUL at its end. */
+typedef struct archive_value {
+    uint32_t       kind;              /* BZNA_FIELD_... */
+    const uint8_t *data;
+    size_t         size;
+} archive_value;
+
+/* BZNA_E_NOT_FOUND: the sample has none. */
+bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_field_info *field, tool_buffer *buffer,
+                               archive_value *value, bzna_error *err);
+
+/* A number, an array of numbers, a string; of bytes and pictures {"size":n}. */
+void archive_value_json(const archive_value *value);
+
+/* Numbers as a line of text, everything else as it is; on stdout, text ends its line, too. */
+void archive_value_print(FILE *file, const archive_value *value);
 
 
 /* ---- pack_files.c: which files are packed, and their classes ---- */

@@ -1,24 +1,27 @@
-/* verify.c - bzna verify: looks for damage in every sample */
+/* verify.c - bzna verify: looks for damage in every sample, and for what this build cannot decode */
 #include "tool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct damaged_sample {
+/* A sample that a loader could not deliver. */
+typedef struct bad_sample {
     uint64_t    index;
     bzna_status status;
     char       *message;
-} damaged_sample;
+} bad_sample;
 
 /* Shared by the threads; lock guards next and what follows it. */
 typedef struct verification {
     const archive  *archive;
+    archive_fields  fields;
     int             decode;
     pthread_mutex_t lock;
     uint64_t        next, done;
-    damaged_sample *damaged;
-    size_t          damaged_count, capacity;
+    bad_sample     *bad;
+    size_t          bad_count, capacity;
+    size_t          unsupported;      /* of them; the others are damaged */
     tool_progress   progress;
 } verification;
 
@@ -42,6 +45,10 @@ static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, 
     bzna_image image;
     bzna_picture picture = { .struct_size = sizeof picture };
     bzna_status status = bzna_dataset_get_image_info(a->dataset, index, track, &info, sizeof info, err);
+    if (status >= 0 && (!info.width || !info.height)) {
+        snprintf(err->message, sizeof err->message, "sample %" PRIu64 ": %s does not say how large it is", index, track);
+        return err->status = BZNA_E_DECODE;
+    }
     /* A small picture is its own thumbnail: the same bytes need not be decoded twice. */
     if (status < 0 || !v->decoder || (previous->data_size && same_bytes(&info, previous))) return status;
     *previous = info;
@@ -49,9 +56,32 @@ static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, 
     return bzna_decoder_decode(v->decoder, &image, &picture, err);
 }
 
-/* One sample: its index entries, boxes and ranges, and its pictures. */
-static bzna_status sample_check(const archive *a, verifier *v, uint64_t index, bzna_error *err)
+/* Nothing is wrong with what is well coded, but not for this build. */
+static int is_unsupported(bzna_status status) { return status == BZNA_E_CODEC || status == BZNA_E_UNSUPPORTED; }
+
+/* Fields beside pictures: that they can be read, as far as the sample has them. */
+static bzna_status fields_check(const verification *all, verifier *v, uint64_t index, bzna_error *err)
 {
+    for (uint32_t i = 0; i < all->fields.count; i++) {
+        archive_value value;
+        if (!archive_field_is_further(&all->fields.list[i])) continue;
+        bzna_status status = archive_value_read(all->archive, index, &all->fields.list[i], &v->buffer, &value, err);
+        if (status < 0 && status != BZNA_E_NOT_FOUND) return status;
+    }
+    return BZNA_OK;
+}
+
+static int has_pictures(const archive_fields *fields)
+{
+    for (uint32_t i = 0; i < fields->count; i++)
+        if (fields->list[i].kind == BZNA_FIELD_PICTURE) return 1;
+    return 0;
+}
+
+/* One sample: its index entries, boxes and ranges, its fields, and its pictures. */
+static bzna_status sample_check(const verification *all, verifier *v, uint64_t index, bzna_error *err)
+{
+    const archive *a = all->archive;
     const char *filename;
     int64_t target;
     bzna_sample sample = { .struct_size = sizeof sample };
@@ -59,23 +89,25 @@ static bzna_status sample_check(const archive *a, verifier *v, uint64_t index, b
     bzna_status status;
     if ((status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err)) < 0 ||
         (status = bzna_dataset_target(a->dataset, index, &target, err)) < 0 ||
-        (status = archive_filename(a, index, &v->buffer, &filename, err)) < 0) return status;
+        (status = archive_filename(a, index, &v->buffer, &filename, err)) < 0 ||
+        (status = fields_check(all, v, index, err)) < 0) return status;
     for (uint32_t i = 0; i < sample.image_count && i < BZNA_IMAGES_MAX; i++)
         if ((status = picture_check(a, v, index, sample.image_names[i], &previous, err)) < 0) return status;
-    if (sample.image_count) return BZNA_OK;
+    if (sample.image_count || !has_pictures(&all->fields)) return BZNA_OK;
     snprintf(err->message, sizeof err->message, "the sample holds no picture");
     return err->status = BZNA_E_NOT_FOUND;
 }
 
 /* Called with the lock held. */
-static void damage_add(verification *v, uint64_t index, const bzna_error *err, bzna_status status)
+static void bad_add(verification *v, uint64_t index, const bzna_error *err, bzna_status status)
 {
-    if (v->damaged_count == v->capacity) {
+    if (v->bad_count == v->capacity) {
         v->capacity = v->capacity ? 2 * v->capacity : 16;
-        v->damaged = tool_checked(realloc(v->damaged, v->capacity * sizeof *v->damaged));
+        v->bad = tool_checked(realloc(v->bad, v->capacity * sizeof *v->bad));
     }
     const char *message = err->message[0] ? err->message : bzna_status_text(status);
-    v->damaged[v->damaged_count++] = (damaged_sample){ index, status, tool_format("%s", message) };
+    v->bad[v->bad_count++] = (bad_sample){ index, status, tool_format("%s", message) };
+    v->unsupported += (size_t)is_unsupported(status);
 }
 
 static void *verify_thread(void *argument)
@@ -90,9 +122,9 @@ static void *verify_thread(void *argument)
         if (index == UINT64_MAX) break;
         bzna_error err = tool_empty_error();
         /* A decoder could be opened before the threads were started: a failure now is for want of memory. */
-        bzna_status status = v->decode && !own.decoder ? BZNA_E_MEMORY : sample_check(v->archive, &own, index, &err);
+        bzna_status status = v->decode && !own.decoder ? BZNA_E_MEMORY : sample_check(v, &own, index, &err);
         pthread_mutex_lock(&v->lock);
-        if (status < 0) damage_add(v, index, &err, status);
+        if (status < 0) bad_add(v, index, &err, status);
         tool_progress_show(&v->progress, ++v->done);
         pthread_mutex_unlock(&v->lock);
     }
@@ -103,31 +135,42 @@ static void *verify_thread(void *argument)
 
 static int by_index(const void *a, const void *b)
 {
-    uint64_t x = ((const damaged_sample *)a)->index, y = ((const damaged_sample *)b)->index;
+    uint64_t x = ((const bad_sample *)a)->index, y = ((const bad_sample *)b)->index;
     return (x > y) - (x < y);
+}
+
+/* The samples that are not supported, or those that are damaged. */
+static void bad_json(const verification *v, int unsupported)
+{
+    int count = 0;
+    for (size_t i = 0; i < v->bad_count; i++) {
+        if (is_unsupported(v->bad[i].status) != unsupported) continue;
+        printf("%s\n {\"index\":%" PRIu64 ",\"status\":", count++ ? "," : "", v->bad[i].index);
+        tool_json_string(bzna_status_name(v->bad[i].status));
+        printf(",\"message\":");
+        tool_json_string(v->bad[i].message);
+        putchar('}');
+    }
+    if (count) putchar('\n');
 }
 
 static void report_json(const verification *v)
 {
     printf("{\"samples\":%" PRIu64 ",\"bad\":[", v->archive->count);
-    for (size_t i = 0; i < v->damaged_count; i++) {
-        printf("%s\n {\"index\":%" PRIu64 ",\"status\":", i ? "," : "", v->damaged[i].index);
-        tool_json_string(bzna_status_name(v->damaged[i].status));
-        printf(",\"message\":");
-        tool_json_string(v->damaged[i].message);
-        putchar('}');
-    }
-    puts(v->damaged_count ? "\n]}" : "]}");
+    bad_json(v, 0);
+    printf("],\"unsupported\":[");
+    bad_json(v, 1);
+    puts("]}");
 }
 
 static void report_text(const verification *v)
 {
-    for (size_t i = 0; i < v->damaged_count; i++) {
-        printf("sample %" PRIu64 ": %s: ", v->damaged[i].index, bzna_status_name(v->damaged[i].status));
-        tool_print_text(stdout, v->damaged[i].message);
+    for (size_t i = 0; i < v->bad_count; i++) {
+        printf("sample %" PRIu64 ": %s: ", v->bad[i].index, bzna_status_name(v->bad[i].status));
+        tool_print_text(stdout, v->bad[i].message);
         putchar('\n');
     }
-    if (!v->damaged_count)
+    if (!v->bad_count)
         printf("%" PRIu64 " samples, all %s\n", v->archive->count, v->decode ? "decoded" : "in order");
 }
 
@@ -145,17 +188,20 @@ static void run_threads(verification *v, int64_t count)
 static int verify(const tool_options *o, const archive *a)
 {
     verification v = { .archive = a, .decode = o->decode != 0, .progress = tool_progress_start("samples", a->count) };
+    v.fields = archive_fields_read(a);
     pthread_mutex_init(&v.lock, NULL);
     run_threads(&v, o->jobs ? o->jobs : tool_processor_count());
     pthread_mutex_destroy(&v.lock);
     tool_progress_end(&v.progress);
-    if (v.damaged_count) qsort(v.damaged, v.damaged_count, sizeof *v.damaged, by_index);
+    if (v.bad_count) qsort(v.bad, v.bad_count, sizeof *v.bad, by_index);
     if (o->json) report_json(&v);
     else         report_text(&v);
-    for (size_t i = 0; i < v.damaged_count; i++) free(v.damaged[i].message);
-    free(v.damaged);
-    if (!v.damaged_count) return EXIT_OK;
-    return tool_error("%s: %zu of %" PRIu64 " samples are damaged", o->operand[0], v.damaged_count, a->count);
+    for (size_t i = 0; i < v.bad_count; i++) free(v.bad[i].message);
+    free(v.bad);
+    archive_fields_free(&v.fields);
+    if (!v.bad_count) return EXIT_OK;
+    return tool_error("%s: %zu of %" PRIu64 " samples are damaged, %zu are not supported", o->operand[0],
+                      v.bad_count - v.unsupported, a->count, v.unsupported);
 }
 
 int tool_run_verify(const tool_options *o)
@@ -163,7 +209,7 @@ int tool_run_verify(const tool_options *o)
     archive a;
     bzna_decoder *decoder = NULL;
     bzna_error err = tool_empty_error();
-    if (archive_open(&a, o->operand[0])) return EXIT_INPUT;
+    if (archive_open(&a, o)) return EXIT_INPUT;
     /* Where nothing can decode, say so once instead of calling every sample damaged. */
     int failed = o->decode && bzna_decoder_open(a.context, &decoder, &err) < 0;
     bzna_decoder_close(decoder);
