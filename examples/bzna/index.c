@@ -17,8 +17,9 @@ static const struct {
 static int index_replace(const char *path, const char *partial, const char *index)
 {
     archive a;
+    const tool_options o = { .operand = { path }, .operand_count = 1 };
     if (rename(partial, index)) return tool_error("%s: cannot be written: %s", index, strerror(errno));
-    if (archive_open(&a, path) == EXIT_OK) return archive_close(&a), EXIT_OK;
+    if (archive_open(&a, &o) == EXIT_OK) return archive_close(&a), EXIT_OK;
     remove(index);
     return EXIT_INPUT;
 }
