@@ -157,8 +157,8 @@
  *
  * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; the
  * little that it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0
- * invalid", on stderr) goes through its process-wide log, which is the program's to set:
- * av_log_set_level.
+ * invalid", of some damaged WebP "Invalid code", on stderr) goes through its process-wide log,
+ * which is the program's to set: av_log_set_level.
  *
  *
  * 7. COLOR AND COORDINATES
@@ -540,8 +540,8 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
 
-/* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its
- * content. JPEG and STILL are decoded in software, and not written. */
+/* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by
+ * its content. JPEG and STILL are decoded in software, and not written. */
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
        BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5 };
 
@@ -560,17 +560,17 @@ typedef struct bzna_color {
 typedef struct bzna_image {
     uint32_t    struct_size;
     uint32_t    codec;
-    /* of the picture without padding, and of the coded frame (writer, JPEG, STILL: 0 = as the stream
-     * says); then the picture's top left corner in the frame. Pixels, as they are coded */
+    /* of the picture without padding, and of the coded frame (writer, JPEG, STILL: 0 = as the
+     * stream says); then the picture's top left corner in the frame. Pixels, as they are coded */
     uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
     /* the container's; where neither it nor the stream says any, what chapter 7 says. present = 0
-     * is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a writer. Has
-     * no effect on pictures that are coded as RGB, and on STILL */
+     * is the stream's, else limited-range BT.601 to a decoder, and full-range BT.601 to a writer.
+     * Has no effect on pictures that are coded as RGB, and on STILL */
     bzna_color  color;
     /* bytes of each NAL unit's length prefix (1, 2, 4); 0: Annex B start codes, or none */
     uint32_t    length_size;
-    /* how the picture is to be turned and mirrored, in EXIF's numbers, 1..8; 1: not at all; 0: as it
-     * says itself (EXIF in JPEG, PNG, WebP; TIFF's tag) */
+    /* how the picture is to be turned and mirrored, in EXIF's numbers, 1..8; 1: not at all; 0: as
+     * it says itself (EXIF in JPEG, PNG, WebP; TIFF's tag) */
     uint32_t    orientation;
     /* hvcC/avcC/av1C payload (writer: NULL if the parameter sets are in the Annex B data), and the
      * access unit */
@@ -586,8 +586,8 @@ BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
 /* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
  * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs, JPEG and STILL as they
- * are. dst has capacity bytes (NULL: 0); *needed (may be NULL) is set to the size of the whole. Errors: E_ARGUMENT, E_CODEC,
- * E_BUFFER (what is in dst is of no use), E_BOX. Any thread. */
+ * are. dst has capacity bytes (NULL: 0); *needed (may be NULL) is set to the size of the whole.
+ * Errors: E_ARGUMENT, E_CODEC, E_BUFFER (what is in dst is of no use), E_BOX. Any thread. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
@@ -768,9 +768,9 @@ typedef struct bzna_decoder bzna_decoder;
  * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are in pixels, width and height
  * without padding. chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if
  * chroma is co-sited with the left column / the top row, 0 if it is centered. color is what
- * applies: the container's, else the stream's, else the default; with matrix 0, the three planes are
- * G, B, R. orientation: EXIF's number, 1..8 (0 counts as 1): what is rendered is the picture as it is
- * seen, turned and mirrored, and homographies are relative to that; sizes here are of the planes. */
+ * applies: the container's, else the stream's, else the default; with matrix 0, the three planes
+ * are G, B, R. orientation: EXIF's number, 1..8 (0 counts as 1): what is rendered is the picture as
+ * it is seen, turned and mirrored, and homographies are relative to that; sizes are the planes'. */
 typedef struct bzna_picture {
     uint32_t    struct_size;
     uint32_t    depth;
@@ -878,7 +878,8 @@ typedef struct bzna_transform {
 } bzna_transform;
 
 /* What a transform callback is told: slot in the batch, size of the picture without padding, as it
- * is seen (bzna_picture.orientation), and of the output, and the position in the epoch's order where that can repeat a sample, else 0. */
+ * is seen (bzna_picture.orientation), and of the output, and the position in the epoch's order
+ * where that can repeat a sample, else 0. */
 typedef struct bzna_sample_info {
     uint32_t struct_size;
     uint32_t slot;
