@@ -121,8 +121,9 @@
  * neighbors are as they would have been.
  *
  * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
- * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", on stderr)
- * goes through its process-wide log, which is the program's to set: av_log_set_level.
+ * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", of some
+ * damaged WebP "Invalid code", on stderr) goes through its process-wide log, which is the program's
+ * to set: av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
@@ -206,7 +207,6 @@
  * later, ends with E_DEVICE_LOST at once.
  *
  * 12. WHAT IT DOES NOT DO
- *     - PNG and other stills are not read yet.
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.

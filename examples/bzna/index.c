@@ -14,17 +14,17 @@ static const struct {
 };
 
 /* Puts a new index in its place, where the library must take it. */
-static int index_replace(const char *path, const char *partial, const char *index)
+static int index_replace(char *path, const char *partial, const char *index)
 {
     archive a;
-    const tool_options o = { .operand = { path }, .operand_count = 1 };
+    const tool_options o = { .operand = &path, .operand_count = 1 };
     if (rename(partial, index)) return tool_error("%s: cannot be written: %s", index, strerror(errno));
     if (archive_open(&a, &o) == EXIT_OK) return archive_close(&a), EXIT_OK;
     remove(index);
     return EXIT_INPUT;
 }
 
-static int index_write(const tool_options *o, const char *path, size_t kind)
+static int index_write(const tool_options *o, char *path, size_t kind)
 {
     char *index = tool_format("%.*s.idx", (int)(strlen(path) - strlen(kinds[kind].extension)), path);
     char *partial = tool_format("%s.partial", index);
@@ -55,7 +55,8 @@ int tool_run_index(const tool_options *o)
 {
     int result = EXIT_OK;
     for (int i = 0; i < o->operand_count; i++) {
-        const char *path = o->operand[i], *dot = strrchr(path, '.');
+        char *path = o->operand[i];
+        const char *dot = strrchr(path, '.');
         size_t kind = 0;
         while (kind < LENGTH(kinds) && (!dot || strcmp(dot, kinds[kind].extension))) kind++;
         if (kind == LENGTH(kinds)) result = tool_error("%s: only .tar files get an index", path);
