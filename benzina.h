@@ -542,6 +542,10 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3 };
 
+/* RAW: pixels that are not coded: data are frame_width * frame_height bytes, or three times as many
+ * of R, G and B; config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... */
+enum { BZNA_CODEC_RAW = 6 };
+
 /* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. full_range 1: 0..255;
  * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
 typedef struct bzna_color {
@@ -782,8 +786,8 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
 /* Reads one picture of a sample. field: "image", "thumb", or the name of a track of the sample
  * ("bzna_input"); NULL: the thumbnail where there is one, else the picture. buffer, of at least the
  * sample's size (bzna_dataset_get_sample), receives the whole sample. *image, prepared by
- * bzna_image_init, is filled in: config and data point into buffer (config of a plain video, whose
- * samples share it, into the data set). Any thread. Errors: E_RANGE, E_NOT_FOUND (no such picture),
+ * bzna_image_init, is filled in: config and data point into buffer (config of a plain video or of raw
+ * records, whose samples share it, into the data set). Any thread. Errors: E_RANGE, E_NOT_FOUND (no such picture),
  * E_BUFFER, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
@@ -810,6 +814,9 @@ typedef struct bzna_picture {
     bzna_color  color;
     const void *plane[3];
     int64_t     pitch[3];
+    /* bytes from one sample to the next in a row; 0: they lie side by side */
+    uint32_t    step[3];
+    uint32_t    reserved1;
 } bzna_picture;
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
@@ -818,7 +825,8 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one access unit; image must have its data and config. *picture, prepared by
- * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call. Errors:
+ * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call, but of
+ * raw pictures (BZNA_CODEC_RAW), whose planes lie in image's data. Errors:
  * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX, E_MEMORY; the decoder stays usable
  * after each. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,

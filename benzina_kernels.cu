@@ -532,8 +532,7 @@ BZI_KERNEL_ENTRY bzi_kernel_warp_slots(const bzi_kernel_slots slots, const bzi_k
 /* ---- 5. CPU loops ------------------------------------------------------------------------------------------------ */
 
 /* The 3x4 of bzi_kernel_slot.rgb for Y'CbCr with luma weights kr and kb and code values of depth bits, as ITU-T H.273
- * defines them. The place for YCgCo and identity, which have no kr and kb, is beside this function; gray is this one
- * with neutral chroma. */
+ * defines them. The place for YCgCo, which has no kr and kb, is beside this function. */
 BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
 {
     double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), kg = 1.0 - kr - kb;
@@ -546,6 +545,19 @@ BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, 
         rgb[c * 4 + 1] = (float)(cb[c] * chroma);
         rgb[c * 4 + 2] = (float)(cr[c] * chroma);
         rgb[c * 4 + 3] = (float)(-luma * black - (cb[c] + cr[c]) * chroma * neutral);
+    }
+}
+
+/* The same for planes of G, B and R, and for gray, whose code values need no matrix but their range. */
+BZI_KERNEL_CPU void bzi_kernel_identity_matrix(int is_gray, int full_range, int depth, float rgb[12])
+{
+    static const int plane_of[3] = { 2, 0, 1 };
+    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1);
+    double scale = 255.0 / (full_range ? top : 219.0 * unit), black = full_range ? 0.0 : 16.0 * unit;
+    memset(rgb, 0, 12 * sizeof *rgb);
+    for (int c = 0; c < 3; c++) {
+        rgb[c * 4 + (is_gray ? 0 : plane_of[c])] = (float)scale;
+        rgb[c * 4 + 3] = (float)(-scale * black);
     }
 }
 

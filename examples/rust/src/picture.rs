@@ -17,6 +17,7 @@ pub enum Codec {
     H264 = raw::BZNA_CODEC_H264 as isize,
     H265 = raw::BZNA_CODEC_H265 as isize,
     Av1 = raw::BZNA_CODEC_AV1 as isize,
+    Raw = raw::BZNA_CODEC_RAW as isize,
 }
 
 /// How Y'CbCr becomes R'G'B'.
@@ -95,6 +96,7 @@ impl Image {
             raw::BZNA_CODEC_H264 => Codec::H264,
             raw::BZNA_CODEC_H265 => Codec::H265,
             raw::BZNA_CODEC_AV1 => Codec::Av1,
+            raw::BZNA_CODEC_RAW => Codec::Raw,
             _ => Codec::Unknown,
         }
     }

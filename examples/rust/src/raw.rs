@@ -73,6 +73,7 @@ pub const BZNA_CODEC_UNKNOWN: u32 = 0;
 pub const BZNA_CODEC_H264: u32 = 1;
 pub const BZNA_CODEC_H265: u32 = 2;
 pub const BZNA_CODEC_AV1: u32 = 3;
+pub const BZNA_CODEC_RAW: u32 = 6;
 
 pub const BZNA_FIELD_PICTURE: u32 = 1;
 pub const BZNA_FIELD_INTEGER: u32 = 2;
@@ -382,6 +383,8 @@ structs! {
         color: bzna_color,
         plane: [*const c_void; 3],
         pitch: [i64; 3],
+        step: [u32; 3],
+        reserved1: u32,
     }
 
     struct bzna_random {
