@@ -249,6 +249,12 @@ typedef struct pack_encoded {
 char *pack_encode_file(const tool_options *o, const char *path, pack_encoded *input, pack_encoded *thumb);
 
 
+/* ---- index_rec.c: an index beside a RecordIO file ---- */
+
+/* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
+int index_record_file(const char *path, FILE *out, uint64_t *samples);
+
+
 /* ---- the commands ---- */
 
 int tool_run_info(const tool_options *o);
