@@ -850,8 +850,8 @@ TEST(matrices_that_are_not_known_are_refused)
                              .frame_width = 1,
                              .frame_height = 1,
                              .color = { 1, 1, 8, 1, 1 },
-                             .plane = { &gray, NULL, NULL },
-                             .pitch = { 1, 0, 0 } };
+                             .plane = { &gray, &gray, &gray },
+                             .pitch = { 1, 1, 1 } };
     bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
     bzna_error e = { .struct_size = sizeof e };
     bzna_transform t;
