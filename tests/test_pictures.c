@@ -348,7 +348,8 @@ TEST(a_jpeg_has_500_scans_at_most)
     while ((next = find(whole, at + 1, "\xff\xda", 2)) < whole.size)
         at = next;
     scan = whole.size - 2 - at;
-    b = bytes_make(whole.data, whole.size + 500 * scan);
+    b = bytes_make(NULL, whole.size + 500 * scan);
+    memcpy(b.data, whole.data, at);
     for (size_t i = 0; i <= 500; i++)
         memcpy(b.data + at + i * scan, whole.data + at, scan);
     memcpy(b.data + b.size - 2, "\xff\xd9", 2);
