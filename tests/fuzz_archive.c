@@ -1,5 +1,5 @@
-/* fuzz_archive.c - hostile archives: open, list and decode whatever bytes come. Nothing may crash, hang, leak or read
- * where it should not.
+/* fuzz_archive.c - hostile archives and pictures: open, list and decode whatever bytes come. Nothing may crash, hang,
+ * leak or read where it should not.
  *
  * With clang -fsanitize=fuzzer (-DBENZINA_LIBFUZZER) this is a libFuzzer target; with -DBENZINA_NO_AVCODEC, too, one
  * that does all but decoding, which makes it about twice as fast. Otherwise a plain driver:
@@ -126,6 +126,28 @@ static void open_and_explore(explorer *e, const bytes *b)
         explore(e, dataset, b->size);
 }
 
+/* The bytes as a picture without a container: what is done with it before it is decoded, and its pixels. */
+static void look_at_file(explorer *e, const bytes *b)
+{
+    const uint32_t codecs[] = { BZNA_CODEC_JPEG, BZNA_CODEC_STILL };
+    const uint32_t codec = bzi_codec_recognize((bzi_span){ b->data, b->size });
+    for (int i = 0; i < 2 && b->size; i++) {
+        bzna_image image = { .struct_size = sizeof image, .codec = codecs[i], .data = b->data, .data_size = b->size };
+        bzna_picture picture = { .struct_size = sizeof picture };
+        uint8_t *copy = malloc((size_t)b->size);
+        prepare(&image);
+        if (copy) {
+            memcpy(copy, b->data, (size_t)b->size);
+            if (bzi_codec_find(codecs[i])->strip(copy, b->size) > b->size)
+                abort();
+        }
+        free(copy);
+        image.palette = b->size % 2;
+        if (e->decoder && codec == codecs[i])
+            e->pictures += bzna_decoder_decode(e->decoder, &image, &picture, NULL) == BZNA_OK;
+    }
+}
+
 #ifdef BENZINA_NO_AVCODEC
 static int decodes = 0;
 static uint64_t decoder_bytes(const bzna_decoder *decoder) { (void)decoder; return 0; }
@@ -168,6 +190,7 @@ static int run(const uint8_t *data, size_t size, uint64_t at)
     e.decoder = decoder;
     before = l.held - decoder_bytes(decoder);
     open_and_explore(&e, &b);
+    look_at_file(&e, &b);
     if (l.held - decoder_bytes(decoder) != before) {
         fprintf(stderr, "fuzz_archive: %llu bytes were not given back\n",
                 (unsigned long long)(l.held - decoder_bytes(decoder) - before));
