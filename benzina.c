@@ -3747,11 +3747,11 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     memset(&source, 0, sizeof source);
     if (bzi_source_open_file(&source, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
-    if ((list->text = bzi_alloc(memory, source.size, 1, 16)) == NULL)
-        status = bzi_fail_memory(err, "a list of samples");
-    else
-        list->size = source.size;
-    if (list->text && (status = bzi_source_read(&source, 0, list->text, list->size, err)) == BZNA_OK)
+    list->text = bzi_alloc(memory, source.size, 1, 16);
+    list->size = source.size;
+    status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
+                          bzi_fail_memory(err, "a list of samples");
+    if (status == BZNA_OK)
         status = bzi_list_parse(list, memory, err);
     bzi_source_close(&source);
     if (status == BZNA_OK)
