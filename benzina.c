@@ -4136,7 +4136,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
                                         bzna_error *err)
 {
     uint64_t at = 0, end = 8;
-    bzi_recordio_part part;
+    bzi_recordio_part part = { 0, 0, 0 };
     (void)c;
     do {
         bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
