@@ -3653,7 +3653,7 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
         stop = stop ? stop : end;
         if (!bzi_span_number(bzi_span_between(at, stop), &label))
             return "a label is no number that a float32 holds";
-        if (list->rows)
+        if (list->label_count + *count < list->label_room)  /* there is none for numbers in a header */
             list->labels[list->label_count + *count] = label;
         ++*count;
         at = stop + 1;
