@@ -4807,7 +4807,7 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
         stop = stop ? stop : end;
         if (!bzi_span_number(bzi_span_between(at, stop), &label))
             return "a label is no number that a float32 holds";
-        if (list->rows)
+        if (list->label_count + *count < list->label_room)  /* there is none for numbers in a header */
             list->labels[list->label_count + *count] = label;
         ++*count;
         at = stop + 1;
@@ -4901,11 +4901,11 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     memset(&source, 0, sizeof source);
     if (bzi_source_open_file(&source, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
-    if ((list->text = bzi_alloc(memory, source.size, 1, 16)) == NULL)
-        status = bzi_fail_memory(err, "a list of samples");
-    else
-        list->size = source.size;
-    if (list->text && (status = bzi_source_read(&source, 0, list->text, list->size, err)) == BZNA_OK)
+    list->text = bzi_alloc(memory, source.size, 1, 16);
+    list->size = source.size;
+    status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
+                          bzi_fail_memory(err, "a list of samples");
+    if (status == BZNA_OK)
         status = bzi_list_parse(list, memory, err);
     bzi_source_close(&source);
     if (status == BZNA_OK)
@@ -5976,7 +5976,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
                                         bzna_error *err)
 {
     uint64_t at = 0, end = 8;
-    bzi_recordio_part part = { 0 };
+    bzi_recordio_part part = { 0, 0, 0 };
     (void)c;
     do {
         bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
