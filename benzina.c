@@ -57,6 +57,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -107,6 +108,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READ_AHEAD     65536u
 #define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
+#define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
+#define BZI_LIMIT_MAPS           32768u          /* of files, in a context: Linux lets a process have 65530 */
 #define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
 #define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
 #define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
@@ -283,6 +286,7 @@ typedef struct bzi_file {
     int      fd;
     uint64_t size;
     void    *map;                     /* the whole file, or NULL */
+    uint64_t id[4];                   /* device, inode, time of the last change */
 } bzi_file;
 
 typedef pthread_mutex_t bzi_mutex;
@@ -312,7 +316,18 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
         return EISDIR;
     }
     file->size = (uint64_t)info.st_size;
+    file->id[0] = (uint64_t)info.st_dev;
+    file->id[1] = (uint64_t)info.st_ino;
+    file->id[2] = (uint64_t)info.st_mtim.tv_sec;
+    file->id[3] = (uint64_t)info.st_mtim.tv_nsec;
     return 0;
+}
+
+/* How many files the process may have open. */
+static uint64_t bzi_os_file_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) ? 256 : (uint64_t)limit.rlim_cur;
 }
 
 /* Mapping is an optimization: without it the index is read in one piece. */
@@ -339,8 +354,11 @@ static void bzi_os_file_close(bzi_file *file)
 {
     if (file->map)
         munmap(file->map, (size_t)file->size);
-    close(file->fd);
+    if (file->fd >= 0)
+        close(file->fd);
 }
+
+static void bzi_os_descriptor_close(int fd) { close(fd); }
 
 /* Bytes read (0 at the end), or -errno. */
 static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
@@ -751,8 +769,31 @@ typedef struct bzi_log_entry {
     char        message[248];
 } bzi_log_entry;
 
-/* What every room may use: memory, log, limits. A context owns one; what is made from the context holds a reference of
- * its own. */
+/* A file of a data set. It is closed when others need its descriptor, and opened again when it is read. */
+typedef struct bzi_shared_file {
+    struct bzi_files *files;
+    char             *path;           /* absolute: the working folder may change */
+    uint64_t          path_size;
+    bzi_file          file;           /* fd -1: it is closed; what is mapped stays mapped */
+    uint32_t          was_open;       /* the file is known, and must stay the same */
+    uint32_t          opening;        /* by a thread, without the lock */
+    uint32_t          pins;           /* reads under way: it must not be closed */
+    uint32_t          idle;           /* open and not pinned: in the list */
+    struct bzi_shared_file *newer, *older;
+} bzi_shared_file;
+
+/* A context's open files. */
+typedef struct bzi_files {
+    bzi_mutex        mutex;           /* leaf lock; not held while files are opened, closed or read */
+    bzi_cond         wake;            /* a file was opened or unpinned, or a descriptor is free */
+    uint32_t         waiting;
+    uint32_t         open, limit;
+    uint32_t         maps;
+    bzi_shared_file *newest, *oldest; /* of the idle ones, by when they were last read */
+} bzi_files;
+
+/* What every room may use: memory, log, limits, open files. A context owns one; what is made from the context holds a
+ * reference of its own. */
 typedef struct bzi_host {
     bzi_memory   memory;
     atomic_int   references;
@@ -765,6 +806,7 @@ typedef struct bzi_host {
     bzi_mutex    log_mutex;           /* leaf lock over the queue; never held across the user's function */
     uint32_t     log_count, log_lost;
     bzi_log_entry log_queue[BZI_LOG_QUEUE];
+    bzi_files    files;
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
@@ -773,9 +815,25 @@ static void bzi_host_drop(bzi_host *host)
 {
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
+        bzi_os_cond_free(&host->files.wake);
+        bzi_os_mutex_free(&host->files.mutex);
         bzi_os_mutex_free(&host->log_mutex);
         bzi_release(&memory, host, 1, sizeof *host);
     }
+}
+
+/* The host's locks. Returns 0 where there are none. */
+static int bzi_host_make_locks(bzi_host *host)
+{
+    if (bzi_os_mutex_init(&host->log_mutex))
+        return 0;
+    if (!bzi_os_mutex_init(&host->files.mutex)) {
+        if (!bzi_os_cond_init(&host->files.wake))
+            return 1;
+        bzi_os_mutex_free(&host->files.mutex);
+    }
+    bzi_os_mutex_free(&host->log_mutex);
+    return 0;
 }
 
 /* config is checked and complete. */
@@ -793,7 +851,9 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     host->log_user = config->log_user;
     host->log_level = config->log_level;
     host->log_any_thread = config->log_any_thread;
-    if (bzi_os_mutex_init(&host->log_mutex)) {
+    host->files.limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
+    host->files.limit = host->files.limit < 4 ? 4 : host->files.limit;
+    if (!bzi_host_make_locks(host)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     }
@@ -916,22 +976,225 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
     return err->status;
 }
 
+
+/* ==== 5b. Host: files, sources =======================================================================================
+ * Calls: rooms 1-5. Where bytes come from. A context has only so many files of its data sets open at once. */
+
+/* --- Open files --- */
+
+static void bzi_files_link(bzi_files *files, bzi_shared_file *f)
+{
+    f->idle = 1;
+    f->older = files->newest;
+    f->newer = NULL;
+    if (f->older)
+        f->older->newer = f;
+    else
+        files->oldest = f;
+    files->newest = f;
+}
+
+static void bzi_files_unlink(bzi_files *files, bzi_shared_file *f)
+{
+    f->idle = 0;
+    if (f->newer)
+        f->newer->older = f->older;
+    else
+        files->newest = f->older;
+    if (f->older)
+        f->older->newer = f->newer;
+    else
+        files->oldest = f->newer;
+}
+
+static void bzi_files_changed(bzi_files *files)
+{
+    if (files->waiting)
+        bzi_os_wake_all(&files->wake);
+}
+
+/* The descriptor of the file that was not read for longest, which the caller closes; -1: none is idle. */
+static int bzi_files_evict(bzi_files *files)
+{
+    bzi_shared_file *f = files->oldest;
+    int fd;
+    if (!f)
+        return -1;
+    bzi_files_unlink(files, f);
+    fd = f->file.fd;
+    f->file.fd = -1;
+    return fd;
+}
+
+static bzna_status bzi_file_fail_open(int error, bzna_error *err)
+{
+    return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
+                    "cannot open: %s", strerror(error));
+}
+
+/* Opens it, first or again, in the place of the descriptor fd, if that is one. Without the lock. */
+static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *file, bzna_error *err)
+{
+    int error;
+    if (fd >= 0)
+        bzi_os_descriptor_close(fd);
+    if ((error = bzi_os_file_open(file, f->path, 0)) != 0)
+        return bzi_file_fail_open(error, err);
+    if (!f->was_open || (file->size == f->file.size && !memcmp(file->id, f->file.id, sizeof file->id)))
+        return BZNA_OK;
+    bzi_os_descriptor_close(file->fd);
+    return BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
+}
+
+/* Has it open. With the lock, which it gives up meanwhile. */
+static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_error *err)
+{
+    bzna_status status;
+    bzi_file file;
+    int fd = -1;
+    while (f->opening || (f->file.fd < 0 && files->open == files->limit && !files->oldest)) {
+        files->waiting++;
+        bzi_os_wait(&files->wake, &files->mutex);
+        files->waiting--;
+    }
+    if (f->file.fd >= 0)
+        return BZNA_OK;
+    if (files->open == files->limit)
+        fd = bzi_files_evict(files);
+    else
+        files->open++;
+    f->opening = 1;
+    do {
+        bzi_os_unlock(&files->mutex);
+        status = bzi_file_open(f, fd, &file, err);
+        bzi_os_lock(&files->mutex);
+        fd = status != BZNA_OK && err->native_code == EMFILE ? bzi_files_evict(files) : -1;
+        files->open -= fd >= 0;       /* the program needs more than was left to it */
+    } while (fd >= 0);
+    f->opening = 0;
+    if (status == BZNA_OK) {
+        file.map = f->file.map;
+        f->file = file;
+        f->was_open = 1;
+    } else {
+        files->open--;
+    }
+    bzi_files_changed(files);
+    return status;
+}
+
+/* BZNA_OK: f->file can be read until bzi_file_unpin. */
+static bzna_status bzi_file_pin(bzi_shared_file *f, bzna_error *err)
+{
+    bzi_files *files = f->files;
+    bzna_status status = BZNA_OK;
+    bzi_os_lock(&files->mutex);
+    if (f->file.fd < 0)
+        status = bzi_files_need(files, f, err);
+    if (status == BZNA_OK) {
+        if (f->idle)
+            bzi_files_unlink(files, f);
+        f->pins++;
+    }
+    bzi_os_unlock(&files->mutex);
+    return status;
+}
+
+static void bzi_file_unpin(bzi_shared_file *f)
+{
+    bzi_files *files = f->files;
+    bzi_os_lock(&files->mutex);
+    if (--f->pins == 0) {
+        bzi_files_link(files, f);
+        bzi_files_changed(files);
+    }
+    bzi_os_unlock(&files->mutex);
+}
+
+/* Pre: nobody reads it. */
+static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
+{
+    bzi_files *files = f->files;
+    bzi_file file = f->file;
+    bzi_os_lock(&files->mutex);
+    file.fd = f->file.fd;
+    if (f->idle)
+        bzi_files_unlink(files, f);
+    files->open -= file.fd >= 0;
+    files->maps -= file.map != NULL;
+    bzi_files_changed(files);
+    bzi_os_unlock(&files->mutex);
+    bzi_os_file_close(&file);
+    bzi_release(memory, f->path, f->path_size, 1);
+    bzi_release(memory, f, 1, sizeof *f);
+}
+
+/* Maps it, unless too many files are mapped. Pre: it is pinned. */
+static void bzi_shared_file_map(bzi_shared_file *f)
+{
+    bzi_files *files = f->files;
+    int may;
+    bzi_os_lock(&files->mutex);
+    may = files->maps < BZI_LIMIT_MAPS;
+    files->maps += (uint32_t)may;
+    bzi_os_unlock(&files->mutex);
+    if (!may)
+        return;
+    bzi_os_file_map(&f->file);
+    if (f->file.map)
+        return;
+    bzi_os_lock(&files->mutex);
+    files->maps--;
+    bzi_os_unlock(&files->mutex);
+}
+
+static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_shared_file **out, bzna_error *err)
+{
+    const bzi_memory *memory = &host->memory;
+    char here[BZI_LIMIT_PATH_BYTES], full[2 * BZI_LIMIT_PATH_BYTES];
+    bzi_shared_file *f;
+    bzna_status status = BZNA_E_MEMORY;
+    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+        here[0] = 0;
+    if (snprintf(full, sizeof full, "%s%s%s", here, here[0] ? "/" : "", path) >= (int)sizeof full)
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    if (!(f = bzi_alloc_zero(memory, 1, sizeof *f)))
+        return bzi_fail_memory(err, "a file");
+    f->files = &host->files;
+    f->file.fd = -1;
+    f->path_size = strlen(full) + 1;
+    if (!(f->path = bzi_alloc_copy(memory, full, f->path_size, 1)))
+        bzi_fail_memory(err, "the path of a file");
+    else
+        status = bzi_file_pin(f, err);
+    if (status != BZNA_OK) {
+        bzi_shared_file_close(f, memory);
+        return status;
+    }
+    bzi_shared_file_map(f);
+    bzi_file_unpin(f);
+    *out = f;
+    return BZNA_OK;
+}
+
+/* --- Sources --- */
+
 /* Bytes at offsets: the user's callbacks, or a file of our own that may also be mapped. */
 typedef struct bzi_source {
-    bzna_source    callbacks;
-    bzi_file       file;              /* callbacks.user points here when owns_file */
-    uint32_t       owns_file, in_memory;
-    uint64_t       size;
-    const uint8_t *map;
+    bzna_source      callbacks;
+    bzi_file         file;            /* callbacks.user points here when owns_file */
+    bzi_shared_file *shared;          /* a file that need not be open */
+    uint32_t         owns_file, in_memory;
+    uint64_t         size;
+    const uint8_t   *map;
 } bzi_source;
 
-/* A file, without mapping it. */
+/* A file that stays open, without mapping it. */
 static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bzna_error *err)
 {
     int error = bzi_os_file_open(&source->file, path, 0);
     if (error)
-        return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
-                        error, "cannot open: %s", strerror(error));
+        return bzi_file_fail_open(error, err);
     source->owns_file = 1;
     source->callbacks.user = &source->file;
     source->callbacks.read_at = bzi_os_file_read_at;
@@ -939,13 +1202,16 @@ static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bz
     return BZNA_OK;
 }
 
-static bzna_status bzi_source_open_path(bzi_source *source, const char *path, bzna_error *err)
+/* A file, mapped, and open when it must be. */
+static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
-    bzna_status status = bzi_source_open_file(source, path, err);
+    bzna_status status = bzi_shared_file_open(host, path, &source->shared, err);
     if (status != BZNA_OK)
         return status;
-    bzi_os_file_map(&source->file);
-    source->map = source->file.map;
+    source->callbacks.user = &source->shared->file;
+    source->callbacks.read_at = bzi_os_file_read_at;
+    source->size = source->shared->file.size;
+    source->map = source->shared->file.map;
     return BZNA_OK;
 }
 
@@ -989,9 +1255,11 @@ static void bzi_source_moved(bzi_source *source)
         source->callbacks.user = source;
 }
 
-static void bzi_source_close(bzi_source *source)
+static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
 {
-    if (source->owns_file) {
+    if (source->shared) {
+        bzi_shared_file_close(source->shared, memory);
+    } else if (source->owns_file) {
         bzi_os_file_close(&source->file);
     } else if (source->callbacks.close) {
         bzi_os_in_callback++;
@@ -1001,8 +1269,10 @@ static void bzi_source_close(bzi_source *source)
 }
 
 /* All of it or an error. */
-static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
+static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
+                                        bzna_error *err)
 {
+    const int is_file = source->owns_file || source->shared;
     uint8_t *p = dst;
     uint64_t done = 0;
     while (done < size) {
@@ -1011,10 +1281,10 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
         bzi_os_in_callback--;
         if (n < 0)
-            return bzi_fail(err, BZNA_E_IO, offset + done, 0, source->owns_file ? -n : n,
+            return bzi_fail(err, BZNA_E_IO, offset + done, 0, is_file ? -n : n,
                             "reading %llu bytes at byte %llu failed with %lld%s%s%s", (unsigned long long)(size - done),
-                            (unsigned long long)(offset + done), (long long)n, source->owns_file ? " (" : "",
-                            source->owns_file ? strerror((int)-n) : "", source->owns_file ? ")" : "");
+                            (unsigned long long)(offset + done), (long long)n, is_file ? " (" : "",
+                            is_file ? strerror((int)-n) : "", is_file ? ")" : "");
         if (n == 0)
             return bzi_fail(err, BZNA_E_TRUNCATED, offset + done, 0, 0,
                             "the data ends at byte %llu, %llu bytes too early", (unsigned long long)(offset + done),
@@ -1025,6 +1295,17 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
         done += (uint64_t)n;
     }
     return BZNA_OK;
+}
+
+static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
+{
+    bzna_status status = source->shared ? bzi_file_pin(source->shared, err) : BZNA_OK;
+    if (status != BZNA_OK)
+        return status;
+    status = bzi_source_read_open(source, offset, dst, size, err);
+    if (source->shared)
+        bzi_file_unpin(source->shared);
+    return status;
 }
 
 /* A range as memory: in the map, or read into buffer. */
@@ -3016,22 +3297,24 @@ static bzna_status bzi_mp4_scan(const bzi_container *c, bzi_movie *movie, bzi_bu
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
-    bzi_movie *movie = bzi_alloc_zero(memory, 1, sizeof *movie);
+    bzi_movie movie;                  /* not in the heap, where thousands of files would leave as many holes */
     bzi_mp4 *mp4 = c->own = bzi_alloc_zero(memory, 1, sizeof *mp4);
     bzi_buffer scratch = { NULL, 0 };
-    bzna_status status = movie && mp4 ? bzi_mp4_scan(c, movie, &mp4->index, &scratch, err) :
-                                        bzi_fail_memory(err, "a data set");
+    bzna_status status;
+    if (!mp4)
+        return bzi_fail_memory(err, "a data set");
+    memset(&movie, 0, sizeof movie);
+    status = bzi_mp4_scan(c, &movie, &mp4->index, &scratch, err);
     bzi_buffer_free(memory, &scratch);
     if (status == BZNA_OK &&
-        !(mp4->tracks = bzi_alloc_copy(memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+        !(mp4->tracks = bzi_alloc_copy(memory, movie.tracks, movie.track_count, sizeof *movie.tracks)))
         status = bzi_fail_memory(err, "the tracks of a data set");
     if (status == BZNA_OK) {
-        mp4->track_count = movie->track_count;
-        mp4->turned_at = movie->turned_at;
-        mp4->brand_count = movie->brand_count;
-        memcpy(mp4->brands, movie->brands, sizeof mp4->brands);
+        mp4->track_count = movie.track_count;
+        mp4->turned_at = movie.turned_at;
+        mp4->brand_count = movie.brand_count;
+        memcpy(mp4->brands, movie.brands, sizeof mp4->brands);
     }
-    bzi_release(memory, movie, 1, sizeof *movie);
     return status;
 }
 
@@ -3789,7 +4072,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_list_open(bzi_list *list, const bzi_memo
         list->size = source.size;
     if (list->text && (status = bzi_source_read(&source, 0, list->text, list->size, err)) == BZNA_OK)
         status = bzi_list_parse(list, memory, err);
-    bzi_source_close(&source);
+    bzi_source_close(&source, memory);
     if (status == BZNA_OK)
         return BZNA_OK;
     bzi_list_close(list, memory);
@@ -4553,7 +4836,7 @@ static void bzi_container_drop(bzi_container *c)
 {
     if (atomic_fetch_sub(&c->references, 1) != 1)
         return;
-    bzi_source_close(&c->source);
+    bzi_source_close(&c->source, &c->host->memory);
     bzi_container_free(c);
 }
 
@@ -4659,7 +4942,8 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
         bzi_container_free(c);
         return status;
     }
-    bzi_os_file_drop_pages(&c->source.file);
+    if (c->source.shared)
+        bzi_os_file_drop_pages(&c->source.shared->file);
     *out = c;
     return BZNA_OK;
 }
@@ -4701,6 +4985,10 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
     return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
 }
 
+
+/* ==== 14b. Datasets: samples, parts, fields ==========================================================================
+ * Calls: rooms 1-14. */
+
 /* --- One sample --- */
 
 /* A sample about to be read: where its bytes lie, and what they are read from: the container's source, or a file of its
@@ -4726,7 +5014,7 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
 static void bzi_reading_end(bzi_reading *reading)
 {
     if (reading->source == &reading->own)
-        bzi_source_close(&reading->own);
+        bzi_source_close(&reading->own, NULL);
     reading->source = NULL;
 }
 
@@ -4852,38 +5140,6 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     return BZNA_OK;
 }
 
-static bzna_status bzi_dataset_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
-                                           bzna_dataset **out, bzna_error *err)
-{
-    bzna_dataset *dataset = NULL;
-    bzi_container *container = NULL;
-    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
-    if (status == BZNA_OK && (status = bzi_container_open_folder(host, path, config, &container, err)) != BZNA_OK)
-        bzi_dataset_drop(dataset);
-    if (status != BZNA_OK)
-        return bzi_error_prefix(err, config->name ? config->name : path);
-    bzi_dataset_append(dataset, container, 0, container->count);
-    *out = dataset;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_dataset_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
-                                         bzna_dataset **out, bzna_error *err)
-{
-    const char *name = config->name ? config->name : path;
-    bzi_source source;
-    bzna_status status;
-    if (bzi_os_kind(path) == BZI_OS_FOLDER)
-        return bzi_dataset_open_folder(host, path, config, out, err);
-    memset(&source, 0, sizeof source);
-    if (bzi_source_open_path(&source, path, err) != BZNA_OK)
-        return bzi_error_prefix(err, path);
-    if ((status = bzi_dataset_open(host, &source, name, config, out, err)) == BZNA_OK)
-        return status;
-    bzi_source_close(&source);
-    return bzi_error_prefix(err, name);
-}
-
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
 {
@@ -4905,20 +5161,69 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
     return BZNA_OK;
 }
 
-/* Files laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+/* A file or a folder. */
+static bzna_status bzi_container_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
+                                           bzi_container **out, bzna_error *err)
+{
+    const char *name = config->name ? config->name : path;
+    bzi_source source;
+    bzna_status status;
+    memset(&source, 0, sizeof source);
+    if (bzi_os_kind(path) == BZI_OS_FOLDER) {
+        status = bzi_container_open_folder(host, path, config, out, err);
+        return status == BZNA_OK ? status : bzi_error_prefix(err, name);
+    }
+    if (bzi_source_open_path(&source, host, path, err) != BZNA_OK)
+        return bzi_error_prefix(err, path);
+    if ((status = bzi_container_open(host, &source, name, config, out, err)) == BZNA_OK)
+        return status;
+    bzi_source_close(&source, &host->memory);
+    return bzi_error_prefix(err, name);
+}
+
+/* Several that are opened at once. */
+typedef struct bzi_opening {
+    bzi_host                  *host;
+    const char *const         *paths;
+    const bzna_dataset_config *config;
+    bzi_container            **opened;        /* NULL: not yet */
+} bzi_opening;
+
+static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
+{
+    bzi_opening *opening = user;
+    return bzi_container_open_path(opening->host, opening->paths[i], opening->config, &opening->opened[i], err);
+}
+
+/* The opened ones, laid end to end. Takes their references. */
+static bzna_status bzi_dataset_join(bzna_dataset *all, bzi_container **opened, uint32_t count, bzna_error *err)
+{
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (!bzi_add(samples, opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
+    for (uint32_t i = 0; i < count; i++) {
+        bzi_dataset_append(all, opened[i], 0, opened[i]->count);
+        opened[i] = NULL;
+    }
+    return BZNA_OK;
+}
+
+/* Files and folders laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
+    bzi_opening opening = { host, paths, config, bzi_alloc_zero(&host->memory, count, sizeof *opening.opened) };
     bzna_dataset *all = NULL;
-    bzna_status status = bzi_dataset_make(host, count, &all, err);
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
-        bzna_dataset *one = NULL;
-        if ((status = bzi_dataset_open_path(host, paths[i], config, &one, err)) != BZNA_OK)
-            break;
-        bzi_container_retain(one->parts[0].container);
-        bzi_dataset_append(all, one->parts[0].container, 0, one->count);
-        bzi_dataset_drop(one);
-    }
+    bzna_status status = opening.opened ? bzi_dataset_make(host, count, &all, err) : bzi_fail_memory(err, "a data set");
+    if (status == BZNA_OK)
+        status = bzi_parallel(bzi_opening_open, &opening, count, err);
+    if (status == BZNA_OK)
+        status = bzi_dataset_join(all, opening.opened, count, err);
+    for (uint32_t i = 0; opening.opened && i < count; i++)
+        if (opening.opened[i])
+            bzi_container_drop(opening.opened[i]);
+    bzi_release(&host->memory, opening.opened, count, sizeof *opening.opened);
     if (status == BZNA_OK)
         *out = all;
     else if (all)
@@ -12098,7 +12403,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     if (!context || !path || !out)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open: %s is NULL", !context ? "context" : !path ? "path" : "out");
     if ((status = bzi_api_dataset_config(config, &c, &records, &e)) == BZNA_OK) {
-        status = bzi_dataset_open_path(context->host, path, &c, out, &e);
+        status = bzi_dataset_open_list(context->host, &path, 1, &c, out, &e);
         bzi_log_deliver(context->host);
     }
     BZI_API_END(status);
