@@ -179,10 +179,159 @@ TEST(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
     limit_files(was);
 }
 
+/* Reads all files again and again, on its own. */
+typedef struct pounder { pthread_t thread; const bzna_dataset *dataset; uint32_t count, seed, wrong; } pounder;
+
+static void *pound(void *argument)
+{
+    pounder *p = argument;
+    uint32_t x = p->seed;
+    for (int i = 0; i < 2000; i++) {
+        uint8_t bytes[1 << 16];
+        bzna_image image = { .struct_size = sizeof image };
+        x = x * 1664525u + 1013904223u;
+        p->wrong += bzna_dataset_read_image(p->dataset, (x >> 8) % p->count, NULL, bytes, sizeof bytes, &image, NULL) !=
+                    BZNA_OK;
+    }
+    return NULL;
+}
+
+TEST(more_threads_than_descriptors_read_and_none_fails)
+{
+    enum { FILES = 60, THREADS = 12 };
+    const rlim_t was = limit_files(24);
+    const char **paths = make_files(FILES, FILES);
+    pounder pounders[THREADS];
+    bzna_context *narrow = NULL;
+    uint32_t before = descriptors();
+    bzna_dataset *dataset;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    CHECK_EQ(narrow->host->files.limit, 6);
+    dataset = open_files(narrow, paths, FILES);
+    REQUIRE(dataset);
+    CHECK_EQ(descriptors(), before + 6);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pounders[i] = (pounder){ .dataset = dataset, .count = FILES, .seed = i };
+        pthread_create(&pounders[i].thread, NULL, pound, &pounders[i]);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pthread_join(pounders[i].thread, NULL);
+        CHECK_EQ(pounders[i].wrong, 0);
+    }
+    CHECK_EQ(descriptors(), before + 6);
+    CHECK(narrow->host->files.open == 6 && !narrow->host->files.waiting);
+    bzna_dataset_close(dataset);
+    CHECK_EQ(narrow->host->files.open, 0);
+    CHECK_EQ(narrow->host->files.maps, 0);
+    bzna_context_close(narrow);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
+/* Reads enough others that file 0 is closed. */
+static void close_first(const bzna_dataset *dataset)
+{
+    for (uint32_t i = 1; i < 80; i++)
+        CHECK_EQ(read_one(dataset, i), BZNA_OK);
+}
+
+TEST(a_file_that_changed_while_it_was_closed_is_refused)
+{
+    enum { FILES = 80 };
+    const char **paths = make_files(FILES, 2);
+    bzna_dataset *dataset;
+    struct timespec earlier[2] = { { 1000, 0 }, { 1000, 0 } };
+    dataset = open_files(NULL, paths, FILES);
+    REQUIRE(dataset);
+    CHECK_EQ(read_one(dataset, 0), BZNA_OK);
+    close_first(dataset);
+    CHECK(!unlink(paths[0]));
+    write_archive(paths[0], 5);                             /* the same size, another file */
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_IO);
+    CHECK_CONTAINS(why.message, "has changed since it was opened");
+    CHECK_CONTAINS(why.message, "00000.bzna");
+    CHECK(!unlink(paths[0]));
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_NOT_FOUND);
+    CHECK(!link(paths[2], paths[0]));
+    CHECK_EQ(read_one(dataset, 0), BZNA_OK);                /* that is the file again */
+    close_first(dataset);
+    CHECK(!utimensat(AT_FDCWD, paths[0], earlier, 0));
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_IO);
+    CHECK_EQ(read_one(dataset, 1), BZNA_OK);
+    bzna_dataset_close(dataset);
+    free_files(paths, FILES);
+}
+
+TEST(files_are_found_again_when_the_working_folder_changes)
+{
+    enum { FILES = 80 };
+    const char **paths = make_files(FILES, 2);
+    char here[4096];
+    bzna_dataset *dataset = open_files(NULL, paths, FILES);
+    REQUIRE(dataset && getcwd(here, sizeof here));
+    CHECK(!chdir("/"));
+    for (uint32_t i = 0; i < FILES; i++)
+        CHECK_EQ(read_one(dataset, i), BZNA_OK);
+    CHECK(!chdir(here));
+    bzna_dataset_close(dataset);
+    free_files(paths, FILES);
+}
+
+TEST(a_program_that_has_used_up_its_descriptors_can_still_read)
+{
+    enum { FILES = 40 };
+    const char **paths = make_files(FILES, 2);
+    const rlim_t was = limit_files(160);
+    int taken[160], count = 0;
+    bzna_context *narrow = NULL;
+    bzna_dataset *dataset, *more;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    dataset = open_files(narrow, paths, 20);
+    REQUIRE(dataset);
+    while (count < 160 && (taken[count] = dup(0)) >= 0)
+        count++;
+    more = open_files(narrow, paths + 20, 10);              /* in the place of idle ones */
+    CHECK(more);
+    for (uint32_t i = 0; i < 30; i++)
+        CHECK_EQ(read_one(i < 20 ? dataset : more, i % 20), BZNA_OK);
+    CHECK_EQ(narrow->host->files.open, 20);
+    while (count)
+        close(taken[--count]);
+    bzna_dataset_close(more);
+    bzna_dataset_close(dataset);
+    bzna_context_close(narrow);
+    limit_files(was);
+    free_files(paths, FILES);
+}
+
+TEST(the_error_is_that_of_the_first_path_that_fails)
+{
+    enum { FILES = 300 };
+    const char **paths = make_files(FILES, 2);
+    bzna_dataset *dataset = NULL;
+    int64_t before;
+    CHECK(!unlink(paths[120]) && !unlink(paths[121]) && !unlink(paths[299]));
+    before = memory_used.bytes;
+    for (int i = 0; i < 30; i++) {
+        bzna_error_init(&why, sizeof why);
+        CHECK_EQ(bzna_dataset_open_list(context, paths, FILES, NULL, &dataset, &why), BZNA_E_NOT_FOUND);
+        CHECK(!dataset);
+        CHECK_CONTAINS(why.message, "00120.bzna: cannot open");
+    }
+    CHECK_EQ(memory_used.bytes, before);
+    CHECK_EQ(context->host->files.open, 0);
+    free_files(paths, FILES);
+}
+
 int main(int argc, char **argv)
 {
     test_wanted = argc > 1 ? argv + 1 : NULL;
     RUN(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
+    RUN(more_threads_than_descriptors_read_and_none_fails)
+    RUN(a_file_that_changed_while_it_was_closed_is_refused)
+    RUN(files_are_found_again_when_the_working_folder_changes)
+    RUN(a_program_that_has_used_up_its_descriptors_can_still_read)
+    RUN(the_error_is_that_of_the_first_path_that_fails)
     bzna_context_close(context);
     coded_clear(&picture);
     if (memory_used.bytes || memory_used.blocks || memory_used.mistakes) {
