@@ -53,6 +53,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -444,6 +445,19 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 }
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
+
+/* The paths that match a pattern of *, ? and [], in no order; what follows a backslash stands for itself. Returns 0,
+ * ENOENT (there are none) or ENOMEM; 0: bzi_os_glob_free frees them. */
+static int bzi_os_glob(const char *pattern, glob_t *matches)
+{
+    int error = glob(pattern, GLOB_NOSORT, NULL, matches);
+    if (error == 0)
+        return 0;
+    globfree(matches);
+    return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
+}
+
+static void bzi_os_glob_free(glob_t *matches) { globfree(matches); }
 
 /* The working folder's path, for paths to be kept. Returns 0 where it has none, or a longer one. */
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
@@ -4187,6 +4201,51 @@ static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
     memset(tree, 0, sizeof *tree);
 }
 
+/* Texts, one after the other. */
+typedef struct bzi_names {
+    const bzi_memory *memory;
+    bzi_buffer        text, at;       /* at: where each begins in text */
+    uint64_t          text_size, count;
+} bzi_names;
+
+static void bzi_names_free(bzi_names *names)
+{
+    bzi_buffer_free(names->memory, &names->text);
+    bzi_buffer_free(names->memory, &names->at);
+}
+
+/* A text that is none of the names; returns where it begins. */
+static bzna_status bzi_names_keep(bzi_names *names, const char *text, uint64_t *at, bzna_error *err)
+{
+    uint64_t size = strlen(text) + 1;
+    if (!bzi_buffer_reserve(names->memory, &names->text, names->text_size + size, 1))
+        return bzi_fail_memory(err, "names of files");
+    memcpy(names->text.data + names->text_size, text, (size_t)size);
+    *at = names->text_size;
+    names->text_size += size;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error *err)
+{
+    uint64_t at;
+    bzna_status status = bzi_names_keep(names, name, &at, err);
+    if (status != BZNA_OK)
+        return status;
+    if (!bzi_buffer_reserve(names->memory, &names->at, (names->count + 1) * sizeof at, 1))
+        return bzi_fail_memory(err, "names of files");
+    memcpy(names->at.data + names->count++ * sizeof at, &at, sizeof at);
+    return BZNA_OK;
+}
+
+/* Valid until another is added. */
+static const char *bzi_names_get(const bzi_names *names, uint64_t i)
+{
+    uint64_t at;
+    memcpy(&at, names->at.data + i * sizeof at, sizeof at);
+    return (const char *)names->text.data + at;
+}
+
 /* A folder that a walk has met. */
 typedef struct bzi_walk_folder {
     uint64_t path;                    /* below the root: where it begins in text */
@@ -4196,12 +4255,12 @@ typedef struct bzi_walk_folder {
 } bzi_walk_folder;
 
 typedef struct bzi_walk {
-    const bzi_memory *memory;
-    const char       *root;
-    const char       *extensions;
-    bzi_buffer        text, names, folders;   /* names: where each begins in text */
-    uint64_t          text_size, name_count, folder_count;
-    uint32_t          others;         /* files with other names, too, were met */
+    const char *root;
+    const char *extensions;
+    bzi_names   names;                /* of files; the folders' paths are kept there, too */
+    bzi_buffer  folders;
+    uint64_t    folder_count;
+    uint32_t    others;               /* files with other names, too, were met */
 } bzi_walk;
 
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
@@ -4211,21 +4270,8 @@ static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 
 static void bzi_walk_free(bzi_walk *walk)
 {
-    bzi_buffer_free(walk->memory, &walk->text);
-    bzi_buffer_free(walk->memory, &walk->names);
-    bzi_buffer_free(walk->memory, &walk->folders);
-}
-
-/* Text that stays until the walk ends; returns where it begins. */
-static bzna_status bzi_walk_keep(bzi_walk *walk, const char *text, uint64_t *at, bzna_error *err)
-{
-    uint64_t size = strlen(text) + 1;
-    if (!bzi_buffer_reserve(walk->memory, &walk->text, walk->text_size + size, 1))
-        return bzi_fail_memory(err, "names of files");
-    memcpy(walk->text.data + walk->text_size, text, (size_t)size);
-    *at = walk->text_size;
-    walk->text_size += size;
-    return BZNA_OK;
+    bzi_buffer_free(walk->names.memory, &walk->folders);
+    bzi_names_free(&walk->names);
 }
 
 static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
@@ -4234,23 +4280,11 @@ static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_
     bzna_status status;
     if (walk->folder_count == BZI_LIMIT_FOLDERS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders", path, BZI_LIMIT_FOLDERS);
-    if ((status = bzi_walk_keep(walk, path, &folder.path, err)) != BZNA_OK)
+    if ((status = bzi_names_keep(&walk->names, path, &folder.path, err)) != BZNA_OK)
         return status;
-    if (!bzi_buffer_reserve(walk->memory, &walk->folders, (walk->folder_count + 1) * sizeof folder, 1))
+    if (!bzi_buffer_reserve(walk->names.memory, &walk->folders, (walk->folder_count + 1) * sizeof folder, 1))
         return bzi_fail_memory(err, "folders");
     *bzi_walk_at(walk, walk->folder_count++) = folder;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_walk_add_name(bzi_walk *walk, const char *name, bzna_error *err)
-{
-    uint64_t at;
-    bzna_status status = bzi_walk_keep(walk, name, &at, err);
-    if (status != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(walk->memory, &walk->names, (walk->name_count + 1) * sizeof at, 1))
-        return bzi_fail_memory(err, "names of files");
-    memcpy(walk->names.data + walk->name_count++ * sizeof at, &at, sizeof at);
     return BZNA_OK;
 }
 
@@ -4266,7 +4300,7 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
         return BZNA_OK;
     }
     if (kind != BZI_OS_FOLDER)
-        return bzi_walk_add_name(walk, name, err);
+        return bzi_names_add(&walk->names, name, err);
     if (!bzi_path_join(below, sizeof below, path, name))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", path,
                         BZI_LIMIT_PATH_BYTES - 1);
@@ -4293,20 +4327,20 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     bzna_status status;
     const char *name;
     int error = 0, kind;
-    bzi_string_copy(below, sizeof below, (const char *)walk->text.data + bzi_walk_at(walk, i)->path);
+    bzi_string_copy(below, sizeof below, (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path);
     if (!bzi_path_join(path, sizeof path, walk->root, below))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", below,
                         BZI_LIMIT_PATH_BYTES - 1);
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
-    bzi_walk_at(walk, i)->first = walk->name_count;
+    bzi_walk_at(walk, i)->first = walk->names.count;
     status = bzi_walk_check_cycle(walk, i, below, err);
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
         status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
-    bzi_walk_at(walk, i)->count = walk->name_count - bzi_walk_at(walk, i)->first;
+    bzi_walk_at(walk, i)->count = walk->names.count - bzi_walk_at(walk, i)->first;
     bzi_os_folder_close(&folder);
     return status;
 }
@@ -4315,16 +4349,16 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_error *err)
 {
     memset(tree, 0, sizeof *tree);
-    tree->text_size = walk->text_size;
-    tree->count = walk->name_count;
-    tree->text = bzi_alloc_copy(walk->memory, walk->text.data, walk->text_size, 1);
-    tree->names = bzi_alloc(walk->memory, tree->count, sizeof *tree->names, 16);
+    tree->text_size = walk->names.text_size;
+    tree->count = walk->names.count;
+    tree->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
+    tree->names = bzi_alloc(walk->names.memory, tree->count, sizeof *tree->names, 16);
     for (uint64_t i = 0; i < walk->folder_count; i++)
         tree->folder_count += bzi_walk_at(walk, i)->count > 0;
-    tree->folders = bzi_alloc(walk->memory, tree->folder_count, sizeof *tree->folders, 16);
+    tree->folders = bzi_alloc(walk->names.memory, tree->folder_count, sizeof *tree->folders, 16);
     if (tree->text && tree->names && tree->folders)
         return BZNA_OK;
-    bzi_tree_free(tree, walk->memory);
+    bzi_tree_free(tree, walk->names.memory);
     return bzi_fail_memory(err, "names of files");
 }
 
@@ -4345,9 +4379,8 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         bzi_tree_folder *folder = &tree->folders[i];
         for (uint64_t k = 0; k < folder->count; k++) {
-            uint64_t at;
-            memcpy(&at, walk->names.data + (folder->first + k) * sizeof at, sizeof at);
-            tree->names[n + k] = tree->text + at;
+            const char *name = bzi_names_get(&walk->names, folder->first + k);
+            tree->names[n + k] = tree->text + (name - (const char *)walk->names.text.data);
         }
         folder->first = n;
         bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
@@ -4432,12 +4465,12 @@ static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_err
 {
     uint64_t count = walk->folder_count - 1;
     memset(top, 0, sizeof *top);
-    top->text_size = walk->text_size;
-    top->text = bzi_alloc_copy(walk->memory, walk->text.data, walk->text_size, 1);
-    top->names = bzi_alloc(walk->memory, count, sizeof *top->names, 16);
+    top->text_size = walk->names.text_size;
+    top->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
+    top->names = bzi_alloc(walk->names.memory, count, sizeof *top->names, 16);
     top->count = count;
     if (!top->text || !top->names) {
-        bzi_tree_free(top, walk->memory);
+        bzi_tree_free(top, walk->names.memory);
         return bzi_fail_memory(err, "the names of classes");
     }
     for (uint64_t i = 0; i < count; i++)
@@ -4506,7 +4539,9 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
 {
     const bzi_folder *folder = user;
     bzi_class *class = &folder->classes[index];
-    bzi_walk walk = { .memory = &folder->host->memory, .root = folder->root, .extensions = BZI_PICTURE_EXTENSIONS };
+    bzi_walk walk = { .names = { .memory = &folder->host->memory },
+                      .root = folder->root,
+                      .extensions = BZI_PICTURE_EXTENSIONS };
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
     if (status == BZNA_OK) {
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
@@ -4515,7 +4550,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++) {
         status = bzi_walk_scan(&walk, i, err);
         if (i == 1)
-            class->only_folders = walk.folder_count > 3 && !walk.name_count && !walk.others;
+            class->only_folders = walk.folder_count > 3 && !walk.names.count && !walk.others;
     }
     if (status == BZNA_OK)
         status = bzi_walk_finish(&walk, &class->tree, err);
@@ -4588,12 +4623,12 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     if (config->classes)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
                         config->classes[0]);
-    if (!walk->name_count)
+    if (!walk->names.count)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the folder holds neither pictures nor folders of them");
     if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
-    c->count = walk->name_count;
+    c->count = walk->names.count;
     return bzi_walk_finish(walk, &folder->classes[0].tree, err);
 }
 
@@ -4618,7 +4653,7 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
 static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
                                    bzna_error *err)
 {
-    bzi_walk walk = { .memory = &c->host->memory, .extensions = BZI_PICTURE_EXTENSIONS };
+    bzi_walk walk = { .names = { .memory = &c->host->memory }, .extensions = BZI_PICTURE_EXTENSIONS };
     bzi_folder *folder;
     bzna_status status = bzi_folder_make(c, path, err);
     if (status != BZNA_OK)
@@ -4810,6 +4845,334 @@ static const bzi_container_ops bzi_folder_ops = {
     .path = bzi_folder_path,
     .class_name = bzi_folder_class_name
 };
+
+
+/* ==== 13g. Paths and patterns ========================================================================================
+ * Calls: rooms 1-13e. What a caller's path stands for. One that exists stands for itself. Else "::" separates several,
+ * braces are expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the
+ * names of files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or
+ * shards stands for those. */
+
+#define BZI_SHARD_EXTENSIONS " bzna tar rec "
+
+/* --- Braces --- */
+
+/* The first of two characters that is in no group and not escaped; end: there is none. Pre: braces are balanced. */
+static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
+{
+    uint32_t depth = 0;
+    for (; p < end; p++) {
+        if (depth == 0 && (*p == one || *p == other))
+            return p;
+        if (*p == '\\' && p + 1 < end)
+            p++;
+        else if (*p == '{')
+            depth++;
+        else if (*p == '}' && depth)
+            depth--;
+    }
+    return end;
+}
+
+static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
+{
+    uint64_t open[BZI_LIMIT_DEPTH], at;
+    uint32_t depth = 0;
+    for (at = 0; pattern[at]; at++) {
+        if (pattern[at] == '\\' && pattern[at + 1]) {
+            at++;
+        } else if (pattern[at] == '{') {
+            if (depth == BZI_LIMIT_DEPTH)
+                return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "braces nest deeper than %u at byte %llu of the pattern",
+                                BZI_LIMIT_DEPTH, (unsigned long long)at);
+            open[depth++] = at;
+        } else if (pattern[at] == '}' && depth-- == 0) {
+            return bzi_fail(err, BZNA_E_ARGUMENT, at, 0, 0,
+                            "the pattern's braces are unbalanced: the } at byte %llu closes none",
+                            (unsigned long long)at);
+        }
+    }
+    if (!depth)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_ARGUMENT, open[depth - 1], 0, 0,
+                    "the pattern's braces are unbalanced: the { at byte %llu is not closed",
+                    (unsigned long long)open[depth - 1]);
+}
+
+/* What {first..last..step} gives: count numbers, or letters. */
+typedef struct bzi_brace_range {
+    int64_t  first, step;
+    uint64_t count;
+    int      width;                   /* with zeros before them; 0: as they are */
+    int      letters;
+} bzi_brace_range;
+
+/* A whole number of at most 18 digits. Returns what follows; NULL: there is none. */
+static const char *bzi_brace_number(const char *p, const char *end, int64_t *value)
+{
+    const int minus = p < end && *p == '-';
+    const char *first = p += minus;
+    for (*value = 0; p < end && *p >= '0' && *p <= '9' && p - first < 19; p++)
+        *value = p - first < 18 ? *value * 10 + (*p - '0') : *value;
+    *value = minus ? -*value : *value;
+    return p > first && p - first < 19 ? p : NULL;
+}
+
+/* A letter, as its place in A to Z, a to z; or a number. Likewise. */
+static const char *bzi_brace_bound(const char *p, const char *end, int64_t *value, int *letter)
+{
+    *letter = p < end && ((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z'));
+    if (!*letter)
+        return bzi_brace_number(p, end, value);
+    *value = *p >= 'a' ? *p - 'a' + 26 : *p - 'A';
+    return p + 1;
+}
+
+/* Whether it is padded with zeros. */
+static int bzi_brace_is_padded(const char *p, const char *end)
+{
+    p += *p == '-';
+    return *p == '0' && end - p > 1;
+}
+
+/* What is between braces, as a range. Returns 0 when it is none. */
+static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *range)
+{
+    const char *first_end, *last, *last_end;
+    int64_t stop, step = 1;
+    int letter;
+    if (!(first_end = bzi_brace_bound(p, end, &range->first, &range->letters)) || end - first_end < 3 ||
+        memcmp(first_end, "..", 2))
+        return 0;
+    last = first_end + 2;
+    if (!(last_end = bzi_brace_bound(last, end, &stop, &letter)) || letter != range->letters)
+        return 0;
+    if (last_end < end) {
+        if (end - last_end < 3 || memcmp(last_end, "..", 2) || bzi_brace_number(last_end + 2, end, &step) != end)
+            return 0;
+        step = step < 0 ? -step : step ? step : 1;
+    }
+    range->step = range->first <= stop ? step : -step;
+    range->count = (uint64_t)((stop - range->first) / range->step) + 1;
+    range->width = 0;
+    if (!letter && (bzi_brace_is_padded(p, first_end) || bzi_brace_is_padded(last, last_end)))
+        range->width = (int)(first_end - p > last_end - last ? first_end - p : last_end - last);
+    return 1;
+}
+
+/* How many texts a pattern gives; at most BZI_LIMIT_PARTS + 1 are counted. */
+static uint64_t bzi_brace_count(const char *p, const char *end)
+{
+    const uint64_t most = BZI_LIMIT_PARTS + 1;
+    uint64_t count = 1;
+    while ((p = bzi_brace_next(p, end, '{', '{')) < end) {
+        const char *close = bzi_brace_next(++p, end, '}', '}');
+        bzi_brace_range range;
+        uint64_t items = 0;
+        if (bzi_brace_range_of(p, close, &range)) {
+            items = bzi_min(range.count, most);
+        } else {
+            for (const char *comma; (comma = bzi_brace_next(p, close, ',', ',')) < close; p = comma + 1)
+                items = bzi_min(items + bzi_brace_count(p, comma), most);
+            items = bzi_min(items + bzi_brace_count(p, close), most);
+        }
+        count = bzi_min(count * items, most);
+        p = close + 1;
+    }
+    return count;
+}
+
+/* A member of a range. Returns where it ends. */
+static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number, char *out)
+{
+    int64_t value = range->first + range->step * (int64_t)number;
+    if (!range->letters)
+        return out + snprintf(out, 32, "%0*lld", range->width, (long long)value);
+    *out = (char)(value < 26 ? 'A' + value : 'a' + (value - 26));
+    return out + 1;
+}
+
+/* Writes text number i of those. It is not longer than the pattern. Returns where it ends. */
+static char *bzi_brace_write(const char *p, const char *end, uint64_t i, char *out)
+{
+    uint64_t below = bzi_brace_count(p, end);
+    while (p < end) {
+        const char *open = bzi_brace_next(p, end, '{', '{'), *close, *comma;
+        bzi_brace_range range;
+        uint64_t item, count;
+        memcpy(out, p, (size_t)(open - p));
+        out += open - p;
+        if (open == end)
+            break;
+        p = open + 1;
+        close = bzi_brace_next(p, end, '}', '}');
+        below /= bzi_brace_count(open, close + 1);
+        item = i / below;
+        i %= below;
+        comma = bzi_brace_next(p, close, ',', ',');
+        if (bzi_brace_range_of(p, close, &range)) {
+            out = bzi_brace_write_range(&range, item, out);
+        } else if (comma == close) {                        /* neither: the braces stay */
+            *out++ = '{';
+            out = bzi_brace_write(p, close, item, out);
+            *out++ = '}';
+        } else {
+            for (; item >= (count = bzi_brace_count(p, comma)); comma = bzi_brace_next(p, close, ',', ',')) {
+                item -= count;
+                p = comma + 1;
+            }
+            out = bzi_brace_write(p, comma, item, out);
+        }
+        p = close + 1;
+    }
+    return out;
+}
+
+/* --- Paths --- */
+
+static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error *err)
+{
+    if (paths->count == BZI_LIMIT_PARTS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "more than %u files", BZI_LIMIT_PARTS);
+    return bzi_names_add(paths, path, err);
+}
+
+/* Files that match, sorted. */
+static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
+{
+    glob_t matches;
+    bzna_status status = BZNA_OK;
+    int error = bzi_os_glob(pattern, &matches);
+    if (error == ENOMEM)
+        return bzi_fail_memory(err, "the names that match a pattern");
+    if (error)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
+    bzi_sort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, bzi_path_is_before);
+    for (size_t i = 0; i < matches.gl_pathc && status == BZNA_OK; i++)
+        status = bzi_paths_add(paths, matches.gl_pathv[i], err);
+    bzi_os_glob_free(&matches);
+    return status;
+}
+
+/* A path without braces: it may be literal, with backslashes before what would mean something. */
+static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bzna_error *err)
+{
+    char literal[BZI_LIMIT_PATH_BYTES];
+    int has_wildcard = 0;
+    size_t n = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p == '\\' && p[1])
+            p++;
+        else
+            has_wildcard |= *p == '*' || *p == '?' || *p == '[';
+        literal[n++] = *p;
+    }
+    literal[n] = 0;
+    if (has_wildcard && bzi_os_kind(literal) == BZI_OS_NONE)
+        return bzi_paths_match(paths, text, err);
+    return bzi_paths_add(paths, literal, err);
+}
+
+/* One path, or one between "::". */
+static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, bzna_error *err)
+{
+    const size_t size = strlen(pattern);
+    char text[BZI_LIMIT_PATH_BYTES];
+    bzna_status status;
+    uint64_t count;
+    if (bzi_os_kind(pattern) != BZI_OS_NONE || !pattern[strcspn(pattern, "{}*?[")])
+        return bzi_paths_add(paths, pattern, err);
+    if (size >= sizeof text)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_brace_check(pattern, err)) != BZNA_OK)
+        return status;
+    count = bzi_brace_count(pattern, pattern + size);
+    if (count > BZI_LIMIT_PARTS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern stands for more than %u files", BZI_LIMIT_PARTS);
+    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
+        *bzi_brace_write(pattern, pattern + size, i, text) = 0;
+        status = bzi_paths_add_expanded(paths, text, err);
+    }
+    return status;
+}
+
+/* All that a caller's path stands for but shards in folders. */
+static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_error *err)
+{
+    const char *p = path, *next;
+    bzna_status status = BZNA_OK;
+    if (bzi_os_kind(path) != BZI_OS_NONE || !strstr(path, "::"))
+        return bzi_paths_add_pattern(paths, path, err);
+    for (; p && status == BZNA_OK; p = next ? next + 2 : NULL) {
+        char item[BZI_LIMIT_PATH_BYTES];
+        size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
+        if (size == 0)
+            return bzi_fail(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), 0, 0, "no path stands before or after the :: "
+                            "at byte %llu", (unsigned long long)(p - path - (p > path ? 2 : 0)));
+        if (size >= sizeof item)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+        memcpy(item, p, size);
+        item[size] = 0;
+        status = bzi_paths_add_pattern(paths, item, err);
+    }
+    return status;
+}
+
+/* The archives and shards that a folder holds, in the order of their names; none: it holds something else. */
+static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
+{
+    bzi_walk walk = { .names = { .memory = paths->memory }, .root = folder, .extensions = BZI_SHARD_EXTENSIONS };
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzi_tree tree = { .text = NULL };
+    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+    if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.names.count) {
+        if (walk.folder_count > 1)
+            status = BZI_FAIL(err, BZNA_E_FORMAT,
+                              "it holds folders, and files of samples (\"%.64s\"): open those by a pattern (*.tar), or "
+                              "set dataset_config.format to \"folder\"",
+                              bzi_names_get(&walk.names, 0));
+        else
+            status = bzi_walk_finish(&walk, &tree, err);
+    }
+    for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
+        status = bzi_path_join(path, sizeof path, folder, tree.names[i]) ?
+                     bzi_paths_add(paths, path, err) :
+                     BZI_FAIL(err, BZNA_E_LIMIT, "a path has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    bzi_tree_free(&tree, paths->memory);
+    bzi_walk_free(&walk);
+    return status;
+}
+
+/* Of a path that is as the caller meant it. */
+static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, const bzna_dataset_config *config,
+                                         bzna_error *err)
+{
+    uint64_t before = paths->count;
+    bzna_status status = BZNA_OK;
+    if (!config->list && (!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
+        status = bzi_paths_add_shards(paths, path, err);
+    if (status != BZNA_OK)
+        return bzi_error_prefix(err, path);
+    return paths->count > before ? BZNA_OK : bzi_paths_add(paths, path, err);
+}
+
+/* The files and folders that paths stand for. paths is empty; the caller frees it. */
+static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
+                                     const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_names expanded = { .memory = paths->memory };
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
+        if ((status = bzi_paths_expand(&expanded, given[i], err)) != BZNA_OK)
+            bzi_error_prefix(err, given[i]);
+    for (uint64_t i = 0; i < expanded.count && status == BZNA_OK; i++)
+        status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
+    bzi_names_free(&expanded);
+    if (status == BZNA_OK && config->name && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: of %llu files, each is called by its path",
+                        (unsigned long long)paths->count);
+    return status;
+}
 
 
 /* ==== 14. Datasets ===================================================================================================
@@ -5184,7 +5547,7 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
 /* Several that are opened at once. */
 typedef struct bzi_opening {
     bzi_host                  *host;
-    const char *const         *paths;
+    bzi_names                  paths;
     const bzna_dataset_config *config;
     bzi_container            **opened;        /* NULL: not yet */
 } bzi_opening;
@@ -5192,42 +5555,56 @@ typedef struct bzi_opening {
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 {
     bzi_opening *opening = user;
-    return bzi_container_open_path(opening->host, opening->paths[i], opening->config, &opening->opened[i], err);
+    return bzi_container_open_path(opening->host, bzi_names_get(&opening->paths, i), opening->config,
+                                   &opening->opened[i], err);
 }
 
-/* The opened ones, laid end to end. Takes their references. */
-static bzna_status bzi_dataset_join(bzna_dataset *all, bzi_container **opened, uint32_t count, bzna_error *err)
+/* What was opened, laid end to end. Takes the references. */
+static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *all, bzna_error *err)
 {
     uint64_t samples = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (!bzi_add(samples, opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
+    for (uint64_t i = 0; i < opening->paths.count; i++)
+        if (!bzi_add(samples, opening->opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
-    for (uint32_t i = 0; i < count; i++) {
-        bzi_dataset_append(all, opened[i], 0, opened[i]->count);
-        opened[i] = NULL;
+    for (uint64_t i = 0; i < opening->paths.count; i++) {
+        bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count);
+        opening->opened[i] = NULL;
     }
     return BZNA_OK;
 }
 
-/* Files and folders laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *all = NULL;
+    bzna_status status = bzi_dataset_make(opening->host, (uint32_t)opening->paths.count, &all, err);
+    if (status != BZNA_OK)
+        return status;
+    if ((status = bzi_parallel(bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
+        status = bzi_opening_join(opening, all, err);
+    if (status == BZNA_OK)
+        *out = all;
+    else
+        bzi_dataset_drop(all);
+    return status;
+}
+
+/* What paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzi_opening opening = { host, paths, config, bzi_alloc_zero(&host->memory, count, sizeof *opening.opened) };
-    bzna_dataset *all = NULL;
-    bzna_status status = opening.opened ? bzi_dataset_make(host, count, &all, err) : bzi_fail_memory(err, "a data set");
+    const bzi_memory *memory = &host->memory;
+    bzi_opening opening = { .host = host, .paths = { .memory = memory }, .config = config };
+    bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
+    uint64_t room = opening.paths.count;
+    if (status == BZNA_OK && !(opening.opened = bzi_alloc_zero(memory, room, sizeof *opening.opened)))
+        status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
-        status = bzi_parallel(bzi_opening_open, &opening, count, err);
-    if (status == BZNA_OK)
-        status = bzi_dataset_join(all, opening.opened, count, err);
-    for (uint32_t i = 0; opening.opened && i < count; i++)
+        status = bzi_opening_run(&opening, out, err);
+    for (uint64_t i = 0; opening.opened && i < room; i++)
         if (opening.opened[i])
             bzi_container_drop(opening.opened[i]);
-    bzi_release(&host->memory, opening.opened, count, sizeof *opening.opened);
-    if (status == BZNA_OK)
-        *out = all;
-    else if (all)
-        bzi_dataset_drop(all);
+    bzi_release(memory, opening.opened, room, sizeof *opening.opened);
+    bzi_names_free(&opening.paths);
     return status;
 }
 
