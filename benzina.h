@@ -275,7 +275,6 @@
  *     - Video is not decoded as video: every sample is a frame of its own.
  *     - There are no labels but one int64 a sample; text and bytes of a sample are read one by one
  *       (bzna_dataset_field), not delivered with batches.
- *     - Patterns ({000..146}, *, ?, [...]) in paths are not expanded: a path is one existing file.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
  *     - Windows and macOS have not been tried.
@@ -641,7 +640,8 @@ typedef struct bzna_dataset_config {
     uint64_t    reserved[4];
 } bzna_dataset_config;
 
-/* part_count: files, or ranges of files, that it is made of; size_bytes: of their files, summed.
+/* part_count: files, or ranges of files, that it is made of; size_bytes: of their files, summed,
+ * without those in folders, which are not looked at.
  * target_count: samples from the first that have a target, summed likewise. container ("archive",
  * "mp4 video"), tracks and brands (major brand first, then the compatible ones; the first 8) are
  * the first one's. */
@@ -713,6 +713,13 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 /* Opens a file by its path, and finds out by its content what it is. An archive's index is mapped
  * into memory: the cost does not grow with the number of samples. config may be NULL.
  *
+ * A path that names nothing may be a pattern of several files, which are then one data set, laid
+ * end to end: "a::b" stands for both; {0000..0146}, {1..9..2} and {train,val} for each in turn
+ * (padded with zeros where one of the two is; the leftmost varies slowest); then *, ? and [abc]
+ * match names, sorted by bytes. What follows a backslash stands for itself. A folder that holds
+ * *.bzna, *.tar or *.rec stands for those, sorted. Of many files, some 64 are open at a time: one
+ * that is read again later must be as it was, else E_IO.
+ *
  * A folder is opened as torchvision's ImageFolder does it: each folder in it is a class, numbered
  * in the order of config (config->class_order, ->classes), and holds pictures or folders of them;
  * samples have the same order as there. Files are known by their names: jpg jpeg png ppm pgm pbm
@@ -723,14 +730,16 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  * labels are targets where each has one, a whole number, else vectors. Only names are read: a file
  * that is gone, or no picture, fails its own sample.
  *
- * Errors: E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED,
- * E_UNSUPPORTED, E_MEMORY. */
+ * Errors: E_NOT_FOUND (also of a pattern that matches nothing), E_ARGUMENT (unbalanced braces; a
+ * setting that does not fit), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES,
+ * E_UNFINISHED, E_UNSUPPORTED, E_MEMORY. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
 /* Several files laid end to end, in the order of paths, each called by its path in messages
- * (config->name must be NULL). Errors: those of opening each; E_NO_SAMPLES (count is 0), E_LIMIT
- * (more than 65536). */
+ * (config->name must be NULL). Paths may be folders and patterns, as above. Several threads open
+ * them. Errors: those of opening the first that fails; E_NO_SAMPLES (count is 0), E_LIMIT (more
+ * than 65536). */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
