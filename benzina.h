@@ -715,19 +715,19 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* A tar is a shard as WebDataset writes it. Files that lie next to each other and share a key, which
- * is the name up to the first dot after its last slash, are a sample; what follows the dot is the
- * field, in lower case. Folders, links, hidden files and what is in __folders__ belong to no sample,
- * nor do fields whose names have BZNA_NAME_MAX bytes or more (a warning says so); a tar has 64
- * fields at most. By their last extension, cls, cls2, index, inx and id are integers, txt, text and
- * transcript are text, jpg, png, webp, ... are pictures; others are bytes. "name" is the key, and
- * "cls" is the target. "image" is a sample's first picture. v7, ustar, GNU and pax headers are read;
- * sparse files are refused, and a field that stands twice fails its sample.
+/* A tar is a shard as WebDataset writes it. Files that lie next to each other and share a key,
+ * which is the name up to the first dot after its last slash, are a sample; what follows the dot
+ * is the field, in lower case. Folders, links, hidden files and what is in __folders__ belong to
+ * no sample, nor do fields whose names have BZNA_NAME_MAX bytes or more (a warning says so); a tar
+ * has 64 fields at most. By their last extension, cls, cls2, index, inx and id are integers, txt,
+ * text and transcript are text, jpg, png, webp, ... are pictures; others are bytes. "name" is the
+ * key, and "cls" is the target. "image" is a sample's first picture. v7, ustar, GNU and pax
+ * headers are read; sparse files are refused, and a field that stands twice fails its sample.
  *
- * Opening walks over the headers, and keeps 36 bytes for a sample of two files. Where SHARD.idx lies
- * beside SHARD.tar (as NVIDIA DALI's wds2idx and `bzna index` write it, version 1.2), it is read
- * instead. An index that is older than the tar, or that the tar's headers contradict, is refused
- * with E_BOX: some samples are compared at open, the others when they are used. */
+ * Opening walks over the headers, and keeps 36 bytes for a sample of two files. Where SHARD.idx
+ * lies beside SHARD.tar (as NVIDIA DALI's wds2idx and `bzna index` write it, version 1.2), it is
+ * read instead. An index that is older than the tar, or that the tar's headers contradict, is
+ * refused with E_BOX: some samples are compared at open, the others when they are used. */
 
 /* Several files laid end to end, in the order of paths, each called by its path in messages
  * (config->name must be NULL). Errors: those of opening each; E_NO_SAMPLES (count is 0), E_LIMIT
