@@ -720,9 +720,10 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
  * is the field, in lower case. Folders, links, hidden files and what is in __folders__ belong to
  * no sample, nor do fields whose names have BZNA_NAME_MAX bytes or more (a warning says so); a tar
  * has 64 fields at most. By their last extension, cls, cls2, index, inx and id are integers, txt,
- * text and transcript are text, jpg, png, webp, ... are pictures; others are bytes. "name" is the
- * key, and "cls" is the target. "image" is a sample's first picture. v7, ustar, GNU and pax
- * headers are read; sparse files are refused, and a field that stands twice fails its sample.
+ * text and transcript are text, jpg, png, webp, ... are pictures; others are bytes. "cls" is the
+ * target, and "name" is the key, unless files are called so. "image" is a sample's first picture.
+ * v7, ustar, GNU and pax headers are read; sparse files are refused, and a field that stands twice
+ * fails its sample.
  *
  * Opening walks over the headers, and keeps 36 bytes for a sample of two files. Where SHARD.idx
  * lies beside SHARD.tar (as NVIDIA DALI's wds2idx and `bzna index` write it, version 1.2), it is
