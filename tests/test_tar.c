@@ -155,8 +155,9 @@ TEST(a_member_called_name_is_the_name)
 TEST(targets_are_decimal_numbers_and_others_fail_alone)
 {
     static const struct { const char *text; int64_t target; } cases[] = {
-        { "7", 7 }, { "-1", -1 }, { " +12\n", 12 }, { "\t0009 \r\n", 9 }, { "9223372036854775807", INT64_MAX },
+        { "7", 7 }, { "-1", -1 }, { " +12\n", 12 }, { "\t0009 \r\n", 9 }, { "\v\f5\t", 5 }, { "9223372036854775807", INT64_MAX },
         { "-9223372036854775808", INT64_MIN }, { "-0", 0 },
+        { "\b5", -77 }, { "\0165", -77 }, { "5\b", -77 }, { "5\016", -77 }, { "/5", -77 }, { "5:", -77 },
         { "", -77 }, { "  ", -77 }, { "-", -77 }, { "1.5", -77 }, { "7x", -77 }, { "- 7", -77 }, { "1 2", -77 },
         { "9223372036854775808", -77 }, { "-9223372036854775809", -77 }, { "99999999999999999999", -77 },
     };
@@ -182,7 +183,7 @@ TEST(targets_are_decimal_numbers_and_others_fail_alone)
     CHECK_EQ(target_of(dataset, COUNT(cases)), BZNA_TARGET_NONE);
     CHECK_EQ(bzna_dataset_target(dataset, COUNT(cases) + 1, &target, &err), BZNA_E_BOX);
     CHECK_EQ(err.byte_offset, last + 512);
-    CHECK_CONTAINS(err.message, "memory: sample 18: its cls at byte");
+    CHECK_CONTAINS(err.message, "memory: sample 25: its cls at byte");
     CHECK_CONTAINS(err.message, "is no integer: \"two??\"");
     bzna_dataset_close(dataset);
     bzna_context_close(context);
@@ -309,6 +310,9 @@ static tar tar_of_all_kinds(char *longest)
     snprintf((char *)h + 148, 8, "%6o", sum);               /* blanks before it, too */
     tar_pax(&t, 'x', "path", "");
     tar_text(&t, "10.txt", "an empty path is none");
+    tar_text(&t, "11.txt", "a size after blanks");
+    tar_patch(&t, 124, "         23 ", 12);
+    tar_patch(&t, 511, "x", 1);                             /* summed, too */
     tar_end(&t);
     return t;
 }
@@ -316,7 +320,8 @@ static tar tar_of_all_kinds(char *longest)
 static void check_all_kinds(const bzna_dataset *dataset, const char *longest)
 {
     static const char *const texts[] = { "ustar", "v7", "prefix", "contiguous, prefix without end", "GNU", "pax",
-                                         "pax size", "b 256", "Solaris", "signed sum", "an empty path is none" };
+                                         "pax size", "b 256", "Solaris", "signed sum", "an empty path is none",
+                                         "a size after blanks" };
     REQUIRE(dataset && bzna_dataset_count(dataset) == COUNT(texts));
     for (uint64_t i = 0; i < COUNT(texts); i++) {
         const char *key = value_of(dataset, i, "name");
@@ -423,6 +428,10 @@ TEST(damaged_tars_are_refused_at_the_byte_where_they_are_damaged)
     tar t = tar_begun();
     tar_text(&t, "1.txt", "one");
     t.bytes[t.last + 3] ^= 1;
+    check_refused(&t, BZNA_E_BOX, 1024, "no tar header at byte 1024: its check sum is wrong");
+    t = tar_begun();
+    tar_end(&t);
+    t.bytes[1024 + 511] = 1;                                /* not quite zeros */
     check_refused(&t, BZNA_E_BOX, 1024, "no tar header at byte 1024: its check sum is wrong");
     t = tar_begun();
     tar_text(&t, "1.txt", "one");
@@ -646,6 +655,9 @@ TEST(opening_reads_headers_and_not_what_lies_between)
         CHECK((double)r.bytes <= cases[i].bytes * (double)r.t.size + 2048);
         CHECK((double)r.count <= cases[i].reads * cases[i].count + 16);
         CHECK_EQ(target_of(dataset, 17), 17);
+        r.count = 0;
+        CHECK_EQ(atoi(value_of(dataset, 700, "name") + 2), 700);
+        CHECK_EQ(r.count, 1);                               /* of a key, its header alone */
         bzna_dataset_close(dataset);
         tar_free(&r.t);
     }
