@@ -6909,7 +6909,7 @@ static uint32_t bzi_tar_kind(const char *field)
 {
     static const struct { uint32_t kind; const char *names; } known[] = {
         { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
-        { BZNA_FIELD_TEXT, " txt text transcript " },
+        { BZNA_FIELD_TEXT, " txt text transcript name " },     /* "name" is text in all containers */
         { BZNA_FIELD_PICTURE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf " },
     };
     const char *dot = strrchr(field, '.');

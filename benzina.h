@@ -622,14 +622,14 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  * A tar is a shard as WebDataset writes it. Files next to each other that share a key, which is the
  * name up to the first dot after its last slash, are a sample; what follows the dot is the field,
  * in lower case: by its last extension cls, cls2, index, inx, id are integers, txt, text,
- * transcript text, jpg, png, webp, ... pictures, others bytes. "name" is the key, "cls" the target,
- * "image" a sample's first picture. Folders, links, hidden files, what is in __folders__, and
- * fields with names of BZNA_NAME_MAX bytes or more belong to no sample; a tar has 64 fields at
- * most. Sparse files are refused; a field that stands twice fails its sample. Opening walks over
- * the headers (36 bytes are kept for a sample of two files), or reads the SHARD.idx that lies
- * beside SHARD.tar (version 1.2, as DALI's wds2idx and `bzna index` write it); one that is older
- * than the tar, or that its headers contradict, is refused with E_BOX, at open or when a sample is
- * used. */
+ * transcript text, jpg, png, webp, ... pictures, others bytes. "name" is the key, unless a file is
+ * called so, "cls" the target, "image" a sample's first picture. Folders, links, hidden files, what
+ * is in __folders__, and fields with names of BZNA_NAME_MAX bytes or more belong to no sample; a
+ * tar has 64 fields at most. Sparse files are refused; a field that stands twice fails its sample.
+ * Opening walks over the headers (36 bytes are kept for a sample of two files), or reads the
+ * SHARD.idx that lies beside SHARD.tar (version 1.2, as DALI's wds2idx and `bzna index` write it);
+ * one that is older than the tar, or that its headers contradict, is refused with E_BOX, at open or
+ * when a sample is used. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
