@@ -608,7 +608,9 @@ enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_
  * A picture of height * width pixels in 1 or 3 channels (BZNA_RECORD_UINT8; planes, or with
  * BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes into each; anything else is a vector
  * of channels * height * width numbers, the field "data", each x * scale + bias (scale 0 counts as
- * 1). A label lies label_offset bytes into it. stride 0: what data and label need. */
+ * 1). A label lies label_offset bytes into it: an integer is the "target", a float32 the "label", a
+ * vector of one. stride 0: what data and label need. A file with bytes left over behind its last
+ * whole record is refused, since that mostly means other settings. */
 typedef struct bzna_records {
     uint32_t struct_size;
     uint32_t data_type, layout;
@@ -719,6 +721,14 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
+/* A RecordIO file (MXNet's .rec) has a sample a record: "image", its picture; "label", its numbers;
+ * "target", the number where it is one, and whole; "id"; "name", the id in digits; "record", all of
+ * its bytes, which then may be anything. A list (.lst) gives labels and names by id, and a sample
+ * that has no line in it fails. Where the records begin, NAME.idx beside NAME.rec says (lines of
+ * key, tab, offset, as MXNet and `bzna index` write them; keys have no effect), else one scan over
+ * the headers; 8 bytes are kept a record. An index that is older than the file must be what a scan
+ * finds. One that is not of the file is refused with E_FORMAT, at open or when a sample is used. */
+
 /* Several files laid end to end, in the order of paths, each called by its path in messages
  * (config->name must be NULL). Errors: those of opening each; E_NO_SAMPLES (count is 0), E_LIMIT
  * (more than 65536). */
@@ -786,9 +796,9 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
 /* Reads one picture of a sample. field: "image", "thumb", or the name of a track of the sample
  * ("bzna_input"); NULL: the thumbnail where there is one, else the picture. buffer, of at least the
  * sample's size (bzna_dataset_get_sample), receives the whole sample. *image, prepared by
- * bzna_image_init, is filled in: config and data point into buffer (config of a plain video or of raw
- * records, whose samples share it, into the data set). Any thread. Errors: E_RANGE, E_NOT_FOUND (no such picture),
- * E_BUFFER, E_IO, E_BOX, ... */
+ * bzna_image_init, is filled in: config and data point into buffer (config of a plain video or raw
+ * records, whose samples share it, into the data set). Any thread. Errors: E_RANGE, E_NOT_FOUND (no
+ * such picture), E_BUFFER, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
