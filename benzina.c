@@ -7473,6 +7473,7 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
                         (unsigned long long)r->stride, (unsigned long long)own->bytes);
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
+    r->label_offset = r->label_type ? r->label_offset : 0;
     own->layout[0] = (uint8_t)r->channels;
     own->layout[1] = (uint8_t)r->layout;
     return BZNA_OK;

@@ -514,7 +514,9 @@ enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_
  * header_bytes: CIFAR, MNIST, raw tensors. A picture of height * width pixels in 1 or 3 channels
  * (BZNA_RECORD_UINT8; planes, or with BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes
  * into each; anything else is the field "data", a vector of channels * height * width numbers, each
- * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it. */
+ * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it: an integer is
+ * the "target", a float32 the "label", a vector of one. Bytes behind the last whole record are
+ * refused: mostly settings are wrong then. */
 typedef struct bzna_records {
     uint32_t struct_size;
     uint32_t data_type, layout;
@@ -629,7 +631,15 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  * Opening walks over the headers (36 bytes are kept for a sample of two files), or reads the
  * SHARD.idx that lies beside SHARD.tar (version 1.2, as DALI's wds2idx and `bzna index` write it);
  * one that is older than the tar, or that its headers contradict, is refused with E_BOX, at open or
- * when a sample is used. */
+ * when a sample is used.
+ *
+ * A RecordIO file (MXNet's .rec) has a sample a record: "image", "label" (its numbers), "target"
+ * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all of its
+ * bytes, which then may be anything). A list gives labels and names by id, and must have a line for
+ * each. Where records begin, NAME.idx beside NAME.rec says (as MXNet and `bzna index` write it),
+ * else one scan over the headers; 8 bytes are kept a record. An index that is older than the file
+ * must be what a scan finds; one of another file is refused with E_FORMAT, at open or when a sample
+ * is used. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
