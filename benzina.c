@@ -9066,9 +9066,11 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         if (bzi_coded_rows[i].codec == image->codec)
             coded->ops = &bzi_coded_rows[i];
     codec = bzi_codec_find(image->codec);
-    if (!coded->ops || !codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u can't be written (H.264, H.265 and AV1 can)", field,
-                        image->codec);
+    if (!codec)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
+    if (!coded->ops)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s can't be written (H.264, H.265 and AV1 can)", field,
+                        codec->name);
     if (!image->data || !image->data_size || (image->config_size && !image->config))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
     if (image->length_size > 4 || image->length_size == 3)
