@@ -6897,19 +6897,23 @@ static bzna_status bzi_tar_describe_field(const bzi_container *c, uint32_t numbe
     return BZNA_OK;
 }
 
-/* The key, from the headers before the sample's first member: they begin where the last sample ends. */
-static bzna_status bzi_tar_key(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
+/* The key, from the headers before the sample's first member: they begin where the last sample ends. Of a sample that
+ * was read, its one header is at hand: nothing is read or allocated. */
+static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample, bzi_value *value, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
-    const uint32_t first = tar->begins[index];
+    const uint32_t first = tar->begins[sample->index];
     const uint64_t offset = tar->members[first].offset;
+    const uint64_t begin = first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
     bzi_tar_walk walk;
-    bzna_status status;
-    bzi_tar_walk_begin(&walk, &c->source, &c->host->memory, c->source.map,
-                       first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0);
-    do
+    bzna_status status = BZNA_OK;
+    bzi_tar_walk_begin(&walk, &c->source, &c->host->memory, c->source.map, begin);
+    if (sample->bytes && begin + BZI_TAR_BLOCK == offset && bzi_tar_is_header(sample->bytes)) {
+        bzi_tar_own_name(&walk, sample->bytes);
+        walk.offset = offset;
+    }
+    while (status == BZNA_OK && walk.offset < offset)
         status = bzi_tar_next(&walk, err);
-    while (status == BZNA_OK && walk.offset < offset);
     if (status == BZNA_END || (status == BZNA_OK && walk.offset != offset))
         status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "its bytes at byte %llu are no member's",
                           (unsigned long long)offset);
@@ -6945,7 +6949,7 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
     int64_t integer;
     char text[24];
     if (number == tar->key_field)
-        return bzi_tar_key(c, sample->index, value, err);
+        return bzi_tar_key(c, sample, value, err);
     while (m < end && m->field != number)
         m++;
     value->absent = m == end;
