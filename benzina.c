@@ -7578,12 +7578,21 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 
 /* --- Fields --- */
 
-/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too. */
+/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too, and
+ * where no field is called "image", a sample's first picture is. */
 static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
 {
-    for (uint32_t i = 0; c->ops->describe_field(c, i, field) == BZNA_OK; i++)
+    uint32_t picture = BZI_NO_FIELD;
+    for (uint32_t i = 0; c->ops->describe_field(c, i, field) == BZNA_OK; i++) {
         if (strcmp(field->name, name) == 0)
             return i;
+        if (field->kind == BZNA_FIELD_PICTURE && picture == BZI_NO_FIELD)
+            picture = i;
+    }
+    if (strcmp(name, "image") == 0) {
+        *field = (bzi_field){ BZNA_FIELD_PICTURE, 1, "image" };
+        return picture;
+    }
     if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
         return BZI_NO_FIELD;
     c->ops->describe_field(c, c->target_field, field);

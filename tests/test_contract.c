@@ -43,8 +43,9 @@ typedef struct form {
     const char *container;            /* as bzna_dataset_info calls it */
     const char *fields;               /* its fields' names, with a blank behind each */
     const char *extra;                /* a field that all its samples have, besides picture and name */
-    int         extra_is_tensor;
-    int         sees_headers;         /* a header or a magic number that is destroyed after opening is noticed */
+    const char *tensors;              /* fields that batches carry as numbers */
+    bzna_status lost_header;          /* of a sample whose header is destroyed after opening; BZNA_OK: nobody reads it */
+    uint64_t    header_bytes;         /* before its picture; 0: there is none */
     void      (*make)(piece *p);      /* its samples' pictures are chosen; sets the rest, and writes the files */
 } form;
 
@@ -356,16 +357,16 @@ static void make_split_rec(piece *p)    { make_records(p, split_jpegs, 0); }
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
 static const form forms[] = {
-    { "archive", "image thumb target name ", "target", 0, 0, make_archive },
-    { "mp4 video", "image target name ", "target", 0, 0, make_video },
-    { "folder", "image target name ", "target", 0, 0, make_classes },
-    { "folder", "image name ", "name", 0, 0, make_flat },
-    { "folder", "image target name ", "target", 0, 0, make_listed },
-    { "tar", "jpg cls json name ", "json", 0, 0, make_tar },
-    { "tar", "jpg cls json name ", "json", 0, 1, make_tar_with_index },
-    { "RecordIO", "image label id target name record ", "label", 1, 1, make_rec },
-    { "RecordIO", "image label id target name record ", "label", 1, 1, make_rec_with_idx },
-    { "RecordIO", "image label id target name record ", "label", 1, 1, make_split_rec },
+    { "archive", "image thumb target name ", "target", NULL, 0, 0, make_archive },
+    { "mp4 video", "image target name ", "target", NULL, 0, 0, make_video },
+    { "folder", "image target name ", "target", NULL, 0, 0, make_classes },
+    { "folder", "image name ", "name", NULL, 0, 0, make_flat },
+    { "folder", "image target name ", "target", NULL, 0, 0, make_listed },
+    { "tar", "jpg cls json name ", "json", "cls", BZNA_OK, 512, make_tar },
+    { "tar", "jpg cls json name ", "json", "cls", BZNA_E_BOX, 512, make_tar_with_index },
+    { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_rec },
+    { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_rec_with_idx },
+    { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_split_rec },
 };
 
 enum { ARCHIVE, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT };
@@ -377,7 +378,7 @@ static piece whole[] = {
     { .form = &forms[FLAT], .name = "flat", .count = SAMPLES },
     { .form = &forms[LISTED], .name = "listed", .count = SAMPLES },
     { .form = &forms[TAR], .name = "a.tar", .count = SAMPLES },
-    { .form = &forms[TAR_IDX], .name = "indexed.tar", .count = SAMPLES },
+    { .form = &forms[TAR_IDX], .name = "wds.tar", .count = SAMPLES },
     { .form = &forms[REC], .name = "a.rec", .count = SAMPLES },
     { .form = &forms[REC_IDX], .name = "indexed.rec", .count = SAMPLES },
     { .form = &forms[REC_SPLIT], .name = "parts.rec", .count = SAMPLES },
@@ -417,20 +418,25 @@ static uint64_t row_count(const row *r)
     return r->count ? r->count : count;
 }
 
-/* The sample's piece, and its number there. */
-static const piece *row_piece(const row *r, uint64_t *index)
+/* The number of the sample's piece, and its own there. */
+static int row_part(const row *r, uint64_t *index)
 {
     int i = 0;
     for (*index += r->first; *index >= r->pieces[i]->count; i++)
         *index -= r->pieces[i]->count;
-    return r->pieces[i];
+    return i;
 }
+
+static piece *row_piece(const row *r, uint64_t *index) { return r->pieces[row_part(r, index)]; }
 
 static const sample *row_sample(const row *r, uint64_t index)
 {
     const piece *p = row_piece(r, &index);
     return &p->samples[index];
 }
+
+/* A field that some of its samples have, and others may lack; "name": all have it. */
+static const char *row_extra(const row *r) { return r->pieces[1] ? "json" : r->pieces[0]->form->extra; }
 
 /* Folders have only a path. */
 static int row_ways(const row *r) { return r->pieces[0]->file.bytes ? WAYS : 1; }
@@ -531,6 +537,15 @@ static bzna_loader *open_loader(bzna_context *own, const opened *o, const bzna_l
     return loader;
 }
 
+/* A text of the two, for fields.bytes. */
+static const char *bytes_of(const row *r)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "name%s%s", strcmp(row_extra(r), "name") ? "," : "",
+             strcmp(row_extra(r), "name") ? row_extra(r) : "");
+    return text;
+}
+
 static bzna_loader_config config_of(uint32_t batch, uint32_t order)
 {
     bzna_loader_config c;
@@ -609,27 +624,62 @@ static int bytes_are(const bzna_batch *batch, const char *field, uint32_t slot, 
     return !bytes || (got == size && !memcmp(data, bytes, (size_t)size) && ((const char *)data)[size] == 0);
 }
 
+/* The message names the file and the sample's number in it. */
+static int names_sample(const row *r, uint64_t index, const char *message)
+{
+    const piece *p = row_piece(r, &index);
+    char number[32], path[300];
+    snprintf(number, sizeof number, "sample %d: ", (int)index);
+    snprintf(path, sizeof path, "%s%s%s", p->path, p->file.bytes ? "" : "/", p->file.bytes ? ": " :
+                                                                              p->samples[index].name);
+    return strstr(message, number) && strstr(message, path);
+}
+
+static int failure_is_right(const plan *p, const bzna_batch *batch, uint32_t slot)
+{
+    const bzna_batch_info info = info_of(batch);
+    bzna_error err = { .struct_size = sizeof err };
+    if (info.status[slot] != p->bad_status || bzna_batch_error(batch, slot, &err) != p->bad_status ||
+        err.status != p->bad_status || !names_sample(p->row, p->bad, err.message)) {
+        printf("  status %d, message \"%s\"\n", (int)err.status, err.message);
+        return 0;
+    }
+    return is_filled(p, (const float *)info.image.data + (size_t)slot * SLOT);
+}
+
+/* "name", and the row's extra field where the sample has it. */
+static int fields_are_right(const plan *p, const bzna_batch *batch, uint32_t slot, uint64_t index)
+{
+    const char *const extra = row_extra(p->row);
+    const piece *in = row_piece(p->row, &index);
+    const sample *s = &in->samples[index];
+    const int has = !strcmp(in->form->extra, extra);
+    return bytes_are(batch, "name", slot, s->name, strlen(s->name)) &&
+           (!strcmp(extra, "name") || bytes_are(batch, extra, slot, has ? s->extra : NULL, s->extra_size));
+}
+
 static int slot_is_right(const plan *p, const bzna_batch *batch, uint32_t slot, uint64_t epoch, uint64_t index)
 {
-    const sample *s = row_sample(p->row, index);
     const bzna_batch_info info = info_of(batch);
-    const float *pixels = (const float *)info.image.data + (size_t)slot * SLOT;
     if (info.indices[slot] != index)
         return 0;
     if (index == p->bad)
-        return info.status[slot] == p->bad_status && is_filled(p, pixels);
-    if (info.status[slot] != BZNA_OK || info.targets[slot] != s->target)
-        return 0;
-    if (p->c.fields.bytes && !bytes_are(batch, "name", slot, s->name, strlen(s->name)))
-        return 0;
-    return pixels_are_right(p, epoch, index, pixels);
+        return failure_is_right(p, batch, slot);
+    return info.status[slot] == BZNA_OK && info.targets[slot] == row_sample(p->row, index)->target &&
+           (!p->c.fields.bytes || fields_are_right(p, batch, slot, index)) &&
+           pixels_are_right(p, epoch, index, (const float *)info.image.data + (size_t)slot * SLOT);
 }
 
 static void check_slots(plan *p, const bzna_batch *batch, const bzna_batch_info *info)
 {
+    uint32_t replaced = 0;
     for (uint32_t slot = 0; slot < info->image.shape[0]; slot++) {
         const uint64_t at = p->position + p->c.shard.rank + (uint64_t)slot * p->c.shard.world_size;
-        const uint64_t index = plan_index(p, p->epoch, at);         /* padding begins the order anew */
+        uint64_t index = plan_index(p, p->epoch, at);               /* padding begins the order anew */
+        if (index == p->bad && p->c.errors.policy == BZNA_ON_ERROR_REPLACE) {
+            index = plan_index(p, p->epoch, at + p->c.shard.world_size);
+            replaced += slot < info->count;
+        }
         if (!slot_is_right(p, batch, slot, p->epoch, index)) {
             test_failures++;
             printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels, or name\n",
@@ -639,6 +689,7 @@ static void check_slots(plan *p, const bzna_batch *batch, const bzna_batch_info 
         if (slot < info->count && p->seen)
             p->seen[index]++;
     }
+    CHECK_EQ(info->replaced, replaced);
 }
 
 /* Checks a batch, and moves the plan on. */
@@ -699,8 +750,10 @@ static uint64_t walk_all(const opened *o, const row *r, const bzna_loader_config
 
 static void check_each_once(const row *r, const uint8_t *seen, int times)
 {
+    uint64_t wrong = 0;
     for (uint64_t i = 0; i < row_count(r); i++)
-        CHECK_EQ(seen[i], times);
+        wrong += seen[i] != times;
+    CHECK_EQ(wrong, 0);
 }
 
 /* ---- 1. What it holds -------------------------------------------------------------------------------------------- */
@@ -967,6 +1020,640 @@ TEST(ranks_share_an_epoch_in_equally_many_batches)
         }
 }
 
+/* ---- 5. Errors --------------------------------------------------------------------------------------------------- */
+
+/* Writes over bytes of the file that holds a sample, in memory and on disk, and leaves its time as it was. */
+static void overwrite(piece *p, uint64_t local, uint64_t at, const uint8_t *bytes, uint64_t size)
+{
+    const sample *s = &p->samples[local];
+    struct timespec times[2];
+    struct stat info;
+    char path[300];
+    int fd;
+    snprintf(path, sizeof path, "%s%s%s", p->path, p->file.bytes ? "" : "/", p->file.bytes ? "" : s->name);
+    fd = open(path, O_WRONLY);
+    if (fd < 0 || fstat(fd, &info) || pwrite(fd, bytes, (size_t)size, (off_t)at) != (ssize_t)size)
+        abort();
+    times[0] = info.st_atim;
+    times[1] = info.st_mtim;
+    if (futimens(fd, times) || close(fd))
+        abort();
+    if (p->file.bytes)
+        memcpy(p->file.bytes + at, bytes, (size_t)size);
+}
+
+static uint8_t destroyed[1 << 16];      /* what stood where a test has written */
+
+/* So many bytes from `at` on become this one. */
+static void destroy(piece *p, uint64_t local, uint64_t at, uint64_t size, uint8_t with)
+{
+    memcpy(destroyed, bytes_at(p, &p->samples[local], at), (size_t)size);
+    memset(room, with, (size_t)size);
+    overwrite(p, local, at, room, size);
+}
+
+static void heal(piece *p, uint64_t local, uint64_t at, uint64_t size) { overwrite(p, local, at, destroyed, size); }
+
+/* What a decoder alone says of a sample. */
+static bzna_status decoded_alone(const bzna_dataset *dataset, uint64_t index)
+{
+    static uint8_t bytes[1 << 16];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_decoder *decoder = NULL;
+    bzna_status status = bzna_dataset_read_image(dataset, index, "image", bytes, sizeof bytes, &image, NULL);
+    require(bzna_decoder_open(context, &decoder, NULL), "decoder");
+    if (status == BZNA_OK)
+        status = bzna_decoder_decode(decoder, &image, &picture, NULL);
+    bzna_decoder_close(decoder);
+    return status;
+}
+
+/* By policy FILL and REPLACE, in a run over all samples; by STOP, the batches before it come, then its error, always. */
+static void check_failure(const opened *o, const row *r, uint64_t bad, bzna_status status)
+{
+    for (uint32_t policy = BZNA_ON_ERROR_FILL; policy <= BZNA_ON_ERROR_STOP; policy++) {
+        const int stops = policy == BZNA_ON_ERROR_STOP;
+        bzna_loader_config c = config_of(7, stops ? BZNA_ORDER_SEQUENTIAL : BZNA_ORDER_SHUFFLE);
+        bzna_error err = { .struct_size = sizeof err };
+        bzna_batch *batch = NULL;
+        bzna_loader *loader;
+        plan p;
+        c.errors.policy = policy;
+        c.fields.bytes = bytes_of(r);
+        loader = open_loader(context, o, &c);
+        p = plan_of(r, &c);
+        p.bad = bad;
+        p.bad_status = status;
+        CHECK_EQ(walk(loader, &p, stops ? bad / 7 : UINT64_MAX), stops ? bad / 7 : (row_count(r) + 6) / 7);
+        for (int again = 0; stops && again < 2; again++) {
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), status);
+            CHECK(!batch && names_sample(r, bad, err.message));
+        }
+        bzna_loader_close(loader);
+    }
+}
+
+/* A sample in the first piece, in the middle, in the last. */
+static uint64_t bad_of(const row *r, int way) { return way == 0 ? 1 : way == 1 ? row_count(r) / 2 : row_count(r) - 2; }
+
+TEST(a_damaged_picture_costs_its_own_slot)
+{
+    EACH(r, way) {
+        for (int with = 0; with <= 0xff; with += 0xff) {
+            const uint64_t bad = bad_of(r, way);
+            uint64_t local = bad;
+            piece *p = row_piece(r, &local);
+            bzna_image_info info = { .struct_size = sizeof info };
+            bzna_status status;
+            opened o;
+            open_or_exit(context, r, way, &o);
+            REQUIRE(bzna_dataset_get_image_info(o.dataset, bad, "image", &info, sizeof info, NULL) == BZNA_OK);
+            bzna_dataset_close(o.dataset);
+            if (p->form == &forms[REC_SPLIT])
+                info.data_size = 8;                         /* the record stays one */
+            destroy(p, local, info.data_offset, info.data_size, (uint8_t)with);
+            open_or_exit(context, r, way, &o);
+            status = decoded_alone(o.dataset, bad);
+            CHECK(status <= BZNA_E_FORMAT);
+            check_failure(&o, r, bad, status);
+            bzna_dataset_close(o.dataset);
+            heal(p, local, info.data_offset, info.data_size);
+        }
+    }
+}
+
+/* What is not read again is not missed, but the name in it. */
+TEST(a_header_that_is_lost_after_opening_costs_its_own_slot)
+{
+    EACH(r, way) {
+        uint64_t bad = bad_of(r, 1), local = bad;
+        piece *p = row_piece(r, &local);
+        const sample *s = &p->samples[local];
+        const bzna_status lost = p->form == &forms[TAR_IDX] && way != BY_PATH ? BZNA_OK : p->form->lost_header;
+        opened o;
+        if (!p->form->header_bytes || way == BY_MEMORY)
+            continue;                                       /* memory must stay as it is */
+        open_or_exit(context, r, way, &o);
+        destroy(p, local, s->at - p->form->header_bytes, 8, 0xff);
+        CHECK_EQ(bzna_dataset_field(o.dataset, bad, p->form->extra, room, sizeof room, NULL, NULL),
+                 lost == BZNA_E_FORMAT ? BZNA_E_FORMAT : BZNA_OK);
+        CHECK_EQ(decoded_alone(o.dataset, bad), lost);
+        check_failure(&o, r, bad, lost ? lost : BZNA_E_BOX);
+        heal(p, local, s->at - p->form->header_bytes, 8);
+        bzna_dataset_close(o.dataset);
+    }
+}
+
+TEST(a_file_that_is_deleted_costs_its_own_slot)
+{
+    EACH(r, way) {
+        uint64_t bad = bad_of(r, 2), local = bad;
+        const piece *p = row_piece(r, &local);
+        const sample *s = &p->samples[local];
+        char path[300];
+        opened o;
+        if (p->file.bytes)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", p->path, s->name);
+        open_or_exit(context, r, way, &o);
+        CHECK(!remove(path));
+        check_failure(&o, r, bad, BZNA_E_NOT_FOUND);
+        spill(path, NULL, 0);
+        check_failure(&o, r, bad, BZNA_E_FORMAT);
+        spill(path, s->coded->memory, s->coded->image.data_size);
+        CHECK_EQ(decoded_alone(o.dataset, bad), BZNA_OK);
+        bzna_dataset_close(o.dataset);
+    }
+}
+
+/* A loader of which one sample's read fails so many times; -1: always. */
+static bzna_loader_stats walk_with_fault(const row *r, opened *o, int64_t times, uint32_t retries, bzna_status status)
+{
+    const uint64_t bad = bad_of(r, 1);
+    bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+    bzna_loader_stats stats = { .struct_size = sizeof stats };
+    bzna_image_info info = { .struct_size = sizeof info };
+    bzna_loader *loader;
+    uint64_t local = bad;
+    memory *m = &o->sources[row_part(r, &local)];
+    plan p;
+    CHECK_EQ(bzna_dataset_get_image_info(o->dataset, bad, "image", &info, sizeof info, NULL), BZNA_OK);
+    m->faults[0] = (fault){ .from = info.data_offset + 4, .to = info.data_offset + 8, .result = -5, .left = times };
+    m->fault_count = 1;
+    c.read.retries = retries;
+    c.read.backoff_ns = 100000;
+    c.fields.bytes = bytes_of(r);
+    loader = open_loader(context, o, &c);
+    p = plan_of(r, &c);
+    p.bad = status == BZNA_OK ? UINT64_MAX : bad;
+    p.bad_status = status;
+    CHECK_EQ(walk(loader, &p, UINT64_MAX), (row_count(r) + 6) / 7);
+    bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
+    bzna_loader_close(loader);
+    m->fault_count = 0;
+    return stats;
+}
+
+TEST(a_source_that_fails_costs_its_own_slot_unless_it_is_tried_again)
+{
+    EACH(r, way) {
+        bzna_loader_stats stats;
+        opened o;
+        if (way != BY_SOURCE)
+            continue;
+        open_or_exit(context, r, way, &o);
+        stats = walk_with_fault(r, &o, -1, 0, BZNA_E_IO);
+        CHECK(stats.retries == 0 && stats.failed_read == 1);
+        stats = walk_with_fault(r, &o, -1, 2, BZNA_E_IO);
+        CHECK(stats.retries == 2 && stats.failed_read == 1);
+        stats = walk_with_fault(r, &o, 2, 2, BZNA_OK);
+        CHECK(stats.retries == 2 && stats.samples_failed == 0);
+        bzna_dataset_close(o.dataset);
+    }
+}
+
+/* ---- 6. Stopping ------------------------------------------------------------------------------------------------- */
+
+static bzna_context *open_context(const bzna_allocator *allocator)
+{
+    bzna_context_config config;
+    bzna_context *own = NULL;
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator = *allocator;
+    require(bzna_context_open(&config, &own, NULL), "context");
+    return own;
+}
+
+static void set_blocked(opened *o, int blocked)
+{
+    for (int i = 0; i < PIECES; i++)
+        o->sources[i].blocked = blocked;
+}
+
+static void *unblock_soon(void *o)
+{
+    sleep_us(3000);
+    set_blocked(o, 0);
+    return NULL;
+}
+
+static int64_t reads_inside(const opened *o)
+{
+    int64_t inside = 0;
+    for (int i = 0; i < PIECES; i++)
+        inside += o->sources[i].inside;
+    return inside;
+}
+
+/* Nothing but a callback that does not return holds up a stop, and that not either. */
+static void check_stop(opened *o, bzna_loader *loader, int way)
+{
+    bzna_batch *batch = NULL;
+    waiter w;
+    if (way == BY_SOURCE) {
+        waiter_start(&w, loader);
+        WAIT_FOR(reads_inside(o) > 0);
+        CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
+        pthread_join(w.thread, NULL);
+        CHECK(w.status == BZNA_E_STOPPED && !w.batch && reads_inside(o) > 0);
+    }
+    CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_E_STOPPED);
+}
+
+TEST(stop_reset_and_close_end_what_a_blocked_source_holds_up)
+{
+    EACH(r, way) {
+        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+        bzna_batch *batch = NULL;
+        bzna_loader *loader;
+        pthread_t helper;
+        bzna_context *own;
+        ledger l;
+        opened o;
+        plan p, again;
+        bzna_allocator allocator = ledger_allocator(&l);
+        own = open_context(&allocator);
+        open_or_exit(own, r, way, &o);
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
+        c.fields.bytes = bytes_of(r);
+        p = plan_of(r, &c);
+        p.epoch = 3;
+        set_blocked(&o, 1);
+        loader = open_loader(own, &o, &c);
+        check_stop(&o, loader, way);
+        pthread_create(&helper, NULL, unblock_soon, &o);
+        CHECK_EQ(bzna_loader_reset(loader, 3, NULL), BZNA_OK);
+        pthread_join(helper, NULL);
+        again = p;
+        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK);
+        check_batch(&p, batch);
+        set_blocked(&o, 1);
+        pthread_create(&helper, NULL, unblock_soon, &o);
+        CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
+        pthread_join(helper, NULL);
+        CHECK_EQ(reads_inside(&o), 0);
+        bzna_dataset_close(o.dataset);
+        bzna_context_close(own);
+        for (int i = 0; i < PIECES && r->pieces[i]; i++)
+            CHECK_EQ(o.sources[i].closes, way == BY_SOURCE && r->pieces[i]->file.bytes);
+        check_batch(&again, batch);
+        bzna_batch_release(batch);
+        check_settled(&l);
+    }
+}
+
+/* At moments that differ from round to round. */
+TEST(stop_reset_and_close_are_safe_at_any_moment)
+{
+    EACH(r, way) {
+        for (int round = 0; round < 6; round++) {
+            bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+            bzna_batch *batch = NULL;
+            bzna_loader *loader;
+            bzna_context *own;
+            ledger l;
+            opened o;
+            plan p = plan_of(r, &c);
+            bzna_allocator allocator = ledger_allocator(&l);
+            own = open_context(&allocator);
+            open_or_exit(own, r, way, &o);
+            for (int i = 0; i < PIECES; i++)
+                o.sources[i].jitter_us = 900;
+            loader = open_loader(own, &o, &c);
+            sleep_us(round * 250);
+            if (round % 3 == 1)
+                bzna_loader_stop(loader, NULL);
+            if (round % 3) {
+                CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+                walk(loader, &p, (uint64_t)round % 2);
+                CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+            }
+            bzna_loader_close(loader);
+            bzna_dataset_close(o.dataset);
+            bzna_context_close(own);
+            if (batch)
+                check_batch(&p, batch);
+            bzna_batch_release(batch);
+            check_settled(&l);
+        }
+    }
+}
+
+/* ---- 7. Steady state --------------------------------------------------------------------------------------------- */
+
+static atomic_int gate_open;
+
+/* Decoders wait here until every item of the loader has been read into once. */
+static bzna_status gate(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *transform)
+{
+    (void)user;
+    (void)info;
+    (void)random;
+    (void)transform;
+    while (!gate_open)
+        sleep_us(200);
+    return BZNA_OK;
+}
+
+static bzna_stage_stats read_stats(bzna_loader *loader)
+{
+    bzna_loader_stats stats = { .struct_size = sizeof stats };
+    bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
+    return stats.stage[BZNA_STAGE_READ];
+}
+
+/* Takes so many batches, and gives them back together. */
+static void take_together(bzna_loader *loader, int n)
+{
+    bzna_batch *batches[3] = { NULL };
+    for (int i = 0; i < n; i++)
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batches[i], NULL), BZNA_OK);
+    for (int i = 0; i < n; i++) {
+        CHECK_EQ(info_of(batches[i]).failed, 0);
+        CHECK_EQ(bzna_batch_release(batches[i]), BZNA_OK);
+    }
+}
+
+/* All items, slots and decoders have been used once; all samples of a form need memory of one size. Of several forms,
+ * each item and slot may still have to grow once. */
+TEST(in_steady_state_no_sample_costs_an_allocation)
+{
+    EACH(r, way) {
+        bzna_loader_config c = config_of(15, BZNA_ORDER_SHUFFLE);
+        bzna_loader *loader;
+        bzna_context *own;
+        int64_t calls;
+        ledger l;
+        opened o;
+        bzna_allocator allocator = ledger_allocator(&l);
+        own = open_context(&allocator);
+        open_or_exit(own, r, way, &o);
+        c.order.epochs = BZNA_EPOCHS_ENDLESS;
+        c.pipeline.transform = gate;
+        c.fields.bytes = bytes_of(r);
+        gate_open = 0;
+        loader = open_loader(own, &o, &c);
+        WAIT_FOR(read_stats(loader).count >= read_stats(loader).capacity);
+        gate_open = 1;
+        take_together(loader, 3);
+        for (int i = 0; i < 3; i++)
+            take_together(loader, 1);
+        calls = l.calls;
+        for (int i = 0; i < 18; i++)
+            take_together(loader, 1);
+        calls = l.calls - calls;
+        CHECK(calls <= (r->pieces[1] && !r->is_list ? (int64_t)read_stats(loader).capacity + 45 : 0));
+        bzna_loader_close(loader);
+        bzna_dataset_close(o.dataset);
+        bzna_context_close(own);
+        check_settled(&l);
+    }
+}
+
+/* ---- 8. Memory that runs out ------------------------------------------------------------------------------------- */
+
+/* Fails one allocation, on whichever thread. */
+typedef struct shortage {
+    ledger          l;
+    _Atomic int64_t left;             /* this one from now; 0: none */
+} shortage;
+
+static void *shortage_alloc(void *user, size_t size, size_t align)
+{
+    shortage *s = user;
+    return s->left > 0 && atomic_fetch_sub(&s->left, 1) == 1 ? NULL : ledger_alloc(&s->l, size, align);
+}
+
+static void shortage_release(void *user, void *p, size_t size) { ledger_release(&((shortage *)user)->l, p, size); }
+
+static bzna_context *open_short(shortage *s)
+{
+    const bzna_allocator allocator = { s, shortage_alloc, shortage_release };
+    s->left = 0;
+    ledger_allocator(&s->l);
+    return open_context(&allocator);
+}
+
+/* Returns whether it is over: nothing failed. What failed did so cleanly. */
+static int ran_out(shortage *s, bzna_status status, const bzna_error *err, int64_t blocks)
+{
+    s->left = 0;
+    if (status == BZNA_OK)
+        return 0;
+    CHECK_EQ(status, BZNA_E_MEMORY);
+    CHECK_CONTAINS(err->message, "out of memory");
+    CHECK_EQ(s->l.blocks, blocks);
+    return status == BZNA_E_MEMORY;
+}
+
+TEST(every_allocation_of_opening_may_fail)
+{
+    EACH(r, way) {
+        shortage s;
+        bzna_context *own = open_short(&s);
+        const int64_t blocks = s.l.blocks;
+        bzna_error err = { .struct_size = sizeof err };
+        bzna_status status;
+        int n = 0;
+        opened o;
+        do {
+            s.left = ++n;
+            status = row_open(own, r, way, &o, &err);
+            CHECK((o.dataset != NULL) == (status == BZNA_OK));
+            for (int i = 0; i < PIECES && status != BZNA_OK; i++)
+                CHECK(o.sources[i].closes <= 1);
+            if (status == BZNA_OK)
+                check_info(o.dataset, r);
+        } while (ran_out(&s, status, &err, blocks) && n < 1000);
+        CHECK(n > 4);
+        bzna_dataset_close(o.dataset);
+        bzna_context_close(own);
+        check_settled(&s.l);
+    }
+}
+
+/* One call that looks into a sample. */
+static bzna_status look(const bzna_dataset *dataset, const row *r, uint64_t i, int which, bzna_error *err)
+{
+    uint64_t local = i;
+    const char *extra = row_piece(r, &local)->form->extra;
+    bzna_sample place = { .struct_size = sizeof place };
+    bzna_image_info info = { .struct_size = sizeof info };
+    bzna_image image = { .struct_size = sizeof image };
+    int64_t target;
+    return which == 0 ? bzna_dataset_field(dataset, i, "name", room, sizeof room, NULL, err) :
+           which == 1 ? bzna_dataset_field(dataset, i, "image", room, sizeof room, NULL, err) :
+           which == 2 ? bzna_dataset_field(dataset, i, extra, room, sizeof room, NULL, err) :
+           which == 3 ? bzna_dataset_get_sample(dataset, i, &place, sizeof place, err) :
+           which == 4 ? bzna_dataset_get_image_info(dataset, i, NULL, &info, sizeof info, err) :
+           which == 5 ? bzna_dataset_read_image(dataset, i, NULL, room, sizeof room, &image, err) :
+                        bzna_dataset_target(dataset, i, &target, err);
+}
+
+TEST(every_allocation_of_a_look_at_a_sample_may_fail)
+{
+    EACH(r, way) {
+        const uint64_t i = bad_of(r, way);
+        shortage s;
+        bzna_context *own = open_short(&s);
+        opened o;
+        open_or_exit(own, r, way, &o);
+        for (int which = 0; which < 7; which++) {
+            const int64_t blocks = s.l.blocks;
+            bzna_error err = { .struct_size = sizeof err };
+            bzna_status status;
+            int n = 0;
+            do {
+                s.left = ++n;
+                status = look(o.dataset, r, i, which, &err);
+                CHECK(status == BZNA_OK || names_sample(r, i, err.message));
+            } while (ran_out(&s, status, &err, blocks) && n < 100);
+            CHECK_EQ(s.l.blocks, blocks);
+        }
+        bzna_dataset_close(o.dataset);
+        bzna_context_close(own);
+        check_settled(&s.l);
+    }
+}
+
+/* On the thread that opens: what others cannot allocate fails samples. */
+TEST(every_allocation_of_a_loader_may_fail)
+{
+    EACH(r, way) {
+        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+        bzna_loader *loader = NULL;
+        bzna_context *own;
+        int64_t blocks;
+        int n = 0;
+        ledger l;
+        opened o;
+        bzna_status status;
+        bzna_allocator allocator = ledger_allocator(&l);
+        own = open_context(&allocator);
+        open_or_exit(own, r, way, &o);
+        blocks = l.blocks;
+        c.fields.bytes = bytes_of(r);
+        c.fields.tensors = r->pieces[0]->form->tensors;
+        do {
+            bzna_error err = { .struct_size = sizeof err };
+            l.fail_at = ++n;
+            status = bzna_loader_open(own, o.dataset, &c, &loader, &err);
+            l.fail_at = 0;
+            CHECK(status == BZNA_OK || status == BZNA_E_MEMORY);
+            CHECK(status == BZNA_OK || (!loader && l.blocks == blocks));
+        } while (status == BZNA_E_MEMORY && n < 200);
+        CHECK(n > 10);
+        if (loader) {
+            plan p = plan_of(r, &c);
+            walk(loader, &p, UINT64_MAX);
+        }
+        bzna_loader_close(loader);
+        bzna_dataset_close(o.dataset);
+        bzna_context_close(own);
+        check_settled(&l);
+    }
+}
+
+/* ---- 9. Fields --------------------------------------------------------------------------------------------------- */
+
+/* A number of a tensor, as the sample's target or name says it. */
+static void check_number(const row *r, const bzna_batch *batch, const char *name, uint32_t slot, uint64_t index)
+{
+    const piece *p = row_piece(r, &index);
+    const sample *s = &p->samples[index];
+    bzna_tensor tensor = { .struct_size = sizeof tensor };
+    const int64_t expected = p->form->container[0] != 't' && !strcmp(name, "cls") ? BZNA_TARGET_NONE :
+                             !strcmp(name, "id") ? atoll(s->name) : s->target;
+    REQUIRE(bzna_batch_tensor(batch, name, &tensor, sizeof tensor, NULL) == BZNA_OK);
+    if (!strcmp(name, "label"))
+        CHECK(tensor.dtype == BZNA_DTYPE_FLOAT32 && ((const float *)tensor.data)[slot] == (float)expected);
+    else
+        CHECK(tensor.dtype == BZNA_DTYPE_INT64 && ((const int64_t *)tensor.data)[slot] == expected);
+}
+
+static void check_coded(const row *r, const bzna_batch *batch, uint32_t slot, uint64_t index)
+{
+    const coded *c = row_sample(r, index)->coded;
+    size_t size = 0;
+    REQUIRE(bzna_image_annexb(&c->image, other, sizeof other, &size, NULL) == BZNA_OK);
+    CHECK(bytes_are(batch, "image", slot, other, size));
+}
+
+TEST(batches_carry_the_fields_of_their_samples)
+{
+    static const char *const numbers[] = { "label", "id", "cls" };
+    EACH(r, way) {
+        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+        bzna_batch *batch = NULL;
+        bzna_loader *loader;
+        char bytes[80];
+        opened o;
+        plan p;
+        open_or_exit(context, r, way, &o);
+        snprintf(bytes, sizeof bytes, "image,%s", bytes_of(r));
+        c.fields.bytes = bytes;
+        c.fields.tensors = r->pieces[1] ? "cls" : r->pieces[0]->form->tensors;
+        c.order.last_batch = BZNA_LAST_PAD;
+        loader = open_loader(context, &o, &c);
+        p = plan_of(r, &c);
+        while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+            const bzna_batch_info info = info_of(batch);
+            check_batch(&p, batch);
+            for (uint32_t slot = 0; slot < c.output.batch_size; slot++) {
+                check_coded(r, batch, slot, info.indices[slot]);
+                for (size_t i = 0; i < COUNT(numbers) && c.fields.tensors; i++)
+                    if (strstr(c.fields.tensors, numbers[i]))
+                        check_number(r, batch, numbers[i], slot, info.indices[slot]);
+            }
+            bzna_batch_release(batch);
+        }
+        CHECK(p.position >= row_count(r));
+        bzna_loader_close(loader);
+        bzna_dataset_close(o.dataset);
+    }
+}
+
+/* ---- 10. Two at once --------------------------------------------------------------------------------------------- */
+
+typedef struct other_loader {
+    const opened *o;
+    const row    *row;
+    const char   *bytes;
+    uint8_t       seen[SAMPLES];
+} other_loader;
+
+static void *other_walk(void *argument)
+{
+    other_loader *w = argument;
+    bzna_loader_config c = config_of(4, BZNA_ORDER_SHUFFLE);
+    c.order.seed = 9;
+    c.order.epochs = 2;
+    c.fields.bytes = w->bytes;
+    walk_all(w->o, w->row, &c, w->seen);
+    return NULL;
+}
+
+TEST(two_loaders_at_once_give_what_each_gives_alone)
+{
+    EACH(r, way) {
+        bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
+        opened o;
+        other_loader w = { &o, r, bytes_of(r), { 0 } };
+        uint8_t seen[SAMPLES] = { 0 };
+        pthread_t thread;
+        open_or_exit(context, r, way, &o);
+        c.order.epochs = 2;
+        pthread_create(&thread, NULL, other_walk, &w);
+        walk_all(&o, r, &c, seen);
+        pthread_join(thread, NULL);
+        check_each_once(r, seen, 2);
+        check_each_once(r, w.seen, 2);
+        bzna_dataset_close(o.dataset);
+    }
+}
+
 /* ---- Preparing --------------------------------------------------------------------------------------------------- */
 
 static void pieces_make(piece *pieces, size_t count)
@@ -996,6 +1683,18 @@ TEST_MAIN(
     RUN(a_run_goes_on_after_any_batch_however_the_data_set_is_opened)
     RUN(a_state_of_another_data_set_is_refused)
     RUN(ranks_share_an_epoch_in_equally_many_batches)
+    RUN(a_damaged_picture_costs_its_own_slot)
+    RUN(a_header_that_is_lost_after_opening_costs_its_own_slot)
+    RUN(a_file_that_is_deleted_costs_its_own_slot)
+    RUN(a_source_that_fails_costs_its_own_slot_unless_it_is_tried_again)
+    RUN(stop_reset_and_close_end_what_a_blocked_source_holds_up)
+    RUN(stop_reset_and_close_are_safe_at_any_moment)
+    RUN(in_steady_state_no_sample_costs_an_allocation)
+    RUN(every_allocation_of_opening_may_fail)
+    RUN(every_allocation_of_a_look_at_a_sample_may_fail)
+    RUN(every_allocation_of_a_loader_may_fail)
+    RUN(batches_carry_the_fields_of_their_samples)
+    RUN(two_loaders_at_once_give_what_each_gives_alone)
     bzna_context_close(context);
 )
 #endif
