@@ -7244,19 +7244,23 @@ static bzna_status bzi_tar_describe_field(const bzi_container *c, uint32_t numbe
     return BZNA_OK;
 }
 
-/* The key, from the headers before the sample's first member: they begin where the last sample ends. */
-static bzna_status bzi_tar_key(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
+/* The key, from the headers before the sample's first member: they begin where the last sample ends. Of a sample that
+ * was read, its one header is at hand: nothing is read or allocated. */
+static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample, bzi_value *value, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
-    const uint32_t first = tar->begins[index];
+    const uint32_t first = tar->begins[sample->index];
     const uint64_t offset = tar->members[first].offset;
+    const uint64_t begin = first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
     bzi_tar_walk walk;
-    bzna_status status;
-    bzi_tar_walk_begin(&walk, &c->source, &c->host->memory, c->source.map,
-                       first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0);
-    do
+    bzna_status status = BZNA_OK;
+    bzi_tar_walk_begin(&walk, &c->source, &c->host->memory, c->source.map, begin);
+    if (sample->bytes && begin + BZI_TAR_BLOCK == offset && bzi_tar_is_header(sample->bytes)) {
+        bzi_tar_own_name(&walk, sample->bytes);
+        walk.offset = offset;
+    }
+    while (status == BZNA_OK && walk.offset < offset)
         status = bzi_tar_next(&walk, err);
-    while (status == BZNA_OK && walk.offset < offset);
     if (status == BZNA_END || (status == BZNA_OK && walk.offset != offset))
         status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "its bytes at byte %llu are no member's",
                           (unsigned long long)offset);
@@ -7292,7 +7296,7 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
     int64_t integer;
     char text[24];
     if (number == tar->key_field)
-        return bzi_tar_key(c, sample->index, value, err);
+        return bzi_tar_key(c, sample, value, err);
     while (m < end && m->field != number)
         m++;
     value->absent = m == end;
@@ -8566,12 +8570,21 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 
 /* --- Fields --- */
 
-/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too. */
+/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too, and
+ * where no field is called "image", a sample's first picture is. */
 static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
 {
-    for (uint32_t i = 0; c->ops->describe_field(c, i, field) == BZNA_OK; i++)
+    uint32_t picture = BZI_NO_FIELD;
+    for (uint32_t i = 0; c->ops->describe_field(c, i, field) == BZNA_OK; i++) {
         if (strcmp(field->name, name) == 0)
             return i;
+        if (field->kind == BZNA_FIELD_PICTURE && picture == BZI_NO_FIELD)
+            picture = i;
+    }
+    if (strcmp(name, "image") == 0) {
+        *field = (bzi_field){ BZNA_FIELD_PICTURE, 1, "image" };
+        return picture;
+    }
     if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
         return BZI_NO_FIELD;
     c->ops->describe_field(c, c->target_field, field);
