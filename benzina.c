@@ -8,7 +8,7 @@
  *       4  memory            the only caller of the user's allocator
  *       5  host              errors, log, limits, sources
  *       6  cursor            bounded bytes and bits, sticky overrun
- *     7-9  codecs            NAL units; AV1; JPEG; the table of codecs, and what coded pictures say
+ *     7-9  codecs            NAL units; AV1; JPEG; stills; the table of codecs, what pictures say
  *      10  boxes             mp4 boxes by table
  *      11  sample tables     where a track's samples lie
  *      12  containers        their types: what holds samples is a row of operations
@@ -71,7 +71,9 @@
 
 #ifndef BENZINA_NO_AVCODEC
 #  include <libavcodec/avcodec.h>
+#  include <libavutil/avconfig.h>
 #  include <libavutil/error.h>
+#  include <libavutil/imgutils.h>
 #  include <libavutil/pixdesc.h>
 #endif
 
@@ -1871,7 +1873,7 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
         c->pos++;
         *segment = bzi_cursor_sub(c, 0);
         if ((marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_EOI) || marker < BZI_JPEG_SOF0)
-            return marker;                                  /* these have no segment; the last have no meaning, either */
+            return marker;                                  /* these have no segment, the last no meaning */
         size = bzi_cursor_u16(c);
         *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
         return marker;
@@ -2159,8 +2161,9 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     for (uint32_t i = 0; i < j->count; i++)
         blocks += bzi_jpeg_units(j, NULL) * j->component[i].h * j->component[i].v;
     if (j->frame == BZI_JPEG_SOF2 && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "JPEG: the coefficients of %ux%u progressive take %llu bytes, more than %llu",
-                        j->width, j->height, (unsigned long long)blocks * 129, (unsigned long long)BZI_LIMIT_JPEG_BYTES);
+        return BZI_FAIL(err, BZNA_E_LIMIT,
+                        "JPEG: the coefficients of %ux%u progressive take %llu bytes, more than %llu", j->width,
+                        j->height, (unsigned long long)blocks * 129, (unsigned long long)BZI_LIMIT_JPEG_BYTES);
     return BZNA_OK;
 }
 
@@ -2213,6 +2216,491 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
     } while (marker && marker != BZI_JPEG_EOI);
     memmove(data + out, data + begin, (size_t)(c.pos - begin));
     return out + (c.pos - begin);
+}
+
+
+/* ==== 8b. Stills =====================================================================================================
+ * Calls: rooms 1-8a. Pictures that are files of their own, told apart by their first bytes. Their headers say sizes and
+ * orientation; and their ends are looked for, because decoders conceal what is missing. What components and bits they
+ * have is known once they are decoded: a format's are provisional here. */
+
+/* A little-endian number of the next bytes. */
+static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
+{
+    const uint8_t *p = bzi_cursor_take(c, bytes);
+    uint32_t value = 0;
+    for (uint32_t i = bytes; p && i; i--)
+        value = value << 8 | p[i - 1];
+    return value;
+}
+
+static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
+{
+    return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
+                    (unsigned long long)bzi_cursor_offset(c), what);
+}
+
+static bzna_status bzi_still_refuse(bzna_error *err, const char *what)
+{
+    return BZI_FAIL(err, BZNA_E_CODEC, "%s is not supported", what);
+}
+
+/* --- PNG --- */
+
+enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* signature; IHDR: length and type, data, CRC */
+
+/* The next chunk: its type and data. 0: there is none, or c->overrun is set. */
+static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
+{
+    uint32_t size = bzi_cursor_u32(c), type = bzi_cursor_u32(c);
+    *data = bzi_cursor_sub(c, size);
+    bzi_cursor_u32(c);
+    return c->overrun ? 0 : type;
+}
+
+/* Deflated data are at most 1032 times as long as they were: a file of a few bytes is no large picture. */
+static int bzi_png_can_be(uint32_t width, uint32_t height, uint32_t bits, uint64_t coded)
+{
+    return ((uint64_t)width * bits + 7) / 8 * height / 1032 <= coded;
+}
+
+static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };           /* of a pixel, by color type */
+    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), chunk;
+    uint32_t type, depth, colors, has_palette = 0;
+    uint64_t coded = 0;
+    bzi_cursor_take(&c, 8);
+    if (bzi_png_next(&c, &chunk) != BZI_FOURCC('I', 'H', 'D', 'R') || chunk.size != 13)
+        return bzi_still_fail(err, &c, "PNG", "it does not begin with a header");
+    format->width = bzi_cursor_u32(&chunk);
+    format->height = bzi_cursor_u32(&chunk);
+    depth = bzi_cursor_u8(&chunk);
+    colors = bzi_cursor_u8(&chunk);
+    format->depth_luma = format->depth_chroma = depth == 16 ? 16 : 8;
+    do {
+        if (!(type = bzi_png_next(&c, &chunk)))
+            return bzi_still_fail(err, &c, "PNG", "truncated: the end chunk is missing");
+        if (type == BZI_FOURCC('P', 'L', 'T', 'E') && !coded)
+            has_palette = 1;
+        if (type == BZI_FOURCC('I', 'D', 'A', 'T'))
+            coded += chunk.size;
+        if (type == BZI_FOURCC('e', 'X', 'I', 'f') && !format->orientation)
+            format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data, chunk.size });
+    } while (type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    if (colors == 3 && !has_palette)
+        return bzi_still_fail(err, &c, "PNG", "there is no palette before the pixels");
+    if (colors > 7 || !samples[colors] || !coded ||
+        !bzi_png_can_be(format->width, format->height, samples[colors] * depth, coded))
+        return bzi_still_fail(err, &c, "PNG", "the header is damaged, or pixels are missing");
+    return BZNA_OK;
+}
+
+/* Takes out what is no pixel: profiles, which a decoder would inflate to any size, texts, animations. */
+static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
+{
+    bzi_cursor c = bzi_cursor_make(data, size, 0), chunk;
+    uint64_t out = 8;
+    uint32_t type;
+    bzi_cursor_take(&c, 8);
+    do {
+        uint64_t begin = c.pos;
+        type = bzi_png_next(&c, &chunk);
+        if (!type || ((type >> 24 & 0x20) && type != BZI_FOURCC('t', 'R', 'N', 'S')))
+            continue;
+        memmove(data + out, data + begin, (size_t)(c.pos - begin));
+        out += c.pos - begin;
+    } while (type && type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    return out;
+}
+
+/* --- WebP --- */
+
+static int bzi_webp_size(uint32_t type, bzi_cursor *c, uint32_t size[2])
+{
+    if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
+        bzi_cursor_take(c, 6);                              /* the frame's tag, the start code */
+        size[0] = bzi_cursor_le(c, 2) & 0x3fff;
+        size[1] = bzi_cursor_le(c, 2) & 0x3fff;
+    } else {
+        uint32_t bits;
+        bzi_cursor_take(c, 1);
+        bits = bzi_cursor_le(c, 4);
+        size[0] = (bits & 0x3fff) + 1;
+        size[1] = (bits >> 14 & 0x3fff) + 1;
+    }
+    return !c->overrun && size[0] && size[1];
+}
+
+static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
+    uint32_t size[2] = { 0, 0 };
+    bzi_cursor_take(&c, 4);
+    riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
+    if (c.overrun)
+        return bzi_still_fail(err, &c, "WebP", "truncated");
+    bzi_cursor_take(&riff, 4);
+    while (bzi_cursor_left(&riff) >= 8) {
+        uint32_t type = bzi_cursor_u32(&riff), bytes = bzi_cursor_le(&riff, 4);
+        chunk = bzi_cursor_sub(&riff, bytes);
+        if (riff.overrun)
+            return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
+        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* even sizes */
+        if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
+            return bzi_still_refuse(err, "animated WebP");
+        if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !size[0] &&
+            !bzi_webp_size(type, &chunk, size))
+            return bzi_still_fail(err, &chunk, "WebP", "the header is damaged");
+        if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
+            uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
+            format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
+        }
+    }
+    format->width = size[0];
+    format->height = size[1];
+    return size[0] ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
+}
+
+/* --- GIF --- */
+
+static void bzi_gif_skip_blocks(bzi_cursor *c)
+{
+    uint32_t size;
+    while ((size = bzi_cursor_u8(c)) != 0)
+        bzi_cursor_take(c, size);
+}
+
+/* Goes to the first picture, and past it. *control: where the flags are that say of a transparent color; 0: nowhere. */
+static int bzi_gif_first(bzi_cursor *c, uint64_t *control)
+{
+    uint32_t block, flags;
+    *control = 0;
+    bzi_cursor_take(c, 10);
+    flags = bzi_cursor_u8(c);
+    bzi_cursor_take(c, 2);
+    bzi_cursor_take(c, flags & 0x80 ? 3 * (2u << (flags & 7)) : 0);
+    while ((block = bzi_cursor_u8(c)) == 0x21) {
+        if (bzi_cursor_u8(c) == 0xf9)
+            *control = c->pos + 1;
+        bzi_gif_skip_blocks(c);
+    }
+    if (block != 0x2c)
+        return 0;
+    bzi_cursor_take(c, 8);
+    flags = bzi_cursor_u8(c);
+    bzi_cursor_take(c, flags & 0x80 ? 3 * (2u << (flags & 7)) : 0);
+    bzi_cursor_u8(c);
+    bzi_gif_skip_blocks(c);
+    return !c->overrun;
+}
+
+static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
+    uint64_t control;
+    bzi_cursor_take(&c, 6);
+    format->width = bzi_cursor_le(&c, 2);
+    format->height = bzi_cursor_le(&c, 2);
+    if (!bzi_gif_first(&all, &control))
+        return bzi_still_fail(err, &all, "GIF", all.overrun ? "truncated" : "there is no picture");
+    return BZNA_OK;
+}
+
+/* No color is transparent then: libavcodec would replace it. Nor is there a second picture. */
+static uint64_t bzi_gif_strip(uint8_t *data, uint64_t size)
+{
+    bzi_cursor c = bzi_cursor_make(data, size, 0);
+    uint64_t control;
+    if (!bzi_gif_first(&c, &control))
+        return size;
+    if (control)
+        data[control] &= 0xfe;
+    return c.pos;
+}
+
+/* --- BMP, TIFF, PNM --- */
+
+static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    enum { RLE8 = 1, RLE4 = 2 };
+    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
+    uint32_t pixels, header, bits, compression;
+    bzi_cursor_take(&c, 10);
+    pixels = bzi_cursor_le(&c, 4);
+    header = bzi_cursor_le(&c, 4);
+    format->width = bzi_cursor_le(&c, header == 12 ? 2 : 4);
+    format->height = bzi_cursor_le(&c, header == 12 ? 2 : 4);
+    if (header != 12 && format->height > INT32_MAX)
+        format->height = 0 - format->height;                /* negative: rows from the top */
+    bzi_cursor_take(&c, 2);
+    bits = bzi_cursor_le(&c, 2);
+    compression = header == 12 ? 0 : bzi_cursor_le(&c, 4);
+    if (c.overrun || bits > 32 || pixels > file.size ||
+        (compression != RLE8 && compression != RLE4 && format->height &&
+         ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
+        return bzi_still_fail(err, &c, "BMP", "truncated, or the header is damaged");
+    return BZNA_OK;
+}
+
+/* libavcodec decodes tiles, and JPEG inside, to black without an error. */
+static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    enum { WIDTH = 256, HEIGHT = 257, BITS = 258, COMPRESSION = 259, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
+           OLD_JPEG = 6, JPEG = 7, FLOATS = 3 };
+    uint32_t compression = bzi_tiff_value(file, COMPRESSION), bits = bzi_tiff_value(file, BITS);
+    format->width = bzi_tiff_value(file, WIDTH);
+    format->height = bzi_tiff_value(file, HEIGHT);
+    format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
+    format->orientation = bzi_tiff_orientation(file);
+    if (compression == JPEG || compression == OLD_JPEG)
+        return bzi_still_refuse(err, "TIFF compressed as JPEG");
+    if (bzi_tiff_value(file, TILE_WIDTH))
+        return bzi_still_refuse(err, "TIFF in tiles");
+    if (bits > 16 || bzi_tiff_value(file, SAMPLE_FORMAT) == FLOATS)
+        return bzi_still_refuse(err, "TIFF of floating-point numbers, or of more than 16 bits a sample,");
+    return BZNA_OK;
+}
+
+/* Leaves the tags that libavcodec needs, because it fails on those that it does not know where errors are to count. */
+static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
+{
+    /* sizes, bits, compression, photometric, fill order, strips, samples, planes, fax options, predictor, palette,
+     * Y'CbCr */
+    static const uint16_t kept[] = { 256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 292, 293, 317, 320, 530 };
+    const bzi_span tiff = { data, size };
+    const uint64_t directory = bzi_tiff_number(tiff, 4, 4);
+    const uint32_t count = bzi_tiff_number(tiff, directory, 2), is_little = data[0] == 'I';
+    uint64_t out = directory + 2;
+    uint32_t left = 0;
+    if (out + 12 * (uint64_t)count > size)
+        return size;
+    for (uint64_t at = out; at < directory + 2 + 12 * (uint64_t)count; at += 12)
+        for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+            if (bzi_tiff_number(tiff, at, 2) == kept[i]) {
+                memmove(data + out, data + at, 12);
+                out += 12;
+                left++;
+                break;
+            }
+    data[directory + is_little] = (uint8_t)(left >> 8);
+    data[directory + !is_little] = (uint8_t)left;
+    memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* no second picture */
+    return size;
+}
+
+static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+/* The next word of a header, up to 8 characters; comments are skipped. */
+static void bzi_pnm_word(bzi_cursor *c, char word[9])
+{
+    uint32_t n = 0, letter = bzi_cursor_u8(c);
+    while (!c->overrun && (bzi_is_space(letter) || letter == '#')) {
+        while (letter == '#' && !c->overrun && bzi_cursor_u8(c) != '\n')
+            ;
+        letter = bzi_cursor_u8(c);
+    }
+    for (; !c->overrun && !bzi_is_space(letter); letter = bzi_cursor_u8(c))
+        if (n < 8)
+            word[n++] = (char)letter;
+    word[n] = 0;
+}
+
+static uint32_t bzi_pnm_number(bzi_cursor *c)
+{
+    char word[9];
+    uint32_t value = 0;
+    bzi_pnm_word(c, word);
+    for (const char *p = word; *p >= '0' && *p <= '9'; p++)
+        value = value * 10 + (uint32_t)(*p - '0');
+    return value;
+}
+
+/* Portable anymap (P7): words and numbers in any order. */
+static void bzi_pam_header(bzi_cursor *c, bzi_format *format, uint32_t *top, uint32_t *samples)
+{
+    char word[9] = "";
+    while (!c->overrun && strcmp(word, "ENDHDR")) {
+        bzi_pnm_word(c, word);
+        if (!strcmp(word, "WIDTH"))
+            format->width = bzi_pnm_number(c);
+        else if (!strcmp(word, "HEIGHT"))
+            format->height = bzi_pnm_number(c);
+        else if (!strcmp(word, "DEPTH"))
+            *samples = bzi_pnm_number(c);
+        else if (!strcmp(word, "MAXVAL"))
+            *top = bzi_pnm_number(c);
+    }
+}
+
+static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
+    uint32_t kind = file.data[1], top = 1, samples = kind == '3' || kind == '6' ? 3 : 1;
+    uint64_t row;
+    bzi_cursor_take(&c, 2);
+    if (kind == '7') {
+        bzi_pam_header(&c, format, &top, &samples);
+    } else {
+        format->width = bzi_pnm_number(&c);
+        format->height = bzi_pnm_number(&c);
+        top = kind == '1' || kind == '4' ? 1 : bzi_pnm_number(&c);
+    }
+    format->depth_luma = format->depth_chroma = top > 255 ? 16 : 8;
+    row = kind == '4' ? ((uint64_t)format->width + 7) / 8 : (uint64_t)format->width * samples * (top > 255 ? 2 : 1);
+    if (kind < '4')
+        row = format->width;                                /* a character for each pixel at least */
+    if (c.overrun || !top || top > 65535 || !samples || samples > 4 || !format->height ||
+        row > bzi_cursor_left(&c) / format->height)
+        return bzi_still_fail(err, &c, "PNM", "truncated, or the header is damaged");
+    return BZNA_OK;
+}
+
+/* --- JPEG 2000 --- */
+
+/* The codestream in a file of boxes, or the file itself. */
+static bzi_cursor bzi_j2k_stream(bzi_span file)
+{
+    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
+    while (file.data[0] == 0 && bzi_cursor_left(&c) >= 8 && !c.overrun) {
+        uint64_t size = bzi_cursor_u32(&c), header = 8;
+        uint32_t type = bzi_cursor_u32(&c);
+        if (size == 1) {
+            size = (uint64_t)bzi_cursor_u32(&c) << 32;
+            size |= bzi_cursor_u32(&c);
+            header = 16;
+        }
+        size = size ? size - header : bzi_cursor_left(&c);
+        if (type == BZI_FOURCC('j', 'p', '2', 'c'))
+            return bzi_cursor_sub(&c, size);
+        bzi_cursor_take(&c, size);
+    }
+    return c;
+}
+
+/* Past the main header and the tile parts, to the end marker. */
+static int bzi_j2k_ends(bzi_cursor *c)
+{
+    for (;;) {
+        uint64_t begin = c->pos;
+        uint32_t marker = bzi_cursor_u16(c), size;
+        if (marker == 0xffd9 || c->overrun)
+            return !c->overrun;
+        size = bzi_cursor_u16(c);
+        if (marker == 0xff90) {                             /* a tile part; a size of 0 reaches to the end */
+            bzi_cursor_u16(c);
+            size = bzi_cursor_u32(c);
+            if (!size)
+                size = (uint32_t)bzi_min(c->size - begin - 2, UINT32_MAX);
+            size -= 2;
+        }
+        if (marker < 0xff00 || size < 2 || begin + 2 + size < c->pos)
+            return 0;
+        bzi_cursor_take(c, begin + 2 + size - c->pos);
+    }
+}
+
+static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    bzi_cursor c = bzi_j2k_stream(file), all;
+    uint32_t right, bottom, x, y;
+    if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
+        return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
+    all = c;
+    all.pos -= 2;
+    bzi_cursor_take(&c, 4);
+    right = bzi_cursor_u32(&c);
+    bottom = bzi_cursor_u32(&c);
+    x = bzi_cursor_u32(&c);
+    y = bzi_cursor_u32(&c);
+    bzi_cursor_take(&c, 18);
+    format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
+    if (c.overrun || right <= x || bottom <= y)
+        return bzi_still_fail(err, &c, "JPEG 2000", "the header is damaged");
+    format->width = right - x;
+    format->height = bottom - y;
+    return bzi_j2k_ends(&all) ? BZNA_OK : bzi_still_fail(err, &all, "JPEG 2000", "truncated, or damaged");
+}
+
+/* --- The list --- */
+
+#ifndef BENZINA_NO_AVCODEC
+#  define BZI_AV_ID(name) AV_CODEC_ID_##name
+#else
+#  define BZI_AV_ID(name) 0
+#endif
+
+typedef struct bzi_still {
+    const char *name;                 /* for messages */
+    const char *signature;            /* its first bytes; a point is any */
+    uint32_t    signature_size;
+    int         av_id;                /* libavcodec's number */
+    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err);
+    /* as bzi_codec.strip */
+    uint64_t    (*strip)(uint8_t *data, uint64_t size);
+} bzi_still;
+
+static const bzi_still bzi_stills[] = {
+    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip },
+    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL },
+    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip },
+    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL },
+    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip },
+    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip },
+    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL },
+    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL },
+    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL },
+    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL },
+    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL },
+    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL },
+    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL },
+    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL },
+    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL },
+};
+
+/* What kind of still begins so; NULL: none that is known. */
+static const bzi_still *bzi_still_find(bzi_span head)
+{
+    for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
+        const bzi_still *still = &bzi_stills[i];
+        uint32_t n = 0;
+        while (n < still->signature_size && n < head.size &&
+               (still->signature[n] == '.' || (uint8_t)still->signature[n] == head.data[n]))
+            n++;
+        if (n == still->signature_size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
+            return still;
+    }
+    return NULL;
+}
+
+/* Its name, by its first bytes: "PNG". */
+static const char *bzi_still_name(bzi_span head)
+{
+    const bzi_still *still = bzi_still_find(head);
+    return still ? still->name : "still";
+}
+
+static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    const bzi_still *still = bzi_still_find(file);
+    bzna_status status;
+    memset(format, 0, sizeof *format);
+    if (!still)
+        return BZI_FAIL(err, BZNA_E_CODEC, "no still that is known: PNG, WebP, GIF, BMP, TIFF, PNM and JPEG 2000 are");
+    format->depth_luma = format->depth_chroma = 8;
+    format->chroma_format = 3;
+    format->has_chroma_location = format->chroma_location = 1;              /* centered */
+    if ((status = still->inspect(file, format, err)) != BZNA_OK)
+        return status;
+    if (!format->width || !format->height)
+        return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
+    return BZNA_OK;
+}
+
+BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
+{
+    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
+    return still && still->strip ? still->strip(data, size) : size;
 }
 
 
@@ -2404,6 +2892,11 @@ static bzna_status bzi_image_jpeg(const bzna_image *image, bzi_format *format, b
     return bzi_jpeg_inspect(bzi_image_data(image), format, err);
 }
 
+static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    return bzi_still_inspect(bzi_image_data(image), format, err);
+}
+
 /* A file of its own: its bytes as they are. */
 static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                    bzna_error *err)
@@ -2415,6 +2908,13 @@ static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64
     return BZNA_OK;
 }
 
+static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+{
+    const bzi_still *still = bzi_still_find(bzi_image_data(image));
+    bzi_span number = { (const uint8_t *)&still->av_id, sizeof still->av_id };
+    return bzi_image_key_add(key, at, capacity, number);
+}
+
 /* Nothing of a picture stays with its decoder. */
 static uint64_t bzi_image_key_none(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
@@ -2424,11 +2924,6 @@ static uint64_t bzi_image_key_none(const bzna_image *image, uint8_t *key, uint64
 
 /* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
 
-#ifndef BENZINA_NO_AVCODEC
-#  define BZI_AV_ID(name) AV_CODEC_ID_##name
-#else
-#  define BZI_AV_ID(name) 0
-#endif
 #ifndef BENZINA_NO_CUDA
 #  define BZI_NV_ID(name) cudaVideoCodec_##name
 #else
@@ -2519,6 +3014,21 @@ static const bzi_codec bzi_codecs[] = {
       0,
       bzi_jpeg_strip,
       1 },
+    { BZNA_CODEC_STILL,
+      "still",
+      { 0, 0 },
+      0,
+      0,
+      0,
+      bzi_image_still,
+      bzi_image_bytes,
+      bzi_image_key_still,
+      0,                              /* bzi_stills has libavcodec's */
+      NULL,
+      0,
+      0,
+      bzi_still_strip,
+      1 },
 };
 
 #define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
@@ -2543,6 +3053,20 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 /* Pre: the codec is known, as of every picture that was inspected. */
 BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
+/* The codec of a file that begins so: JPEG, STILL or UNKNOWN. */
+BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
+{
+    if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
+        return BZNA_CODEC_JPEG;
+    return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
+}
+
+/* What messages call the picture's codec. Likewise. */
+BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
+{
+    return image->codec == BZNA_CODEC_STILL ? bzi_still_name(bzi_image_data(image)) : bzi_codec_name(image->codec);
+}
+
 /* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits.
  * Pre: the codec is known. */
 BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
@@ -2560,12 +3084,6 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
     return bzi_codec_find(image->codec)->stream(image, dst, capacity, needed, err);
 }
 
-
-/* The codec of a file that holds one picture, by its first bytes. Stills are yet to come. */
-static uint32_t bzi_codec_recognize(bzi_span head)
-{
-    return head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3) ? BZNA_CODEC_JPEG : BZNA_CODEC_UNKNOWN;
-}
 
 /* --- A picture as container and stream describe it together --- */
 
@@ -2730,6 +3248,18 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     return BZNA_OK;
 }
 
+/* The kind of a file of one picture: "jpeg", "png ", "jp2 ", as messages call it, in small letters; 0: not known. */
+static uint32_t bzi_image_kind(const bzna_image *image)
+{
+    const char *name = image->codec ? bzi_image_codec_name(image) : "";
+    uint8_t text[4] = { ' ', ' ', ' ', ' ' };
+    if (!strcmp(name, "JPEG 2000"))
+        name = "jp2";
+    for (size_t i = 0; i < 4 && name[i]; i++)
+        text[i] = (uint8_t)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+    return *name ? bzi_be32(text) : 0;
+}
+
 /* A picture that lies by itself in memory, at offset in its file: what it is, its first bytes say. */
 BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
@@ -2741,7 +3271,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     coded.data_size = bytes.size;
     *image = bzi_image_alone(&coded);
     image->data_offset = offset;
-    image->fourcc = coded.codec == BZNA_CODEC_JPEG ? BZI_FOURCC('j', 'p', 'e', 'g') : 0;
+    image->fourcc = bzi_image_kind(&coded);
     if (bytes.size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
                         (unsigned long long)offset);
@@ -6065,10 +6595,10 @@ typedef struct bzi_tar_entry {
     uint64_t       offset, size;
 } bzi_tar_entry;
 
-/* The number of a field, which it gets when it is met first. Samples are mostly alike: the field after the last one is
- * tried first. Pre: name has less than BZNA_NAME_MAX bytes. */
+/* Sets last_field to the number of the member's field, which gets one when it is met first. Samples are mostly alike:
+ * the field after the last one is tried first. Pre: its name has less than BZNA_NAME_MAX bytes. */
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
-                                        uint32_t *number, bzna_error *err)
+                                        bzna_error *err)
 {
     bzi_tar *tar = b->tar;
     bzi_field field = { 0, 1, "" };
@@ -6077,9 +6607,9 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
         uint8_t c = entry->name[key_size + 1 + i];
         field.name[i] = (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
     }
-    for (uint32_t i = 1; i <= tar->field_count; i++) {
-        *number = (b->last_field + i) % tar->field_count;
-        if (!strcmp(tar->fields[*number].name, field.name))
+    for (uint32_t i = 0; i < tar->field_count; i++) {
+        b->last_field = (b->last_field + 1) % tar->field_count;
+        if (!strcmp(tar->fields[b->last_field].name, field.name))
             return BZNA_OK;
     }
     if (tar->field_count == BZI_LIMIT_FIELDS) {
@@ -6090,7 +6620,8 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
                         field.name, BZI_LIMIT_FIELDS);
     }
     field.kind = bzi_tar_kind(field.name);
-    tar->fields[*number = tar->field_count++] = field;
+    b->last_field = tar->field_count;
+    tar->fields[tar->field_count++] = field;
     return BZNA_OK;
 }
 
@@ -6111,7 +6642,7 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     }
     if (b->member_count == UINT32_MAX || entry->size >> 48)
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
-    if ((status = bzi_tar_number_field(b, entry, key_size, &b->last_field, err)) != BZNA_OK)
+    if ((status = bzi_tar_number_field(b, entry, key_size, err)) != BZNA_OK)
         return status;
     member.field = (uint16_t)b->last_field;
     if (!bzi_buffer_reserve(memory, &b->members, (b->member_count + 1) * sizeof member, 1) ||
@@ -8973,6 +9504,8 @@ typedef struct bzi_software {
     /* as many frame sizes or encoders may alternate without opening one anew */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        key;            /* of the picture being decoded */
+    bzi_buffer        pixels;         /* of a still that did not come as planes, as planes */
+    uint32_t          fill;           /* the byte that frame memory is cleared with */
     AVFrame          *frame;
     AVPacket         *packet;
 #endif
@@ -8994,27 +9527,37 @@ static void bzi_software_close(bzi_software *software)
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
     bzi_buffer_free(software->memory, &software->key);
+    bzi_buffer_free(software->memory, &software->pixels);
     bzi_buffer_free(software->memory, &software->stream);
 }
 
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
 {
+    const bzi_software *software = codec->opaque;
     int result = avcodec_default_get_buffer2(codec, frame, flags);
     for (int i = 0; result >= 0 && i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++)
-        memset(frame->buf[i]->data, 0, (size_t)frame->buf[i]->size);
+        memset(frame->buf[i]->data, (int)software->fill, (size_t)frame->buf[i]->size);
     return result;
 }
 
-static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_t which, AVCodecContext **out,
+static const AVCodec *bzi_software_find(const bzna_image *image)
+{
+    const bzi_codec *row = bzi_codec_find(image->codec);
+    if (image->codec == BZNA_CODEC_STILL)
+        return avcodec_find_decoder((enum AVCodecID)bzi_still_find(bzi_image_data(image))->av_id);
+    return row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
+                             avcodec_find_decoder((enum AVCodecID)row->av_id);
+}
+
+static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_image *image, AVCodecContext **out,
                                            bzna_error *err)
 {
-    const bzi_codec *row = bzi_codec_find(which);
-    const AVCodec *codec = row->av_decoder ? avcodec_find_decoder_by_name(row->av_decoder) :
-                                             avcodec_find_decoder((enum AVCodecID)row->av_id);
+    const AVCodec *codec = bzi_software_find(image);
+    const char *name = bzi_image_codec_name(image);
     AVCodecContext *context;
     int result;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", row->name);
+        return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", name);
     if (!(context = avcodec_alloc_context3(codec)))
         return bzi_fail_memory(err, "a decoder");
     context->thread_count = 1;
@@ -9022,14 +9565,17 @@ static bzna_status bzi_software_open_codec(const bzi_software *software, uint32_
     /* Concealment stays on: without it, H.264 pictures of several slices count as damaged. What was concealed is
      * flagged, and refused. */
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
+    if (image->codec == BZNA_CODEC_STILL)
+        context->err_recognition |= AV_EF_CRCCHECK;
     context->get_buffer2 = bzi_software_get_buffer;
+    context->opaque = software;
     context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
     context->idct_algo = FF_IDCT_SIMPLE;                    /* the same bits on every processor */
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
         return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
-                        row->name);
+                        name);
     }
     *out = context;
     return BZNA_OK;
@@ -9046,11 +9592,12 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, software->key.data, size);
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index)) {
+    /* libavcodec's decoders of stills keep palettes and more of pictures before: one of its own for each */
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) || image->codec == BZNA_CODEC_STILL) {
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
-        if ((status = bzi_software_open_codec(software, image->codec, &software->codecs[index], err)) != BZNA_OK) {
+        if ((status = bzi_software_open_codec(software, image, &software->codecs[index], err)) != BZNA_OK) {
             bzi_lru_forget(&software->keys, index);
             return status;
         }
@@ -9086,6 +9633,36 @@ static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *fr
             result = avcodec_receive_frame(codec, frame);
     }
     return result;
+}
+
+/* Whether the last row, or the one before it, which interlaced pictures end with, is still as it was cleared. */
+static int bzi_frame_lacks_rows(const AVFrame *frame, uint32_t fill)
+{
+    int bytes = av_image_get_linesize(frame->format, frame->width, 0), lacks = bytes < 1;
+    for (int y = frame->height > 1 ? frame->height - 2 : 0; y < frame->height && !lacks; y++) {
+        const uint8_t *row = frame->data[0] + (ptrdiff_t)y * frame->linesize[0];
+        lacks = 1;
+        for (int i = 0; i < bytes && lacks; i++)
+            lacks = row[i] == fill;
+    }
+    return lacks;
+}
+
+/* One access unit in, its frame out, and nothing of others. Of PNG, libavcodec leaves out rows that are missing and
+ * does not say so: rows that are as they were cleared, whatever with, are missing. */
+static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
+{
+    static const uint32_t fills[2] = { 0x5c, 0xa3 };
+    const int is_png = codec->codec_id == AV_CODEC_ID_PNG;
+    for (int i = 0; i < 2; i++) {
+        int result;
+        software->fill = is_png ? fills[i] : 0;
+        avcodec_flush_buffers(codec);
+        result = bzi_software_run(codec, software->packet, software->frame);
+        if (result < 0 || !is_png || !bzi_frame_lacks_rows(software->frame, fills[i]))
+            return result;
+    }
+    return AVERROR_INVALIDDATA;
 }
 
 static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *err)
@@ -9128,6 +9705,102 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     return BZNA_OK;
 }
 
+/* Whether the kernel can read the samples of the first `count` components where libavcodec has put them. */
+static int bzi_frame_is_planar(const AVPixFmtDescriptor *format, int count)
+{
+    const int is_native = format->comp[0].depth <= 8 || !(format->flags & AV_PIX_FMT_FLAG_BE) == !AV_HAVE_BIGENDIAN;
+    int planar = is_native && !(format->flags & (AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM));
+    for (int i = 0; i < count; i++)
+        planar = planar && format->comp[i].depth >= 8 && format->comp[i].depth == format->comp[0].depth &&
+                 format->comp[i].step == (format->comp[0].depth > 8 ? 2 : 1) && !format->comp[i].shift;
+    return planar;
+}
+
+/* One row of a component, as samples of one or two bytes. What has less than 8 bits is stretched to 0..255. */
+static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *line, uint8_t *dst)
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    const AVComponentDescriptor *p = &format->comp[component];
+    const uint32_t depth = (uint32_t)p->depth, top = (1u << depth) - 1;
+    const uint32_t flipped = frame->format == AV_PIX_FMT_MONOWHITE ? top : 0;
+    if (format->flags & AV_PIX_FMT_FLAG_PAL) {              /* entries are 0xAARRGGBB in the machine's order of bytes */
+        const uint8_t *index = frame->data[0] + (ptrdiff_t)y * frame->linesize[0];
+        const uint8_t *color = frame->data[1] + (AV_HAVE_BIGENDIAN ? 1 + component : 2 - component);
+        for (int x = 0; x < frame->width; x++)
+            dst[x] = color[4 * index[x]];
+        return;
+    }
+    if (depth == 8 && !p->shift && !(format->flags & AV_PIX_FMT_FLAG_BITSTREAM)) {
+        const uint8_t *src = frame->data[p->plane] + (ptrdiff_t)y * frame->linesize[p->plane] + p->offset;
+        for (int x = 0; x < frame->width; x++)
+            dst[x] = src[(ptrdiff_t)x * p->step];
+        return;
+    }
+    av_read_image_line2(line, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, format, 0, y, component,
+                        frame->width, 0, 2);
+    for (int x = 0; x < frame->width && depth <= 8; x++)
+        dst[x] = (uint8_t)(depth == 8 ? line[x] : (line[x] ^ flipped) * 255 / top);
+    if (depth > 8)
+        memcpy(dst, line, 2 * (size_t)frame->width);
+}
+
+/* Pixels, indices of a palette or bits become planes of G, B and R, or one of gray. Exact; alpha is left out. */
+static bzna_status bzi_software_split(bzi_software *software, bzna_picture *picture, int count, bzna_error *err)
+{
+    static const int components[3] = { 1, 2, 0 };
+    const AVFrame *frame = software->frame;
+    const uint64_t bytes = picture->depth > 8 ? 2 : 1, width = (uint64_t)frame->width;
+    const uint64_t row = width * bytes, plane = (row * (uint64_t)frame->height + 1) & ~(uint64_t)1;
+    if (!bzi_buffer_reserve(software->memory, &software->pixels, plane * (uint64_t)count + 2 * width, 0))
+        return bzi_fail_memory(err, "a picture's planes");
+    for (int i = 0; i < count; i++) {
+        uint8_t *dst = software->pixels.data + plane * (uint64_t)i;
+        picture->plane[i] = dst;
+        picture->pitch[i] = (int64_t)row;
+        for (int y = 0; y < frame->height; y++)
+            bzi_frame_row(frame, y, count == 3 ? components[i] : 0,
+                          (uint16_t *)(void *)(software->pixels.data + plane * (uint64_t)count),
+                          dst + row * (uint64_t)y);
+    }
+    return BZNA_OK;
+}
+
+/* What a still was coded as is known by its frame. Planes of Y'CbCr, of R'G'B' and of gray are used as they are, 0 to
+ * 255 but for WebP's Y'CbCr; all else becomes such planes. Alpha is left out, as by Pillow's convert("RGB"). */
+static bzna_status bzi_software_still(bzi_software *software, const bzna_image *image, bzna_picture *picture,
+                                      bzna_error *err)
+{
+    const AVFrame *frame = software->frame;
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
+    const int has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
+    const int is_index = has_palette && image->palette == BZNA_PALETTE_INDEX;
+    const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
+    const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
+    const int is_planar = is_index || (format && bzi_frame_is_planar(format, count));
+    if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
+        (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s can't be used", bzi_image_codec_name(image),
+                        format ? format->name : "?");
+    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
+                        picture->frame_width, picture->frame_height);
+    if (image->palette == BZNA_PALETTE_INDEX && bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "image.palette: libavcodec has no indices of GIF");
+    picture->depth = has_palette || format->comp[0].depth < 8 ? 8 : (uint32_t)format->comp[0].depth;
+    picture->chroma_shift_x = is_gray || is_rgb ? 0 : format->log2_chroma_w;
+    picture->chroma_shift_y = is_gray || is_rgb ? 0 : format->log2_chroma_h;
+    picture->color = bzi_color_of_archives;
+    picture->color.matrix = is_rgb ? 0 : picture->color.matrix;
+    picture->color.full_range = is_gray || is_rgb || frame->color_range != AVCOL_RANGE_MPEG;
+    if (!is_planar)
+        return bzi_software_split(software, picture, count, err);
+    for (int i = 0; i < count; i++) {
+        picture->plane[i] = frame->data[i];
+        picture->pitch[i] = frame->linesize[i];
+    }
+    return BZNA_OK;
+}
+
 static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *given, bzna_picture *picture,
                                        bzna_error *err)
 {
@@ -9152,12 +9825,14 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
-    avcodec_flush_buffers(codec);
-    result = bzi_software_run(codec, software->packet, software->frame);
+    software->packet->flags = AV_PKT_FLAG_KEY;              /* else libavcodec adds the picture before to a PNG */
+    result = bzi_software_frame(software, codec);
     if (result < 0)
-        return bzi_software_fail(result, row->name, err);
+        return bzi_software_fail(result, bzi_image_codec_name(image), err);
     if ((software->frame->flags & AV_FRAME_FLAG_CORRUPT) || software->frame->decode_error_flags)
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
+    if (image->codec == BZNA_CODEC_STILL)
+        return bzi_software_still(software, image, picture, err);
     return bzi_software_planes(software->frame, sps.chroma_format, picture, err);
 }
 

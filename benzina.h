@@ -121,8 +121,9 @@
  * neighbors are as they would have been.
  *
  * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
- * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", on stderr)
- * goes through its process-wide log, which is the program's to set: av_log_set_level.
+ * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", of some
+ * damaged WebP "Invalid code", on stderr) goes through its process-wide log, which is the program's
+ * to set: av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
@@ -206,7 +207,6 @@
  * later, ends with E_DEVICE_LOST at once.
  *
  * 12. WHAT IT DOES NOT DO
- *     - JPEG, PNG, tar and RecordIO are not read: pack them into an archive first (`bzna pack`).
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
@@ -611,6 +611,18 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  * E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
+/* A tar is a shard as WebDataset writes it. Files next to each other that share a key, which is the
+ * name up to the first dot after its last slash, are a sample; what follows the dot is the field,
+ * in lower case: by its last extension cls, cls2, index, inx, id are integers, txt, text,
+ * transcript text, jpg, png, webp, ... pictures, others bytes. "name" is the key, "cls" the target,
+ * "image" a sample's first picture. Folders, links, hidden files, what is in __folders__, and
+ * fields with names of BZNA_NAME_MAX bytes or more belong to no sample; a tar has 64 fields at
+ * most. Sparse files are refused; a field that stands twice fails its sample. Opening walks over
+ * the headers (36 bytes are kept for a sample of two files), or reads the SHARD.idx that lies
+ * beside SHARD.tar (version 1.2, as DALI's wds2idx and `bzna index` write it); one that is older
+ * than the tar, or that its headers contradict, is refused with E_BOX, at open or when a sample is
+ * used. */
 
 /* Several files laid end to end, in the order of paths, by which messages call them (config->name
  * must be NULL). Errors: those of each; E_NO_SAMPLES (no file), E_LIMIT (over 65536). */

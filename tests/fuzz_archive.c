@@ -138,7 +138,7 @@ static uint64_t decoder_bytes(const bzna_decoder *decoder)
     uint64_t kept;
     if (!decoder)
         return 0;
-    kept = decoder->software.stream.capacity + decoder->software.key.capacity;
+    kept = decoder->software.stream.capacity + decoder->software.key.capacity + decoder->software.pixels.capacity;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
         kept += decoder->software.keys.slots[i].key.capacity;
     return kept;

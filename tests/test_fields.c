@@ -8,6 +8,7 @@ TEST_MAIN(RUN(fields_are_delivered))
 #else
 
 #include "archives.h"
+#include "recordio.h"
 
 enum { SAMPLES = 23, BATCH = 5 };
 
@@ -213,6 +214,153 @@ TEST(bytes_that_a_loader_was_not_asked_for_are_refused)
     archive_clear(&a);
 }
 
+/* Record i has id 1000 + i, and counts[i % 4] labels: i, i + 0.5, i + 1, ... Its picture is none, which no test needs. */
+static const uint32_t label_counts[4] = { 3, 1, 4, 2 };
+
+static bzna_dataset *open_records(rec_file *f)
+{
+    bzna_dataset *dataset = NULL;
+    for (int i = 0; i < SAMPLES; i++) {
+        float labels[4];
+        for (int k = 0; k < 4; k++)
+            labels[k] = (float)i + 0.5f * (float)k;
+        rec_add_picture(f, 1000 + (uint64_t)i, labels, label_counts[i % 4], "no picture", 10);
+    }
+    require(bzna_dataset_open_memory(context, f->bytes, f->size, NULL, &dataset, NULL), "records");
+    return dataset;
+}
+
+/* One row of [N, length]: its first numbers are the labels, the rest is NaN. */
+static int row_is(const float *row, uint32_t length, uint64_t i)
+{
+    for (uint32_t k = 0; k < length; k++)
+        if (k < label_counts[i % 4] ? row[k] != (float)i + 0.5f * (float)k : !isnan(row[k]))
+            return 0;
+    return 1;
+}
+
+static bzna_tensor tensor_of(const bzna_batch *batch, const char *name)
+{
+    bzna_tensor t = { .struct_size = sizeof t };
+    CHECK_EQ(bzna_batch_tensor(batch, name, &t, sizeof t, NULL), BZNA_OK);
+    return t;
+}
+
+TEST(vectors_have_a_row_a_slot_and_integers_a_number)
+{
+    rec_file *f = rec_new();
+    bzna_dataset *dataset = open_records(f);
+    bzna_loader_config c = config_of("label:4,id", NULL);
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    bzna_tensor described = { .struct_size = sizeof described };
+    uint32_t right = 0;
+    c.fields.image = NULL;
+    c.output.width = c.output.height = 0;
+    c.fields.bytes = "name";
+    loader = open_loader(dataset, &c);
+    CHECK_EQ(bzna_loader_tensor(loader, 4, &described, sizeof described, NULL), BZNA_OK);
+    CHECK_STR(described.name, "label");
+    CHECK(described.dimensions == 2 && described.shape[0] == BATCH && described.shape[1] == 4);
+    CHECK_EQ(bzna_loader_tensor(loader, 6, &described, sizeof described, NULL), BZNA_E_RANGE);
+    while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_tensor label = tensor_of(batch, "label"), id = tensor_of(batch, "id");
+        bzna_batch_info info;
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        CHECK(label.dtype == BZNA_DTYPE_FLOAT32 && label.dimensions == 2 && label.shape[0] == info.image.shape[0]);
+        CHECK(id.dtype == BZNA_DTYPE_INT64 && id.dimensions == 1 && id.bytes == 8 * (uint64_t)id.shape[0]);
+        CHECK(label.device.kind == BZNA_DEVICE_CPU && label.bytes == 16 * (uint64_t)label.shape[0]);
+        for (uint32_t slot = 0; slot < info.count; slot++) {
+            uint64_t i = info.indices[slot];
+            right += row_is((const float *)label.data + 4 * slot, 4, i) &&
+                     ((const int64_t *)id.data)[slot] == 1000 + (int64_t)i && slot_has(dataset, batch, slot, "name", 1);
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(right, 2 * SAMPLES);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    free(f);
+}
+
+/* Three numbers, as the first sample has. */
+TEST(without_a_length_a_vector_is_as_long_as_the_first_and_longer_ones_fail)
+{
+    rec_file *f = rec_new();
+    bzna_dataset *dataset = open_records(f);
+    bzna_loader_config c = config_of("label", NULL);
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    uint32_t right = 0, failed = 0;
+    c.fields.image = NULL;
+    c.output.width = c.output.height = 0;
+    loader = open_loader(dataset, &c);
+    while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_tensor label = tensor_of(batch, "label");
+        bzna_batch_info info;
+        bzna_batch_get_info(batch, &info, sizeof info, NULL);
+        CHECK_EQ(label.shape[1], 3);
+        for (uint32_t slot = 0; slot < info.count; slot++) {
+            bzna_error e = { .struct_size = sizeof e };
+            uint64_t i = info.indices[slot];
+            if (i % 4 != 2) {
+                right += info.status[slot] == BZNA_OK && row_is((const float *)label.data + 3 * slot, 3, i);
+                continue;
+            }
+            CHECK_EQ(bzna_batch_error(batch, slot, &e), BZNA_E_MISMATCH);
+            CHECK_CONTAINS(e.message, "its label has 4 numbers, more than the 3 of fields.tensors");
+            failed++;
+        }
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(failed, 2 * 6);
+    CHECK_EQ(right, 2 * (SAMPLES - 6));
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    free(f);
+}
+
+/* dlpack.h's struct, as far as this reads it. */
+typedef struct dl_tensor {
+    void    *data;
+    int32_t  device[2], ndim;
+    uint8_t  code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+    void    *manager;
+    void   (*deleter)(void *self);
+} dl_tensor;
+
+TEST(vectors_are_dlpack_tensors_of_two_dimensions)
+{
+    rec_file *f = rec_new();
+    bzna_dataset *dataset = open_records(f);
+    bzna_loader_config c = config_of("label:4,id", NULL);
+    bzna_loader *loader;
+    bzna_batch *batch = NULL;
+    void *exported[2] = { NULL, NULL };
+    const dl_tensor *label, *id;
+    c.fields.image = NULL;
+    c.output.width = c.output.height = 0;
+    loader = open_loader(dataset, &c);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "label", BZNA_DLPACK_0, &exported[0], NULL), BZNA_OK);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "id", BZNA_DLPACK_0, &exported[1], NULL), BZNA_OK);
+    label = exported[0];
+    id = exported[1];
+    CHECK(label->ndim == 2 && label->shape[0] == BATCH && label->shape[1] == 4);
+    CHECK(label->strides[0] == 4 && label->strides[1] == 1 && label->code == 2 && label->bits == 32);
+    CHECK(id->ndim == 1 && id->shape[0] == BATCH && id->strides[0] == 1 && id->code == 0 && id->bits == 64);
+    CHECK(label->data == tensor_of(batch, "label").data && id->data == tensor_of(batch, "id").data);
+    label->deleter(exported[0]);
+    id->deleter(exported[1]);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    free(f);
+}
+
 /* Nothing is decoded, and nothing of a decoder is needed. */
 TEST(batches_without_pictures_carry_fields_alone)
 {
@@ -310,6 +458,9 @@ TEST_MAIN(set_up(); RUN(every_slot_has_the_bytes_of_its_own_sample)
           RUN(a_sample_that_cannot_be_read_has_no_bytes)
           RUN(fields_that_cannot_be_delivered_are_refused_by_name)
           RUN(bytes_that_a_loader_was_not_asked_for_are_refused)
+          RUN(vectors_have_a_row_a_slot_and_integers_a_number)
+          RUN(without_a_length_a_vector_is_as_long_as_the_first_and_longer_ones_fail)
+          RUN(vectors_are_dlpack_tensors_of_two_dimensions)
           RUN(batches_without_pictures_carry_fields_alone)
           RUN(bytes_allocate_nothing_in_steady_state) tear_down();)
 #endif

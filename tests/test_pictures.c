@@ -1,5 +1,5 @@
-/* test_pictures.c - JPEG and stills: the pixels that Pillow has of them, and what they say of themselves; damage that is
- * noticed; nothing of one picture in the next. tests/data/pictures has what libavcodec does not encode, beside it
+/* test_pictures.c - JPEG and stills: the pixels that Pillow has of them, and what they say of themselves; damage that
+ * is noticed; nothing of one picture in the next. tests/data/pictures has what libavcodec does not encode, beside it
  * Pillow's pixels, and the program that made both. */
 #include "../benzina.c"
 #include "test.h"
@@ -371,7 +371,8 @@ TEST(absurd_sizes_are_refused_before_decoding)
 
 TEST(what_is_not_the_picture_does_no_harm)
 {
-    static const char notes[] = "\xff\xfe\0\x0c" "CS=ITU601\0" "\xff\xe0\0\x10" "AVI1\1\0\0\0\0\0\0\0\0\0" "xyz\0\xff\xff\xff";
+    static const char notes[] = "\xff\xfe\0\x0c" "CS=ITU601\0" "\xff\xe0\0\x10" "AVI1\1\0\0\0\0\0\0\0\0\0"
+                                "xyz\0\xff\xff\xff";
     bytes whole = fixture("jpeg_440.jpg"), noted = spliced(whole, 2, notes, sizeof notes - 1, 3);
     bytes more = spliced(noted, noted.size, "\xff\xd8\xff\xe0 and more", 13, noted.size);
     float *wanted = look_at(BZNA_CODEC_JPEG, whole, 0), *got = look_at(BZNA_CODEC_JPEG, more, 0), *again;

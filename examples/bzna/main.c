@@ -7,6 +7,7 @@
  *     bzna verify DATA                 looks for damage; with --decode, decodes every picture
  *     bzna batch DATA -o DIR           one batch as a loader delivers it, as picture files
  *     bzna bench DATA                  pictures per second
+ *     bzna index SHARD.tar...          an index beside each tar, so that it opens at once
  *     bzna devices                     GPUs, and what their video decoders decode
  *
  * The library is used through benzina.h alone; libavformat, libavcodec and libswscale read and encode pictures. A file
@@ -170,6 +171,11 @@ static const tool_command commands[] = {
       "threads and the encoded pictures in memory. The two take turns, so that other work on the machine slows both.\n"
       "Where NVDEC decodes, only the loader is measured, including all work on the device.",
       1, bench_options, tool_run_bench },
+    { "index", "SHARD.tar...", "an index beside each tar, so that it opens at once",
+      "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie. A tar\n"
+      "that has one is opened without a walk over its headers. An index that is there is replaced. When the tar has\n"
+      "changed, its index is refused until it is removed or written again. Names with blanks cannot stand in one.",
+      -1, json_options, tool_run_index },
     { "devices", "", "GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
       "depths and frame sizes that they decode. Where there is no device, or its driver lacks something, it prints\n"

@@ -163,10 +163,11 @@ int tool_options_parse(const tool_command *c, int count, char **arguments, tool_
 {
     int only_operands = 0;
     memset(o, 0, sizeof *o);
+    o->operand = arguments;                                 /* which are moved to the front */
     for (const tool_option *p = c->options; p->name; p++)
         if (p->default_value && p->kind != KIND_FLAG) option_set(p, o, p->default_value);
     for (int i = 0; i < count;) {
-        const char *argument = arguments[i];
+        char *argument = arguments[i];
         if (only_operands || argument[0] != '-' || !argument[1]) {
             if (o->operand_count == c->operand_count)
                 return tool_usage_error(c, "too many arguments: \"%s\"", argument), -1;
@@ -183,6 +184,6 @@ int tool_options_parse(const tool_command *c, int count, char **arguments, tool_
             i += used;
         }
     }
-    if (o->operand_count < c->operand_count) return tool_usage_error(c, "too few arguments"), -1;
+    if (o->operand_count < abs(c->operand_count)) return tool_usage_error(c, "too few arguments"), -1;
     return 0;
 }

@@ -78,7 +78,7 @@ typedef struct tool_options {
     int64_t     jobs, batch, size, threads, seed, sessions;
     bzna_device device;
     int64_t     json, md5, decode, shuffle, overwrite;        /* flags */
-    const char *operand[2];
+    char      **operand;
     int         operand_count;
 } tool_options;
 
@@ -99,7 +99,7 @@ typedef struct tool_option {
 
 typedef struct tool_command {
     const char        *name, *operands, *summary, *help;
-    int                operand_count;
+    int                operand_count; /* -1: one or more */
     const tool_option *options;       /* ends with an option without a name */
     int              (*run)(const tool_options *o);
 } tool_command;
@@ -291,6 +291,12 @@ typedef struct pack_encoded {
 char *pack_encode_file(const tool_options *o, const char *path, pack_encoded *input, pack_encoded *thumb);
 
 
+/* ---- index_tar.c: an index beside a tar ---- */
+
+/* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
+int index_write_tar(const char *path, FILE *out, uint64_t *samples);
+
+
 /* ---- the commands ---- */
 
 int tool_run_info(const tool_options *o);
@@ -301,5 +307,6 @@ int tool_run_batch(const tool_options *o);
 int tool_run_bench(const tool_options *o);
 int tool_run_devices(const tool_options *o);
 int tool_run_pack(const tool_options *o);
+int tool_run_index(const tool_options *o);
 
 #endif
