@@ -581,6 +581,10 @@ folder_tests() {
     same "classes in numeric order" "$(field_all filename)" "9/b.jpg 10/a.jpg "
     run "$bzna" list --json "$t/two" --classes 9
     same "one class of two" "$(field_all filename)$(field_all target)" "9/b.jpg 0 "
+    mkdir "$t/stills"
+    cp "$t/x.png" "$t/drawn/shapes/00.ppm" "$t/stills"
+    run "$bzna" list --json "$t/stills"
+    same "stills are called by their kind" "$(field_all codec)" "ppm png "
     refused 1 "folder" "a folder is no archive" "$bzna" info "$t/two" --format archive
 
     expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none

@@ -264,13 +264,10 @@ static int extract_decoded(const extraction *x)
 
 static int refuse_stream(const extraction *x)
 {
-    tool_buffer buffer = { NULL, 0 };
-    bzna_image_info info = { .codec = x->image.codec };
+    bzna_image_info info = { .fourcc = 0 };
     bzna_dataset_get_image_info(x->archive->dataset, x->index, x->track, &info, sizeof info, NULL);
-    archive_codec_text codec = archive_codec(x->archive, x->index, x->track, &info, &buffer);
-    free(buffer.data);
     return tool_error("%s: sample %" PRIu64 " is encoded as %s, which a name in %s does not fit",
-                      x->options->operand[0], x->index, codec.text, x->as.text);
+                      x->options->operand[0], x->index, archive_codec(&info).text, x->as.text);
 }
 
 static int extract(extraction *x)

@@ -154,7 +154,7 @@ static void sample_read(listing *l, uint64_t index, listed_sample *s)
         const char *name = s->sample.image_names[i];
         if (bzna_dataset_get_image_info(a->dataset, index, name, &s->images[i], sizeof s->images[i], &s->err) < 0)
             return;
-        s->codecs[i] = archive_codec(a, index, name, &s->images[i], &l->value);
+        s->codecs[i] = archive_codec(&s->images[i]);
         s->image_count = i + 1;
     }
 }
