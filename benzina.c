@@ -2922,6 +2922,45 @@ static uint64_t bzi_image_key_none(const bzna_image *image, uint8_t *key, uint64
     return at;
 }
 
+/* --- Pictures that are not coded --- */
+
+/* Of BZNA_CODEC_RAW: full range, and R'G'B' as it is. */
+static const bzna_color bzi_color_of_raw = { 1, 13, 0, 1, 1 };
+
+/* The numbers of pixels, in order. */
+static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_error *err)
+{
+    const bzi_span config = bzi_image_config(image);
+    const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
+    if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: of raw pictures it is two bytes, channels (1 or 3) and "
+                        "BZNA_LAYOUT_...");
+    if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels has not %llu bytes",
+                        image->frame_width, image->frame_height, config.data[0], (unsigned long long)image->data_size);
+    memset(sps, 0, sizeof *sps);
+    sps->width = image->frame_width;
+    sps->height = image->frame_height;
+    sps->chroma_format = config.data[0] == 3 ? 3 : 0;
+    sps->depth_luma = sps->depth_chroma = 8;
+    sps->color = bzi_color_of_raw;
+    return BZNA_OK;
+}
+
+/* They need no decoder. G, B and R are Y, Cb and Cr. Pre: it was inspected. */
+static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
+{
+    static const uint32_t place[3] = { 1, 2, 0 };
+    const uint8_t *config = image->config, *data = image->data;
+    const uint64_t row = image->frame_width, plane = row * image->frame_height;
+    const uint32_t channels = config[0], step = config[1] == BZNA_LAYOUT_NHWC ? channels : 1;
+    for (uint32_t i = 0; i < channels; i++) {
+        picture->plane[i] = data + (channels == 1 ? 0 : place[i] * (step == 1 ? plane : 1));
+        picture->pitch[i] = (int64_t)(row * step);
+        picture->step[i] = step;
+    }
+}
+
 /* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
 
 #ifndef BENZINA_NO_CUDA
@@ -2951,84 +2990,68 @@ typedef struct bzi_codec {
     /* takes out of a stream, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
     uint64_t    (*strip)(uint8_t *stream, uint64_t size);
     uint32_t    is_file;              /* its sizes and colors are in itself: a container may leave them unsaid */
+    /* of pictures that are not coded: their planes, where they lie. NULL: they are */
+    void        (*planes)(const bzna_image *image, bzna_picture *picture);
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { BZNA_CODEC_H264,
-      "H.264",
-      { BZI_AVC1, BZI_AVC3 },
-      BZI_FOURCC('a', 'v', 'c', 'C'),
-      7,
-      4,
-      bzi_image_sps,
-      bzi_image_annexb,
-      bzi_image_key_nals,
-      BZI_AV_ID(H264),
-      NULL,
-      BZI_NV_ID(H264),
-      16,
-      NULL,
-      0 },
-    { BZNA_CODEC_H265,
-      "H.265",
-      { BZI_HVC1, BZI_HEV1 },
-      BZI_FOURCC('h', 'v', 'c', 'C'),
-      23,
-      21,
-      bzi_image_sps,
-      bzi_image_annexb,
-      bzi_image_key_nals,
-      BZI_AV_ID(HEVC),
-      NULL,
-      BZI_NV_ID(HEVC),
-      16,
-      NULL,
-      0 },
-    { BZNA_CODEC_AV1,
-      "AV1",
-      { BZI_AV01, BZI_AV01 },
-      BZI_FOURCC('a', 'v', '1', 'C'),
-      4,
-      0,
-      bzi_image_av1,
-      bzi_image_low_overhead,
-      bzi_image_key_obus,
-      BZI_AV_ID(AV1),
-      "libdav1d",                     /* libavcodec's own AV1 decoder needs hardware */
-      BZI_NV_ID(AV1),
-      1,
-      NULL,
-      0 },
-    { BZNA_CODEC_JPEG,
-      "JPEG",
-      { 0, 0 },
-      0,
-      0,
-      0,
-      bzi_image_jpeg,
-      bzi_image_bytes,
-      bzi_image_key_none,
-      BZI_AV_ID(MJPEG),
-      NULL,
-      0,
-      0,
-      bzi_jpeg_strip,
-      1 },
-    { BZNA_CODEC_STILL,
-      "still",
-      { 0, 0 },
-      0,
-      0,
-      0,
-      bzi_image_still,
-      bzi_image_bytes,
-      bzi_image_key_still,
-      0,                              /* bzi_stills has libavcodec's */
-      NULL,
-      0,
-      0,
-      bzi_still_strip,
-      1 },
+    { .id = BZNA_CODEC_H264,
+      .name = "H.264",
+      .entries = { BZI_AVC1, BZI_AVC3 },
+      .config = BZI_FOURCC('a', 'v', 'c', 'C'),
+      .config_bytes = 7,
+      .length_at = 4,
+      .inspect = bzi_image_sps,
+      .stream = bzi_image_annexb,
+      .key = bzi_image_key_nals,
+      .av_id = BZI_AV_ID(H264),
+      .nv_id = BZI_NV_ID(H264),
+      .nv_unit = 16 },
+    { .id = BZNA_CODEC_H265,
+      .name = "H.265",
+      .entries = { BZI_HVC1, BZI_HEV1 },
+      .config = BZI_FOURCC('h', 'v', 'c', 'C'),
+      .config_bytes = 23,
+      .length_at = 21,
+      .inspect = bzi_image_sps,
+      .stream = bzi_image_annexb,
+      .key = bzi_image_key_nals,
+      .av_id = BZI_AV_ID(HEVC),
+      .nv_id = BZI_NV_ID(HEVC),
+      .nv_unit = 16 },
+    { .id = BZNA_CODEC_AV1,
+      .name = "AV1",
+      .entries = { BZI_AV01, BZI_AV01 },
+      .config = BZI_FOURCC('a', 'v', '1', 'C'),
+      .config_bytes = 4,
+      .inspect = bzi_image_av1,
+      .stream = bzi_image_low_overhead,
+      .key = bzi_image_key_obus,
+      .av_id = BZI_AV_ID(AV1),
+      .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
+      .nv_id = BZI_NV_ID(AV1),
+      .nv_unit = 1 },
+    { .id = BZNA_CODEC_JPEG,
+      .name = "JPEG",
+      .inspect = bzi_image_jpeg,
+      .stream = bzi_image_bytes,
+      .key = bzi_image_key_none,
+      .av_id = BZI_AV_ID(MJPEG),
+      .strip = bzi_jpeg_strip,
+      .is_file = 1 },
+    { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
+      .name = "still",
+      .inspect = bzi_image_still,
+      .stream = bzi_image_bytes,
+      .key = bzi_image_key_still,
+      .strip = bzi_still_strip,
+      .is_file = 1 },
+    { .id = BZNA_CODEC_RAW,
+      .name = "raw",
+      .inspect = bzi_image_raw,
+      .stream = bzi_image_bytes,
+      .key = bzi_image_key_none,
+      .planes = bzi_image_raw_planes },
 };
 
 #define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
@@ -4784,7 +4807,7 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
         stop = stop ? stop : end;
         if (!bzi_span_number(bzi_span_between(at, stop), &label))
             return "a label is no number that a float32 holds";
-        if (list->rows)
+        if (list->label_count + *count < list->label_room)  /* there is none for numbers in a header */
             list->labels[list->label_count + *count] = label;
         ++*count;
         at = stop + 1;
@@ -4878,11 +4901,11 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     memset(&source, 0, sizeof source);
     if (bzi_source_open_file(&source, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
-    if ((list->text = bzi_alloc(memory, source.size, 1, 16)) == NULL)
-        status = bzi_fail_memory(err, "a list of samples");
-    else
-        list->size = source.size;
-    if (list->text && (status = bzi_source_read(&source, 0, list->text, list->size, err)) == BZNA_OK)
+    list->text = bzi_alloc(memory, source.size, 1, 16);
+    list->size = source.size;
+    status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
+                          bzi_fail_memory(err, "a list of samples");
+    if (status == BZNA_OK)
         status = bzi_list_parse(list, memory, err);
     bzi_source_close(&source);
     if (status == BZNA_OK)
@@ -5953,7 +5976,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
                                         bzna_error *err)
 {
     uint64_t at = 0, end = 8;
-    bzi_recordio_part part = { 0 };
+    bzi_recordio_part part = { 0, 0, 0 };
     (void)c;
     do {
         bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
@@ -7030,13 +7053,282 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
+/* ==== 13d. Containers: raw records ===================================================================================
+ * Calls: rooms 1-12. Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST,
+ * CIFAR, tensors as they are in memory. */
+
+typedef struct bzi_records {
+    bzna_records c;                   /* checked; stride and scale are never 0 */
+    uint64_t     numbers;             /* of a picture or vector */
+    uint64_t     bytes;               /* of a record, up to the end of data and label */
+    uint32_t     is_picture;
+    uint8_t      layout[2];           /* of pictures: bzna_image.config */
+} bzi_records;
+
+enum { BZI_RECORDS_DATA, BZI_RECORDS_LABEL };
+
+/* Of BZNA_RECORD_...; 0: there is none such. */
+static uint32_t bzi_records_type_bytes(uint32_t type)
+{
+    static const uint8_t bytes[] = { 0, 1, 4, 8, 4 };
+    return type < sizeof bytes ? bytes[type] : 0;
+}
+
+/* Never by its bytes. */
+static int bzi_records_probe(const uint8_t *head, uint64_t size)
+{
+    (void)head;
+    (void)size;
+    return 0;
+}
+
+static void bzi_records_close(bzi_container *c)
+{
+    bzi_release(&c->host->memory, c->own, 1, sizeof(bzi_records));
+    c->own = NULL;
+}
+
+static int bzi_records_has_label(const bzi_records *own) { return own->c.label_type != BZNA_RECORD_NONE; }
+
+/* A label that is an integer is a target. */
+static int bzi_records_has_target(const bzi_records *own)
+{
+    return bzi_records_has_label(own) && own->c.label_type != BZNA_RECORD_FLOAT32;
+}
+
+static bzna_status bzi_records_fail(const char *field, uint64_t value, const char *why, bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (unsigned long long)value, why);
+}
+
+/* Types and sizes, each by itself. */
+static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, bzna_error *err)
+{
+    bzna_records *r = &own->c;
+    const uint32_t edge = c->host->max_edge_px;
+    uint64_t pixels = (uint64_t)r->width * r->height;
+    own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
+    if (!bzi_records_type_bytes(r->data_type))
+        return bzi_records_fail("data_type", r->data_type, "it is 1 to 4", err);
+    if (r->label_type && !bzi_records_type_bytes(r->label_type))
+        return bzi_records_fail("label_type", r->label_type, "it is 0 to 4", err);
+    if (r->layout > BZNA_LAYOUT_NHWC)
+        return bzi_records_fail("layout", r->layout, "it is 0 or 1", err);
+    if (!pixels)
+        return bzi_records_fail(r->width ? "height" : "width", 0, "a size is needed", err);
+    if (!r->channels)
+        return bzi_records_fail("channels", 0, "1 or more are needed", err);
+    if (own->is_picture && (r->width > edge || r->height > edge))
+        return bzi_records_fail(r->width > edge ? "width" : "height", r->width > edge ? r->width : r->height,
+                                "more than max_edge_px", err);
+    if (own->is_picture && (r->scale != 0 || r->bias != 0))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
+                        "which the loader normalizes");
+    if (!isfinite(r->scale) || !isfinite(r->bias))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g", (double)r->scale,
+                        (double)r->bias);
+    if (!bzi_mul(pixels, r->channels, &own->numbers) || own->numbers > UINT64_MAX / 16)
+        return bzi_records_fail("channels", r->channels, "too many for this width and height", err);
+    return BZNA_OK;
+}
+
+/* What a record needs, and that it has it. */
+static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own, bzna_error *err)
+{
+    bzna_records *r = &own->c;
+    const uint64_t limit = c->host->max_sample_bytes;
+    uint64_t data_end, label_end = 0;
+    if (!bzi_add(r->data_offset, own->numbers * bzi_records_type_bytes(r->data_type), &data_end) || data_end > limit)
+        return bzi_records_fail("data_offset", r->data_offset, "data end past max_sample_bytes", err);
+    if (r->label_type &&
+        (!bzi_add(r->label_offset, bzi_records_type_bytes(r->label_type), &label_end) || label_end > limit))
+        return bzi_records_fail("label_offset", r->label_offset, "the label ends past max_sample_bytes", err);
+    own->bytes = data_end > label_end ? data_end : label_end;
+    if (r->stride && r->stride < own->bytes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
+                        (unsigned long long)r->stride, (unsigned long long)own->bytes);
+    r->stride = r->stride ? r->stride : own->bytes;
+    r->scale = r->scale != 0 ? r->scale : 1;
+    own->layout[0] = (uint8_t)r->channels;
+    own->layout[1] = (uint8_t)r->layout;
+    return BZNA_OK;
+}
+
+/* A file that is not made of whole records is mostly one whose records are others. */
+static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, bzna_error *err)
+{
+    const uint64_t header = own->c.header_bytes, size = c->source.size, stride = own->c.stride;
+    const uint64_t tail = size > header ? (size - header) % stride : 0;
+    if (size <= header)
+        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing comes behind the header of %llu bytes "
+                        "(dataset_config.records.header_bytes)", (unsigned long long)header);
+    if (tail)
+        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are no whole record of %llu "
+                        "(dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
+                        (unsigned long long)(size - tail), (unsigned long long)stride);
+    c->count = (size - header) / stride;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_records *own = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *own);
+    bzna_status status;
+    if (!own)
+        return bzi_fail_memory(err, "a data set");
+    if (!config->records)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: must say what the records are");
+    own->c = *config->records;
+    if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
+        (status = bzi_records_measure(c, own, err)) != BZNA_OK ||
+        (status = bzi_records_count(c, own, err)) != BZNA_OK || !bzi_records_has_target(own))
+        return status;
+    c->target_count = c->count;
+    c->target_field = BZI_RECORDS_LABEL;
+    c->target_inside = 1;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    const bzi_records *own = c->own;
+    (void)err;
+    extent->offset = own->c.header_bytes + index * own->c.stride;
+    extent->size = own->bytes;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
+{
+    const bzi_records *own = c->own;
+    const int is_data = number == BZI_RECORDS_DATA, is_target = bzi_records_has_target(own);
+    if (number > (uint32_t)bzi_records_has_label(own))
+        return BZNA_E_RANGE;
+    memset(field, 0, sizeof *field);
+    field->inside = 1;
+    field->kind = is_data && own->is_picture ? BZNA_FIELD_PICTURE :
+                  !is_data && is_target      ? BZNA_FIELD_INTEGER :
+                                               BZNA_FIELD_VECTOR;
+    bzi_string_copy(field->name, sizeof field->name,
+                    is_data ? own->is_picture ? "image" : "data" : is_target ? "target" : "label");
+    return BZNA_OK;
+}
+
+static int64_t bzi_records_integer(const uint8_t *p, uint32_t type)
+{
+    if (type == BZNA_RECORD_UINT8)
+        return *p;
+    return type == BZNA_RECORD_INT32 ? (int32_t)bzi_le32(p) : (int64_t)bzi_le64(p);
+}
+
+static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, float bias)
+{
+    const uint32_t bits = type == BZNA_RECORD_FLOAT32 ? bzi_le32(p) : 0;
+    double number;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    number = type == BZNA_RECORD_FLOAT32 ? (double)value : (double)bzi_records_integer(p, type);
+    return (float)(number * (double)scale + (double)bias);
+}
+
+/* count numbers, as float32. */
+static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
+                                    bzi_value *value)
+{
+    const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
+    const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
+    value->size = count * sizeof(float);
+    for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
+        const float number = bzi_records_number(from + i * bytes, type, scale, bias);
+        memcpy(value->data + i * sizeof number, &number, sizeof number);
+    }
+}
+
+static bzna_status bzi_records_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                     bzi_value *value, bzna_error *err)
+{
+    const bzi_records *own = c->own;
+    const uint8_t *const label = sample->bytes + own->c.label_offset;
+    int64_t target;
+    (void)err;
+    if (number == BZI_RECORDS_DATA) {
+        bzi_records_put_numbers(sample->bytes + own->c.data_offset, own->numbers, own, 1, value);
+    } else if (!bzi_records_has_target(own)) {
+        bzi_records_put_numbers(label, 1, own, 0, value);
+    } else {
+        target = bzi_records_integer(label, own->c.label_type);
+        value->absent = target == BZNA_TARGET_NONE;
+        bzi_value_put(value, &target, sizeof target);
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                      bzna_sample *out, bzna_error *err)
+{
+    (void)sample;
+    (void)scratch;
+    (void)err;
+    if (((const bzi_records *)c->own)->is_picture)
+        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                     bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    const bzi_records *own = c->own;
+    bzna_image coded;
+    (void)scratch;
+    if (!own->is_picture || (pick->name && strcmp(pick->name, "image")))
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", pick->name ? " \"" : "",
+                        pick->name ? pick->name : "", pick->name ? "\"" : "");
+    memset(&coded, 0, sizeof coded);
+    coded.struct_size = sizeof coded;
+    coded.codec = BZNA_CODEC_RAW;
+    coded.width = coded.frame_width = own->c.width;
+    coded.height = coded.frame_height = own->c.height;
+    coded.color = bzi_color_of_raw;
+    coded.config = own->layout;
+    coded.config_size = sizeof own->layout;
+    coded.data = sample->bytes + own->c.data_offset;
+    coded.data_size = own->numbers;
+    *image = bzi_image_alone(&coded);
+    image->data_offset = sample->extent.offset + own->c.data_offset;
+    return BZNA_OK;
+}
+
+/* Tells files apart: their size, and what is taken for their records. */
+static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzna_records *r = &((const bzi_records *)c->own)->c;
+    const uint64_t words[] = { c->source.size, r->data_type,   r->layout,       r->width,        r->height,
+                               r->channels,    r->header_bytes, r->stride,      r->data_offset,  r->label_offset,
+                               r->label_type };
+    return bzi_hash(hash, words, sizeof words);
+}
+
+static const bzi_container_ops bzi_records_ops = {
+    .name = "records",
+    .probe = bzi_records_probe,
+    .open = bzi_records_open,
+    .locate = bzi_records_locate,
+    .describe_field = bzi_records_describe_field,
+    .field = bzi_records_field,
+    .images = bzi_records_images,
+    .image = bzi_records_image,
+    .fingerprint = bzi_records_fingerprint,
+    .close = bzi_records_close
+};
+
+
 /* ==== 14. Datasets ===================================================================================================
  * Calls: rooms 1-13b. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
 static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video, &bzi_tar_row,
-                                                          &bzi_recordio_ops };
+                                                          &bzi_recordio_ops, &bzi_records_ops };
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
 
@@ -7102,7 +7394,18 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     if (config->split && !c->ops->track)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.split: only mp4 files have splits; this is a %s",
                         c->ops->name);
+    if (config->records && c->ops != &bzi_records_ops)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.format: \"%s\"; records are \"records\"", c->ops->name);
     return BZNA_OK;
+}
+
+/* Whether it is a row's turn. */
+static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, const uint8_t *head,
+                               uint64_t size)
+{
+    if (config->format)
+        return strcmp(config->format, ops->name) == 0;
+    return config->records ? ops == &bzi_records_ops : ops->probe(head, size);
 }
 
 /* Finds the row for a file by its first bytes, and has it build the index. */
@@ -7115,11 +7418,11 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
-    if (bzi_container_unread(head, size))
+    if (!config->records && bzi_container_unread(head, size))
         return bzi_container_fail_kind(head, size, config->format, err);
     for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
         const bzi_container_ops *ops = bzi_containers[i];
-        if (config->format ? strcmp(config->format, ops->name) != 0 : !ops->probe(head, size))
+        if (!bzi_container_suits(ops, config, head, size))
             continue;
         c->ops = ops;
         if ((status = bzi_container_check_config(c, config, err)) == BZNA_OK)
@@ -9455,7 +9758,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     for (int i = 0; i < 3; i++) {
         slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
         slot->pitch[i] = (int32_t)picture->pitch[i];
-        slot->step[i] = picture->depth > 8 ? 2 : 1;
+        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
     }
     slot->x0 = (int32_t)picture->crop_x;
     slot->y0 = (int32_t)picture->crop_y;
@@ -9811,6 +10114,10 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *
     AVCodecContext *codec = NULL;
     bzi_format sps;
     bzna_status status = bzi_picture_describe(given, software->max_edge_px, &sps, picture, err);
+    if (status == BZNA_OK && bzi_codec_find(image->codec)->planes) {
+        bzi_codec_find(image->codec)->planes(image, picture);
+        return BZNA_OK;
+    }
     if (status != BZNA_OK || (status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
         (status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
         return status;
@@ -12828,6 +13135,17 @@ static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_e
     return BZNA_OK;
 }
 
+/* Samples of `bytes` each, step bytes apart, or 0: side by side, end up side by side. */
+static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
+{
+    if (!step || step == bytes) {
+        memcpy(dst, src, (size_t)size);
+        return;
+    }
+    for (uint64_t i = 0; i < size; i++)
+        dst[i] = src[i / bytes * step + i % bytes];
+}
+
 /* Copies a picture's planes to the device, where the warp reads them: *picture then has their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, bzna_error *err)
 {
@@ -12844,7 +13162,9 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
         const uint8_t *src = picture->plane[i];
         uint8_t *dst = (uint8_t *)worker->staging + planes[i].offset;
         for (uint64_t y = 0; y < planes[i].rows; y++)
-            memcpy(dst + y * planes[i].pitch, src + (int64_t)y * picture->pitch[i], (size_t)planes[i].row_bytes);
+            bzi_plane_copy_row(dst + y * planes[i].pitch, src + (int64_t)y * picture->pitch[i], planes[i].row_bytes,
+                               picture->depth > 8 ? 2 : 1, picture->step[i]);
+        picture->step[i] = 0;
         picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
         picture->pitch[i] = (int64_t)planes[i].pitch;
     }
@@ -15660,6 +15980,10 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
                         p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
     for (int i = 0; i < 3; i++)
+        if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; at most 65535, and of two bytes even", i,
+                            p->step[i]);
+    for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld", i, (long long)p->pitch[i]);
     return BZNA_OK;
@@ -15677,7 +16001,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_BEGIN;
     if (!picture || !transform || !output || !dst)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
-    if ((status = bzi_api_in(&p, sizeof p, picture, offsetof(bzna_picture, reserved0), "picture", &e)) != BZNA_OK ||
+    if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
         (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
         (status = bzi_api_in(&o, sizeof o, output, offsetof(bzna_output, reserved0), "output", &e)) != BZNA_OK)
         BZI_API_END(status);

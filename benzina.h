@@ -449,9 +449,11 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
 
 /* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by
- * its content. JPEG and STILL are decoded in software, and not written. */
+ * its content. RAW: pixels that are not coded, frame_width * frame_height bytes, or three times as
+ * many of R, G and B; config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and
+ * RAW are decoded in software, and not written. */
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
-       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5 };
+       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6 };
 
 /* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
 enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
@@ -685,8 +687,9 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
 /* Reads one picture of a sample. field: "image", "thumb", or the name of a track ("bzna_input");
  * NULL: the thumbnail where there is one, else the picture. buffer, of at least the sample's size
  * (bzna_dataset_get_sample), receives the whole sample. *image, prepared by bzna_image_init, is
- * filled in: config and data point into buffer (config of a plain video, whose samples share it,
- * into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER, E_IO, E_BOX, ... */
+ * filled in: config and data point into buffer (config of a plain video or raw records, whose
+ * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER,
+ * E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
@@ -711,8 +714,7 @@ typedef struct bzna_picture {
     bzna_color  color;
     const void *plane[3];
     int64_t     pitch[3];
-    uint32_t    orientation;
-    uint32_t    reserved0;
+    uint32_t    orientation, step[3];
 } bzna_picture;
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
@@ -721,8 +723,9 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one access unit; image must have its data and config. *picture, prepared by
- * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call. Errors:
- * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX; it stays usable after each. */
+ * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call (those
+ * of raw pictures lie in image's data). Errors: E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT,
+ * E_BOX; it stays usable after each. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 

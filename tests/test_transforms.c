@@ -842,7 +842,7 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
 
 TEST(matrices_that_are_not_known_are_refused)
 {
-    uint8_t gray = 100;
+    uint8_t gray = 100, neutral = 128;
     bzna_picture picture = { .struct_size = sizeof picture,
                              .depth = 8,
                              .width = 1,
@@ -850,8 +850,8 @@ TEST(matrices_that_are_not_known_are_refused)
                              .frame_width = 1,
                              .frame_height = 1,
                              .color = { 1, 1, 8, 1, 1 },
-                             .plane = { &gray, NULL, NULL },
-                             .pitch = { 1, 0, 0 } };
+                             .plane = { &gray, &neutral, &neutral },
+                             .pitch = { 1, 1, 1 } };
     bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
     bzna_error e = { .struct_size = sizeof e };
     bzna_transform t;

@@ -294,6 +294,10 @@ char *pack_encode_file(const tool_options *o, const char *path, pack_encoded *in
 
 /* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
 int index_write_tar(const char *path, FILE *out, uint64_t *samples);
+/* ---- index_rec.c: an index beside a RecordIO file ---- */
+
+/* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
+int index_record_file(const char *path, FILE *out, uint64_t *samples);
 
 
 /* ---- the commands ---- */

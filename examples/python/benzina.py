@@ -113,7 +113,7 @@ DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA = 0, 1, 2
 DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_UINT8 = 0, 1, 2, 3
 DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 16, 17, 18
 LAYOUT_NCHW, LAYOUT_NHWC = 0, 1
-CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1, CODEC_JPEG, CODEC_STILL = 0, 1, 2, 3, 4, 5
+CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1, CODEC_JPEG, CODEC_STILL, CODEC_RAW = range(7)
 PALETTE_COLORS, PALETTE_INDEX = 0, 1
 DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
 FIELD_PICTURE, FIELD_INTEGER, FIELD_VECTOR, FIELD_TEXT, FIELD_BYTES = 1, 2, 3, 4, 5
@@ -174,7 +174,7 @@ image_info:     u32 struct_size, codec, fourcc, width, height, frame_width, fram
                 u32 orientation, reserved0
 picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
                 chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3];
-                u32 orientation, reserved0
+                u32 orientation, step[3]
 random:         u32 key[2], counter[4], block[4], used, reserved0
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
                 antialias; f32 color[12]

@@ -77,6 +77,7 @@ pub const BZNA_CODEC_JPEG: u32 = 4;
 pub const BZNA_CODEC_STILL: u32 = 5;
 pub const BZNA_PALETTE_COLORS: u32 = 0;
 pub const BZNA_PALETTE_INDEX: u32 = 1;
+pub const BZNA_CODEC_RAW: u32 = 6;
 
 pub const BZNA_FIELD_PICTURE: u32 = 1;
 pub const BZNA_FIELD_INTEGER: u32 = 2;
@@ -389,7 +390,7 @@ structs! {
         plane: [*const c_void; 3],
         pitch: [i64; 3],
         orientation: u32,
-        reserved0: u32,
+        step: [u32; 3],
     }
 
     struct bzna_random {
