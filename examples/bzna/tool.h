@@ -195,8 +195,7 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
 /* What a picture is coded as: the sample entry of an mp4 ("hvc1"), else "jpeg", "png", ... */
 typedef struct archive_codec_text { char text[8]; } archive_codec_text;
 
-archive_codec_text archive_codec(const archive *a, uint64_t index, const char *track, const bzna_image_info *info,
-                                 tool_buffer *buffer);
+archive_codec_text archive_codec(const bzna_image_info *info);
 
 
 /* ---- fields.c: fields of samples beside their pictures ---- */
