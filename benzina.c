@@ -5352,7 +5352,7 @@ static bzna_status bzi_names_keep(bzi_names *names, const char *text, uint64_t *
 
 static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error *err)
 {
-    uint64_t at;
+    uint64_t at = 0;
     bzna_status status = bzi_names_keep(names, name, &at, err);
     if (status != BZNA_OK)
         return status;
