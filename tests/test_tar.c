@@ -405,7 +405,7 @@ TEST(an_archive_ends_at_zeros_or_with_the_file)
         if (i == 1)
             tar_raw(&t, NULL, 509);
         if (i == 2)
-            tar_end(&t);
+            tar_raw(&t, NULL, 512);                         /* one block of them is enough, as for other readers */
         if (i == 3)
             tar_raw(&t, "what comes after the end does not matter", 40);
         dataset = open_tar(context, &t, NULL);
@@ -416,6 +416,26 @@ TEST(an_archive_ends_at_zeros_or_with_the_file)
     }
     bzna_context_close(context);
     tar_free(&t);
+}
+
+/* "BZh" begins bzip2's files, too. */
+TEST(a_tar_may_begin_with_any_name)
+{
+    static const char *const names[] = { "BZhang/0.txt", "BZh9.txt", "PK.txt", "ftyp.txt", "xxxxftypisom.txt",
+                                         "xxxxmoov.txt" };
+    counter c;
+    bzna_context *context = context_of(&c);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        tar t = { 0 };
+        bzna_dataset *dataset;
+        tar_text(&t, names[i], "first");
+        dataset = open_tar(context, &t, NULL);
+        REQUIRE(dataset);
+        CHECK_STR(value_of(dataset, 0, "txt"), "first");
+        bzna_dataset_close(dataset);
+        tar_free(&t);
+    }
+    bzna_context_close(context);
 }
 
 /* ---- What is refused ---- */
@@ -504,6 +524,22 @@ TEST(what_is_not_read_is_refused_clearly)
     t = tar_begun();
     tar_pax(&t, 'g', "size", "0");
     check_refused(&t, BZNA_E_UNSUPPORTED, 1536, "gives all members one path or one size");
+}
+
+TEST(compressed_tars_are_refused_with_a_hint)
+{
+    static const struct { const char *head, *part; } cases[] = {
+        { "\x1f\x8b\x08", "it is compressed by gzip: decompress it (gunzip)" },
+        { "BZh91AY&SY", "it is compressed by bzip2: decompress it (bunzip2)" },
+        { "(\xb5/\xfd", "it is compressed by zstd: decompress it (unzstd)" },
+        { "\xfd" "7zXZ", "it is compressed by xz: decompress it (unxz)" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        tar t = { 0 };
+        tar_raw(&t, cases[i].head, strlen(cases[i].head));
+        tar_raw(&t, NULL, 1000);
+        check_refused(&t, BZNA_E_UNSUPPORTED, 0, cases[i].part);
+    }
 }
 
 TEST(long_names_and_headers_without_end_meet_limits)
@@ -941,9 +977,11 @@ TEST_MAIN(
     RUN(headers_of_all_kinds_are_read_from_memory_a_source_and_a_path)
     RUN(folders_links_and_devices_are_passed_over)
     RUN(an_archive_ends_at_zeros_or_with_the_file)
+    RUN(a_tar_may_begin_with_any_name)
     RUN(damaged_tars_are_refused_at_the_byte_where_they_are_damaged)
     RUN(pax_records_that_make_no_sense_are_refused)
     RUN(what_is_not_read_is_refused_clearly)
+    RUN(compressed_tars_are_refused_with_a_hint)
     RUN(long_names_and_headers_without_end_meet_limits)
     RUN(fields_have_limits)
     RUN(members_with_too_long_a_field_are_left_out_with_a_warning)
