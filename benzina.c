@@ -8014,7 +8014,7 @@ static const char *bzi_container_unread(const uint8_t *head, uint64_t size)
     static const struct { const char *magic; uint32_t at, size; const char *what; } known[] = {
         { "\x1f\x8b", 0, 2, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
         { "(\xb5/\xfd", 0, 4, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
-        { "BZh", 0, 3, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
+        { "1AY&SY", 4, 6, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
         { "\xfd" "7zXZ", 0, 5, "compressed by xz: decompress it (unxz), or read it through a source that does" },
         { "PK\x03\x04", 0, 4, "a zip file, which is not read: unpack it into a folder" },
         { "ftypavif", 4, 8, "an AVIF picture, which is not read" },
