@@ -272,9 +272,9 @@ TEST(the_idx_says_where_records_begin)
     CHECK(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == 2 && integer_is(&o, 0, "id", 41) &&
           integer_is(&o, 1, "id", 1ll << 40));
     bzna_dataset_close(o.dataset);
-    rec_save(f, TEST_BUILD "/tests/records.data", 0);       /* only NAME.rec has a NAME.idx */
+    rec_save(f, TEST_BUILD "/tests/records.bin", 0);       /* only NAME.rec has a NAME.idx */
     spill(TEST_BUILD "/tests/records.idx", "0\t4\n", 4);
-    open_path(&o, TEST_BUILD "/tests/records.data", NULL);
+    open_path(&o, TEST_BUILD "/tests/records.bin", NULL);
     CHECK(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == 3);
     close_all(&o, f);
 }
@@ -309,6 +309,7 @@ TEST(an_idx_of_another_file_is_refused_with_a_hint)
         { "0\t0\n1\t1e2\n", "line 2: no key" }, { "0\t\n", "line 1: no key" },
         { "0\t0\n1\t4000000000\n", "line 2: no record can begin at its offset" },
         { "0\t99999999999999999999\n", "line 1: no key" }, { "0\t0\n1\t2\n", "line 2: no record can begin" },
+        { "0\t0\n1\t120\n", "line 2: no record can begin" },        /* the file has 124 bytes */
         { "0\t4\n1\t40\n", "no record begins at its first offset" },
         { "0\t0\n1\t4\n", "no record begins at its last offset" },
         { "0\t0\n1\t40\n2\t0\n", "two lines have the same offset" } };
