@@ -419,6 +419,26 @@ TEST(what_is_not_the_picture_does_no_harm)
     free(whole.data);
 }
 
+/* libavcodec goes by some, for this picture and for later ones. */
+TEST(a_decoder_is_not_given_a_jpegs_notes)
+{
+    static const char notes[] = "\xff\xfe\0\x0c" "CS=ITU601\0" "\xff\xe2\0\4ab"
+                                "\xff\xee\0\x0e" "Adobe\0\x64\0\0\0\0\2";
+    const size_t size = sizeof notes - 1;
+    bytes whole = fixture("jpeg_440.jpg"), plain = bytes_make(whole.data, whole.size);
+    bytes noted = spliced(whole, whole.size - 2, notes, size, whole.size - 2);
+    bytes both = spliced(noted, 2, notes, size, 2);
+    CHECK(find(both, 0, "JFIF", 4) < both.size);
+    both.size = (size_t)bzi_jpeg_strip(both.data, both.size);
+    plain.size = (size_t)bzi_jpeg_strip(plain.data, plain.size);
+    CHECK(both.size == plain.size && !memcmp(both.data, plain.data, plain.size));
+    CHECK(find(plain, 0, "JFIF", 4) == plain.size && plain.size == whole.size - 18);
+    free(plain.data);
+    free(both.data);
+    free(noted.data);
+    free(whole.data);
+}
+
 TEST(an_exif_segment_of_any_bytes_does_no_harm)
 {
     bytes whole = fixture("jpeg_exif_6.jpg");
@@ -715,7 +735,7 @@ static bytes png_made(uint32_t width, uint32_t height, uint32_t rows, uint8_t va
 
 TEST(a_png_without_all_of_its_rows_is_damaged)
 {
-    static const uint8_t values[] = { 0, 0x5c, 0xa3, 0xff };            /* the bytes that frames are cleared with, too */
+    static const uint8_t values[] = { 0, 0x5c, 0xa3, 0xff };            /* among them what frames are cleared with */
     for (size_t v = 0; v < COUNT(values); v++) {
         for (uint32_t rows = 1; rows <= 9; rows++) {
             bytes b = png_made(7, 9, rows, values[v], 0);
@@ -979,8 +999,8 @@ TEST(stills_say_their_orientation)
     free(png.data);
 }
 
-/* A homography is relative to the picture as it is seen: the same one shows the same of a picture that is stored upright
- * and of one that is stored otherwise. */
+/* A homography is relative to the picture as it is seen: the same one shows the same of a picture that is stored
+ * upright and of one that is stored otherwise. */
 TEST(homographies_are_relative_to_the_picture_as_it_is_seen)
 {
     AVFrame *frame = frame_random(AV_PIX_FMT_RGB24, 3);
@@ -1070,6 +1090,7 @@ TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(a_jpeg_has_500_scans_at_most)
           RUN(absurd_sizes_are_refused_before_decoding)
           RUN(what_is_not_the_picture_does_no_harm)
+          RUN(a_decoder_is_not_given_a_jpegs_notes)
           RUN(an_exif_segment_of_any_bytes_does_no_harm)
           RUN(sizes_are_the_streams_or_agree_with_it)
           RUN(the_bytes_of_a_jpeg_are_a_stream_as_they_are)
