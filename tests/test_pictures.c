@@ -524,7 +524,7 @@ TEST(what_bzna_image_says_wrongly_is_named)
 static const struct { const char *name; double tolerance; } stills[] = {
     { "png_palette_2.png", 0 },      { "png_palette_clear.png", 0 }, { "webp_lossless_clear.webp", 0 },
     { "webp_lossy.webp", 1.0 },      { "webp_lossy_clear.webp", 1.0 }, { "gif_87.gif", 0 },
-    { "gif_animated.gif", 0 },       { "bmp_palette_8.bmp", 0 },     { "bmp_1.bmp", 0 },
+    { "gif_animated_clear.gif", 0 },       { "bmp_palette_8.bmp", 0 },     { "bmp_1.bmp", 0 },
     { "tiff_lzw.tif", 0 },           { "tiff_palette.tif", 0 },      { "tiff_cmyk.tif", 1.01 },
     { "tiff_fax.tif", 0 },           { "jpeg2000.jp2", 0 },          { "jpeg2000_gray.j2k", 0 },
 };
@@ -665,6 +665,24 @@ TEST(y_cb_cr_stills_come_as_their_planes)
                           !seen.chroma_left && !seen.chroma_top));
     free(b.data);
     av_frame_free(&frame);
+}
+
+/* As bzna_dataset_read_image does for those who want the color. */
+TEST(what_is_told_of_colors_without_decoding_is_the_formats)
+{
+    static const struct { const char *name; uint32_t codec, matrix, full; } files[] = {
+        { "jpeg_440.jpg", BZNA_CODEC_JPEG, 5, 1 }, { "jpeg_rgb_adobe.jpg", BZNA_CODEC_JPEG, 0, 1 },
+        { "png_palette_2.png", BZNA_CODEC_STILL, 0, 1 }, { "webp_lossy.webp", BZNA_CODEC_STILL, 5, 0 },
+        { "webp_lossless_clear.webp", BZNA_CODEC_STILL, 0, 1 } };
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = fixture(files[i].name);
+        bzna_image coded = image_of(files[i].codec, b);
+        bzi_image image = bzi_image_alone(&coded);
+        bzi_image_complete_color(&image);
+        CHECK(image.coded.color.present && image.coded.color.matrix == files[i].matrix);
+        CHECK_EQ(image.coded.color.full_range, files[i].full);
+        free(b.data);
+    }
 }
 
 TEST(a_palette_can_come_as_its_indices)
@@ -1098,6 +1116,7 @@ TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(stills_of_every_kind_have_pillows_pixels)
           RUN(stills_of_every_pixel_format_come_back_exactly)
           RUN(y_cb_cr_stills_come_as_their_planes)
+          RUN(what_is_told_of_colors_without_decoding_is_the_formats)
           RUN(a_palette_can_come_as_its_indices)
           RUN(a_png_without_all_of_its_rows_is_damaged)
           RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)

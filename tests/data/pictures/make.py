@@ -90,7 +90,7 @@ def stills(picture):
     picture.save(animated, "WEBP", save_all=True, append_images=[Image.new("RGB", picture.size)], lossless=True)
     keep("webp_animated.webp", animated.getvalue())
     keep("gif_87.gif", saved(few, "GIF"))
-    keep("gif_animated.gif", saved(few, "GIF", save_all=True, append_images=[four], duration=50))
+    keep("gif_animated_clear.gif", saved(few, "GIF", save_all=True, append_images=[four], duration=50, transparency=2))
     keep("bmp_palette_8.bmp", saved(few, "BMP"))
     keep("bmp_1.bmp", saved(gray.convert("1"), "BMP"))
     keep("tiff_lzw.tif", saved(picture, "TIFF", compression="tiff_lzw"))
