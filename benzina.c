@@ -2653,6 +2653,8 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
         if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !size[0] &&
             !bzi_webp_size(type, &chunk, size))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged");
+        if (type == BZI_FOURCC('V', 'P', '8', ' '))
+            format->color = (bzna_color){ 1, 13, 5, 0, 1 };
         if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
             uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
             format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
@@ -2991,6 +2993,7 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
+    format->color = (bzna_color){ 1, 13, 0, 1, 1 };
     if ((status = still->inspect(file, format, err)) != BZNA_OK)
         return status;
     if (!format->width || !format->height)
@@ -3473,7 +3476,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     picture->crop_y = image->crop_y;
     if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
         return BZI_FAIL(err, codec->is_file ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
-                        "image: %ux%u at %u,%u does not lie in its frame, %ux%u", image->width, image->height,
+                        "image: %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
                         image->crop_x, image->crop_y, width, height);
     return BZNA_OK;
 }
@@ -10797,7 +10800,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     picture->chroma_shift_x = is_gray || is_rgb ? 0 : format->log2_chroma_w;
     picture->chroma_shift_y = is_gray || is_rgb ? 0 : format->log2_chroma_h;
     picture->color = bzi_color_of_archives;
-    picture->color.matrix = is_rgb ? 0 : picture->color.matrix;
+    picture->color.matrix = is_rgb ? 0 : 5;
     picture->color.full_range = is_gray || is_rgb || frame->color_range != AVCOL_RANGE_MPEG;
     if (!is_planar)
         return bzi_software_split(software, picture, count, err);

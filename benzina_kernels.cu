@@ -784,8 +784,8 @@ BZI_KERNEL_CPU void bzi_kernel_rows_avx2(const bzi_kernel_slot *slot, const bzi_
 #  define BZI_KERNEL_HAS_AVX2() 0
 #endif
 
-/* Warps a slot with axis-aligned H, turned or not; workspace is aligned as malloc does. Returns 1; or 0, having done nothing, when H
- * is another or the workspace too small. */
+/* Warps a slot with axis-aligned H, turned or not; workspace is aligned as malloc does. Returns 1; or 0, having done
+ * nothing, when H is another or the workspace too small. */
 BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
                                              size_t workspace_bytes)
 {

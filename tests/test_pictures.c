@@ -419,6 +419,26 @@ TEST(what_is_not_the_picture_does_no_harm)
     free(whole.data);
 }
 
+/* libavcodec goes by some, for this picture and for later ones. */
+TEST(a_decoder_is_not_given_a_jpegs_notes)
+{
+    static const char notes[] = "\xff\xfe\0\x0c" "CS=ITU601\0" "\xff\xe2\0\4ab"
+                                "\xff\xee\0\x0e" "Adobe\0\x64\0\0\0\0\2";
+    const size_t size = sizeof notes - 1;
+    bytes whole = fixture("jpeg_440.jpg"), plain = bytes_make(whole.data, whole.size);
+    bytes noted = spliced(whole, whole.size - 2, notes, size, whole.size - 2);
+    bytes both = spliced(noted, 2, notes, size, 2);
+    CHECK(find(both, 0, "JFIF", 4) < both.size);
+    both.size = (size_t)bzi_jpeg_strip(both.data, both.size);
+    plain.size = (size_t)bzi_jpeg_strip(plain.data, plain.size);
+    CHECK(both.size == plain.size && !memcmp(both.data, plain.data, plain.size));
+    CHECK(find(plain, 0, "JFIF", 4) == plain.size && plain.size == whole.size - 18);
+    free(plain.data);
+    free(both.data);
+    free(noted.data);
+    free(whole.data);
+}
+
 TEST(an_exif_segment_of_any_bytes_does_no_harm)
 {
     bytes whole = fixture("jpeg_exif_6.jpg");
@@ -504,7 +524,7 @@ TEST(what_bzna_image_says_wrongly_is_named)
 static const struct { const char *name; double tolerance; } stills[] = {
     { "png_palette_2.png", 0 },      { "png_palette_clear.png", 0 }, { "webp_lossless_clear.webp", 0 },
     { "webp_lossy.webp", 1.0 },      { "webp_lossy_clear.webp", 1.0 }, { "gif_87.gif", 0 },
-    { "gif_animated.gif", 0 },       { "bmp_palette_8.bmp", 0 },     { "bmp_1.bmp", 0 },
+    { "gif_animated_clear.gif", 0 },       { "bmp_palette_8.bmp", 0 },     { "bmp_1.bmp", 0 },
     { "tiff_lzw.tif", 0 },           { "tiff_palette.tif", 0 },      { "tiff_cmyk.tif", 1.01 },
     { "tiff_fax.tif", 0 },           { "jpeg2000.jp2", 0 },          { "jpeg2000_gray.j2k", 0 },
 };
@@ -647,6 +667,24 @@ TEST(y_cb_cr_stills_come_as_their_planes)
     av_frame_free(&frame);
 }
 
+/* As bzna_dataset_read_image does for those who want the color. */
+TEST(what_is_told_of_colors_without_decoding_is_the_formats)
+{
+    static const struct { const char *name; uint32_t codec, matrix, full; } files[] = {
+        { "jpeg_440.jpg", BZNA_CODEC_JPEG, 5, 1 }, { "jpeg_rgb_adobe.jpg", BZNA_CODEC_JPEG, 0, 1 },
+        { "png_palette_2.png", BZNA_CODEC_STILL, 0, 1 }, { "webp_lossy.webp", BZNA_CODEC_STILL, 5, 0 },
+        { "webp_lossless_clear.webp", BZNA_CODEC_STILL, 0, 1 } };
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = fixture(files[i].name);
+        bzna_image coded = image_of(files[i].codec, b);
+        bzi_image image = bzi_image_alone(&coded);
+        bzi_image_complete_color(&image);
+        CHECK(image.coded.color.present && image.coded.color.matrix == files[i].matrix);
+        CHECK_EQ(image.coded.color.full_range, files[i].full);
+        free(b.data);
+    }
+}
+
 TEST(a_palette_can_come_as_its_indices)
 {
     static const char *const encoders[] = { "png", "bmp", "tiff" };
@@ -715,7 +753,7 @@ static bytes png_made(uint32_t width, uint32_t height, uint32_t rows, uint8_t va
 
 TEST(a_png_without_all_of_its_rows_is_damaged)
 {
-    static const uint8_t values[] = { 0, 0x5c, 0xa3, 0xff };            /* the bytes that frames are cleared with, too */
+    static const uint8_t values[] = { 0, 0x5c, 0xa3, 0xff };            /* among them what frames are cleared with */
     for (size_t v = 0; v < COUNT(values); v++) {
         for (uint32_t rows = 1; rows <= 9; rows++) {
             bytes b = png_made(7, 9, rows, values[v], 0);
@@ -979,8 +1017,8 @@ TEST(stills_say_their_orientation)
     free(png.data);
 }
 
-/* A homography is relative to the picture as it is seen: the same one shows the same of a picture that is stored upright
- * and of one that is stored otherwise. */
+/* A homography is relative to the picture as it is seen: the same one shows the same of a picture that is stored
+ * upright and of one that is stored otherwise. */
 TEST(homographies_are_relative_to_the_picture_as_it_is_seen)
 {
     AVFrame *frame = frame_random(AV_PIX_FMT_RGB24, 3);
@@ -1070,6 +1108,7 @@ TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(a_jpeg_has_500_scans_at_most)
           RUN(absurd_sizes_are_refused_before_decoding)
           RUN(what_is_not_the_picture_does_no_harm)
+          RUN(a_decoder_is_not_given_a_jpegs_notes)
           RUN(an_exif_segment_of_any_bytes_does_no_harm)
           RUN(sizes_are_the_streams_or_agree_with_it)
           RUN(the_bytes_of_a_jpeg_are_a_stream_as_they_are)
@@ -1077,6 +1116,7 @@ TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(stills_of_every_kind_have_pillows_pixels)
           RUN(stills_of_every_pixel_format_come_back_exactly)
           RUN(y_cb_cr_stills_come_as_their_planes)
+          RUN(what_is_told_of_colors_without_decoding_is_the_formats)
           RUN(a_palette_can_come_as_its_indices)
           RUN(a_png_without_all_of_its_rows_is_damaged)
           RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)
