@@ -213,7 +213,6 @@
  *     - A batch has one picture a sample, at one size for the whole loader, as float32 or float16
  *       RGB. Several outputs, views, bfloat16, uint8, other filters than linear: settings exist,
  *       E_UNSUPPORTED so far.
- *     - Patterns ({000..146}, *, ?, [...]) in paths are not expanded: a path is one existing file.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
  *     - Windows and macOS have not been tried.
@@ -515,7 +514,9 @@ enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_
  * header_bytes: CIFAR, MNIST, raw tensors. A picture of height * width pixels in 1 or 3 channels
  * (BZNA_RECORD_UINT8; planes, or with BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes
  * into each; anything else is the field "data", a vector of channels * height * width numbers, each
- * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it. */
+ * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it: an integer is
+ * the "target", a float32 the "label", a vector of one. Bytes behind the last whole record are
+ * refused: mostly settings are wrong then. */
 typedef struct bzna_records {
     uint32_t struct_size;
     uint32_t data_type, layout;
@@ -544,9 +545,10 @@ typedef struct bzna_dataset_config {
     uint64_t    reserved[4];
 } bzna_dataset_config;
 
-/* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files) and
- * target_count (samples from the first that have a target) are sums. container ("archive", "mp4
- * video"), tracks and brands (the major one first; 8 at most) are the first one's. */
+/* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files, 0 for
+ * folders) and target_count (samples from the first that have a target) are sums. container
+ * ("archive", "mp4 video"), tracks and brands (the major one first; 8 at most) are the first
+ * one's. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size, field_count;
     uint64_t size_bytes, sample_count, target_count;
@@ -601,33 +603,49 @@ BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struc
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens a path, and finds out by its content what it is. The cost does not grow with the number of
- * samples of an archive. config may be NULL. A folder is opened as torchvision's ImageFolder does
- * it: each folder in it is a class, and holds pictures or folders of them; samples have the same
- * order as there. Files are known by their names: jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff
- * gif jp2 j2k, in upper case, too; those that begin with a dot are left out. Links are followed;
- * one that leads back is refused, and so are a class without pictures, and a folder whose folders
- * all hold only folders (train, val). Pictures without class folders have no targets. With a list,
- * samples are the files that it names, in its order; labels are targets where each sample has one
- * that is a whole number, else vectors. Only names are read: a file that is gone, or no picture,
- * fails its own sample. Errors: E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT,
- * E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
+ * samples of an archive. config may be NULL. A path that names nothing may be a pattern of several
+ * files, which are laid end to end: "a::b" stands for both; {0000..0146}, {1..9..2}, {train,val}
+ * for each in turn (padded with zeros where one of the two is; the leftmost varies slowest); *, ?,
+ * [abc] match names, sorted by bytes; what follows a backslash stands for itself. A folder that
+ * holds *.bzna, *.tar or *.rec stands for those. Of many files some 64 are open at a time; one that
+ * is opened again must be as it was, else E_IO. Errors: E_NOT_FOUND, E_ARGUMENT (unbalanced braces,
+ * a setting that does not fit), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES,
+ * E_UNFINISHED, E_UNSUPPORTED.
+ *
+ * A folder of pictures is opened as torchvision's ImageFolder does it, with the same order: each
+ * folder in it is a class, and holds pictures or folders of them. Files are known by their names:
+ * jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2 j2k, in upper case, too; those that begin
+ * with a dot are left out. Links are followed; one that leads back is refused, and so are a class
+ * without pictures, and a folder whose folders all hold only folders (train, val). Pictures without
+ * class folders have no targets. With a list, samples are the files that it names, in its order;
+ * labels are targets where each sample has one that is a whole number, else vectors. Only names are
+ * read: a file that is gone, or no picture, fails its own sample.
+ *
+ * A tar is a shard as WebDataset writes it. Files next to each other that share a key, which is the
+ * name up to the first dot after its last slash, are a sample; what follows the dot is the field,
+ * in lower case: by its last extension cls, cls2, index, inx, id are integers, txt, text,
+ * transcript text, jpg, png, webp, ... pictures, others bytes. "name" is the key, unless a file is
+ * called so, "cls" the target, "image" a sample's first picture. Folders, links, hidden files, what
+ * is in __folders__, and fields with names of BZNA_NAME_MAX bytes or more belong to no sample; a
+ * tar has 64 fields at most. Sparse files are refused; a field that stands twice fails its sample.
+ * Opening walks over the headers (36 bytes are kept for a sample of two files), or reads the
+ * SHARD.idx that lies beside SHARD.tar (version 1.2, as DALI's wds2idx and `bzna index` write it);
+ * one that is older than the tar, or that its headers contradict, is refused with E_BOX, at open or
+ * when a sample is used.
+ *
+ * A RecordIO file (MXNet's .rec) has a sample a record: "image", "label" (its numbers), "target"
+ * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all of its
+ * bytes, which then may be anything). A list gives labels and names by id, and must have a line for
+ * each. Where records begin, NAME.idx beside NAME.rec says (as MXNet and `bzna index` write it),
+ * else one scan over the headers; 8 bytes are kept a record. An index that is older than the file
+ * must be what a scan finds; one of another file is refused with E_FORMAT, at open or when a sample
+ * is used. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* A tar is a shard as WebDataset writes it. Files next to each other that share a key, which is the
- * name up to the first dot after its last slash, are a sample; what follows the dot is the field,
- * in lower case: by its last extension cls, cls2, index, inx, id are integers, txt, text,
- * transcript text, jpg, png, webp, ... pictures, others bytes. "name" is the key, "cls" the target,
- * "image" a sample's first picture. Folders, links, hidden files, what is in __folders__, and
- * fields with names of BZNA_NAME_MAX bytes or more belong to no sample; a tar has 64 fields at
- * most. Sparse files are refused; a field that stands twice fails its sample. Opening walks over
- * the headers (36 bytes are kept for a sample of two files), or reads the SHARD.idx that lies
- * beside SHARD.tar (version 1.2, as DALI's wds2idx and `bzna index` write it); one that is older
- * than the tar, or that its headers contradict, is refused with E_BOX, at open or when a sample is
- * used. */
-
-/* Several files laid end to end, in the order of paths, by which messages call them (config->name
- * must be NULL). Errors: those of each; E_NO_SAMPLES (no file), E_LIMIT (over 65536). */
+/* Several paths laid end to end, in their order, by which messages call them (config->name must be
+ * NULL). Several threads open them. Errors: those of the first that fails; E_NO_SAMPLES (no path),
+ * E_LIMIT (over 65536). */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 

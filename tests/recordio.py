@@ -1,10 +1,11 @@
-"""RecordIO files written and read by a second program, and compared with the library record by record.
+"""RecordIO files written and read by a second program, and compared with the library record by record; raw records
+compared with what numpy makes of them.
 
     python3 tests/recordio.py FOLDER [build/bzna]     from the repository's root, with BENZINA_LIBRARY; files go to FOLDER
 
 Prints FAIL and SKIP lines, and a count last. The format: parts of u32 magic, u32 cflag << 29 | length, the bytes, zeros
 up to a multiple of 4; a record is cut where its bytes hold the magic number at a multiple of 4, which is left out."""
-import array, os, random, struct, subprocess, sys
+import array, ctypes, os, random, struct, subprocess, sys
 
 MAGIC = struct.pack("<I", 0xced7230a)
 
@@ -89,6 +90,57 @@ class Source:
     def read_at(self, offset, size):
         return self.data[offset:offset + size]
 
+class Records(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint32) for n in "struct_size data_type layout width height channels".split()] + \
+               [(n, ctypes.c_uint64) for n in "header_bytes stride data_offset label_offset".split()] + \
+               [("label_type", ctypes.c_uint32), ("scale", ctypes.c_float), ("bias", ctypes.c_float), ("reserved0", ctypes.c_uint32)]
+
+class Config(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32), ("reserved0", ctypes.c_uint32)] + \
+               [(n, ctypes.c_void_p) for n in "name split format list classes".split()] + \
+               [(n, ctypes.c_uint32) for n in "class_count class_order orientation palette".split()] + \
+               [("records", ctypes.c_void_p), ("reserved", ctypes.c_uint64 * 4)]
+
+def open_records(benzina, path, **fields):
+    context, handle = benzina.Context(device="cpu"), ctypes.c_void_p()
+    records = Records(struct_size=ctypes.sizeof(Records), **fields)
+    config = Config(struct_size=ctypes.sizeof(Config), records=ctypes.cast(ctypes.byref(records), ctypes.c_void_p))
+    function = ctypes.CDLL(benzina.lib._name).bzna_dataset_open
+    status = function(ctypes.c_void_p(context.handle), os.fsencode(path), ctypes.byref(config), ctypes.byref(handle), None)
+    assert status == 0, benzina.Status(status)
+    return benzina.Dataset._from_handle(context, handle.value)
+
+def compare_raw(benzina, folder, np):
+    """IDX files of MNIST, binaries of CIFAR-10 and CIFAR-100, tensors of each type; pictures through a loader."""
+    rng, path = np.random.default_rng(5), os.path.join(folder, "oracle.raw")
+    def pictures(name, head, pixels, layout, labels, **fields):
+        n, planes = len(pixels), pixels if layout == 0 else pixels.transpose(0, 2, 3, 1)
+        rows = np.concatenate([labels.reshape(n, -1), planes.reshape(n, -1)], axis=1)
+        open(path, "wb").write(head + rows.tobytes())
+        dataset = open_records(benzina, path, data_type=1, layout=layout, channels=pixels.shape[1], height=pixels.shape[2],
+                               width=pixels.shape[3], header_bytes=len(head), data_offset=labels[0].size, **fields)
+        with benzina.DataLoader(dataset, pixels.shape[2:], batch_size=n, output="numpy") as loader:
+            images, targets = next(iter(loader))[:2]
+            wanted = np.broadcast_to(pixels, (n, 3) + pixels.shape[2:]).astype("float32")
+            check(name + ": pixels", images.shape == wanted.shape and (images == wanted).all())
+            wanted = labels.reshape(n, -1)[:, -1] if labels.size else np.full(n, -1)
+            check(name + ": targets", (targets == wanted).all())
+    none, labels = np.zeros((7, 0), "u1"), rng.integers(0, 100, (7, 2), "u1")
+    mnist, cifar = rng.integers(0, 256, (7, 1, 28, 28), "u1"), rng.integers(0, 256, (7, 3, 32, 32), "u1")
+    pictures("MNIST", struct.pack(">4I", 0x803, 7, 28, 28), mnist, 0, none)
+    pictures("CIFAR-10", b"", cifar, 0, labels[:, :1], label_type=1)
+    pictures("CIFAR-100", b"", cifar, 0, labels, label_type=1, label_offset=1)
+    pictures("pixels side by side", b"x", cifar, 1, labels[:, :1], label_type=1)
+    for number, dtype in ((1, "u1"), (2, "<i4"), (3, "<i8"), (4, "<f4")):
+        bits = rng.integers(0, 256, (5, 6, np.dtype(dtype).itemsize), "u1")
+        numbers = bits.view(dtype)[..., 0]
+        open(path, "wb").write(bits.tobytes())
+        dataset = open_records(benzina, path, data_type=number, channels=2, height=1, width=3, scale=0.37, bias=-2.5)
+        with np.errstate(all="ignore"):
+            wanted = (numbers.astype("f8") * np.float64(np.float32(0.37)) + -2.5).astype("f4")
+        found = np.array([dataset.field(i, "data") for i in range(5)], "f4")
+        check("numbers of %s" % dtype, np.array_equal(found, wanted, equal_nan=True))
+
 def main():
     sys.path.insert(0, "examples/python")
     import benzina
@@ -110,12 +162,18 @@ def main():
         file.write(index)
     compare(benzina, "by the .idx", benzina.Dataset(path), expected)
     os.remove(path[:-3] + "idx")
-    skipped = 1
+    skipped = 0
+    try:
+        import numpy
+        compare_raw(benzina, folder, numpy)
+    except ImportError:
+        skipped += 1
+        print("SKIP raw_records_are_those_of_numpy: numpy is not installed")
     if tool and subprocess.run([tool, "index", "--help"], capture_output=True).returncode == 0:
-        skipped = 0
         check("bzna index runs", subprocess.run([tool, "index", path]).returncode == 0)
         check("bzna index writes what rec2idx writes", open(path[:-3] + "idx").read() == index)
     else:
+        skipped += 1
         print("SKIP bzna_index_writes_what_rec2idx_writes: this bzna has no command index")
     print("SKIP records_are_those_of_mxnet: mxnet is not installed (it has no wheels for today's Pythons)")
     print("tests/test_recordio.sh: %d passed, %d failed, %d skipped" % (count - len(failed), len(failed), skipped + 1))

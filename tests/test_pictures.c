@@ -235,6 +235,34 @@ TEST(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
     free(b.data);
 }
 
+TEST(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)
+{
+    static const char jfif[] = "\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0";
+    bytes rgb = fixture("jpeg_rgb_numbers.jpg"), b = spliced(rgb, 2, jfif, sizeof jfif - 1, 2);
+    uint8_t kept[3][PIXELS];
+    free(look_at(BZNA_CODEC_JPEG, rgb, 0));
+    for (int p = 0; p < 3 && last.status == BZNA_OK; p++)   /* G, B, R */
+        for (int y = 0; y < H; y++)
+            memcpy(kept[p] + y * W, (const uint8_t *)seen.plane[p] + y * seen.pitch[p], W);
+    free(look_at(BZNA_CODEC_JPEG, b, 0));
+    CHECK(last.status == BZNA_OK && seen.color.matrix == 5 && !seen.chroma_shift_x && !seen.chroma_shift_y);
+    for (int p = 0; p < 3 && last.status == BZNA_OK; p++)
+        for (int y = 0; y < H; y++)
+            CHECK(!memcmp(kept[(p + 2) % 3] + y * W, (const uint8_t *)seen.plane[p] + y * seen.pitch[p], W));
+    free(b.data);
+    free(rgb.data);
+}
+
+TEST(a_component_without_data_is_damage)
+{
+    bytes whole = fixture("jpeg_440.jpg");
+    size_t scan = find(whole, 0, "\xff\xda", 2);
+    bytes b = spliced(whole, scan, NULL, 0, whole.size - 2);
+    check_refused(BZNA_CODEC_JPEG, b, BZNA_E_DECODE, "a component has no data");
+    free(b.data);
+    free(whole.data);
+}
+
 TEST(a_jpeg_that_ends_anywhere_is_damaged)
 {
     static const char *const names[] = { "jpeg_420_progressive.jpg", "jpeg_422_restarts.jpg", "jpeg_rgb_adobe.jpg" };
@@ -914,9 +942,126 @@ TEST(all_orientations_turn_the_picture_exactly)
     free(b.data);
 }
 
+/* Where the file says that it lies on its side (6), as each kind of file says it. */
+TEST(stills_say_their_orientation)
+{
+    static const char tiff[] = "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+    static const char chunk[] = "\0\0\0\x1a" "eXIf";
+    bytes png = png_made(3, 5, 5, 9, 0), webp = fixture("webp_lossy.webp"), big = fixture("tiff_lzw.tif"), b, c;
+    size_t at;
+    b = spliced(png, 33, chunk, 8, 33);
+    c = spliced(b, 41, tiff, sizeof tiff - 1, 41);
+    free(b.data);
+    b = spliced(c, 67, "\0\0\0\0", 4, 67);
+    free(look_at(BZNA_CODEC_STILL, b, 0));
+    CHECK(last.status == BZNA_OK && seen.orientation == 6 && seen.width == 3 && seen.height == 5);
+    free(look_at(BZNA_CODEC_STILL, b, 1));
+    CHECK(last.status == BZNA_OK && seen.orientation == 1);
+    free(b.data);
+    free(c.data);
+
+    b = spliced(webp, webp.size, "EXIF\x20\0\0\0Exif\0\0", 14, webp.size);
+    c = spliced(b, b.size, tiff, sizeof tiff - 1, b.size);
+    AV_WL32(c.data + 4, (uint32_t)(c.size - 8));
+    free(look_at(BZNA_CODEC_STILL, c, 0));
+    CHECK(last.status == BZNA_E_CODEC || (last.status == BZNA_OK && seen.orientation == 6));
+    free(b.data);
+    free(c.data);
+
+    at = find(big, 0, "\x1c\1\3\0\1\0\0\0", 8);             /* how planes lie (284) becomes the orientation */
+    REQUIRE(at < big.size);
+    AV_WL16(big.data + at, 274);
+    big.data[at + 8] = 6;
+    free(look_at(BZNA_CODEC_STILL, big, 0));
+    CHECK(last.status == BZNA_OK && seen.orientation == 6);
+    free(big.data);
+    free(webp.data);
+    free(png.data);
+}
+
+/* A homography is relative to the picture as it is seen: the same one shows the same of a picture that is stored upright
+ * and of one that is stored otherwise. */
+TEST(homographies_are_relative_to_the_picture_as_it_is_seen)
+{
+    AVFrame *frame = frame_random(AV_PIX_FMT_RGB24, 3);
+    bytes upright = encoded("png", frame);
+    for (uint32_t o = 1; o <= 8; o++) {
+        AVFrame *turned = av_frame_alloc();
+        bzna_picture pictures[2];
+        float pixels[2][3 * 31 * 17];
+        bzna_transform t;
+        bzna_output out;
+        const int other = o == 6 ? 8 : o == 8 ? 6 : (int)o;                 /* what undoes it */
+        turned->format = frame->format;
+        turned->width = o > 4 ? H : W;
+        turned->height = o > 4 ? W : H;
+        REQUIRE(av_frame_get_buffer(turned, 0) >= 0);
+        for (int y = 0; y < turned->height; y++)
+            for (int x = 0; x < turned->width; x++) {
+                size_t from = stored((uint32_t)other, x, y);
+                memcpy(turned->data[0] + y * turned->linesize[0] + 3 * x,
+                       frame->data[0] + (int)(from / (3 * W)) * frame->linesize[0] + from % (3 * W), 3);
+            }
+        bytes b = encoded("png", turned);
+        bzna_transform_init(&t, sizeof t);
+        bzna_output_init(&out, sizeof out);
+        const double h[9] = { 1.1, 0.3, -2.25, -0.2, 0.9, 3.5, 0.001, -0.002, 1 };
+        memcpy(t.homography, h, sizeof h);
+        out.width = 31;
+        out.height = 17;
+        for (int i = 0; i < 2; i++) {
+            bzna_image image = image_of(BZNA_CODEC_STILL, i ? b : upright);
+            image.orientation = i ? o : 1;
+            bzna_picture_init(&pictures[i], sizeof pictures[i]);
+            REQUIRE(bzna_decoder_decode(decoder, &image, &pictures[i], &last) == BZNA_OK);
+            REQUIRE(bzna_picture_render(&pictures[i], &t, &out, pixels[i], sizeof pixels[i], &last) == BZNA_OK);
+        }
+        int wrong = 0;
+        for (size_t i = 0; i < COUNT(pixels[0]); i++)       /* at the border, rounding decides what is outside */
+            wrong += fabs((double)(pixels[0][i] - pixels[1][i])) > 0.02;
+        CHECK(wrong <= 3);
+        free(b.data);
+        av_frame_free(&turned);
+    }
+    free(upright.data);
+    av_frame_free(&frame);
+}
+
+TEST(jpeg_and_stills_are_not_written_and_no_sample_entry_is_theirs)
+{
+    CHECK(!bzi_codec_of_entry(0));
+#ifndef BENZINA_NO_WRITER
+    bytes b = fixture("jpeg_440.jpg");
+    bzna_image image = image_of(BZNA_CODEC_JPEG, b);
+    bzna_sample_desc sample;
+    bzna_writer *writer = NULL;
+    REQUIRE(bzna_writer_open(context, TEST_BUILD "/tests/pictures.bzna", NULL, &writer, &last) == BZNA_OK);
+    image.width = W;
+    image.height = H;
+    bzna_sample_desc_init(&sample, sizeof sample);
+    sample.image = &image;
+    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
+    CHECK_CONTAINS(last.message, "JPEG can't be written (H.264, H.265 and AV1 can)");
+    image.codec = BZNA_CODEC_STILL;
+    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
+    CHECK_CONTAINS(last.message, "still can't be written");
+    image.codec = 99;
+    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
+    CHECK_CONTAINS(last.message, "codec: 99 is not known");
+    image.codec = BZNA_CODEC_H264;
+    image.orientation = 6;
+    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(last.message, "orientation: 6");
+    bzna_writer_close(writer);
+    free(b.data);
+#endif
+}
+
 TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(jpegs_come_as_their_own_planes)
           RUN(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
+          RUN(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)
+          RUN(a_component_without_data_is_damage)
           RUN(a_jpeg_that_ends_anywhere_is_damaged)
           RUN(coded_data_that_end_before_the_end_marker_are_damage)
           RUN(restart_markers_that_are_missing_or_out_of_order_are_damage)
@@ -941,5 +1086,8 @@ TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(files_are_recognized_by_their_first_bytes)
           RUN(h264_coded_as_rgb_is_rgb)
           RUN(h265_coded_as_rgb_is_rgb)
-          RUN(all_orientations_turn_the_picture_exactly))
+          RUN(all_orientations_turn_the_picture_exactly)
+          RUN(stills_say_their_orientation)
+          RUN(homographies_are_relative_to_the_picture_as_it_is_seen)
+          RUN(jpeg_and_stills_are_not_written_and_no_sample_entry_is_theirs))
 #endif

@@ -141,7 +141,7 @@ TEST(a_member_called_name_is_the_name)
     bzna_context *context = context_of(&c);
     tar t = { 0 };
     bzna_dataset *dataset;
-    tar_text(&t, "0.name", "its own");
+    tar_text(&t, "0.NAME", "its own");
     tar_text(&t, "1.txt", "none");
     dataset = open_tar(context, &t, NULL);
     REQUIRE(dataset);
@@ -155,8 +155,9 @@ TEST(a_member_called_name_is_the_name)
 TEST(targets_are_decimal_numbers_and_others_fail_alone)
 {
     static const struct { const char *text; int64_t target; } cases[] = {
-        { "7", 7 }, { "-1", -1 }, { " +12\n", 12 }, { "\t0009 \r\n", 9 }, { "9223372036854775807", INT64_MAX },
+        { "7", 7 }, { "-1", -1 }, { " +12\n", 12 }, { "\t0009 \r\n", 9 }, { "\v\f5\t", 5 }, { "9223372036854775807", INT64_MAX },
         { "-9223372036854775808", INT64_MIN }, { "-0", 0 },
+        { "\b5", -77 }, { "\0165", -77 }, { "5\b", -77 }, { "5\016", -77 }, { "/5", -77 }, { "5:", -77 },
         { "", -77 }, { "  ", -77 }, { "-", -77 }, { "1.5", -77 }, { "7x", -77 }, { "- 7", -77 }, { "1 2", -77 },
         { "9223372036854775808", -77 }, { "-9223372036854775809", -77 }, { "99999999999999999999", -77 },
     };
@@ -182,7 +183,7 @@ TEST(targets_are_decimal_numbers_and_others_fail_alone)
     CHECK_EQ(target_of(dataset, COUNT(cases)), BZNA_TARGET_NONE);
     CHECK_EQ(bzna_dataset_target(dataset, COUNT(cases) + 1, &target, &err), BZNA_E_BOX);
     CHECK_EQ(err.byte_offset, last + 512);
-    CHECK_CONTAINS(err.message, "memory: sample 18: its cls at byte");
+    CHECK_CONTAINS(err.message, "memory: sample 25: its cls at byte");
     CHECK_CONTAINS(err.message, "is no integer: \"two??\"");
     bzna_dataset_close(dataset);
     bzna_context_close(context);
@@ -309,6 +310,9 @@ static tar tar_of_all_kinds(char *longest)
     snprintf((char *)h + 148, 8, "%6o", sum);               /* blanks before it, too */
     tar_pax(&t, 'x', "path", "");
     tar_text(&t, "10.txt", "an empty path is none");
+    tar_text(&t, "11.txt", "a size after blanks");
+    tar_patch(&t, 124, "         23 ", 12);
+    tar_patch(&t, 511, "x", 1);                             /* summed, too */
     tar_end(&t);
     return t;
 }
@@ -316,7 +320,8 @@ static tar tar_of_all_kinds(char *longest)
 static void check_all_kinds(const bzna_dataset *dataset, const char *longest)
 {
     static const char *const texts[] = { "ustar", "v7", "prefix", "contiguous, prefix without end", "GNU", "pax",
-                                         "pax size", "b 256", "Solaris", "signed sum", "an empty path is none" };
+                                         "pax size", "b 256", "Solaris", "signed sum", "an empty path is none",
+                                         "a size after blanks" };
     REQUIRE(dataset && bzna_dataset_count(dataset) == COUNT(texts));
     for (uint64_t i = 0; i < COUNT(texts); i++) {
         const char *key = value_of(dataset, i, "name");
@@ -423,6 +428,10 @@ TEST(damaged_tars_are_refused_at_the_byte_where_they_are_damaged)
     tar t = tar_begun();
     tar_text(&t, "1.txt", "one");
     t.bytes[t.last + 3] ^= 1;
+    check_refused(&t, BZNA_E_BOX, 1024, "no tar header at byte 1024: its check sum is wrong");
+    t = tar_begun();
+    tar_end(&t);
+    t.bytes[1024 + 511] = 1;                                /* not quite zeros */
     check_refused(&t, BZNA_E_BOX, 1024, "no tar header at byte 1024: its check sum is wrong");
     t = tar_begun();
     tar_text(&t, "1.txt", "one");
@@ -646,6 +655,9 @@ TEST(opening_reads_headers_and_not_what_lies_between)
         CHECK((double)r.bytes <= cases[i].bytes * (double)r.t.size + 2048);
         CHECK((double)r.count <= cases[i].reads * cases[i].count + 16);
         CHECK_EQ(target_of(dataset, 17), 17);
+        r.count = 0;
+        CHECK_EQ(atoi(value_of(dataset, 700, "name") + 2), 700);
+        CHECK_EQ(r.count, 1);                               /* of a key, its header alone */
         bzna_dataset_close(dataset);
         tar_free(&r.t);
     }
@@ -868,8 +880,42 @@ TEST(what_an_index_says_of_a_member_is_checked_when_it_is_used)
     bzna_context_close(context);
     tar_free(&t);
     free(text);
-    remove(SHARD ".tar");
-    remove(SHARD ".idx");
+}
+
+/* Reading all that it gives must be safe; what is wrong is found at open or later. */
+TEST(no_index_does_harm)
+{
+    static const char text[] = "v1.2 2\nbin 512 9 d/000000.bin cls 1536 1 d/000000.cls\n"
+                               "bin 2560 9 d/000001.bin cls 3584 1 d/000001.cls\n";
+    static const char others[] = " \n0123456789-d/.\xff\1v";
+    counter c;
+    bzna_context *context = context_of(&c);
+    tar t = tar_of(2, 9);
+    int taken = 0;
+    for (uint64_t n = 0; n < 3000; n++) {
+        char changed[sizeof text];
+        bzna_dataset *dataset = NULL;
+        bzna_random random;
+        bzna_random_init(&random, n, 0, 0, 0);
+        memcpy(changed, text, sizeof text);
+        for (uint64_t k = n % 3 + 1; k-- > 0;)
+            changed[bzna_random_u32(&random) % (sizeof text - 1)] =
+                others[bzna_random_u32(&random) % (sizeof others - 1)];
+        write_shard(&t, changed, 1);
+        if (bzna_dataset_open(context, SHARD ".tar", NULL, &dataset, NULL) != BZNA_OK)
+            continue;
+        taken++;
+        for (uint64_t i = 0; i < bzna_dataset_count(dataset); i++) {
+            CHECK(strlen(value_of(dataset, i, "name")) < 20);
+            CHECK(strlen(value_of(dataset, i, "bin")) < 20);
+            target_of(dataset, i);
+        }
+        bzna_dataset_close(dataset);
+    }
+    CHECK(taken > 100);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
 }
 
 TEST_MAIN(
@@ -897,4 +943,5 @@ TEST_MAIN(
     RUN(an_index_gives_what_the_headers_give)
     RUN(a_stale_index_is_refused_with_a_hint)
     RUN(an_index_of_another_version_is_ignored_and_logged)
-    RUN(what_an_index_says_of_a_member_is_checked_when_it_is_used))
+    RUN(what_an_index_says_of_a_member_is_checked_when_it_is_used)
+    RUN(no_index_does_harm))
