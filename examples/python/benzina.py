@@ -157,7 +157,7 @@ image:          u32 struct_size, codec, width, height, frame_width, frame_height
                 u32 length_size, reserved0; ptr config; u64 config_size; ptr data; u64 data_size
 dataset_config: u32 struct_size, reserved0; str name, split
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
-                brand_count, brands[8]; char container[20]
+                brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
 track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
