@@ -12475,7 +12475,7 @@ static bzna_status bzi_loader_check_track(const bzna_loader *loader, bzna_error 
     const bzi_part *part = &loader->dataset->parts[0];
     bzi_image image;
     bzna_status status = bzi_container_describe_image(part->container, part->first, &loader->pick, &image, err);
-    if (status != BZNA_E_NOT_FOUND)
+    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* an errno: it is the file that was not found */
         return status == BZNA_E_MEMORY ? status : BZNA_OK;
     bzi_container_fail(part->container, part->first, err);
     return bzi_error_prefix(err, "loader_config.fields.image");
