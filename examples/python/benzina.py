@@ -165,7 +165,7 @@ records:        u32 struct_size, data_type, layout, width, height, channels; u64
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
                 orientation, palette; ptr records; u64 reserved[4]
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
-                brand_count, brands[8]; char container[20]
+                brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
 track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
