@@ -8039,7 +8039,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
-static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video, &bzi_tar_row,
+/* The surest probe first. */
+static const bzi_container_ops *const bzi_containers[] = { &bzi_tar_row, &bzi_mp4_archive, &bzi_mp4_video,
                                                           &bzi_recordio_ops, &bzi_records_ops };
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
