@@ -807,8 +807,8 @@ TEST(a_still_that_ends_anywhere_is_damaged_or_the_same)
     }
 }
 
-/* Tile parts may leave their size unsaid; libavcodec then takes what there is. */
-TEST(a_jpeg_2000_of_unsaid_size_needs_its_end_marker)
+/* Tile parts may leave their size unsaid. */
+TEST(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
 {
     bytes whole = fixture("jpeg2000_gray.j2k"), b;
     size_t part = find(whole, 0, "\xff\x90\0\x0a", 4);
@@ -1152,7 +1152,7 @@ TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(a_png_without_all_of_its_rows_is_damaged)
           RUN(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
           RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)
-          RUN(a_jpeg_2000_of_unsaid_size_needs_its_end_marker)
+          RUN(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
           RUN(what_a_decoder_has_seen_does_not_show)
           RUN(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
           RUN(stills_of_absurd_sizes_are_refused_before_decoding)
