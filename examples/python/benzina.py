@@ -20,7 +20,7 @@ Memory. Nothing is copied: tensors and arrays are views of the batch, which goes
 even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
 so, and wants copy=True or a larger multibuffering. Views may be written to.
 
-Data sets. Dataset opens an archive, a folder of pictures, a tar shard, a .rec, or a list of them. Dataset("photos").classes
+Data sets. Dataset opens an archive, a folder of pictures, a tar shard, a .rec, or several. Dataset("photos").classes
 names a folder's classes. DataLoader(..., tensors=["label:5"], bytes=["txt", "json"]) delivers further fields: the loop is then
 `for images, targets, fields in loader`, and fields["txt"] a list with a text, or None, for each sample.
 
@@ -878,8 +878,8 @@ def _absolute(path):
 class Dataset(_Handled):
     """The samples of a data set: len(dataset), dataset[i] -> Sample, dataset[i:j] -> a Dataset, a + b -> a Dataset.
 
-    source: a path (of an archive, another mp4, a folder of pictures, a tar shard, a .rec); or several, in a list, which are
-    laid end to end; or an object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number
+    source: a path (of an archive, another mp4, a folder of pictures, a tar shard, a .rec), or a pattern of several
+    ("shard-{000..146}.tar", "*.tar", "a.tar::b.tar"); or several in a list, which are laid end to end; or an object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number
     or a method; or an open binary file. Of a file that the system opened, only its bytes count: its position stays, it may be
     closed. Any other file-like object is read under a lock, and must stay open.
 
