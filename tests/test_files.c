@@ -346,12 +346,13 @@ TEST(a_read_waits_until_a_descriptor_is_free)
 }
 
 /* Two that fail, one after the other. */
-typedef struct failing { uint64_t last; atomic_int failed; } failing;
+typedef struct failing { uint64_t last; atomic_int begun, failed; } failing;
 
 static bzna_status fail_in_turn(void *user, uint64_t i, bzna_error *err)
 {
     failing *f = user;
-    for (int n = 0; i == f->last && !f->failed && n < 2000; n++)
+    f->begun++;
+    for (int n = 0; (f->begun < 2 || (i == f->last && !f->failed)) && n < 2000; n++)
         sleep_us(1000);
     sleep_us(i == f->last ? 20000 : 0);                     /* the other's failure is written down by then */
     f->failed = 1;

@@ -323,7 +323,8 @@ TEST(classes_are_numbered_by_text_or_by_number)
 
 TEST(classes_can_be_chosen)
 {
-    const char *const chosen[] = { "dog", "ant" }, *const unknown[] = { "dog", "cow" }, *const twice[] = { "ant", "ant" };
+    const char *const chosen[] = { "dog", "ant" }, *const unknown[] = { "dog", "cow" };
+    const char *const twice[] = { "ant", "ant" };
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     MAKE("d/ant/x.jpg", "d/cat/x.jpg", "d/dog/x.jpg", "d/empty/", "flat/x.jpg");
