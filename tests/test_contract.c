@@ -68,7 +68,7 @@ typedef struct row {
     int         content;              /* rows with the same number hold the same bytes */
 } row;
 
-static coded jpegs[SAMPLES], split_jpegs[SAMPLES], units[SAMPLES], frames[3];
+static coded jpegs[SAMPLES], pngs[SAMPLES], split_jpegs[SAMPLES], units[SAMPLES], frames[3];
 static bzna_context *context;         /* of what belongs to no test alone */
 
 /* ---- Pictures ---------------------------------------------------------------------------------------------------- */
@@ -80,16 +80,30 @@ static uint8_t drawn(int plane, int x, int y, int n)
                      plane == 1 ? 40 + n * 4 : 220 - n * 4);
 }
 
-/* A JPEG of 64x48 pixels; n tells it from others. */
-static void jpeg_make(coded *c, int n)
+/* In the frame's own format: Y'CbCr 4:2:0, or RGB. */
+static void frame_draw(AVFrame *f, int n)
 {
-    AVCodecContext *encoder = avcodec_alloc_context3(avcodec_find_encoder(AV_CODEC_ID_MJPEG));
+    const int is_rgb = f->format == AV_PIX_FMT_RGB24;
+    for (int p = 0; p < 3; p++)
+        for (int y = 0; y < (p && !is_rgb ? 24 : 48); y++)
+            for (int x = 0; x < (p && !is_rgb ? 32 : 64); x++)
+                if (is_rgb)
+                    f->data[0][y * f->linesize[0] + 3 * x + p] = drawn(p, x, y, n);
+                else
+                    f->data[p][y * f->linesize[p] + x] = drawn(p, p ? 2 * x : x, p ? 2 * y : y, n);
+}
+
+/* A JPEG or a PNG of 64x48 pixels; n tells it from others. */
+static void still_make(coded *c, int n, int is_png)
+{
+    const int format = is_png ? AV_PIX_FMT_RGB24 : AV_PIX_FMT_YUV420P;
+    AVCodecContext *encoder =
+        avcodec_alloc_context3(avcodec_find_encoder(is_png ? AV_CODEC_ID_PNG : AV_CODEC_ID_MJPEG));
     AVFrame *f = av_frame_alloc();
     AVPacket *packet = av_packet_alloc();
     encoder->width = f->width = 64;
     encoder->height = f->height = 48;
-    encoder->pix_fmt = AV_PIX_FMT_YUV420P;
-    f->format = AV_PIX_FMT_YUV420P;
+    encoder->pix_fmt = f->format = format;
     encoder->color_range = f->color_range = AVCOL_RANGE_JPEG;
     encoder->time_base = (AVRational){ 1, 25 };
     encoder->flags |= AV_CODEC_FLAG_QSCALE;
@@ -97,17 +111,15 @@ static void jpeg_make(coded *c, int n)
     encoder->thread_count = 1;
     if (avcodec_open2(encoder, NULL, NULL) < 0 || av_frame_get_buffer(f, 0) < 0)
         abort();
-    for (int p = 0; p < 3; p++)
-        for (int y = 0; y < (p ? 24 : 48); y++)
-            for (int x = 0; x < (p ? 32 : 64); x++)
-                f->data[p][y * f->linesize[p] + x] = drawn(p, p ? 2 * x : x, p ? 2 * y : y, n);
+    frame_draw(f, n);
     f->pts = 0;
-    if (avcodec_send_frame(encoder, f) < 0 || avcodec_receive_packet(encoder, packet) < 0 || packet->size > 1536)
+    if (avcodec_send_frame(encoder, f) < 0 || avcodec_receive_packet(encoder, packet) < 0 ||
+        packet->size > (is_png ? 4096 : 1536))
         abort();
     c->memory = take_memory((size_t)packet->size);
     memcpy(c->memory, packet->data, (size_t)packet->size);
     bzna_image_init(&c->image, sizeof c->image);
-    c->image.codec = BZNA_CODEC_JPEG;
+    c->image.codec = is_png ? BZNA_CODEC_STILL : BZNA_CODEC_JPEG;
     c->image.data = c->memory;
     c->image.data_size = (uint64_t)packet->size;
     av_packet_free(&packet);
@@ -157,8 +169,10 @@ static void pictures_make(void)
     bzna_decoder *decoder = NULL;
     require(bzna_decoder_open(context, &decoder, NULL), "decoder");
     for (int i = 0; i < SAMPLES; i++) {
-        jpeg_make(&jpegs[i], i);
+        still_make(&jpegs[i], i, 0);
+        still_make(&pngs[i], i, 1);
         coded_decode(&jpegs[i], decoder, &jpegs[i].image);
+        coded_decode(&pngs[i], decoder, &pngs[i].image);
         jpeg_split(&split_jpegs[i], &jpegs[i]);
         units[i] = base[i % 2];
         units[i].image.width = 100;
@@ -233,10 +247,9 @@ static void make_video(piece *p)
     spill(p->path, p->file.bytes, p->file.size);
 }
 
-/* A file in the piece's folder, one of the pictures. */
-static void folder_add(piece *p, uint64_t i, uint64_t picture, int64_t target, const char *name)
+/* A file in the piece's folder. */
+static void folder_add(piece *p, uint64_t i, const coded *c, int64_t target, const char *name)
 {
-    const coded *c = &jpegs[picture];
     char path[300];
     snprintf(path, sizeof path, "%s/%s", p->path, name);
     spill(path, c->memory, c->image.data_size);
@@ -255,7 +268,7 @@ static void make_classes(piece *p)
         snprintf(path, sizeof path, "%s/%s", p->path, folders[k]);
         mkdir(path, 0777);
         snprintf(name, sizeof name, "%s/%03d.jpg", folders[k], (int)i);
-        folder_add(p, i, p->first + i, classes[k], name);
+        folder_add(p, i, &jpegs[p->first + i], classes[k], name);
     }
 }
 
@@ -264,8 +277,8 @@ static void make_flat(piece *p)
     char name[32];
     mkdir(p->path, 0777);
     for (uint64_t i = 0; i < p->count; i++) {
-        snprintf(name, sizeof name, "%03d.jpg", (int)i);
-        folder_add(p, i, i, BZNA_TARGET_NONE, name);
+        snprintf(name, sizeof name, "%03d.png", (int)i);
+        folder_add(p, i, &pngs[i], BZNA_TARGET_NONE, name);
         memcpy(p->samples[i].extra, name, p->samples[i].extra_size = 8);
     }
 }
@@ -278,7 +291,7 @@ static void make_listed(piece *p)
     mkdir(p->path, 0777);
     for (uint64_t i = 0; i < p->count; i++) {
         snprintf(name, sizeof name, "%03d.jpg", (int)(p->count - 1 - i));
-        folder_add(p, i, p->count - 1 - i, 1000 + (int64_t)i, name);
+        folder_add(p, i, &jpegs[p->count - 1 - i], 1000 + (int64_t)i, name);
         n += (size_t)snprintf(text + n, sizeof text - n, "%d\t%d\t%s\n", (int)i * 3, 1000 + (int)i, name);
     }
     snprintf(p->list, sizeof p->list, "%s.lst", p->path);
@@ -396,7 +409,7 @@ static const row rows[] = {
     { "an archive", { &whole[ARCHIVE] }, 0, 0, 0, 0 },
     { "a video", { &whole[VIDEO] }, 0, 0, 0, 1 },
     { "a folder with classes", { &whole[CLASSES] }, 0, 0, 0, 2 },
-    { "a flat folder", { &whole[FLAT] }, 0, 0, 0, 3 },
+    { "a flat folder of PNGs", { &whole[FLAT] }, 0, 0, 0, 3 },
     { "a folder by a list", { &whole[LISTED] }, 0, 0, 0, 4 },
     { "a tar", { &whole[TAR] }, 0, 0, 0, 5 },
     { "a tar with an index", { &whole[TAR_IDX] }, 0, 0, 0, 5 },
@@ -818,7 +831,7 @@ static void check_picture(const bzna_dataset *dataset, const row *r, uint64_t i)
         CHECK(!memcmp(image.data, bytes_at(p, &p->samples[local], info.data_offset), (size_t)image.data_size));
     REQUIRE(bzna_image_annexb(&c->image, other, sizeof other, &size, NULL) == BZNA_OK);
     CHECK(field_is(dataset, i, "image", other, size));
-    if (c->image.codec == BZNA_CODEC_JPEG)
+    if (c->image.codec == BZNA_CODEC_JPEG || c->image.codec == BZNA_CODEC_STILL)
         CHECK(size == c->image.data_size && !memcmp(other, c->memory, size));
 }
 
@@ -1097,8 +1110,10 @@ static void check_failure(const opened *o, const row *r, uint64_t bad, bzna_stat
 /* A sample in the first piece, in the middle, in the last. */
 static uint64_t bad_of(const row *r, int way) { return way == 0 ? 1 : way == 1 ? row_count(r) / 2 : row_count(r) - 2; }
 
+/* All of it zeros: what is it? All but its first bytes 0xff: its decoder must see. */
 TEST(a_damaged_picture_costs_its_own_slot)
 {
+    enum { BEGIN = 5 };
     EACH(r, way) {
         for (int with = 0; with <= 0xff; with += 0xff) {
             const uint64_t bad = bad_of(r, way);
@@ -1112,6 +1127,8 @@ TEST(a_damaged_picture_costs_its_own_slot)
             bzna_dataset_close(o.dataset);
             if (p->form == &forms[REC_SPLIT])
                 info.data_size = 8;                         /* the record stays one */
+            info.data_offset += with ? BEGIN : 0;
+            info.data_size -= with ? BEGIN : 0;
             destroy(p, local, info.data_offset, info.data_size, (uint8_t)with);
             open_or_exit(context, r, way, &o);
             status = decoded_alone(o.dataset, bad);
@@ -1345,7 +1362,7 @@ TEST(stop_reset_and_close_are_safe_at_any_moment)
 
 static atomic_int gate_open;
 
-/* Decoders wait here until every item of the loader has been read into once. */
+/* The decoder waits here until every item of the loader has been read into once. */
 static bzna_status gate(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *transform)
 {
     (void)user;
@@ -1381,6 +1398,7 @@ static void take_together(bzna_loader *loader, int n)
 TEST(in_steady_state_no_sample_costs_an_allocation)
 {
     EACH(r, way) {
+        const int several = r->pieces[1] && !r->is_list;
         bzna_loader_config c = config_of(15, BZNA_ORDER_SHUFFLE);
         bzna_loader *loader;
         bzna_context *own;
@@ -1392,6 +1410,7 @@ TEST(in_steady_state_no_sample_costs_an_allocation)
         open_or_exit(own, r, way, &o);
         c.order.epochs = BZNA_EPOCHS_ENDLESS;
         c.pipeline.transform = gate;
+        c.decode.threads = 1;                               /* it meets each kind of picture soon */
         c.fields.bytes = bytes_of(r);
         gate_open = 0;
         loader = open_loader(own, &o, &c);
@@ -1401,10 +1420,10 @@ TEST(in_steady_state_no_sample_costs_an_allocation)
         for (int i = 0; i < 3; i++)
             take_together(loader, 1);
         calls = l.calls;
-        for (int i = 0; i < 18; i++)
+        for (int i = 0; i < (several ? 18 : 6); i++)
             take_together(loader, 1);
         calls = l.calls - calls;
-        CHECK(calls <= (r->pieces[1] && !r->is_list ? (int64_t)read_stats(loader).capacity + 45 : 0));
+        CHECK_EQ(calls > (several ? (int64_t)read_stats(loader).capacity + 45 : 0) ? calls : 0, 0);
         bzna_loader_close(loader);
         bzna_dataset_close(o.dataset);
         bzna_context_close(own);
