@@ -18,7 +18,7 @@ comma    := ,
 
 DEPS      = gcc make pkg-config libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and says so.
-DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev python3-numpy
+DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev python3-numpy python3-braceexpand
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
@@ -134,6 +134,7 @@ $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
 # Suites of loaders run again, on the fake driver.
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
+$(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
 
 # Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once, with decoding and without,
 # where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten times as many as with photographs.

@@ -55,10 +55,12 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,6 +121,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_FIELDS         64u /* of a data set's samples; kinds of a tar's members: a word of bits has one each */
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
+#define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
+#define BZI_LIMIT_MAPS           32768u          /* of files, in a context: Linux lets a process have 65530 */
 #define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
 #define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
 #define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
@@ -301,6 +305,7 @@ typedef struct bzi_file {
     uint64_t size;
     int64_t  modified_ns;             /* when it was changed last, in nanoseconds since 1970 */
     void    *map;                     /* the whole file, or NULL */
+    uint64_t id[4];                   /* device, inode, time of the last change */
 } bzi_file;
 
 typedef pthread_mutex_t bzi_mutex;
@@ -331,7 +336,18 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     }
     file->size = (uint64_t)info.st_size;
     file->modified_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+    file->id[0] = (uint64_t)info.st_dev;
+    file->id[1] = (uint64_t)info.st_ino;
+    file->id[2] = (uint64_t)info.st_mtim.tv_sec;
+    file->id[3] = (uint64_t)info.st_mtim.tv_nsec;
     return 0;
+}
+
+/* How many files the process may have open. */
+static uint64_t bzi_os_file_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) ? 256 : (uint64_t)limit.rlim_cur;
 }
 
 /* Mapping is an optimization: without it the index is read in one piece. */
@@ -358,8 +374,11 @@ static void bzi_os_file_close(bzi_file *file)
 {
     if (file->map)
         munmap(file->map, (size_t)file->size);
-    close(file->fd);
+    if (file->fd >= 0)
+        close(file->fd);
 }
+
+static void bzi_os_descriptor_close(int fd) { close(fd); }
 
 /* Bytes read (0 at the end), or -errno. */
 static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
@@ -445,6 +464,19 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 }
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
+
+/* The paths that match a pattern of *, ? and [], in no order; what follows a backslash stands for itself. Returns 0,
+ * ENOENT (there are none) or ENOMEM; 0: bzi_os_glob_free frees them. */
+static int bzi_os_glob(const char *pattern, glob_t *matches)
+{
+    int error = glob(pattern, GLOB_NOSORT, NULL, matches);
+    if (error == 0)
+        return 0;
+    globfree(matches);
+    return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
+}
+
+static void bzi_os_glob_free(glob_t *matches) { globfree(matches); }
 
 /* The working folder's path, for paths to be kept. Returns 0 where it has none, or a longer one. */
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
@@ -770,8 +802,31 @@ typedef struct bzi_log_entry {
     char        message[248];
 } bzi_log_entry;
 
-/* What every room may use: memory, log, limits. A context owns one; what is made from the context holds a reference of
- * its own. */
+/* A file of a data set. It is closed when others need its descriptor, and opened again when it is read. */
+typedef struct bzi_shared_file {
+    struct bzi_files *files;
+    char             *path;           /* absolute: the working folder may change */
+    uint64_t          path_size;
+    bzi_file          file;           /* fd -1: it is closed; what is mapped stays mapped */
+    uint32_t          was_open;       /* the file is known, and must stay the same */
+    uint32_t          opening;        /* by a thread, without the lock */
+    uint32_t          pins;           /* reads under way: it must not be closed */
+    uint32_t          idle;           /* open and not pinned: in the list */
+    struct bzi_shared_file *newer, *older;
+} bzi_shared_file;
+
+/* A context's open files. */
+typedef struct bzi_files {
+    bzi_mutex        mutex;           /* leaf lock; not held while files are opened, closed or read */
+    bzi_cond         wake;            /* a file was opened or unpinned, or a descriptor is free */
+    uint32_t         waiting;
+    uint32_t         open, limit;
+    uint32_t         maps;
+    bzi_shared_file *newest, *oldest; /* of the idle ones, by when they were last read */
+} bzi_files;
+
+/* What every room may use: memory, log, limits, open files. A context owns one; what is made from the context holds a
+ * reference of its own. */
 typedef struct bzi_host {
     bzi_memory   memory;
     atomic_int   references;
@@ -784,6 +839,7 @@ typedef struct bzi_host {
     bzi_mutex    log_mutex;           /* leaf lock over the queue; never held across the user's function */
     uint32_t     log_count, log_lost;
     bzi_log_entry log_queue[BZI_LOG_QUEUE];
+    bzi_files    files;
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
@@ -792,9 +848,25 @@ static void bzi_host_drop(bzi_host *host)
 {
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
+        bzi_os_cond_free(&host->files.wake);
+        bzi_os_mutex_free(&host->files.mutex);
         bzi_os_mutex_free(&host->log_mutex);
         bzi_release(&memory, host, 1, sizeof *host);
     }
+}
+
+/* The host's locks. Returns 0 where there are none. */
+static int bzi_host_make_locks(bzi_host *host)
+{
+    if (bzi_os_mutex_init(&host->log_mutex))
+        return 0;
+    if (!bzi_os_mutex_init(&host->files.mutex)) {
+        if (!bzi_os_cond_init(&host->files.wake))
+            return 1;
+        bzi_os_mutex_free(&host->files.mutex);
+    }
+    bzi_os_mutex_free(&host->log_mutex);
+    return 0;
 }
 
 /* config is checked and complete. */
@@ -812,7 +884,9 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     host->log_user = config->log_user;
     host->log_level = config->log_level;
     host->log_any_thread = config->log_any_thread;
-    if (bzi_os_mutex_init(&host->log_mutex)) {
+    host->files.limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
+    host->files.limit = host->files.limit < 4 ? 4 : host->files.limit;
+    if (!bzi_host_make_locks(host)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     }
@@ -935,23 +1009,226 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
     return err->status;
 }
 
+
+/* ==== 5b. Host: files, sources =======================================================================================
+ * Calls: rooms 1-5. Where bytes come from. A context has only so many files of its data sets open at once. */
+
+/* --- Open files --- */
+
+static void bzi_files_link(bzi_files *files, bzi_shared_file *f)
+{
+    f->idle = 1;
+    f->older = files->newest;
+    f->newer = NULL;
+    if (f->older)
+        f->older->newer = f;
+    else
+        files->oldest = f;
+    files->newest = f;
+}
+
+static void bzi_files_unlink(bzi_files *files, bzi_shared_file *f)
+{
+    f->idle = 0;
+    if (f->newer)
+        f->newer->older = f->older;
+    else
+        files->newest = f->older;
+    if (f->older)
+        f->older->newer = f->newer;
+    else
+        files->oldest = f->newer;
+}
+
+static void bzi_files_changed(bzi_files *files)
+{
+    if (files->waiting)
+        bzi_os_wake_all(&files->wake);
+}
+
+/* The descriptor of the file that was not read for longest, which the caller closes; -1: none is idle. */
+static int bzi_files_evict(bzi_files *files)
+{
+    bzi_shared_file *f = files->oldest;
+    int fd;
+    if (!f)
+        return -1;
+    bzi_files_unlink(files, f);
+    fd = f->file.fd;
+    f->file.fd = -1;
+    return fd;
+}
+
+static bzna_status bzi_file_fail_open(int error, bzna_error *err)
+{
+    return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
+                    "cannot open: %s", strerror(error));
+}
+
+/* Opens it, first or again, in the place of the descriptor fd, if that is one. Without the lock. */
+static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *file, bzna_error *err)
+{
+    int error;
+    if (fd >= 0)
+        bzi_os_descriptor_close(fd);
+    if ((error = bzi_os_file_open(file, f->path, 0)) != 0)
+        return bzi_file_fail_open(error, err);
+    if (!f->was_open || (file->size == f->file.size && !memcmp(file->id, f->file.id, sizeof file->id)))
+        return BZNA_OK;
+    bzi_os_descriptor_close(file->fd);
+    return BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
+}
+
+/* Has it open. With the lock, which it gives up meanwhile. */
+static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_error *err)
+{
+    bzna_status status;
+    bzi_file file;
+    int fd = -1;
+    while (f->opening || (f->file.fd < 0 && files->open == files->limit && !files->oldest)) {
+        files->waiting++;
+        bzi_os_wait(&files->wake, &files->mutex);
+        files->waiting--;
+    }
+    if (f->file.fd >= 0)
+        return BZNA_OK;
+    if (files->open == files->limit)
+        fd = bzi_files_evict(files);
+    else
+        files->open++;
+    f->opening = 1;
+    do {
+        bzi_os_unlock(&files->mutex);
+        status = bzi_file_open(f, fd, &file, err);
+        bzi_os_lock(&files->mutex);
+        fd = status != BZNA_OK && err->native_code == EMFILE ? bzi_files_evict(files) : -1;
+        files->open -= fd >= 0;       /* the program needs more than was left to it */
+    } while (fd >= 0);
+    f->opening = 0;
+    if (status == BZNA_OK) {
+        file.map = f->file.map;
+        f->file = file;
+        f->was_open = 1;
+    } else {
+        files->open--;
+    }
+    bzi_files_changed(files);
+    return status;
+}
+
+/* BZNA_OK: f->file can be read until bzi_file_unpin. */
+static bzna_status bzi_file_pin(bzi_shared_file *f, bzna_error *err)
+{
+    bzi_files *files = f->files;
+    bzna_status status = BZNA_OK;
+    bzi_os_lock(&files->mutex);
+    if (f->file.fd < 0)
+        status = bzi_files_need(files, f, err);
+    if (status == BZNA_OK) {
+        if (f->idle)
+            bzi_files_unlink(files, f);
+        f->pins++;
+    }
+    bzi_os_unlock(&files->mutex);
+    return status;
+}
+
+static void bzi_file_unpin(bzi_shared_file *f)
+{
+    bzi_files *files = f->files;
+    bzi_os_lock(&files->mutex);
+    if (--f->pins == 0) {
+        bzi_files_link(files, f);
+        bzi_files_changed(files);
+    }
+    bzi_os_unlock(&files->mutex);
+}
+
+/* Pre: nobody reads it. */
+static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
+{
+    bzi_files *files = f->files;
+    bzi_file file = f->file;
+    bzi_os_lock(&files->mutex);
+    file.fd = f->file.fd;
+    if (f->idle)
+        bzi_files_unlink(files, f);
+    files->open -= file.fd >= 0;
+    files->maps -= file.map != NULL;
+    bzi_files_changed(files);
+    bzi_os_unlock(&files->mutex);
+    bzi_os_file_close(&file);
+    bzi_release(memory, f->path, f->path_size, 1);
+    bzi_release(memory, f, 1, sizeof *f);
+}
+
+/* Maps it, unless too many files are mapped. Pre: it is pinned. */
+static void bzi_shared_file_map(bzi_shared_file *f)
+{
+    bzi_files *files = f->files;
+    int may;
+    bzi_os_lock(&files->mutex);
+    may = files->maps < BZI_LIMIT_MAPS;
+    files->maps += (uint32_t)may;
+    bzi_os_unlock(&files->mutex);
+    if (!may)
+        return;
+    bzi_os_file_map(&f->file);
+    if (f->file.map)
+        return;
+    bzi_os_lock(&files->mutex);
+    files->maps--;
+    bzi_os_unlock(&files->mutex);
+}
+
+static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_shared_file **out, bzna_error *err)
+{
+    const bzi_memory *memory = &host->memory;
+    char here[BZI_LIMIT_PATH_BYTES], full[2 * BZI_LIMIT_PATH_BYTES];
+    bzi_shared_file *f;
+    bzna_status status = BZNA_E_MEMORY;
+    if (path[0] == '/' || !bzi_os_here(here, sizeof here))
+        here[0] = 0;
+    if (snprintf(full, sizeof full, "%s%s%s", here, here[0] ? "/" : "", path) >= (int)sizeof full)
+        return bzi_file_fail_open(ENAMETOOLONG, err);
+    if (!(f = bzi_alloc_zero(memory, 1, sizeof *f)))
+        return bzi_fail_memory(err, "a file");
+    f->files = &host->files;
+    f->file.fd = -1;
+    f->path_size = strlen(full) + 1;
+    if (!(f->path = bzi_alloc_copy(memory, full, f->path_size, 1)))
+        bzi_fail_memory(err, "the path of a file");
+    else
+        status = bzi_file_pin(f, err);
+    if (status != BZNA_OK) {
+        bzi_shared_file_close(f, memory);
+        return status;
+    }
+    bzi_shared_file_map(f);
+    bzi_file_unpin(f);
+    *out = f;
+    return BZNA_OK;
+}
+
+/* --- Sources --- */
+
 /* Bytes at offsets: the user's callbacks, or a file of our own that may also be mapped. */
 typedef struct bzi_source {
-    bzna_source    callbacks;
-    bzi_file       file;              /* callbacks.user points here when owns_file */
-    uint32_t       owns_file, in_memory;
-    uint64_t       size;
-    const uint8_t *map;
-    const char    *path;              /* of a file, while a container opens it; else NULL */
+    bzna_source      callbacks;
+    bzi_file         file;            /* callbacks.user points here when owns_file */
+    bzi_shared_file *shared;          /* a file that need not be open */
+    uint32_t         owns_file, in_memory;
+    uint64_t         size;
+    const uint8_t   *map;
+    const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* A file, without mapping it. */
+/* A file that stays open, without mapping it. */
 static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bzna_error *err)
 {
     int error = bzi_os_file_open(&source->file, path, 0);
     if (error)
-        return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
-                        error, "cannot open: %s", strerror(error));
+        return bzi_file_fail_open(error, err);
     source->owns_file = 1;
     source->callbacks.user = &source->file;
     source->callbacks.read_at = bzi_os_file_read_at;
@@ -959,15 +1236,24 @@ static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bz
     return BZNA_OK;
 }
 
-static bzna_status bzi_source_open_path(bzi_source *source, const char *path, bzna_error *err)
+/* A file, mapped, and open when it must be. */
+static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
-    bzna_status status = bzi_source_open_file(source, path, err);
+    bzna_status status = bzi_shared_file_open(host, path, &source->shared, err);
     if (status != BZNA_OK)
         return status;
-    bzi_os_file_map(&source->file);
-    source->map = source->file.map;
+    source->callbacks.user = &source->shared->file;
+    source->callbacks.read_at = bzi_os_file_read_at;
+    source->size = source->shared->file.size;
+    source->map = source->shared->file.map;
     source->path = path;
     return BZNA_OK;
+}
+
+/* When the file of a source that was opened by its path was changed last. */
+static int64_t bzi_source_modified_ns(const bzi_source *source)
+{
+    return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
 }
 
 static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *callbacks, bzna_error *err)
@@ -1010,9 +1296,11 @@ static void bzi_source_moved(bzi_source *source)
         source->callbacks.user = source;
 }
 
-static void bzi_source_close(bzi_source *source)
+static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
 {
-    if (source->owns_file) {
+    if (source->shared) {
+        bzi_shared_file_close(source->shared, memory);
+    } else if (source->owns_file) {
         bzi_os_file_close(&source->file);
     } else if (source->callbacks.close) {
         bzi_os_in_callback++;
@@ -1022,8 +1310,10 @@ static void bzi_source_close(bzi_source *source)
 }
 
 /* All of it or an error. */
-static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
+static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
+                                        bzna_error *err)
 {
+    const int is_file = source->owns_file || source->shared;
     uint8_t *p = dst;
     uint64_t done = 0;
     while (done < size) {
@@ -1032,10 +1322,10 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
         bzi_os_in_callback--;
         if (n < 0)
-            return bzi_fail(err, BZNA_E_IO, offset + done, 0, source->owns_file ? -n : n,
+            return bzi_fail(err, BZNA_E_IO, offset + done, 0, is_file ? -n : n,
                             "reading %llu bytes at byte %llu failed with %lld%s%s%s", (unsigned long long)(size - done),
-                            (unsigned long long)(offset + done), (long long)n, source->owns_file ? " (" : "",
-                            source->owns_file ? strerror((int)-n) : "", source->owns_file ? ")" : "");
+                            (unsigned long long)(offset + done), (long long)n, is_file ? " (" : "",
+                            is_file ? strerror((int)-n) : "", is_file ? ")" : "");
         if (n == 0)
             return bzi_fail(err, BZNA_E_TRUNCATED, offset + done, 0, 0,
                             "the data ends at byte %llu, %llu bytes too early", (unsigned long long)(offset + done),
@@ -1046,6 +1336,17 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
         done += (uint64_t)n;
     }
     return BZNA_OK;
+}
+
+static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
+{
+    bzna_status status = source->shared ? bzi_file_pin(source->shared, err) : BZNA_OK;
+    if (status != BZNA_OK)
+        return status;
+    status = bzi_source_read_open(source, offset, dst, size, err);
+    if (source->shared)
+        bzi_file_unpin(source->shared);
+    return status;
 }
 
 /* A range as memory: in the map, or read into buffer. */
@@ -2352,6 +2653,8 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
         if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !size[0] &&
             !bzi_webp_size(type, &chunk, size))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged");
+        if (type == BZI_FOURCC('V', 'P', '8', ' '))
+            format->color = (bzna_color){ 1, 13, 5, 0, 1 };
         if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
             uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
             format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
@@ -2690,6 +2993,7 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
+    format->color = (bzna_color){ 1, 13, 0, 1, 1 };
     if ((status = still->inspect(file, format, err)) != BZNA_OK)
         return status;
     if (!format->width || !format->height)
@@ -2922,6 +3226,45 @@ static uint64_t bzi_image_key_none(const bzna_image *image, uint8_t *key, uint64
     return at;
 }
 
+/* --- Pictures that are not coded --- */
+
+/* Of BZNA_CODEC_RAW: full range, and R'G'B' as it is. */
+static const bzna_color bzi_color_of_raw = { 1, 13, 0, 1, 1 };
+
+/* The numbers of pixels, in order. */
+static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_error *err)
+{
+    const bzi_span config = bzi_image_config(image);
+    const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
+    if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: of raw pictures it is two bytes, channels (1 or 3) and "
+                        "BZNA_LAYOUT_...");
+    if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels has not %llu bytes",
+                        image->frame_width, image->frame_height, config.data[0], (unsigned long long)image->data_size);
+    memset(sps, 0, sizeof *sps);
+    sps->width = image->frame_width;
+    sps->height = image->frame_height;
+    sps->chroma_format = config.data[0] == 3 ? 3 : 0;
+    sps->depth_luma = sps->depth_chroma = 8;
+    sps->color = bzi_color_of_raw;
+    return BZNA_OK;
+}
+
+/* They need no decoder. G, B and R are Y, Cb and Cr. Pre: it was inspected. */
+static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
+{
+    static const uint32_t place[3] = { 1, 2, 0 };
+    const uint8_t *config = image->config, *data = image->data;
+    const uint64_t row = image->frame_width, plane = row * image->frame_height;
+    const uint32_t channels = config[0], step = config[1] == BZNA_LAYOUT_NHWC ? channels : 1;
+    for (uint32_t i = 0; i < channels; i++) {
+        picture->plane[i] = data + (channels == 1 ? 0 : place[i] * (step == 1 ? plane : 1));
+        picture->pitch[i] = (int64_t)(row * step);
+        picture->step[i] = step;
+    }
+}
+
 /* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
 
 #ifndef BENZINA_NO_CUDA
@@ -2951,84 +3294,68 @@ typedef struct bzi_codec {
     /* takes out of a stream, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
     uint64_t    (*strip)(uint8_t *stream, uint64_t size);
     uint32_t    is_file;              /* its sizes and colors are in itself: a container may leave them unsaid */
+    /* of pictures that are not coded: their planes, where they lie. NULL: they are */
+    void        (*planes)(const bzna_image *image, bzna_picture *picture);
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { BZNA_CODEC_H264,
-      "H.264",
-      { BZI_AVC1, BZI_AVC3 },
-      BZI_FOURCC('a', 'v', 'c', 'C'),
-      7,
-      4,
-      bzi_image_sps,
-      bzi_image_annexb,
-      bzi_image_key_nals,
-      BZI_AV_ID(H264),
-      NULL,
-      BZI_NV_ID(H264),
-      16,
-      NULL,
-      0 },
-    { BZNA_CODEC_H265,
-      "H.265",
-      { BZI_HVC1, BZI_HEV1 },
-      BZI_FOURCC('h', 'v', 'c', 'C'),
-      23,
-      21,
-      bzi_image_sps,
-      bzi_image_annexb,
-      bzi_image_key_nals,
-      BZI_AV_ID(HEVC),
-      NULL,
-      BZI_NV_ID(HEVC),
-      16,
-      NULL,
-      0 },
-    { BZNA_CODEC_AV1,
-      "AV1",
-      { BZI_AV01, BZI_AV01 },
-      BZI_FOURCC('a', 'v', '1', 'C'),
-      4,
-      0,
-      bzi_image_av1,
-      bzi_image_low_overhead,
-      bzi_image_key_obus,
-      BZI_AV_ID(AV1),
-      "libdav1d",                     /* libavcodec's own AV1 decoder needs hardware */
-      BZI_NV_ID(AV1),
-      1,
-      NULL,
-      0 },
-    { BZNA_CODEC_JPEG,
-      "JPEG",
-      { 0, 0 },
-      0,
-      0,
-      0,
-      bzi_image_jpeg,
-      bzi_image_bytes,
-      bzi_image_key_none,
-      BZI_AV_ID(MJPEG),
-      NULL,
-      0,
-      0,
-      bzi_jpeg_strip,
-      1 },
-    { BZNA_CODEC_STILL,
-      "still",
-      { 0, 0 },
-      0,
-      0,
-      0,
-      bzi_image_still,
-      bzi_image_bytes,
-      bzi_image_key_still,
-      0,                              /* bzi_stills has libavcodec's */
-      NULL,
-      0,
-      0,
-      bzi_still_strip,
-      1 },
+    { .id = BZNA_CODEC_H264,
+      .name = "H.264",
+      .entries = { BZI_AVC1, BZI_AVC3 },
+      .config = BZI_FOURCC('a', 'v', 'c', 'C'),
+      .config_bytes = 7,
+      .length_at = 4,
+      .inspect = bzi_image_sps,
+      .stream = bzi_image_annexb,
+      .key = bzi_image_key_nals,
+      .av_id = BZI_AV_ID(H264),
+      .nv_id = BZI_NV_ID(H264),
+      .nv_unit = 16 },
+    { .id = BZNA_CODEC_H265,
+      .name = "H.265",
+      .entries = { BZI_HVC1, BZI_HEV1 },
+      .config = BZI_FOURCC('h', 'v', 'c', 'C'),
+      .config_bytes = 23,
+      .length_at = 21,
+      .inspect = bzi_image_sps,
+      .stream = bzi_image_annexb,
+      .key = bzi_image_key_nals,
+      .av_id = BZI_AV_ID(HEVC),
+      .nv_id = BZI_NV_ID(HEVC),
+      .nv_unit = 16 },
+    { .id = BZNA_CODEC_AV1,
+      .name = "AV1",
+      .entries = { BZI_AV01, BZI_AV01 },
+      .config = BZI_FOURCC('a', 'v', '1', 'C'),
+      .config_bytes = 4,
+      .inspect = bzi_image_av1,
+      .stream = bzi_image_low_overhead,
+      .key = bzi_image_key_obus,
+      .av_id = BZI_AV_ID(AV1),
+      .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
+      .nv_id = BZI_NV_ID(AV1),
+      .nv_unit = 1 },
+    { .id = BZNA_CODEC_JPEG,
+      .name = "JPEG",
+      .inspect = bzi_image_jpeg,
+      .stream = bzi_image_bytes,
+      .key = bzi_image_key_none,
+      .av_id = BZI_AV_ID(MJPEG),
+      .strip = bzi_jpeg_strip,
+      .is_file = 1 },
+    { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
+      .name = "still",
+      .inspect = bzi_image_still,
+      .stream = bzi_image_bytes,
+      .key = bzi_image_key_still,
+      .strip = bzi_still_strip,
+      .is_file = 1 },
+    { .id = BZNA_CODEC_RAW,
+      .name = "raw",
+      .inspect = bzi_image_raw,
+      .stream = bzi_image_bytes,
+      .key = bzi_image_key_none,
+      .planes = bzi_image_raw_planes },
 };
 
 #define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
@@ -3149,7 +3476,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     picture->crop_y = image->crop_y;
     if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
         return BZI_FAIL(err, codec->is_file ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
-                        "image: %ux%u at %u,%u does not lie in its frame, %ux%u", image->width, image->height,
+                        "image: %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
                         image->crop_x, image->crop_y, width, height);
     return BZNA_OK;
 }
@@ -4106,22 +4433,24 @@ static bzna_status bzi_mp4_scan(const bzi_container *c, bzi_movie *movie, bzi_bu
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
-    bzi_movie *movie = bzi_alloc_zero(memory, 1, sizeof *movie);
+    bzi_movie movie;                  /* not in the heap, where thousands of files would leave as many holes */
     bzi_mp4 *mp4 = c->own = bzi_alloc_zero(memory, 1, sizeof *mp4);
     bzi_buffer scratch = { NULL, 0 };
-    bzna_status status = movie && mp4 ? bzi_mp4_scan(c, movie, &mp4->index, &scratch, err) :
-                                        bzi_fail_memory(err, "a data set");
+    bzna_status status;
+    if (!mp4)
+        return bzi_fail_memory(err, "a data set");
+    memset(&movie, 0, sizeof movie);
+    status = bzi_mp4_scan(c, &movie, &mp4->index, &scratch, err);
     bzi_buffer_free(memory, &scratch);
     if (status == BZNA_OK &&
-        !(mp4->tracks = bzi_alloc_copy(memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+        !(mp4->tracks = bzi_alloc_copy(memory, movie.tracks, movie.track_count, sizeof *movie.tracks)))
         status = bzi_fail_memory(err, "the tracks of a data set");
     if (status == BZNA_OK) {
-        mp4->track_count = movie->track_count;
-        mp4->turned_at = movie->turned_at;
-        mp4->brand_count = movie->brand_count;
-        memcpy(mp4->brands, movie->brands, sizeof mp4->brands);
+        mp4->track_count = movie.track_count;
+        mp4->turned_at = movie.turned_at;
+        mp4->brand_count = movie.brand_count;
+        memcpy(mp4->brands, movie.brands, sizeof mp4->brands);
     }
-    bzi_release(memory, movie, 1, sizeof *movie);
     return status;
 }
 
@@ -4784,7 +5113,7 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
         stop = stop ? stop : end;
         if (!bzi_span_number(bzi_span_between(at, stop), &label))
             return "a label is no number that a float32 holds";
-        if (list->rows)
+        if (list->label_count + *count < list->label_room)  /* there is none for numbers in a header */
             list->labels[list->label_count + *count] = label;
         ++*count;
         at = stop + 1;
@@ -4878,13 +5207,13 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     memset(&source, 0, sizeof source);
     if (bzi_source_open_file(&source, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
-    if ((list->text = bzi_alloc(memory, source.size, 1, 16)) == NULL)
-        status = bzi_fail_memory(err, "a list of samples");
-    else
-        list->size = source.size;
-    if (list->text && (status = bzi_source_read(&source, 0, list->text, list->size, err)) == BZNA_OK)
+    list->text = bzi_alloc(memory, source.size, 1, 16);
+    list->size = source.size;
+    status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
+                          bzi_fail_memory(err, "a list of samples");
+    if (status == BZNA_OK)
         status = bzi_list_parse(list, memory, err);
-    bzi_source_close(&source);
+    bzi_source_close(&source, memory);
     if (status == BZNA_OK)
         return BZNA_OK;
     bzi_list_close(list, memory);
@@ -4999,6 +5328,51 @@ static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
     memset(tree, 0, sizeof *tree);
 }
 
+/* Texts, one after the other. */
+typedef struct bzi_names {
+    const bzi_memory *memory;
+    bzi_buffer        text, at;       /* at: where each begins in text */
+    uint64_t          text_size, count;
+} bzi_names;
+
+static void bzi_names_free(bzi_names *names)
+{
+    bzi_buffer_free(names->memory, &names->text);
+    bzi_buffer_free(names->memory, &names->at);
+}
+
+/* A text that is none of the names; returns where it begins. */
+static bzna_status bzi_names_keep(bzi_names *names, const char *text, uint64_t *at, bzna_error *err)
+{
+    uint64_t size = strlen(text) + 1;
+    if (!bzi_buffer_reserve(names->memory, &names->text, names->text_size + size, 1))
+        return bzi_fail_memory(err, "names of files");
+    memcpy(names->text.data + names->text_size, text, (size_t)size);
+    *at = names->text_size;
+    names->text_size += size;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error *err)
+{
+    uint64_t at = 0;
+    bzna_status status = bzi_names_keep(names, name, &at, err);
+    if (status != BZNA_OK)
+        return status;
+    if (!bzi_buffer_reserve(names->memory, &names->at, (names->count + 1) * sizeof at, 1))
+        return bzi_fail_memory(err, "names of files");
+    memcpy(names->at.data + names->count++ * sizeof at, &at, sizeof at);
+    return BZNA_OK;
+}
+
+/* Valid until another is added. */
+static const char *bzi_names_get(const bzi_names *names, uint64_t i)
+{
+    uint64_t at;
+    memcpy(&at, names->at.data + i * sizeof at, sizeof at);
+    return (const char *)names->text.data + at;
+}
+
 /* A folder that a walk has met. */
 typedef struct bzi_walk_folder {
     uint64_t path;                    /* below the root: where it begins in text */
@@ -5008,12 +5382,12 @@ typedef struct bzi_walk_folder {
 } bzi_walk_folder;
 
 typedef struct bzi_walk {
-    const bzi_memory *memory;
-    const char       *root;
-    const char       *extensions;
-    bzi_buffer        text, names, folders;   /* names: where each begins in text */
-    uint64_t          text_size, name_count, folder_count;
-    uint32_t          others;         /* files with other names, too, were met */
+    const char *root;
+    const char *extensions;
+    bzi_names   names;                /* of files; the folders' paths are kept there, too */
+    bzi_buffer  folders;
+    uint64_t    folder_count;
+    uint32_t    others;               /* files with other names, too, were met */
 } bzi_walk;
 
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
@@ -5023,21 +5397,8 @@ static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 
 static void bzi_walk_free(bzi_walk *walk)
 {
-    bzi_buffer_free(walk->memory, &walk->text);
-    bzi_buffer_free(walk->memory, &walk->names);
-    bzi_buffer_free(walk->memory, &walk->folders);
-}
-
-/* Text that stays until the walk ends; returns where it begins. */
-static bzna_status bzi_walk_keep(bzi_walk *walk, const char *text, uint64_t *at, bzna_error *err)
-{
-    uint64_t size = strlen(text) + 1;
-    if (!bzi_buffer_reserve(walk->memory, &walk->text, walk->text_size + size, 1))
-        return bzi_fail_memory(err, "names of files");
-    memcpy(walk->text.data + walk->text_size, text, (size_t)size);
-    *at = walk->text_size;
-    walk->text_size += size;
-    return BZNA_OK;
+    bzi_buffer_free(walk->names.memory, &walk->folders);
+    bzi_names_free(&walk->names);
 }
 
 static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
@@ -5046,23 +5407,11 @@ static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_
     bzna_status status;
     if (walk->folder_count == BZI_LIMIT_FOLDERS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders", path, BZI_LIMIT_FOLDERS);
-    if ((status = bzi_walk_keep(walk, path, &folder.path, err)) != BZNA_OK)
+    if ((status = bzi_names_keep(&walk->names, path, &folder.path, err)) != BZNA_OK)
         return status;
-    if (!bzi_buffer_reserve(walk->memory, &walk->folders, (walk->folder_count + 1) * sizeof folder, 1))
+    if (!bzi_buffer_reserve(walk->names.memory, &walk->folders, (walk->folder_count + 1) * sizeof folder, 1))
         return bzi_fail_memory(err, "folders");
     *bzi_walk_at(walk, walk->folder_count++) = folder;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_walk_add_name(bzi_walk *walk, const char *name, bzna_error *err)
-{
-    uint64_t at = 0;
-    bzna_status status = bzi_walk_keep(walk, name, &at, err);
-    if (status != BZNA_OK)
-        return status;
-    if (!bzi_buffer_reserve(walk->memory, &walk->names, (walk->name_count + 1) * sizeof at, 1))
-        return bzi_fail_memory(err, "names of files");
-    memcpy(walk->names.data + walk->name_count++ * sizeof at, &at, sizeof at);
     return BZNA_OK;
 }
 
@@ -5078,7 +5427,7 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
         return BZNA_OK;
     }
     if (kind != BZI_OS_FOLDER)
-        return bzi_walk_add_name(walk, name, err);
+        return bzi_names_add(&walk->names, name, err);
     if (!bzi_path_join(below, sizeof below, path, name))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", path,
                         BZI_LIMIT_PATH_BYTES - 1);
@@ -5105,20 +5454,20 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     bzna_status status;
     const char *name;
     int error = 0, kind;
-    bzi_string_copy(below, sizeof below, (const char *)walk->text.data + bzi_walk_at(walk, i)->path);
+    bzi_string_copy(below, sizeof below, (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path);
     if (!bzi_path_join(path, sizeof path, walk->root, below))
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", below,
                         BZI_LIMIT_PATH_BYTES - 1);
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
-    bzi_walk_at(walk, i)->first = walk->name_count;
+    bzi_walk_at(walk, i)->first = walk->names.count;
     status = bzi_walk_check_cycle(walk, i, below, err);
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
         status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
-    bzi_walk_at(walk, i)->count = walk->name_count - bzi_walk_at(walk, i)->first;
+    bzi_walk_at(walk, i)->count = walk->names.count - bzi_walk_at(walk, i)->first;
     bzi_os_folder_close(&folder);
     return status;
 }
@@ -5127,16 +5476,16 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_error *err)
 {
     memset(tree, 0, sizeof *tree);
-    tree->text_size = walk->text_size;
-    tree->count = walk->name_count;
-    tree->text = bzi_alloc_copy(walk->memory, walk->text.data, walk->text_size, 1);
-    tree->names = bzi_alloc(walk->memory, tree->count, sizeof *tree->names, 16);
+    tree->text_size = walk->names.text_size;
+    tree->count = walk->names.count;
+    tree->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
+    tree->names = bzi_alloc(walk->names.memory, tree->count, sizeof *tree->names, 16);
     for (uint64_t i = 0; i < walk->folder_count; i++)
         tree->folder_count += bzi_walk_at(walk, i)->count > 0;
-    tree->folders = bzi_alloc(walk->memory, tree->folder_count, sizeof *tree->folders, 16);
+    tree->folders = bzi_alloc(walk->names.memory, tree->folder_count, sizeof *tree->folders, 16);
     if (tree->text && tree->names && tree->folders)
         return BZNA_OK;
-    bzi_tree_free(tree, walk->memory);
+    bzi_tree_free(tree, walk->names.memory);
     return bzi_fail_memory(err, "names of files");
 }
 
@@ -5157,9 +5506,8 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         bzi_tree_folder *folder = &tree->folders[i];
         for (uint64_t k = 0; k < folder->count; k++) {
-            uint64_t at;
-            memcpy(&at, walk->names.data + (folder->first + k) * sizeof at, sizeof at);
-            tree->names[n + k] = tree->text + at;
+            const char *name = bzi_names_get(&walk->names, folder->first + k);
+            tree->names[n + k] = tree->text + (name - (const char *)walk->names.text.data);
         }
         folder->first = n;
         bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
@@ -5244,12 +5592,12 @@ static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_err
 {
     uint64_t count = walk->folder_count - 1;
     memset(top, 0, sizeof *top);
-    top->text_size = walk->text_size;
-    top->text = bzi_alloc_copy(walk->memory, walk->text.data, walk->text_size, 1);
-    top->names = bzi_alloc(walk->memory, count, sizeof *top->names, 16);
+    top->text_size = walk->names.text_size;
+    top->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
+    top->names = bzi_alloc(walk->names.memory, count, sizeof *top->names, 16);
     top->count = count;
     if (!top->text || !top->names) {
-        bzi_tree_free(top, walk->memory);
+        bzi_tree_free(top, walk->names.memory);
         return bzi_fail_memory(err, "the names of classes");
     }
     for (uint64_t i = 0; i < count; i++)
@@ -5318,7 +5666,9 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
 {
     const bzi_folder *folder = user;
     bzi_class *class = &folder->classes[index];
-    bzi_walk walk = { .memory = &folder->host->memory, .root = folder->root, .extensions = BZI_PICTURE_EXTENSIONS };
+    bzi_walk walk = { .names = { .memory = &folder->host->memory },
+                      .root = folder->root,
+                      .extensions = BZI_PICTURE_EXTENSIONS };
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
     if (status == BZNA_OK) {
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
@@ -5327,7 +5677,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++) {
         status = bzi_walk_scan(&walk, i, err);
         if (i == 1)
-            class->only_folders = walk.folder_count > 3 && !walk.name_count && !walk.others;
+            class->only_folders = walk.folder_count > 3 && !walk.names.count && !walk.others;
     }
     if (status == BZNA_OK)
         status = bzi_walk_finish(&walk, &class->tree, err);
@@ -5400,12 +5750,12 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     if (config->classes)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
                         config->classes[0]);
-    if (!walk->name_count)
+    if (!walk->names.count)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the folder holds neither pictures nor folders of them");
     if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
-    c->count = walk->name_count;
+    c->count = walk->names.count;
     return bzi_walk_finish(walk, &folder->classes[0].tree, err);
 }
 
@@ -5430,7 +5780,7 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
 static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
                                    bzna_error *err)
 {
-    bzi_walk walk = { .memory = &c->host->memory, .extensions = BZI_PICTURE_EXTENSIONS };
+    bzi_walk walk = { .names = { .memory = &c->host->memory }, .extensions = BZI_PICTURE_EXTENSIONS };
     bzi_folder *folder;
     bzna_status status = bzi_folder_make(c, path, err);
     if (status != BZNA_OK)
@@ -5833,7 +6183,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, const bzi_file *idx,
     uint8_t header[8];
     int is_same = 1;
     bzna_status status;
-    if (idx->modified_ns < c->source.file.modified_ns && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
+    if (idx->modified_ns < bzi_source_modified_ns(&c->source) && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
         return status;
     if (!is_same)
         return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
@@ -5880,7 +6230,7 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
     memset(&idx, 0, sizeof idx);
     if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_OK) {
         status = bzi_recordio_load_idx(c, &idx, err);
-        bzi_source_close(&idx);
+        bzi_source_close(&idx, &c->host->memory);
     }
     if (status != BZNA_OK)
         bzi_error_prefix(err, path);
@@ -5953,7 +6303,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
                                         bzna_error *err)
 {
     uint64_t at = 0, end = 8;
-    bzi_recordio_part part = { 0 };
+    bzi_recordio_part part = { 0, 0, 0 };
     (void)c;
     do {
         bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
@@ -6562,7 +6912,7 @@ static uint32_t bzi_tar_kind(const char *field)
 {
     static const struct { uint32_t kind; const char *names; } known[] = {
         { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
-        { BZNA_FIELD_TEXT, " txt text transcript " },
+        { BZNA_FIELD_TEXT, " txt text transcript name " },     /* "name" is text in all containers */
         { BZNA_FIELD_PICTURE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf " },
     };
     const char *dot = strrchr(field, '.');
@@ -6803,12 +7153,12 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
         x.end = x.p + file.size;
         status = bzi_tar_parse_index(b, &x, err);
     }
-    if (status == BZNA_OK && file.file.modified_ns < source->file.modified_ns)
+    if (status == BZNA_OK && file.file.modified_ns < bzi_source_modified_ns(source))
         status = bzi_tar_fail_index(b, "it is older than the tar", 0, err);
     b->tar->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
     bzi_buffer_free(memory, &buffer);
-    bzi_source_close(&file);
+    bzi_source_close(&file, memory);
     return status;
 }
 
@@ -7034,13 +7384,611 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
+/* ==== 13d. Containers: raw records ===================================================================================
+ * Calls: rooms 1-12. Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST,
+ * CIFAR, tensors as they are in memory. */
+
+typedef struct bzi_records {
+    bzna_records c;                   /* checked; stride and scale are never 0 */
+    uint64_t     numbers;             /* of a picture or vector */
+    uint64_t     bytes;               /* of a record, up to the end of data and label */
+    uint32_t     is_picture;
+    uint8_t      layout[2];           /* of pictures: bzna_image.config */
+} bzi_records;
+
+enum { BZI_RECORDS_DATA, BZI_RECORDS_LABEL };
+
+/* Of BZNA_RECORD_...; 0: there is none such. */
+static uint32_t bzi_records_type_bytes(uint32_t type)
+{
+    static const uint8_t bytes[] = { 0, 1, 4, 8, 4 };
+    return type < sizeof bytes ? bytes[type] : 0;
+}
+
+/* Never by its bytes. */
+static int bzi_records_probe(const uint8_t *head, uint64_t size)
+{
+    (void)head;
+    (void)size;
+    return 0;
+}
+
+static void bzi_records_close(bzi_container *c)
+{
+    bzi_release(&c->host->memory, c->own, 1, sizeof(bzi_records));
+    c->own = NULL;
+}
+
+static int bzi_records_has_label(const bzi_records *own) { return own->c.label_type != BZNA_RECORD_NONE; }
+
+/* A label that is an integer is a target. */
+static int bzi_records_has_target(const bzi_records *own)
+{
+    return bzi_records_has_label(own) && own->c.label_type != BZNA_RECORD_FLOAT32;
+}
+
+static bzna_status bzi_records_fail(const char *field, uint64_t value, const char *why, bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (unsigned long long)value, why);
+}
+
+/* Types and sizes, each by itself. */
+static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, bzna_error *err)
+{
+    bzna_records *r = &own->c;
+    const uint32_t edge = c->host->max_edge_px;
+    uint64_t pixels = (uint64_t)r->width * r->height;
+    own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
+    if (!bzi_records_type_bytes(r->data_type))
+        return bzi_records_fail("data_type", r->data_type, "it is 1 to 4", err);
+    if (r->label_type && !bzi_records_type_bytes(r->label_type))
+        return bzi_records_fail("label_type", r->label_type, "it is 0 to 4", err);
+    if (r->layout > BZNA_LAYOUT_NHWC)
+        return bzi_records_fail("layout", r->layout, "it is 0 or 1", err);
+    if (!pixels)
+        return bzi_records_fail(r->width ? "height" : "width", 0, "a size is needed", err);
+    if (!r->channels)
+        return bzi_records_fail("channels", 0, "1 or more are needed", err);
+    if (own->is_picture && (r->width > edge || r->height > edge))
+        return bzi_records_fail(r->width > edge ? "width" : "height", r->width > edge ? r->width : r->height,
+                                "more than max_edge_px", err);
+    if (own->is_picture && (r->scale != 0 || r->bias != 0))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
+                        "which the loader normalizes");
+    if (!isfinite(r->scale) || !isfinite(r->bias))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g", (double)r->scale,
+                        (double)r->bias);
+    if (!bzi_mul(pixels, r->channels, &own->numbers) || own->numbers > UINT64_MAX / 16)
+        return bzi_records_fail("channels", r->channels, "too many for this width and height", err);
+    return BZNA_OK;
+}
+
+/* What a record needs, and that it has it. */
+static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own, bzna_error *err)
+{
+    bzna_records *r = &own->c;
+    const uint64_t limit = c->host->max_sample_bytes;
+    uint64_t data_end, label_end = 0;
+    if (!bzi_add(r->data_offset, own->numbers * bzi_records_type_bytes(r->data_type), &data_end) || data_end > limit)
+        return bzi_records_fail("data_offset", r->data_offset, "data end past max_sample_bytes", err);
+    if (r->label_type &&
+        (!bzi_add(r->label_offset, bzi_records_type_bytes(r->label_type), &label_end) || label_end > limit))
+        return bzi_records_fail("label_offset", r->label_offset, "the label ends past max_sample_bytes", err);
+    own->bytes = data_end > label_end ? data_end : label_end;
+    if (r->stride && r->stride < own->bytes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
+                        (unsigned long long)r->stride, (unsigned long long)own->bytes);
+    r->stride = r->stride ? r->stride : own->bytes;
+    r->scale = r->scale != 0 ? r->scale : 1;
+    r->label_offset = r->label_type ? r->label_offset : 0;
+    own->layout[0] = (uint8_t)r->channels;
+    own->layout[1] = (uint8_t)r->layout;
+    return BZNA_OK;
+}
+
+/* A file that is not made of whole records is mostly one whose records are others. */
+static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, bzna_error *err)
+{
+    const uint64_t header = own->c.header_bytes, size = c->source.size, stride = own->c.stride;
+    const uint64_t tail = size > header ? (size - header) % stride : 0;
+    if (size <= header)
+        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing comes behind the header of %llu bytes "
+                        "(dataset_config.records.header_bytes)", (unsigned long long)header);
+    if (tail)
+        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are no whole record of %llu "
+                        "(dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
+                        (unsigned long long)(size - tail), (unsigned long long)stride);
+    c->count = (size - header) / stride;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_records *own = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *own);
+    bzna_status status;
+    if (!own)
+        return bzi_fail_memory(err, "a data set");
+    if (!config->records)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: must say what the records are");
+    own->c = *config->records;
+    if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
+        (status = bzi_records_measure(c, own, err)) != BZNA_OK ||
+        (status = bzi_records_count(c, own, err)) != BZNA_OK || !bzi_records_has_target(own))
+        return status;
+    c->target_count = c->count;
+    c->target_field = BZI_RECORDS_LABEL;
+    c->target_inside = 1;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    const bzi_records *own = c->own;
+    (void)err;
+    extent->offset = own->c.header_bytes + index * own->c.stride;
+    extent->size = own->bytes;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
+{
+    const bzi_records *own = c->own;
+    const int is_data = number == BZI_RECORDS_DATA, is_target = bzi_records_has_target(own);
+    if (number > (uint32_t)bzi_records_has_label(own))
+        return BZNA_E_RANGE;
+    memset(field, 0, sizeof *field);
+    field->inside = 1;
+    field->kind = is_data && own->is_picture ? BZNA_FIELD_PICTURE :
+                  !is_data && is_target      ? BZNA_FIELD_INTEGER :
+                                               BZNA_FIELD_VECTOR;
+    bzi_string_copy(field->name, sizeof field->name,
+                    is_data ? own->is_picture ? "image" : "data" : is_target ? "target" : "label");
+    return BZNA_OK;
+}
+
+static int64_t bzi_records_integer(const uint8_t *p, uint32_t type)
+{
+    if (type == BZNA_RECORD_UINT8)
+        return *p;
+    return type == BZNA_RECORD_INT32 ? (int32_t)bzi_le32(p) : (int64_t)bzi_le64(p);
+}
+
+static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, float bias)
+{
+    const uint32_t bits = type == BZNA_RECORD_FLOAT32 ? bzi_le32(p) : 0;
+    double number;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    number = type == BZNA_RECORD_FLOAT32 ? (double)value : (double)bzi_records_integer(p, type);
+    return (float)(number * (double)scale + (double)bias);
+}
+
+/* count numbers, as float32. */
+static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
+                                    bzi_value *value)
+{
+    const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
+    const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
+    value->size = count * sizeof(float);
+    for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
+        const float number = bzi_records_number(from + i * bytes, type, scale, bias);
+        memcpy(value->data + i * sizeof number, &number, sizeof number);
+    }
+}
+
+static bzna_status bzi_records_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                     bzi_value *value, bzna_error *err)
+{
+    const bzi_records *own = c->own;
+    const uint8_t *const label = sample->bytes + own->c.label_offset;
+    int64_t target;
+    (void)err;
+    if (number == BZI_RECORDS_DATA) {
+        bzi_records_put_numbers(sample->bytes + own->c.data_offset, own->numbers, own, 1, value);
+    } else if (!bzi_records_has_target(own)) {
+        bzi_records_put_numbers(label, 1, own, 0, value);
+    } else {
+        target = bzi_records_integer(label, own->c.label_type);
+        value->absent = target == BZNA_TARGET_NONE;
+        bzi_value_put(value, &target, sizeof target);
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                      bzna_sample *out, bzna_error *err)
+{
+    (void)sample;
+    (void)scratch;
+    (void)err;
+    if (((const bzi_records *)c->own)->is_picture)
+        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                     bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    const bzi_records *own = c->own;
+    bzna_image coded;
+    (void)scratch;
+    if (!own->is_picture || (pick->name && strcmp(pick->name, "image")))
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", pick->name ? " \"" : "",
+                        pick->name ? pick->name : "", pick->name ? "\"" : "");
+    memset(&coded, 0, sizeof coded);
+    coded.struct_size = sizeof coded;
+    coded.codec = BZNA_CODEC_RAW;
+    coded.width = coded.frame_width = own->c.width;
+    coded.height = coded.frame_height = own->c.height;
+    coded.color = bzi_color_of_raw;
+    coded.config = own->layout;
+    coded.config_size = sizeof own->layout;
+    coded.data = sample->bytes + own->c.data_offset;
+    coded.data_size = own->numbers;
+    *image = bzi_image_alone(&coded);
+    image->data_offset = sample->extent.offset + own->c.data_offset;
+    return BZNA_OK;
+}
+
+/* Tells files apart: their size, and what is taken for their records. */
+static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzna_records *r = &((const bzi_records *)c->own)->c;
+    const uint64_t words[] = { c->source.size, r->data_type,   r->layout,       r->width,        r->height,
+                               r->channels,    r->header_bytes, r->stride,      r->data_offset,  r->label_offset,
+                               r->label_type };
+    return bzi_hash(hash, words, sizeof words);
+}
+
+static const bzi_container_ops bzi_records_ops = {
+    .name = "records",
+    .probe = bzi_records_probe,
+    .open = bzi_records_open,
+    .locate = bzi_records_locate,
+    .describe_field = bzi_records_describe_field,
+    .field = bzi_records_field,
+    .images = bzi_records_images,
+    .image = bzi_records_image,
+    .fingerprint = bzi_records_fingerprint,
+    .close = bzi_records_close
+};
+
+
+/* ==== 13g. Paths and patterns ========================================================================================
+ * Calls: rooms 1-13e. What a caller's path stands for. One that exists stands for itself. Else "::" separates several,
+ * braces are expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the
+ * names of files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or
+ * shards stands for those. */
+
+#define BZI_SHARD_EXTENSIONS " bzna tar rec "
+
+/* --- Braces --- */
+
+/* The first of two characters that is in no group and not escaped; end: there is none. Pre: braces are balanced. */
+static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
+{
+    uint32_t depth = 0;
+    for (; p < end; p++) {
+        if (depth == 0 && (*p == one || *p == other))
+            return p;
+        if (*p == '\\' && p + 1 < end)
+            p++;
+        else if (*p == '{')
+            depth++;
+        else if (*p == '}' && depth)
+            depth--;
+    }
+    return end;
+}
+
+static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
+{
+    uint64_t open[BZI_LIMIT_DEPTH], at;
+    uint32_t depth = 0;
+    for (at = 0; pattern[at]; at++) {
+        if (pattern[at] == '\\' && pattern[at + 1]) {
+            at++;
+        } else if (pattern[at] == '{') {
+            if (depth == BZI_LIMIT_DEPTH)
+                return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "braces nest deeper than %u at byte %llu of the pattern",
+                                BZI_LIMIT_DEPTH, (unsigned long long)at);
+            open[depth++] = at;
+        } else if (pattern[at] == '}' && depth-- == 0) {
+            return bzi_fail(err, BZNA_E_ARGUMENT, at, 0, 0,
+                            "the pattern's braces are unbalanced: the } at byte %llu closes none",
+                            (unsigned long long)at);
+        }
+    }
+    if (!depth)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_ARGUMENT, open[depth - 1], 0, 0,
+                    "the pattern's braces are unbalanced: the { at byte %llu is not closed",
+                    (unsigned long long)open[depth - 1]);
+}
+
+/* What {first..last..step} gives: count numbers, or letters. */
+typedef struct bzi_brace_range {
+    int64_t  first, step;
+    uint64_t count;
+    int      width;                   /* with zeros before them; 0: as they are */
+    int      letters;
+} bzi_brace_range;
+
+/* A whole number of at most 18 digits. Returns what follows; NULL: there is none. */
+static const char *bzi_brace_number(const char *p, const char *end, int64_t *value)
+{
+    const int minus = p < end && *p == '-';
+    const char *first = p += minus;
+    for (*value = 0; p < end && *p >= '0' && *p <= '9' && p - first < 19; p++)
+        *value = p - first < 18 ? *value * 10 + (*p - '0') : *value;
+    *value = minus ? -*value : *value;
+    return p > first && p - first < 19 ? p : NULL;
+}
+
+/* A letter, as its place in A to Z, a to z; or a number. Likewise. */
+static const char *bzi_brace_bound(const char *p, const char *end, int64_t *value, int *letter)
+{
+    *letter = p < end && ((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z'));
+    if (!*letter)
+        return bzi_brace_number(p, end, value);
+    *value = *p >= 'a' ? *p - 'a' + 26 : *p - 'A';
+    return p + 1;
+}
+
+/* Whether it is padded with zeros. */
+static int bzi_brace_is_padded(const char *p, const char *end)
+{
+    p += *p == '-';
+    return *p == '0' && end - p > 1;
+}
+
+/* What is between braces, as a range. Returns 0 when it is none. */
+static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *range)
+{
+    const char *first_end, *last, *last_end;
+    int64_t stop, step = 1;
+    int letter;
+    if (!(first_end = bzi_brace_bound(p, end, &range->first, &range->letters)) || end - first_end < 3 ||
+        memcmp(first_end, "..", 2))
+        return 0;
+    last = first_end + 2;
+    if (!(last_end = bzi_brace_bound(last, end, &stop, &letter)) || letter != range->letters)
+        return 0;
+    if (last_end < end) {
+        if (end - last_end < 3 || memcmp(last_end, "..", 2) || bzi_brace_number(last_end + 2, end, &step) != end)
+            return 0;
+        step = step < 0 ? -step : step ? step : 1;
+    }
+    range->step = range->first <= stop ? step : -step;
+    range->count = (uint64_t)((stop - range->first) / range->step) + 1;
+    range->width = 0;
+    if (!letter && (bzi_brace_is_padded(p, first_end) || bzi_brace_is_padded(last, last_end)))
+        range->width = (int)(first_end - p > last_end - last ? first_end - p : last_end - last);
+    return 1;
+}
+
+/* How many texts a pattern gives; at most BZI_LIMIT_PARTS + 1 are counted. */
+static uint64_t bzi_brace_count(const char *p, const char *end)
+{
+    const uint64_t most = BZI_LIMIT_PARTS + 1;
+    uint64_t count = 1;
+    while ((p = bzi_brace_next(p, end, '{', '{')) < end) {
+        const char *close = bzi_brace_next(++p, end, '}', '}');
+        bzi_brace_range range;
+        uint64_t items = 0;
+        if (bzi_brace_range_of(p, close, &range)) {
+            items = bzi_min(range.count, most);
+        } else {
+            for (const char *comma; (comma = bzi_brace_next(p, close, ',', ',')) < close; p = comma + 1)
+                items = bzi_min(items + bzi_brace_count(p, comma), most);
+            items = bzi_min(items + bzi_brace_count(p, close), most);
+        }
+        count = bzi_min(count * items, most);
+        p = close + 1;
+    }
+    return count;
+}
+
+/* A member of a range. Returns where it ends. */
+static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number, char *out)
+{
+    int64_t value = range->first + range->step * (int64_t)number;
+    if (!range->letters)
+        return out + snprintf(out, 32, "%0*lld", range->width, (long long)value);
+    *out = (char)(value < 26 ? 'A' + value : 'a' + (value - 26));
+    return out + 1;
+}
+
+/* Writes text number i of those. It is not longer than the pattern. Returns where it ends. */
+static char *bzi_brace_write(const char *p, const char *end, uint64_t i, char *out)
+{
+    uint64_t below = bzi_brace_count(p, end);
+    while (p < end) {
+        const char *open = bzi_brace_next(p, end, '{', '{'), *close, *comma;
+        bzi_brace_range range;
+        uint64_t item, count;
+        memcpy(out, p, (size_t)(open - p));
+        out += open - p;
+        if (open == end)
+            break;
+        p = open + 1;
+        close = bzi_brace_next(p, end, '}', '}');
+        below /= bzi_brace_count(open, close + 1);
+        item = i / below;
+        i %= below;
+        comma = bzi_brace_next(p, close, ',', ',');
+        if (bzi_brace_range_of(p, close, &range)) {
+            out = bzi_brace_write_range(&range, item, out);
+        } else if (comma == close) {                        /* neither: the braces stay */
+            *out++ = '{';
+            out = bzi_brace_write(p, close, item, out);
+            *out++ = '}';
+        } else {
+            for (; item >= (count = bzi_brace_count(p, comma)); comma = bzi_brace_next(p, close, ',', ',')) {
+                item -= count;
+                p = comma + 1;
+            }
+            out = bzi_brace_write(p, comma, item, out);
+        }
+        p = close + 1;
+    }
+    return out;
+}
+
+/* --- Paths --- */
+
+static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error *err)
+{
+    if (paths->count == BZI_LIMIT_PARTS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "more than %u files", BZI_LIMIT_PARTS);
+    return bzi_names_add(paths, path, err);
+}
+
+/* Files that match, sorted. */
+static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
+{
+    glob_t matches;
+    bzna_status status = BZNA_OK;
+    int error = bzi_os_glob(pattern, &matches);
+    if (error == ENOMEM)
+        return bzi_fail_memory(err, "the names that match a pattern");
+    if (error)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
+    bzi_sort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, bzi_path_is_before);
+    for (size_t i = 0; i < matches.gl_pathc && status == BZNA_OK; i++)
+        status = bzi_paths_add(paths, matches.gl_pathv[i], err);
+    bzi_os_glob_free(&matches);
+    return status;
+}
+
+/* A path without braces: it may be literal, with backslashes before what would mean something. */
+static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bzna_error *err)
+{
+    char literal[BZI_LIMIT_PATH_BYTES];
+    int has_wildcard = 0;
+    size_t n = 0;
+    for (const char *p = text; *p; p++) {
+        if (*p == '\\' && p[1])
+            p++;
+        else
+            has_wildcard |= *p == '*' || *p == '?' || *p == '[';
+        literal[n++] = *p;
+    }
+    literal[n] = 0;
+    if (has_wildcard && bzi_os_kind(literal) == BZI_OS_NONE)
+        return bzi_paths_match(paths, text, err);
+    return bzi_paths_add(paths, literal, err);
+}
+
+/* One path, or one between "::". */
+static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, bzna_error *err)
+{
+    const size_t size = strlen(pattern);
+    char text[BZI_LIMIT_PATH_BYTES];
+    bzna_status status;
+    uint64_t count;
+    if (bzi_os_kind(pattern) != BZI_OS_NONE || !pattern[strcspn(pattern, "{}*?[")])
+        return bzi_paths_add(paths, pattern, err);
+    if (size >= sizeof text)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_brace_check(pattern, err)) != BZNA_OK)
+        return status;
+    count = bzi_brace_count(pattern, pattern + size);
+    if (count > BZI_LIMIT_PARTS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern stands for more than %u files", BZI_LIMIT_PARTS);
+    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
+        *bzi_brace_write(pattern, pattern + size, i, text) = 0;
+        status = bzi_paths_add_expanded(paths, text, err);
+    }
+    return status;
+}
+
+/* All that a caller's path stands for but shards in folders. */
+static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_error *err)
+{
+    const char *p = path, *next;
+    bzna_status status = BZNA_OK;
+    if (bzi_os_kind(path) != BZI_OS_NONE || !strstr(path, "::"))
+        return bzi_paths_add_pattern(paths, path, err);
+    for (; p && status == BZNA_OK; p = next ? next + 2 : NULL) {
+        char item[BZI_LIMIT_PATH_BYTES];
+        size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
+        if (size == 0)
+            return bzi_fail(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), 0, 0, "no path stands before or after the :: "
+                            "at byte %llu", (unsigned long long)(p - path - (p > path ? 2 : 0)));
+        if (size >= sizeof item)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+        memcpy(item, p, size);
+        item[size] = 0;
+        status = bzi_paths_add_pattern(paths, item, err);
+    }
+    return status;
+}
+
+/* The archives and shards that a folder holds, in the order of their names; none: it holds something else. */
+static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
+{
+    bzi_walk walk = { .names = { .memory = paths->memory }, .root = folder, .extensions = BZI_SHARD_EXTENSIONS };
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzi_tree tree = { .text = NULL };
+    bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+    if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.names.count) {
+        if (walk.folder_count > 1)
+            status = BZI_FAIL(err, BZNA_E_FORMAT,
+                              "it holds folders, and files of samples (\"%.64s\"): open those by a pattern (*.tar), or "
+                              "set dataset_config.format to \"folder\"",
+                              bzi_names_get(&walk.names, 0));
+        else
+            status = bzi_walk_finish(&walk, &tree, err);
+    }
+    for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
+        status = bzi_path_join(path, sizeof path, folder, tree.names[i]) ?
+                     bzi_paths_add(paths, path, err) :
+                     BZI_FAIL(err, BZNA_E_LIMIT, "a path has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    bzi_tree_free(&tree, paths->memory);
+    bzi_walk_free(&walk);
+    return status;
+}
+
+/* Of a path that is as the caller meant it. */
+static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, const bzna_dataset_config *config,
+                                         bzna_error *err)
+{
+    uint64_t before = paths->count;
+    bzna_status status = BZNA_OK;
+    if (!config->list && (!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
+        status = bzi_paths_add_shards(paths, path, err);
+    if (status != BZNA_OK)
+        return bzi_error_prefix(err, path);
+    return paths->count > before ? BZNA_OK : bzi_paths_add(paths, path, err);
+}
+
+/* The files and folders that paths stand for. paths is empty; the caller frees it. */
+static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
+                                     const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_names expanded = { .memory = paths->memory };
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
+        if ((status = bzi_paths_expand(&expanded, given[i], err)) != BZNA_OK)
+            bzi_error_prefix(err, given[i]);
+    for (uint64_t i = 0; i < expanded.count && status == BZNA_OK; i++)
+        status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
+    bzi_names_free(&expanded);
+    if (status == BZNA_OK && config->name && paths->count > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: of %llu files, each is called by its path",
+                        (unsigned long long)paths->count);
+    return status;
+}
+
+
 /* ==== 14. Datasets ===================================================================================================
  * Calls: rooms 1-13b. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
 static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video, &bzi_tar_row,
-                                                          &bzi_recordio_ops };
+                                                          &bzi_recordio_ops, &bzi_records_ops };
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
 
@@ -7059,7 +8007,7 @@ static void bzi_container_drop(bzi_container *c)
 {
     if (atomic_fetch_sub(&c->references, 1) != 1)
         return;
-    bzi_source_close(&c->source);
+    bzi_source_close(&c->source, &c->host->memory);
     bzi_container_free(c);
 }
 
@@ -7069,7 +8017,7 @@ static const char *bzi_container_unread(const uint8_t *head, uint64_t size)
     static const struct { const char *magic; uint32_t at, size; const char *what; } known[] = {
         { "\x1f\x8b", 0, 2, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
         { "(\xb5/\xfd", 0, 4, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
-        { "BZh", 0, 3, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
+        { "1AY&SY", 4, 6, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
         { "\xfd" "7zXZ", 0, 5, "compressed by xz: decompress it (unxz), or read it through a source that does" },
         { "PK\x03\x04", 0, 4, "a zip file, which is not read: unpack it into a folder" },
         { "ftypavif", 4, 8, "an AVIF picture, which is not read" },
@@ -7106,7 +8054,18 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     if (config->split && !c->ops->track)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.split: only mp4 files have splits; this is a %s",
                         c->ops->name);
+    if (config->records && c->ops != &bzi_records_ops)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.format: \"%s\"; records are \"records\"", c->ops->name);
     return BZNA_OK;
+}
+
+/* Whether it is a row's turn. */
+static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, const uint8_t *head,
+                               uint64_t size)
+{
+    if (config->format)
+        return strcmp(config->format, ops->name) == 0;
+    return config->records ? ops == &bzi_records_ops : ops->probe(head, size);
 }
 
 /* Finds the row for a file by its first bytes, and has it build the index. */
@@ -7119,11 +8078,11 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
-    if (bzi_container_unread(head, size))
+    if (!config->records && bzi_container_unread(head, size))
         return bzi_container_fail_kind(head, size, config->format, err);
     for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
         const bzi_container_ops *ops = bzi_containers[i];
-        if (config->format ? strcmp(config->format, ops->name) != 0 : !ops->probe(head, size))
+        if (!bzi_container_suits(ops, config, head, size))
             continue;
         c->ops = ops;
         if ((status = bzi_container_check_config(c, config, err)) == BZNA_OK)
@@ -7168,7 +8127,8 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
         bzi_container_free(c);
         return status;
     }
-    bzi_os_file_drop_pages(&c->source.file);
+    if (c->source.shared)
+        bzi_os_file_drop_pages(&c->source.shared->file);
     c->source.path = NULL;
     *out = c;
     return BZNA_OK;
@@ -7211,6 +8171,10 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
     return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
 }
 
+
+/* ==== 14b. Datasets: samples, parts, fields ==========================================================================
+ * Calls: rooms 1-14. */
+
 /* --- One sample --- */
 
 /* A sample about to be read: where its bytes lie, and what they are read from: the container's source, or a file of its
@@ -7237,7 +8201,7 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
 static void bzi_reading_end(bzi_reading *reading)
 {
     if (reading->source == &reading->own)
-        bzi_source_close(&reading->own);
+        bzi_source_close(&reading->own, NULL);
     reading->source = NULL;
 }
 
@@ -7382,38 +8346,6 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     return BZNA_OK;
 }
 
-static bzna_status bzi_dataset_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
-                                           bzna_dataset **out, bzna_error *err)
-{
-    bzna_dataset *dataset = NULL;
-    bzi_container *container = NULL;
-    bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
-    if (status == BZNA_OK && (status = bzi_container_open_folder(host, path, config, &container, err)) != BZNA_OK)
-        bzi_dataset_drop(dataset);
-    if (status != BZNA_OK)
-        return bzi_error_prefix(err, config->name ? config->name : path);
-    bzi_dataset_append(dataset, container, 0, container->count);
-    *out = dataset;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_dataset_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
-                                         bzna_dataset **out, bzna_error *err)
-{
-    const char *name = config->name ? config->name : path;
-    bzi_source source;
-    bzna_status status;
-    if (bzi_os_kind(path) == BZI_OS_FOLDER)
-        return bzi_dataset_open_folder(host, path, config, out, err);
-    memset(&source, 0, sizeof source);
-    if (bzi_source_open_path(&source, path, err) != BZNA_OK)
-        return bzi_error_prefix(err, path);
-    if ((status = bzi_dataset_open(host, &source, name, config, out, err)) == BZNA_OK)
-        return status;
-    bzi_source_close(&source);
-    return bzi_error_prefix(err, name);
-}
-
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
 {
@@ -7435,24 +8367,87 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
     return BZNA_OK;
 }
 
-/* Files laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+/* A file or a folder. */
+static bzna_status bzi_container_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
+                                           bzi_container **out, bzna_error *err)
+{
+    const char *name = config->name ? config->name : path;
+    bzi_source source;
+    bzna_status status;
+    memset(&source, 0, sizeof source);
+    if (bzi_os_kind(path) == BZI_OS_FOLDER) {
+        status = bzi_container_open_folder(host, path, config, out, err);
+        return status == BZNA_OK ? status : bzi_error_prefix(err, name);
+    }
+    if (bzi_source_open_path(&source, host, path, err) != BZNA_OK)
+        return bzi_error_prefix(err, path);
+    if ((status = bzi_container_open(host, &source, name, config, out, err)) == BZNA_OK)
+        return status;
+    bzi_source_close(&source, &host->memory);
+    return bzi_error_prefix(err, name);
+}
+
+/* Several that are opened at once. */
+typedef struct bzi_opening {
+    bzi_host                  *host;
+    bzi_names                  paths;
+    const bzna_dataset_config *config;
+    bzi_container            **opened;        /* NULL: not yet */
+} bzi_opening;
+
+static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
+{
+    bzi_opening *opening = user;
+    return bzi_container_open_path(opening->host, bzi_names_get(&opening->paths, i), opening->config,
+                                   &opening->opened[i], err);
+}
+
+/* What was opened, laid end to end. Takes the references. */
+static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *all, bzna_error *err)
+{
+    uint64_t samples = 0;
+    for (uint64_t i = 0; i < opening->paths.count; i++)
+        if (!bzi_add(samples, opening->opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
+    for (uint64_t i = 0; i < opening->paths.count; i++) {
+        bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count);
+        opening->opened[i] = NULL;
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset *all = NULL;
+    bzna_status status = bzi_dataset_make(opening->host, (uint32_t)opening->paths.count, &all, err);
+    if (status != BZNA_OK)
+        return status;
+    if ((status = bzi_parallel(bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
+        status = bzi_opening_join(opening, all, err);
+    if (status == BZNA_OK)
+        *out = all;
+    else
+        bzi_dataset_drop(all);
+    return status;
+}
+
+/* What paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset *all = NULL;
-    bzna_status status = bzi_dataset_make(host, count, &all, err);
-    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
-        bzna_dataset *one = NULL;
-        if ((status = bzi_dataset_open_path(host, paths[i], config, &one, err)) != BZNA_OK)
-            break;
-        bzi_container_retain(one->parts[0].container);
-        bzi_dataset_append(all, one->parts[0].container, 0, one->count);
-        bzi_dataset_drop(one);
-    }
+    const bzi_memory *memory = &host->memory;
+    bzi_opening opening = { .host = host, .paths = { .memory = memory }, .config = config };
+    bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
+    uint64_t room = opening.paths.count;
+    if (status == BZNA_OK && !(opening.opened = bzi_alloc_zero(memory, room, sizeof *opening.opened)))
+        status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
-        *out = all;
-    else if (all)
-        bzi_dataset_drop(all);
+        status = bzi_opening_run(&opening, out, err);
+    for (uint64_t i = 0; opening.opened && i < room; i++)
+        if (opening.opened[i])
+            bzi_container_drop(opening.opened[i]);
+    bzi_release(memory, opening.opened, room, sizeof *opening.opened);
+    bzi_names_free(&opening.paths);
     return status;
 }
 
@@ -8087,9 +9082,11 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         if (bzi_coded_rows[i].codec == image->codec)
             coded->ops = &bzi_coded_rows[i];
     codec = bzi_codec_find(image->codec);
-    if (!coded->ops || !codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u can't be written (H.264, H.265 and AV1 can)", field,
-                        image->codec);
+    if (!codec)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
+    if (!coded->ops)
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s can't be written (H.264, H.265 and AV1 can)", field,
+                        codec->name);
     if (!image->data || !image->data_size || (image->config_size && !image->config))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
     if (image->length_size > 4 || image->length_size == 3)
@@ -9468,7 +10465,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     for (int i = 0; i < 3; i++) {
         slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
         slot->pitch[i] = (int32_t)picture->pitch[i];
-        slot->step[i] = picture->depth > 8 ? 2 : 1;
+        slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
     }
     slot->x0 = (int32_t)picture->crop_x;
     slot->y0 = (int32_t)picture->crop_y;
@@ -9803,7 +10800,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     picture->chroma_shift_x = is_gray || is_rgb ? 0 : format->log2_chroma_w;
     picture->chroma_shift_y = is_gray || is_rgb ? 0 : format->log2_chroma_h;
     picture->color = bzi_color_of_archives;
-    picture->color.matrix = is_rgb ? 0 : picture->color.matrix;
+    picture->color.matrix = is_rgb ? 0 : 5;
     picture->color.full_range = is_gray || is_rgb || frame->color_range != AVCOL_RANGE_MPEG;
     if (!is_planar)
         return bzi_software_split(software, picture, count, err);
@@ -9824,6 +10821,10 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *
     AVCodecContext *codec = NULL;
     bzi_format sps;
     bzna_status status = bzi_picture_describe(given, software->max_edge_px, &sps, picture, err);
+    if (status == BZNA_OK && bzi_codec_find(image->codec)->planes) {
+        bzi_codec_find(image->codec)->planes(image, picture);
+        return BZNA_OK;
+    }
     if (status != BZNA_OK || (status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
         (status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
         return status;
@@ -12841,6 +13842,17 @@ static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_e
     return BZNA_OK;
 }
 
+/* Samples of `bytes` each, step bytes apart, or 0: side by side, end up side by side. */
+static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
+{
+    if (!step || step == bytes) {
+        memcpy(dst, src, (size_t)size);
+        return;
+    }
+    for (uint64_t i = 0; i < size; i++)
+        dst[i] = src[i / bytes * step + i % bytes];
+}
+
 /* Copies a picture's planes to the device, where the warp reads them: *picture then has their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, bzna_error *err)
 {
@@ -12857,7 +13869,9 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
         const uint8_t *src = picture->plane[i];
         uint8_t *dst = (uint8_t *)worker->staging + planes[i].offset;
         for (uint64_t y = 0; y < planes[i].rows; y++)
-            memcpy(dst + y * planes[i].pitch, src + (int64_t)y * picture->pitch[i], (size_t)planes[i].row_bytes);
+            bzi_plane_copy_row(dst + y * planes[i].pitch, src + (int64_t)y * picture->pitch[i], planes[i].row_bytes,
+                               picture->depth > 8 ? 2 : 1, picture->step[i]);
+        picture->step[i] = 0;
         picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
         picture->pitch[i] = (int64_t)planes[i].pitch;
     }
@@ -15202,7 +16216,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     if (!context || !path || !out)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open: %s is NULL", !context ? "context" : !path ? "path" : "out");
     if ((status = bzi_api_dataset_config(config, &c, &records, &e)) == BZNA_OK) {
-        status = bzi_dataset_open_path(context->host, path, &c, out, &e);
+        status = bzi_dataset_open_list(context->host, &path, 1, &c, out, &e);
         bzi_log_deliver(context->host);
     }
     BZI_API_END(status);
@@ -15673,6 +16687,10 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
                         p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
     for (int i = 0; i < 3; i++)
+        if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; at most 65535, and of two bytes even", i,
+                            p->step[i]);
+    for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld", i, (long long)p->pitch[i]);
     return BZNA_OK;
@@ -15690,7 +16708,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_BEGIN;
     if (!picture || !transform || !output || !dst)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
-    if ((status = bzi_api_in(&p, sizeof p, picture, offsetof(bzna_picture, reserved0), "picture", &e)) != BZNA_OK ||
+    if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
         (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
         (status = bzi_api_in(&o, sizeof o, output, offsetof(bzna_output, reserved0), "output", &e)) != BZNA_OK)
         BZI_API_END(status);

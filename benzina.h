@@ -1,16 +1,17 @@
 /* benzina.h - pictures for training neural networks, decoded as fast as the hardware can
  *
- * A data set is one mp4 file (.bzna), or several, whose samples are pictures, each coded as a
- * single H.265, H.264 or AV1 frame. The library decodes them, warps and normalizes them in one
+ * A data set is a folder, tar shards, RecordIO, or an archive (.bzna) of single H.265, H.264 or AV1
+ * frames, or several of these. The library decodes their pictures, warps and normalizes them in one
  * pass, and hands over whole batches: shuffled, several in flight, in the same order and with the
  * same pixels for the same seed, whatever the number of threads. MIT license.
  *
  * This comment is the manual. Its chapters:
  *
- *     1  Vendoring and building         5  Memory                      9  Determinism and resuming
- *     2  The first program              6  Errors                     10  Versions and the ABI
- *     3  Objects, structs, lifetimes    7  Color and coordinates      11  The GPU
- *     4  Threads and callbacks          8  Limits and hostile files   12  What it does not do
+ *    1  Vendoring and building        6  Errors                       11  The GPU
+ *    2  The first program             7  Color and coordinates        12  Kinds of data sets
+ *    3  Objects, structs, lifetimes   8  Limits and hostile files     13  What it does not do
+ *    4  Threads and callbacks         9  Determinism and resuming
+ *    5  Memory                       10  Versions and the ABI
  *
  * 1. VENDORING AND BUILDING
  * `make dist` writes the pair to build/dist: benzina.h, and benzina.c with the kernels inside. Copy
@@ -60,7 +61,7 @@
  *
  * 3. OBJECTS, STRUCTS, LIFETIMES
  *     bzna_context   allocator, log, limits, device; shared by everything below
- *     bzna_dataset   immutable samples with named fields, of one file or several
+ *     bzna_dataset   immutable samples with named fields, from one container or several
  *     bzna_loader    order + warps + threads over one dataset; yields batches
  *     bzna_batch     one batch on loan from a loader; give it back with bzna_batch_release
  *     bzna_decoder   decodes single pictures, without a loader
@@ -206,14 +207,55 @@
  * (ECC error, illegal address, ...), or the context cannot be pushed, every loader on it, now and
  * later, ends with E_DEVICE_LOST at once.
  *
- * 12. WHAT IT DOES NOT DO
+ * 12. KINDS OF DATA SETS
+ * A path that names nothing may be a pattern of several paths, which are laid end to end: "a::b"
+ * stands for both, {0000..0146}, {1..9..2}, {train,val} for each in turn (padded with zeros where
+ * one of the two is; the leftmost varies slowest), *, ?, [abc] match names, sorted by bytes; a
+ * backslash takes what follows literally. A folder that holds *.bzna, *.tar or *.rec stands for
+ * those. Of many files some 64 are open at a time; one that is opened again must be as it was, else
+ * E_IO.
+ *
+ * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
+ * root is a class, and all pictures below it are of that class; without class folders there are no
+ * targets. Files are known by their names (jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2
+ * j2k, in upper case, too), and left out where they begin with a dot. Links are followed; one that
+ * leads back is refused, and so are a class without pictures, and a root whose folders hold only
+ * folders (train, val). With a list, samples are the files that it names, in its order; labels are
+ * targets where each sample has one that is whole, else vectors. Files are not looked at before
+ * they are read.
+ *
+ * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
+ * to the first dot after its last slash, are a sample; what follows is the field, in lower case: by
+ * its last extension cls, cls2, index, inx, id are integers, txt, text, transcript text, jpg, png,
+ * webp, ... pictures, others bytes. "name" is the key, unless a file is called so, "cls" the
+ * target, "image" the first picture. Folders, links, hidden files, __folders__ and names of
+ * BZNA_NAME_MAX bytes or more belong to no sample; 64 fields are the most. Sparse files are
+ * refused; a field that stands twice fails its sample. Opening walks over the headers (and keeps 36
+ * bytes for a sample of two files), or reads SHARD.idx beside SHARD.tar (version 1.2, of DALI's
+ * wds2idx or `bzna index`); one that is older than the tar, or contradicted by its headers, is
+ * refused with E_BOX, at open or when a sample is used.
+ *
+ * RECORDIO files (MXNet's .rec) have a sample a record: "image", "label" (its numbers), "target"
+ * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all bytes,
+ * which then may be anything). A list gives labels and names by id, with a line for each. Where
+ * records begin, NAME.idx beside NAME.rec says (of MXNet or `bzna index`), else one scan over the
+ * headers; 8 bytes are kept a record. An index that is older than the file must be what a scan
+ * finds; one of another file is refused with E_FORMAT, at open or when a sample is used.
+ *
+ * PICTURES are told apart by their content: JPEG (8 bits; baseline and progressive; gray, Y'CbCr,
+ * RGB, CMYK, YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000. Alpha is
+ * dropped, as PIL's convert("RGB") does it. They are turned as their EXIF data say, unless
+ * dataset_config.orientation is IGNORE, as in torchvision's ImageFolder; transforms see the size as
+ * turned. A JPEG's pixels are those of its decoder, libavcodec; one that is damaged or ends early
+ * fails.
+ *
+ * 13. WHAT IT DOES NOT DO
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - A batch has one picture a sample, at one size for the whole loader, as float32 or float16
  *       RGB. Several outputs, views, bfloat16, uint8, other filters than linear: settings exist,
  *       E_UNSUPPORTED so far.
- *     - Patterns ({000..146}, *, ?, [...]) in paths are not expanded: a path is one existing file.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
  *     - Windows and macOS have not been tried.
@@ -246,7 +288,6 @@ extern "C" {
 #endif
 
 /* ---- Status and errors -------------------------------------------------------------------- */
-
 typedef int32_t bzna_status;
 
 /* X(name, number, text). Notes are positive, errors negative, in families with gaps. */
@@ -266,7 +307,7 @@ typedef int32_t bzna_status;
     X(E_NOT_FOUND,     -202, "no such file, track or field")                        \
     X(E_IO,            -203, "reading or writing failed")                           \
     X(E_THREAD,        -204, "a thread could not be started")                       \
-    X(E_FORMAT,        -301, "not an mp4 file")                                     \
+    X(E_FORMAT,        -301, "not a file of this kind")                             \
     X(E_TRUNCATED,     -302, "the file ends too early")                             \
     X(E_BOX,           -303, "a box contradicts the format")                        \
     X(E_LIMIT,         -304, "a limit is exceeded")                                 \
@@ -284,7 +325,6 @@ enum {
 #undef BZNA_STATUS_ENTRY
     BZNA_STATUS_RESERVED = -9999
 };
-
 #define BZNA_NO_OFFSET UINT64_MAX
 
 /* What went wrong; written on failure only. byte_offset: in the file, of the box or field at fault,
@@ -309,8 +349,15 @@ BZNA_API const char *bzna_status_text(bzna_status status);
 /* BZNA_VERSION of the library that runs. */
 BZNA_API uint32_t bzna_version(void);
 
-/* ---- Host services ------------------------------------------------------------------------ */
+/* ---- Objects ------------------------------------------------------------------------------ */
+typedef struct bzna_context bzna_context;
+typedef struct bzna_dataset bzna_dataset;
+typedef struct bzna_loader  bzna_loader;
+typedef struct bzna_batch   bzna_batch;
+typedef struct bzna_decoder bzna_decoder;
+typedef struct bzna_writer  bzna_writer;
 
+/* ---- Host services ------------------------------------------------------------------------ */
 /* alloc returns size bytes aligned to align (chapter 5) or NULL; release gets the same size back.
  * Any thread, concurrently. All NULL: the C library's. Forbidden inside: every bzna_* function. */
 typedef struct bzna_allocator {
@@ -323,7 +370,6 @@ typedef struct bzna_allocator {
  * decoded in software although there is NVDEC, a decode session that ended. INFO: why there is no
  * GPU. Calls that fail say so in their bzna_error alone. */
 enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
-
 /* Called on the caller's thread inside bzna_* calls, unless log_any_thread is set. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
@@ -360,13 +406,9 @@ typedef struct bzna_device_allocator {
 } bzna_device_allocator;
 
 /* ---- Context ------------------------------------------------------------------------------ */
-
-typedef struct bzna_context bzna_context;
-
 /* CUDA's handles of the default streams. Frameworks may call the legacy one 0. */
 #define BZNA_STREAM_LEGACY     ((void *)1)
 #define BZNA_STREAM_PER_THREAD ((void *)2)
-
 /* Kinds of devices: DLPack's numbers. */
 enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = 1, BZNA_DEVICE_CUDA = 2 };
 
@@ -447,15 +489,15 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
     bzna_error *err);
 
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
-
 /* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by
- * its content. JPEG and STILL are decoded in software, and not written. */
+ * its content. RAW: pixels that are not coded, frame_width * frame_height bytes, or three times as
+ * many of R, G and B; config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and
+ * RAW are decoded in software, and not written. */
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
-       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5 };
+       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6 };
 
 /* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
 enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
-
 /* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. full_range 1: 0..255;
  * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
 typedef struct bzna_color {
@@ -492,19 +534,13 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     size_t *needed, bzna_error *err);
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
-
-typedef struct bzna_dataset bzna_dataset;
-
 #define BZNA_TARGET_NONE ((int64_t)-1)
 #define BZNA_NAME_MAX    32
 #define BZNA_IMAGES_MAX  4
-
 /* APPLY: a picture is turned as its EXIF data says; torchvision's ImageFolder ignores that. */
 enum { BZNA_ORIENTATION_APPLY = 0, BZNA_ORIENTATION_IGNORE = 1 };
-
 /* How class folders are numbered: by their names as text ("10" before "2"), or as numbers. */
 enum { BZNA_CLASS_ORDER_TEXT = 0, BZNA_CLASS_ORDER_NUMERIC = 1 };
-
 /* Types of labels and samples in fixed-size records, little-endian. */
 enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_RECORD_INT64 = 3,
        BZNA_RECORD_FLOAT32 = 4 };
@@ -513,7 +549,9 @@ enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_
  * header_bytes: CIFAR, MNIST, raw tensors. A picture of height * width pixels in 1 or 3 channels
  * (BZNA_RECORD_UINT8; planes, or with BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes
  * into each; anything else is the field "data", a vector of channels * height * width numbers, each
- * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it. */
+ * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it: an integer is
+ * the "target", a float32 the "label", a vector of one. Bytes behind the last whole record are
+ * refused: mostly settings are wrong then. */
 typedef struct bzna_records {
     uint32_t struct_size;
     uint32_t data_type, layout;
@@ -542,9 +580,10 @@ typedef struct bzna_dataset_config {
     uint64_t    reserved[4];
 } bzna_dataset_config;
 
-/* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files) and
- * target_count (samples from the first that have a target) are sums. container ("archive", "mp4
- * video"), tracks and brands (the major one first; 8 at most) are the first one's. */
+/* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files, 0 for
+ * folders) and target_count (samples from the first that have a target) are sums. container
+ * ("archive", "mp4 video"), tracks and brands (the major one first; 8 at most) are the first
+ * one's. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size, field_count;
     uint64_t size_bytes, sample_count, target_count;
@@ -594,38 +633,21 @@ typedef struct bzna_image_info {
     uint64_t   config_offset, config_size, data_offset, data_size;
     uint32_t   orientation, reserved0;
 } bzna_image_info;
-
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens a path, and finds out by its content what it is. The cost does not grow with the number of
- * samples of an archive. config may be NULL. A folder is opened as torchvision's ImageFolder does
- * it: each folder in it is a class, and holds pictures or folders of them; samples have the same
- * order as there. Files are known by their names: jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff
- * gif jp2 j2k, in upper case, too; those that begin with a dot are left out. Links are followed;
- * one that leads back is refused, and so are a class without pictures, and a folder whose folders
- * all hold only folders (train, val). Pictures without class folders have no targets. With a list,
- * samples are the files that it names, in its order; labels are targets where each sample has one
- * that is a whole number, else vectors. Only names are read: a file that is gone, or no picture,
- * fails its own sample. Errors: E_NOT_FOUND, E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT,
- * E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
+ * samples of an archive. config may be NULL. See chapter 12 for its kinds.
+ * Errors: E_NOT_FOUND, E_ARGUMENT (unbalanced braces,
+ * a setting that does not fit), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES,
+ * E_UNFINISHED, E_UNSUPPORTED.
+ */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* A tar is a shard as WebDataset writes it. Files next to each other that share a key, which is the
- * name up to the first dot after its last slash, are a sample; what follows the dot is the field,
- * in lower case: by its last extension cls, cls2, index, inx, id are integers, txt, text,
- * transcript text, jpg, png, webp, ... pictures, others bytes. "name" is the key, "cls" the target,
- * "image" a sample's first picture. Folders, links, hidden files, what is in __folders__, and
- * fields with names of BZNA_NAME_MAX bytes or more belong to no sample; a tar has 64 fields at
- * most. Sparse files are refused; a field that stands twice fails its sample. Opening walks over
- * the headers (36 bytes are kept for a sample of two files), or reads the SHARD.idx that lies
- * beside SHARD.tar (version 1.2, as DALI's wds2idx and `bzna index` write it); one that is older
- * than the tar, or that its headers contradict, is refused with E_BOX, at open or when a sample is
- * used. */
-
-/* Several files laid end to end, in the order of paths, by which messages call them (config->name
- * must be NULL). Errors: those of each; E_NO_SAMPLES (no file), E_LIMIT (over 65536). */
+/* Several paths laid end to end, in their order, by which messages call them (config->name must be
+ * NULL). Several threads open them. Errors: those of the first that fails; E_NO_SAMPLES (no path),
+ * E_LIMIT (over 65536). */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -685,8 +707,9 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
 /* Reads one picture of a sample. field: "image", "thumb", or the name of a track ("bzna_input");
  * NULL: the thumbnail where there is one, else the picture. buffer, of at least the sample's size
  * (bzna_dataset_get_sample), receives the whole sample. *image, prepared by bzna_image_init, is
- * filled in: config and data point into buffer (config of a plain video, whose samples share it,
- * into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER, E_IO, E_BOX, ... */
+ * filled in: config and data point into buffer (config of a plain video or raw records, whose
+ * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER,
+ * E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
@@ -695,9 +718,6 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
 /* ---- Decoding single pictures ------------------------------------------------------------- */
-
-typedef struct bzna_decoder bzna_decoder;
-
 /* A decoded picture: planes Y, Cb, Cr in memory (plane[1] NULL: gray), pitch bytes from one row to
  * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are as in bzna_image.
  * chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if chroma is co-sited
@@ -711,8 +731,7 @@ typedef struct bzna_picture {
     bzna_color  color;
     const void *plane[3];
     int64_t     pitch[3];
-    uint32_t    orientation;
-    uint32_t    reserved0;
+    uint32_t    orientation, step[3];
 } bzna_picture;
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
@@ -721,13 +740,13 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one access unit; image must have its data and config. *picture, prepared by
- * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call. Errors:
- * E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX; it stays usable after each. */
+ * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call (those
+ * of raw pictures lie in image's data). Errors: E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT,
+ * E_BOX; it stays usable after each. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
 /* ---- Random numbers and order ------------------------------------------------------------- */
-
 /* A counter-based generator: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy
  * as 1, 2, 3"). The stream of (seed, epoch, sample, operation): key = the first two words of
  * philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low, seed high}); block n =
@@ -744,7 +763,6 @@ typedef struct bzna_random {
 /* Numbers from BZNA_OPERATION_USER on are the user's. */
 enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOR = 1, BZNA_OPERATION_ORDER = 2,
        BZNA_OPERATION_USER = 16 };
-
 BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
     uint32_t operation);
@@ -754,7 +772,6 @@ BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoc
  * low, high, view, 1}, key). (0, 0) leaves it as it is. A loader's occurrence is the position in
  * the epoch's order where an order can repeat a sample (chapter 9), else 0. */
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
-
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
 /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high. */
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
@@ -765,7 +782,6 @@ BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 /* ---- Transforms --------------------------------------------------------------------------- */
-
 enum { BZNA_FILTER_LINEAR = 0 };
 /* Types of elements. FLOAT16: IEEE binary16, rounded to nearest even. BFLOAT16 and UINT8 are kept
  * for later: E_UNSUPPORTED. The integers are those of targets, indices and status. */
@@ -873,21 +889,15 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     bzna_error *err);
 
 /* ---- Loaders ------------------------------------------------------------------------------ */
-
-typedef struct bzna_loader bzna_loader;
-typedef struct bzna_batch  bzna_batch;
-
 enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
 
 /* The last batch of an epoch when it is not full. PARTIAL delivers fewer samples, DROP none, PAD
  * fills it from the start of the epoch's order; info.count says how many are real. Since every rank
  * gets as many batches, PARTIAL's last one may be empty for some (count 0). */
 enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
-
 /* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis and Spirakis
  * 2006), which sorts all samples when an epoch starts (16 bytes each); order.kind has no effect. */
 enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
-
 /* AUTO: NVDEC where the context has it, and in software what it cannot decode. */
 enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };
 
@@ -896,7 +906,6 @@ enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 
  * (from the end, back to its start), and so on up to 64 times: the same one in every run, delivered
  * at its own position as well. STOP: bzna_loader_next returns its error instead of its batch. */
 enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
-
 #define BZNA_WAIT_FOREVER   ((int64_t)-1)
 #define BZNA_EPOCHS_ENDLESS UINT64_MAX
 
@@ -1107,9 +1116,7 @@ typedef struct bzna_stage_stats {
     uint64_t count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity;
     uint64_t reserved[3];
 } bzna_stage_stats;
-
 enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STAGE_DELIVER = 3 };
-
 /* Counts since the loader was opened. limiting_stage is a judgement from the times: the stage that
  * is busy while the one before it is blocked and the one after it waits for work; when readers are
  * blocked, and either bzna_loader_next never waits or decoders have nothing to do, it is the
@@ -1141,7 +1148,6 @@ typedef struct bzna_loader_state {
     uint32_t order, check;
     uint64_t pixels, reserved[7];
 } bzna_loader_state;
-
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
 BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size);
 
@@ -1241,9 +1247,6 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     void **tensor, bzna_error *err);
 
 /* ---- Writers ------------------------------------------------------------------------------ */
-
-typedef struct bzna_writer bzna_writer;
-
 typedef struct bzna_writer_config {
     uint32_t struct_size, reserved0;
 } bzna_writer_config;

@@ -595,9 +595,30 @@ typedef struct bzi_kernel_lines {
     float   *row[3];                  /* R, G, B of an output row, unless the batch holds it just so */
 } bzi_kernel_lines;
 
-/* What the separable loop needs for this slot, in bytes; 0: the loop is not for it. */
-BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+/* An H that turns the picture by 90 degrees is axis-aligned once rows and columns of the output change places. No bit
+ * changes: the products that are added in another order are 0. */
+BZI_KERNEL_CPU void bzi_kernel_turn(bzi_kernel_slot *slot, bzi_kernel_output *out)
 {
+    const bzi_kernel_slot s = *slot;
+    const bzi_kernel_output o = *out;
+    if (s.h[0] != 0.0f || s.h[4] != 0.0f || bzi_kernel_aligned(s.h))
+        return;
+    for (int row = 0; row < 6; row += 3) {
+        slot->h[row] = s.h[row + 1];
+        slot->h[row + 1] = s.h[row];
+    }
+    out->width = o.height;
+    out->height = o.width;
+    out->stride_x = o.stride_y;
+    out->stride_y = o.stride_x;
+}
+
+/* What the separable loop needs for this slot, in bytes; 0: the loop is not for it. */
+BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, const bzi_kernel_output *to)
+{
+    bzi_kernel_slot local = *given, *slot = &local;
+    bzi_kernel_output turned = *to, *out = &turned;
+    bzi_kernel_turn(slot, out);
     if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0)
         return 0;
     uint64_t columns = (uint64_t)out->width, samples = (uint64_t)((int64_t)slot->x1 - slot->x0) + 2;
@@ -763,21 +784,24 @@ BZI_KERNEL_CPU void bzi_kernel_rows_avx2(const bzi_kernel_slot *slot, const bzi_
 #  define BZI_KERNEL_HAS_AVX2() 0
 #endif
 
-/* Warps a slot with axis-aligned H; workspace is aligned as malloc does. Returns 1; or 0, having done nothing, when H
- * is another or the workspace too small. */
+/* Warps a slot with axis-aligned H, turned or not; workspace is aligned as malloc does. Returns 1; or 0, having done
+ * nothing, when H is another or the workspace too small. */
 BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
                                              size_t workspace_bytes)
 {
     size_t needed = bzi_kernel_workspace_bytes(slot, out);
     if (!needed || !workspace || workspace_bytes < needed)
         return 0;
-    bzi_kernel_view view = bzi_kernel_view_of(slot);
+    bzi_kernel_slot local = *slot;
+    bzi_kernel_output to = *out;
+    bzi_kernel_turn(&local, &to);
+    bzi_kernel_view view = bzi_kernel_view_of(&local);
     bzi_kernel_lines lines;
-    bzi_kernel_plan(&lines, slot, &view, out->width, workspace);
+    bzi_kernel_plan(&lines, &local, &view, to.width, workspace);
     if (BZI_KERNEL_HAS_AVX2())
-        bzi_kernel_rows_avx2(slot, &view, &lines, out);
+        bzi_kernel_rows_avx2(&local, &view, &lines, &to);
     else
-        bzi_kernel_rows(slot, &view, &lines, out);
+        bzi_kernel_rows(&local, &view, &lines, &to);
     return 1;
 }
 

@@ -16,7 +16,7 @@ guided_build() { # name, more flags
     clang $FUZZ_FLAGS -fsanitize=fuzzer -DBENZINA_LIBFUZZER $2 -o "$BUILD/fuzz/guided_$1" tests/fuzz_archive.c $LIBS
 }
 guided() { # name: a crash leaves its file in $BUILD/fuzz
-    cp tests/data/seeds/* tests/data/crashers/* "$BUILD/fuzz/$1/" &&
+    cp tests/data/seeds/* tests/data/crashers/* tests/data/pictures/*.??? tests/data/pictures/*.webp "$BUILD/fuzz/$1/" && rm -f "$BUILD/fuzz/$1"/*.rgb &&
         "$BUILD/fuzz/guided_$1" -max_total_time=60 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$BUILD/fuzz/" \
             "$BUILD/fuzz/$1" > "$BUILD/fuzz/$1.log" 2>&1
 }

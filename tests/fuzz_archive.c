@@ -1,5 +1,5 @@
-/* fuzz_archive.c - hostile archives: open, list and decode whatever bytes come. Nothing may crash, hang, leak or read
- * where it should not.
+/* fuzz_archive.c - hostile archives and pictures: open, list and decode whatever bytes come. Nothing may crash, hang,
+ * leak or read where it should not.
  *
  * With clang -fsanitize=fuzzer (-DBENZINA_LIBFUZZER) this is a libFuzzer target; with -DBENZINA_NO_AVCODEC, too, one
  * that does all but decoding, which makes it about twice as fast. Otherwise a plain driver:
@@ -42,20 +42,30 @@ static void ledger_release(void *user, void *ptr, size_t size)
 /* The samples that overlap [at, at + 1) are decoded, or all when at is UINT64_MAX. */
 typedef struct explorer { bzna_context *context; bzna_decoder *decoder; uint64_t at; int pictures; } explorer;
 
+/* One field of sample i, into a buffer of exactly the size that is asked for. */
+static void look_up_field(const bzna_dataset *dataset, uint64_t i, const char *name)
+{
+    bzna_error err = { .struct_size = sizeof err };
+    size_t needed = 0;
+    uint8_t *value;
+    bzna_dataset_field(dataset, i, name, NULL, 0, &needed, &err);
+    if ((value = malloc(needed + !needed)))
+        bzna_dataset_field(dataset, i, name, value, needed, NULL, &err);
+    free(value);
+}
+
 /* All that is known of sample i beside its pictures, into buffers of exactly the size that is asked for. */
 static void look_up(const bzna_dataset *dataset, uint64_t i)
 {
     bzna_error err = { .struct_size = sizeof err };
+    bzna_field_info field = { .struct_size = sizeof field };
     size_t needed = 0;
     int64_t target;
     char *name;
-    uint8_t *stream;
     bzna_dataset_target(dataset, i, &target, &err);
-    bzna_dataset_field(dataset, i, "image", NULL, 0, &needed, &err);
-    if ((stream = malloc(needed + !needed)))
-        bzna_dataset_field(dataset, i, "image", stream, needed, NULL, &err);
-    free(stream);
-    needed = 0;
+    for (uint32_t k = 0; bzna_dataset_get_field_info(dataset, k, &field, sizeof field, NULL) == BZNA_OK; k++)
+        look_up_field(dataset, i, field.name);
+    look_up_field(dataset, i, "image");
     bzna_dataset_field(dataset, i, "name", NULL, 0, &needed, &err);
     name = needed ? malloc(needed) : NULL;
     if (name && bzna_dataset_field(dataset, i, "name", name, needed, NULL, &err) == BZNA_OK && strlen(name) >= needed)
@@ -114,16 +124,104 @@ static void explore(explorer *e, bzna_dataset *dataset, uint64_t size)
     bzna_dataset_close(dataset);
 }
 
+/* An index of a RecordIO file of so many bytes. */
+static void explore_idx(explorer *e, uint64_t size, const uint8_t *text, uint64_t text_size)
+{
+    const bzi_span span = { text, text_size };
+    uint64_t lines = 1;
+    bzi_container c;
+    bzna_error err;
+    memset(&c, 0, sizeof c);
+    c.host = e->context->host;
+    c.source.size = size;
+    c.own = bzi_alloc_zero(&c.host->memory, 1, sizeof(bzi_recordio));
+    for (uint64_t i = 0; i < text_size; i++)
+        lines += text[i] == '\n';
+    if (c.own && bzi_recordio_make(&c, lines, &err) == BZNA_OK && bzi_recordio_parse_idx(&c, span, &err) == BZNA_OK)
+        for (uint64_t i = 0; i < c.count; i++) {
+            bzi_extent extent;
+            bzi_recordio_locate(&c, i, &extent, &err);
+            if (extent.size == 0 || extent.offset + extent.size > size)
+                abort();
+        }
+    bzi_recordio_close(&c);
+}
+
+static void explore_list(explorer *e, const uint8_t *text, uint64_t size)
+{
+    const bzi_memory *memory = &e->context->host->memory;
+    bzi_list list = { .text = bzi_alloc_copy(memory, text, size, 1), .size = size };
+    bzna_error err;
+    if (list.text && bzi_list_parse(&list, memory, &err) == BZNA_OK && bzi_list_sort(&list, "list", &err) == BZNA_OK)
+        for (uint64_t i = 0; i < list.count; i++)
+            if (bzi_list_find(&list, list.rows[i].index) != &list.rows[i])
+                abort();
+    bzi_list_close(&list, memory);
+}
+
+/* What says nothing of itself stands behind a word: "RAW!" and a bzna_records, records; "LST!", a list of samples;
+ * "IDX!" and 4 bytes of a file's size, its index. Returns 0 where there is none of these words. */
+static int explore_tagged(explorer *e, const bytes *b)
+{
+    const uint64_t head = 4 + sizeof(bzna_records);
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_config config;
+    bzna_records records;
+    bzna_source source;
+    bytes rest = { b->data + head, b->size - head };
+    if (b->size >= 8 && !memcmp(b->data, "IDX!", 4))
+        return explore_idx(e, bzi_le32(b->data + 4), b->data + 8, b->size - 8), 1;
+    if (b->size >= 4 && !memcmp(b->data, "LST!", 4))
+        return explore_list(e, b->data + 4, b->size - 4), 1;
+    if (b->size < head || memcmp(b->data, "RAW!", 4))
+        return 0;
+    memcpy(&records, b->data + 4, sizeof records);
+    records.struct_size = sizeof records;
+    records.reserved0 = 0;
+    bzna_dataset_config_init(&config, sizeof config);
+    config.records = &records;
+    source = (bzna_source){ sizeof source, 0, &rest, bytes_read_at, bytes_size, NULL };
+    if (bzna_dataset_open_source(e->context, &source, &config, &dataset, NULL) == BZNA_OK)
+        explore(e, dataset, rest.size);
+    if (bzna_dataset_open_memory(e->context, rest.data, (size_t)rest.size, &config, &dataset, NULL) == BZNA_OK)
+        explore(e, dataset, rest.size);
+    return 1;
+}
+
 /* Read as a source and, where nothing is decoded, as bytes in memory, too, which take other ways. */
 static void open_and_explore(explorer *e, const bytes *b)
 {
     bzna_source source = { sizeof(bzna_source), 0, (void *)(uintptr_t)b, bytes_read_at, bytes_size, NULL };
     bzna_error err = { .struct_size = sizeof err };
     bzna_dataset *dataset = NULL;
+    if (explore_tagged(e, b))
+        return;
     if (bzna_dataset_open_source(e->context, &source, NULL, &dataset, &err) == BZNA_OK)
         explore(e, dataset, b->size);
     if (!e->decoder && bzna_dataset_open_memory(e->context, b->data, (size_t)b->size, NULL, &dataset, &err) == BZNA_OK)
         explore(e, dataset, b->size);
+}
+
+/* The bytes as a picture without a container: what is done with it before it is decoded, and its pixels. */
+static void look_at_file(explorer *e, const bytes *b)
+{
+    const uint32_t codecs[] = { BZNA_CODEC_JPEG, BZNA_CODEC_STILL };
+    const uint32_t codec = bzi_codec_recognize((bzi_span){ b->data, b->size });
+    for (int i = 0; i < 2 && b->size; i++) {
+        bzna_image image = { .struct_size = sizeof image, .codec = codecs[i], .data = b->data, .data_size = b->size };
+        bzna_picture picture = { .struct_size = sizeof picture };
+        uint8_t *copy = malloc((size_t)b->size);
+        prepare(&image);
+        if (copy) {
+            memcpy(copy, b->data, (size_t)b->size);
+            if (bzi_codec_find(codecs[i])->strip(copy, b->size) > b->size)
+                abort();
+        }
+        free(copy);
+        image.palette = b->size % 2;
+        if (e->decoder && codec == codecs[i])
+            e->pictures += bzna_decoder_decode(e->decoder, &image, &picture, NULL) == BZNA_OK;
+    }
 }
 
 #ifdef BENZINA_NO_AVCODEC
@@ -144,6 +242,22 @@ static uint64_t decoder_bytes(const bzna_decoder *decoder)
     return kept;
 }
 #endif
+
+/* Of a tar: the check sums of what are headers, so that what was changed in them is looked at. */
+static void mend(uint8_t *data, size_t size)
+{
+    if (size < 512 || memcmp(data + 257, "ustar", 5))
+        return;
+    for (uint8_t *h = data; (size_t)(data + size - h) >= 512; h += 512) {
+        unsigned sum = 8 * ' ';
+        if (memcmp(h + 257, "ustar", 5))
+            continue;
+        for (int i = 0; i < 512; i++)
+            sum += i >= 148 && i < 156 ? 0 : h[i];
+        snprintf((char *)h + 148, 8, "%06o", sum);
+        h[155] = ' ';
+    }
+}
 
 static int run(const uint8_t *data, size_t size, uint64_t at)
 {
@@ -168,6 +282,7 @@ static int run(const uint8_t *data, size_t size, uint64_t at)
     e.decoder = decoder;
     before = l.held - decoder_bytes(decoder);
     open_and_explore(&e, &b);
+    look_at_file(&e, &b);
     if (l.held - decoder_bytes(decoder) != before) {
         fprintf(stderr, "fuzz_archive: %llu bytes were not given back\n",
                 (unsigned long long)(l.held - decoder_bytes(decoder) - before));
@@ -178,6 +293,16 @@ static int run(const uint8_t *data, size_t size, uint64_t at)
 
 #ifdef BENZINA_LIBFUZZER
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t capacity);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t capacity, unsigned seed);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t capacity, unsigned seed)
+{
+    size = LLVMFuzzerMutate(data, size, capacity);
+    if (seed % 8)
+        mend(data, size);
+    return size;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     run(data, size, UINT64_MAX);
@@ -215,8 +340,11 @@ int main(int argc, char **argv)
             at = bzna_random_u32(&random) % size;
             old = data[at];
             data[at] ^= (uint8_t)(1 + bzna_random_u32(&random) % 255);
+            if (n % 8)
+                mend(data, size);
             pictures += run(data, size, at);
             data[at] = old;
+            mend(data, size);
             took = bzi_os_now_ns() - took;
             slowest = took > slowest ? took : slowest;
         }

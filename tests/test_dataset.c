@@ -788,7 +788,7 @@ TEST(files_that_cannot_be_opened_say_why)
     static const struct { const char *name, *bytes; size_t size; bzna_status status; const char *says; } files[] = {
         { "empty", "", 0, BZNA_E_FORMAT, "empty" },
         { "text", "Lorem ipsum dolor sit amet, consectetur", 39, BZNA_E_FORMAT, "of no known kind" },
-        { "png", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, BZNA_E_FORMAT, "of no known kind" },
+        { "png", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16, BZNA_E_FORMAT, "it is one picture" },
         { "short", "\0\0\0\x18" "ft", 6, BZNA_E_FORMAT, "of no known kind" },
         { "only_ftyp", "\0\0\0\x10" "ftypisom\0\0\0\0", 16, BZNA_E_TRUNCATED, "moov" },
         { "unfinished", "\0\0\0\x10" "ftypisom\0\0\0\0\0\0\0\1mdat\0\0\0\0\0\0\0\0abcdefgh", 40, BZNA_E_UNFINISHED,

@@ -291,6 +291,31 @@ TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
     CHECK_EQ(different, 0);
 }
 
+/* An H of the kind that turns pictures by 90 degrees, from an aligned one. */
+static void turn(float h[9])
+{
+    h[1] = h[0];
+    h[3] = h[4];
+    h[0] = h[4] = 0;
+}
+
+TEST(the_separable_loop_turns_pictures_to_the_bit)
+{
+    int different = 0;
+    random_state = 11;
+    for (int i = 0; i < 1500; i++) {
+        frame f = frame_random();
+        int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
+        random_crop(&f.slot, width, height);
+        turn(f.slot.h);
+        bzi_kernel_output out = random_int(0, 3) ? output_nchw(width, height) : output_nhwc(width, height);
+        out.half = (uint32_t)random_int(0, 1);
+        different += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
+        frame_free(&f);
+    }
+    CHECK_EQ(different, 0);
+}
+
 TEST(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
 {
     random_state = 2;
@@ -790,6 +815,7 @@ TEST(the_size_of_the_workspace_does_not_wrap_around)
 
 TEST_MAIN(
     RUN(the_separable_loop_equals_the_plain_one_to_the_bit)
+    RUN(the_separable_loop_turns_pictures_to_the_bit)
     RUN(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
     RUN(the_plain_loop_equals_an_oracle_in_double_precision)
     RUN(interleaved_pixels_have_the_values_of_planar_ones)

@@ -67,6 +67,17 @@ TEST(lines_with_commas_are_path_and_labels)
     bzi_list_close(&list, &memory);
 }
 
+/* Its numbers are read before it is known that it is a header. */
+TEST(a_header_may_hold_numbers)
+{
+    static const char text[] = "path,1,2,3,4,5,6,7,8,label\na.jpg,9\n";
+    bzi_list list;
+    bzna_error err;
+    REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
+    CHECK(list.count == 1 && list.label_room == 1 && row_is(&list, 0, 0, "a.jpg", 1, 9));
+    bzi_list_close(&list, &memory);
+}
+
 TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
 {
     bzi_list list;
@@ -190,6 +201,7 @@ TEST(a_list_is_read_from_a_file_or_fails_by_its_name)
 }
 
 TEST_MAIN(RUN(lines_with_tabs_are_index_labels_path) RUN(lines_with_commas_are_path_and_labels)
+          RUN(a_header_may_hold_numbers)
           RUN(lines_that_make_no_sense_are_refused_by_number_and_byte) RUN(numbers_are_those_of_strtof)
           RUN(sorting_sorts_whatever_the_order_was) RUN(a_label_is_a_target_where_it_is_one_integer)
           RUN(a_list_is_read_from_a_file_or_fails_by_its_name))

@@ -8,7 +8,8 @@
 TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(pictures_are_decoded))
 #else
-#include <libavutil/imgutils.h>
+#include <libavutil/crc.h>
+#include <libavutil/intreadwrite.h>
 #include <libavutil/opt.h>
 
 #define DATA "tests/data/pictures/"
@@ -234,6 +235,34 @@ TEST(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
     free(b.data);
 }
 
+TEST(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)
+{
+    static const char jfif[] = "\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0";
+    bytes rgb = fixture("jpeg_rgb_numbers.jpg"), b = spliced(rgb, 2, jfif, sizeof jfif - 1, 2);
+    uint8_t kept[3][PIXELS];
+    free(look_at(BZNA_CODEC_JPEG, rgb, 0));
+    for (int p = 0; p < 3 && last.status == BZNA_OK; p++)   /* G, B, R */
+        for (int y = 0; y < H; y++)
+            memcpy(kept[p] + y * W, (const uint8_t *)seen.plane[p] + y * seen.pitch[p], W);
+    free(look_at(BZNA_CODEC_JPEG, b, 0));
+    CHECK(last.status == BZNA_OK && seen.color.matrix == 5 && !seen.chroma_shift_x && !seen.chroma_shift_y);
+    for (int p = 0; p < 3 && last.status == BZNA_OK; p++)
+        for (int y = 0; y < H; y++)
+            CHECK(!memcmp(kept[(p + 2) % 3] + y * W, (const uint8_t *)seen.plane[p] + y * seen.pitch[p], W));
+    free(b.data);
+    free(rgb.data);
+}
+
+TEST(a_component_without_data_is_damage)
+{
+    bytes whole = fixture("jpeg_440.jpg");
+    size_t scan = find(whole, 0, "\xff\xda", 2);
+    bytes b = spliced(whole, scan, NULL, 0, whole.size - 2);
+    check_refused(BZNA_CODEC_JPEG, b, BZNA_E_DECODE, "a component has no data");
+    free(b.data);
+    free(whole.data);
+}
+
 TEST(a_jpeg_that_ends_anywhere_is_damaged)
 {
     static const char *const names[] = { "jpeg_420_progressive.jpg", "jpeg_422_restarts.jpg", "jpeg_rgb_adobe.jpg" };
@@ -347,7 +376,8 @@ TEST(a_jpeg_has_500_scans_at_most)
     while ((next = find(whole, at + 1, "\xff\xda", 2)) < whole.size)
         at = next;
     scan = whole.size - 2 - at;
-    b = bytes_make(whole.data, whole.size + 500 * scan);
+    b = bytes_make(NULL, whole.size + 500 * scan);
+    memcpy(b.data, whole.data, at);
     for (size_t i = 0; i <= 500; i++)
         memcpy(b.data + at + i * scan, whole.data + at, scan);
     memcpy(b.data + b.size - 2, "\xff\xd9", 2);
@@ -385,6 +415,26 @@ TEST(what_is_not_the_picture_does_no_harm)
     free(got);
     free(wanted);
     free(more.data);
+    free(noted.data);
+    free(whole.data);
+}
+
+/* libavcodec goes by some, for this picture and for later ones. */
+TEST(a_decoder_is_not_given_a_jpegs_notes)
+{
+    static const char notes[] = "\xff\xfe\0\x0c" "CS=ITU601\0" "\xff\xe2\0\4ab"
+                                "\xff\xee\0\x0e" "Adobe\0\x64\0\0\0\0\2";
+    const size_t size = sizeof notes - 1;
+    bytes whole = fixture("jpeg_440.jpg"), plain = bytes_make(whole.data, whole.size);
+    bytes noted = spliced(whole, whole.size - 2, notes, size, whole.size - 2);
+    bytes both = spliced(noted, 2, notes, size, 2);
+    CHECK(find(both, 0, "JFIF", 4) < both.size);
+    both.size = (size_t)bzi_jpeg_strip(both.data, both.size);
+    plain.size = (size_t)bzi_jpeg_strip(plain.data, plain.size);
+    CHECK(both.size == plain.size && !memcmp(both.data, plain.data, plain.size));
+    CHECK(find(plain, 0, "JFIF", 4) == plain.size && plain.size == whole.size - 18);
+    free(plain.data);
+    free(both.data);
     free(noted.data);
     free(whole.data);
 }
@@ -469,6 +519,432 @@ TEST(what_bzna_image_says_wrongly_is_named)
     free(b.data);
 }
 
+/* ---- Stills ------------------------------------------------------------------------------------------------------ */
+
+static const struct { const char *name; double tolerance; } stills[] = {
+    { "png_palette_2.png", 0 },      { "png_palette_clear.png", 0 }, { "webp_lossless_clear.webp", 0 },
+    { "webp_lossy.webp", 1.0 },      { "webp_lossy_clear.webp", 1.0 }, { "gif_87.gif", 0 },
+    { "gif_animated_clear.gif", 0 },       { "bmp_palette_8.bmp", 0 },     { "bmp_1.bmp", 0 },
+    { "tiff_lzw.tif", 0 },           { "tiff_palette.tif", 0 },      { "tiff_cmyk.tif", 1.01 },
+    { "tiff_fax.tif", 0 },           { "jpeg2000.jp2", 0 },          { "jpeg2000_gray.j2k", 0 },
+};
+
+static int has_decoder(const char *name)
+{
+    enum AVCodecID id = strstr(name, "webp") ? AV_CODEC_ID_WEBP : strstr(name, "jpeg2000") ? AV_CODEC_ID_JPEG2000 :
+                        strstr(name, "gif") ? AV_CODEC_ID_GIF : strstr(name, "tiff") ? AV_CODEC_ID_TIFF :
+                        AV_CODEC_ID_PNG;
+    return avcodec_find_decoder(id) != NULL;
+}
+
+TEST(stills_of_every_kind_have_pillows_pixels)
+{
+    for (size_t i = 0; i < COUNT(stills); i++)
+        if (has_decoder(stills[i].name))
+            check_fixture(stills[i].name, BZNA_CODEC_STILL, stills[i].tolerance);
+        else
+            printf("%s: this libavcodec has no decoder\n", stills[i].name);
+}
+
+/* A frame of random samples: every value of every component, whatever its bits. */
+static AVFrame *frame_random(enum AVPixelFormat format, uint32_t seed)
+{
+    AVFrame *frame = av_frame_alloc();
+    bzna_random random;
+    bzna_random_init(&random, seed, 0, 0, 0);
+    frame->format = format;
+    frame->width = W;
+    frame->height = H;
+    if (av_frame_get_buffer(frame, 0) < 0)
+        abort();
+    for (int i = 0; i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++)
+        for (size_t k = 0; k < frame->buf[i]->size; k++)
+            frame->buf[i]->data[k] = (uint8_t)bzna_random_u32(&random);
+    return frame;
+}
+
+/* The file that an encoder of libavcodec's makes of a frame; no bytes: there is no such encoder here. */
+static bytes encoded(const char *encoder, const AVFrame *frame)
+{
+    const AVCodec *codec = avcodec_find_encoder_by_name(encoder);
+    AVCodecContext *c = codec ? avcodec_alloc_context3(codec) : NULL;
+    AVPacket *packet = av_packet_alloc();
+    bytes b = { NULL, 0 };
+    if (c) {
+        c->width = frame->width;
+        c->height = frame->height;
+        c->pix_fmt = frame->format;
+        c->time_base = (AVRational){ 1, 25 };
+        c->log_level_offset = 64;
+        if (!strncmp(encoder, "libx26", 6))
+            av_opt_set(c->priv_data, strcmp(encoder, "libx265") ? "qp" : "x265-params",
+                       strcmp(encoder, "libx265") ? "0" : "lossless=1:log-level=none", 0);
+        if (!strcmp(encoder, "jpeg2000"))
+            av_opt_set(c->priv_data, "pred", "dwt53", 0);
+        if (avcodec_open2(c, codec, NULL) >= 0 && avcodec_send_frame(c, frame) >= 0 &&
+            avcodec_send_frame(c, NULL) >= 0 && avcodec_receive_packet(c, packet) >= 0)
+            b = bytes_make(packet->data, (size_t)packet->size);
+        avcodec_free_context(&c);
+    }
+    av_packet_free(&packet);
+    return b;
+}
+
+/* Component c of a pixel as the frame has it, stretched to 0..255 (below 8 bits, as Pillow does), unrounded above 8. */
+static double component_of(const AVFrame *frame, int x, int y, int c)
+{
+    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(frame->format);
+    uint16_t value;
+    double top;
+    if (d->flags & AV_PIX_FMT_FLAG_PAL) {
+        uint32_t entry;
+        memcpy(&entry, frame->data[1] + 4 * frame->data[0][y * frame->linesize[0] + x], sizeof entry);
+        return entry >> (16 - 8 * c) & 255;
+    }
+    c = d->nb_components < 3 ? 0 : c;
+    top = (1 << d->comp[c].depth) - 1;
+    av_read_image_line2(&value, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, d, x, y, c, 1, 0, 2);
+    if (frame->format == AV_PIX_FMT_MONOWHITE)
+        value ^= 1;
+    return d->comp[c].depth < 8 ? floor(value * 255 / top) : value * 255 / top;
+}
+
+TEST(stills_of_every_pixel_format_come_back_exactly)
+{
+    static const struct { const char *encoder, *formats; } kinds[] = {
+        { "png", "rgb24 rgba rgb48be rgba64be pal8 gray ya8 gray16be ya16be monob" },
+        { "bmp", "bgra bgr24 rgb565le rgb555le rgb444le pal8 gray monob" },
+        { "tiff", "rgb24 rgb48le rgba rgba64le pal8 gray ya8 gray16le ya16le monob monow" },
+        { "ppm", "rgb24 rgb48be" }, { "pgm", "gray gray16be" }, { "pbm", "monow" },
+        { "pam", "rgb24 rgba rgb48be gray ya8 gray16be monob" },
+        { "jpeg2000", "rgb24 gray rgb48le gray16le" },
+    };
+    uint32_t tried = 0;
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        char formats[128], *rest = formats, *name;
+        snprintf(formats, sizeof formats, "%s", kinds[k].formats);
+        while ((name = strtok_r(rest, " ", &rest)) != NULL) {
+            AVFrame *frame = frame_random(av_get_pix_fmt(name), (uint32_t)k);
+            bytes b = encoded(kinds[k].encoder, frame);
+            float *pixels = b.size ? look_at(BZNA_CODEC_STILL, b, 0) : NULL;
+            double worst = 0;
+            for (int i = 0; pixels && i < 3 * PIXELS; i++)
+                worst = fmax(worst, fabs(pixels[i] - component_of(frame, i / 3 % W, i / 3 / W, i % 3)));
+            if (b.size && (!pixels || worst > 1e-4)) {
+                printf("  %s of %s: %g off: %s\n", kinds[k].encoder, name, worst, last.message);
+                test_failures++;
+            }
+            tried += b.size > 0;
+            CHECK(!pixels || seen.depth == (strstr(name, "16") || strstr(name, "48") || strstr(name, "64") ? 16 : 8));
+            free(pixels);
+            free(b.data);
+            av_frame_free(&frame);
+        }
+    }
+    printf("%u kinds of files made by libavcodec\n", tried);
+    CHECK(tried > 30);
+}
+
+TEST(y_cb_cr_stills_come_as_their_planes)
+{
+    AVFrame *frame = frame_random(AV_PIX_FMT_YUV420P, 1);
+    bytes b = encoded("jpeg2000", frame);
+    if (!b.size)
+        SKIP("no encoder of JPEG 2000 here");
+    free(look_at(BZNA_CODEC_STILL, b, 0));
+    CHECK_EQ(last.status, BZNA_OK);
+    CHECK(seen.chroma_shift_x == 1 && seen.chroma_shift_y == 1 && seen.color.matrix == 5 && seen.color.full_range);
+    for (int p = 0; p < 3; p++)
+        for (int y = 0; y < (p ? (H + 1) / 2 : H); y++)
+            CHECK(!memcmp((const uint8_t *)seen.plane[p] + y * seen.pitch[p], frame->data[p] + y * frame->linesize[p],
+                          p ? W / 2 : W));
+    free(b.data);
+    b = fixture("webp_lossy.webp");
+    free(look_at(BZNA_CODEC_STILL, b, 0));
+    CHECK(last.status || (seen.chroma_shift_x == 1 && seen.color.matrix == 5 && !seen.color.full_range &&
+                          !seen.chroma_left && !seen.chroma_top));
+    free(b.data);
+    av_frame_free(&frame);
+}
+
+/* As bzna_dataset_read_image does for those who want the color. */
+TEST(what_is_told_of_colors_without_decoding_is_the_formats)
+{
+    static const struct { const char *name; uint32_t codec, matrix, full; } files[] = {
+        { "jpeg_440.jpg", BZNA_CODEC_JPEG, 5, 1 }, { "jpeg_rgb_adobe.jpg", BZNA_CODEC_JPEG, 0, 1 },
+        { "png_palette_2.png", BZNA_CODEC_STILL, 0, 1 }, { "webp_lossy.webp", BZNA_CODEC_STILL, 5, 0 },
+        { "webp_lossless_clear.webp", BZNA_CODEC_STILL, 0, 1 } };
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = fixture(files[i].name);
+        bzna_image coded = image_of(files[i].codec, b);
+        bzi_image image = bzi_image_alone(&coded);
+        bzi_image_complete_color(&image);
+        CHECK(image.coded.color.present && image.coded.color.matrix == files[i].matrix);
+        CHECK_EQ(image.coded.color.full_range, files[i].full);
+        free(b.data);
+    }
+}
+
+TEST(a_palette_can_come_as_its_indices)
+{
+    static const char *const encoders[] = { "png", "bmp", "tiff" };
+    AVFrame *frame = frame_random(AV_PIX_FMT_PAL8, 5);
+    bytes gif = fixture("gif_87.gif"), two = fixture("png_palette_2.png");
+    bzna_image image;
+    for (size_t i = 0; i < COUNT(encoders); i++) {
+        bytes b = encoded(encoders[i], frame);
+        REQUIRE(b.size);
+        image = image_of(BZNA_CODEC_STILL, b);
+        image.palette = BZNA_PALETTE_INDEX;
+        free(look(decoder, &image));
+        CHECK_EQ(last.status, BZNA_OK);
+        CHECK(seen.depth == 8 && !seen.plane[1] && !seen.plane[2]);
+        for (int y = 0; y < H && last.status == BZNA_OK; y++)
+            CHECK(!memcmp((const uint8_t *)seen.plane[0] + y * seen.pitch[0], frame->data[0] + y * frame->linesize[0],
+                          W));
+        free(b.data);
+    }
+    image = image_of(BZNA_CODEC_STILL, two);
+    image.palette = BZNA_PALETTE_INDEX;
+    float *pixels = look(decoder, &image);
+    REQUIRE(pixels);
+    for (int i = 0; i < 3 * PIXELS; i++)
+        CHECK(pixels[i] < 4 && pixels[i] == floorf(pixels[i]));
+    free(pixels);
+    image = image_of(BZNA_CODEC_STILL, gif);
+    image.palette = BZNA_PALETTE_INDEX;
+    CHECK(!look(decoder, &image));
+    CHECK_EQ(last.status, BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(last.message, "image.palette");
+    av_frame_free(&frame);
+    free(two.data);
+    free(gif.data);
+}
+
+/* A PNG of gray rows, not compressed: rows of them are there, all of one value. */
+static bytes png_made(uint32_t width, uint32_t height, uint32_t rows, uint8_t value, uint8_t interlaced)
+{
+    uint8_t file[4096] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", *p = file + 16, *data;
+    uint32_t size = rows * (width + 1), a = 1, b = 0;
+    const uint32_t head[2] = { width, height };
+    const AVCRC *table = av_crc_get_table(AV_CRC_32_IEEE_LE);
+    for (int i = 0; i < 8; i++)
+        *p++ = (uint8_t)(head[i / 4] >> (24 - 8 * (i % 4)));
+    memcpy(p, "\x08\0\0\0", 4);
+    p[4] = interlaced;
+    AV_WB32(p + 5, ~av_crc(table, ~0u, file + 12, 17));
+    p += 9;
+    AV_WB32(p, 2 + 5 + size + 4);
+    memcpy(data = p + 4, "IDAT\x78\x01\x01", 7);
+    AV_WL16(p + 11, (uint16_t)size);
+    AV_WL16(p + 13, (uint16_t)~size);
+    p += 15;
+    for (uint32_t i = 0; i < size; i++) {
+        *p = i % (width + 1) ? value : 0;
+        a = (a + *p++) % 65521;
+        b = (b + a) % 65521;
+    }
+    AV_WB32(p, b << 16 | a);
+    p += 4;
+    AV_WB32(p, ~av_crc(table, ~0u, data, (size_t)(p - data)));
+    memcpy(p + 4, "\0\0\0\0IEND\xae\x42\x60\x82", 12);
+    return bytes_make(file, (size_t)(p + 16 - file));
+}
+
+TEST(a_png_without_all_of_its_rows_is_damaged)
+{
+    static const uint8_t values[] = { 0, 0x5c, 0xa3, 0xff };            /* among them what frames are cleared with */
+    for (size_t v = 0; v < COUNT(values); v++) {
+        for (uint32_t rows = 1; rows <= 9; rows++) {
+            bytes b = png_made(7, 9, rows, values[v], 0);
+            if (rows < 9) {
+                check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "PNG data are damaged or truncated");
+            } else {
+                float *pixels = look_at(BZNA_CODEC_STILL, b, 0);
+                CHECK(pixels && pixels[0] == values[v] && pixels[3 * 63 - 1] == values[v]);
+                free(pixels);
+            }
+            free(b.data);
+        }
+        bytes b = png_made(1, 1, 1, values[v], 0);
+        float *pixels = look_at(BZNA_CODEC_STILL, b, 0);
+        CHECK(pixels && pixels[0] == values[v]);
+        free(pixels);
+        free(b.data);
+    }
+}
+
+TEST(a_still_that_ends_anywhere_is_damaged_or_the_same)
+{
+    for (size_t i = 0; i < COUNT(stills); i++) {
+        bytes whole = fixture(stills[i].name);
+        float *wanted = look_at(BZNA_CODEC_STILL, whole, 0);
+        for (size_t size = 1; wanted && size < whole.size; size += whole.size > 1000 ? 7 : 1) {
+            bytes b = bytes_make(whole.data, size);
+            float *got = look_at(BZNA_CODEC_STILL, b, 0);
+            CHECK(!got || !memcmp(got, wanted, 3 * PIXELS * sizeof *got));
+            CHECK(got || last.status == BZNA_E_DECODE || last.status == BZNA_E_CODEC);
+            free(got);
+            free(b.data);
+        }
+        free(wanted);
+        free(whole.data);
+    }
+}
+
+TEST(what_a_decoder_has_seen_does_not_show)
+{
+    bytes files[COUNT(stills) + COUNT(jpegs)];
+    float *wanted[COUNT(files)];
+    bzna_random random;
+    bzna_random_init(&random, 77, 0, 0, 0);
+    for (size_t i = 0; i < COUNT(files); i++) {
+        files[i] = fixture(i < COUNT(stills) ? stills[i].name : jpegs[i - COUNT(stills)].name);
+        bzna_image image = image_of(i < COUNT(stills) ? BZNA_CODEC_STILL : BZNA_CODEC_JPEG, files[i]);
+        bzna_decoder *fresh = decoder_new();
+        wanted[i] = look(fresh, &image);
+        bzna_decoder_close(fresh);
+    }
+    for (int round = 0; round < ROUNDS(2000, 400); round++) {
+        size_t i = bzna_random_u32(&random) % COUNT(files);
+        uint32_t codec = i < COUNT(stills) ? BZNA_CODEC_STILL : BZNA_CODEC_JPEG;
+        bytes b = bytes_make(files[i].data, files[i].size);
+        int damaged = round % 2;
+        for (uint32_t n = damaged ? 1 + bzna_random_u32(&random) % 4 : 0; n; n--)
+            b.data[16 + bzna_random_u32(&random) % (b.size - 16)] = (uint8_t)bzna_random_u32(&random);
+        float *got = look_at(codec, b, 0), *alone = wanted[i];
+        bzna_picture picture = seen;
+        bzna_status status = last.status;
+        if (damaged) {
+            bzna_image image = image_of(codec, b);
+            bzna_decoder *fresh = decoder_new();
+            alone = look(fresh, &image);
+            CHECK_EQ(status, last.status);
+            bzna_decoder_close(fresh);
+        }
+        CHECK_EQ(!got, !alone);
+        CHECK(!got || !alone || !memcmp(got, alone, 3 * sizeof *got * picture.width * picture.height));
+        if (damaged)
+            free(alone);
+        free(got);
+        free(b.data);
+    }
+    for (size_t i = 0; i < COUNT(files); i++) {
+        free(wanted[i]);
+        free(files[i].data);
+    }
+}
+
+TEST(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
+{
+    static const char tiled[] = "II*\0\x08\0\0\0\3\0" "\0\1\3\0\1\0\0\0\x10\0\0\0" "\1\1\3\0\1\0\0\0\x10\0\0\0"
+                                "\x42\1\3\0\1\0\0\0\x10\0\0\0" "\0\0\0\0";
+    static const char floats[] = "MM\0*\0\0\0\x08\0\3" "\1\0\0\3\0\0\0\1\0\x10\0\0" "\1\1\0\3\0\0\0\1\0\x10\0\0"
+                                 "\1\x53\0\3\0\0\0\1\0\3\0\0" "\0\0\0\0";
+    const bytes tiles = { (uint8_t *)(uintptr_t)tiled, sizeof tiled - 1 };
+    const bytes numbers = { (uint8_t *)(uintptr_t)floats, sizeof floats - 1 };
+    bytes jpeg = fixture("tiff_jpeg.tif"), animated = fixture("webp_animated.webp");
+    check_refused(BZNA_CODEC_STILL, tiles, BZNA_E_CODEC, "TIFF in tiles");
+    check_refused(BZNA_CODEC_STILL, numbers, BZNA_E_CODEC, "floating-point");
+    check_refused(BZNA_CODEC_STILL, jpeg, BZNA_E_CODEC, "TIFF compressed as JPEG");
+    check_refused(BZNA_CODEC_STILL, animated, BZNA_E_CODEC, "animated WebP");
+    free(animated.data);
+    free(jpeg.data);
+}
+
+TEST(stills_of_absurd_sizes_are_refused_before_decoding)
+{
+    bytes b = png_made(4, 4, 4, 0, 0);
+    memcpy(b.data + 16, "\0\0\x40\0\0\0\x40\0", 8);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "pixels are missing");
+    memcpy(b.data + 16, "\0\0\0\1\x7f\xff\xff\xff", 8);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "pixels are missing");
+    memcpy(b.data + 16, "\0\0\0\0\0\0\0\1", 8);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "0x1");
+    free(b.data);
+    b = fixture("bmp_1.bmp");
+    memcpy(b.data + 22, "\0\0\0\x80", 4);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "BMP");
+    free(b.data);
+    b = bytes_make("P5 99999999 99999999 255 ", 25);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "PNM");
+    free(b.data);
+    b = fixture("gif_87.gif");
+    memcpy(b.data + 6, "\1\x40\1\x40", 4);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "max_edge_px");
+    free(b.data);
+}
+
+TEST(files_are_recognized_by_their_first_bytes)
+{
+    static const struct { const char *head; size_t size; uint32_t codec; const char *name; } heads[] = {
+        { "\xff\xd8\xff\xe0", 4, BZNA_CODEC_JPEG, "still" },
+        { "\x89PNG\r\n\x1a\n", 8, BZNA_CODEC_STILL, "PNG" },
+        { "RIFF1234WEBP", 12, BZNA_CODEC_STILL, "WebP" },
+        { "GIF87a", 6, BZNA_CODEC_STILL, "GIF" },
+        { "GIF89a", 6, BZNA_CODEC_STILL, "GIF" },
+        { "BM............\x28\0\0\0", 18, BZNA_CODEC_STILL, "BMP" },
+        { "II*\0", 4, BZNA_CODEC_STILL, "TIFF" },
+        { "MM\0*", 4, BZNA_CODEC_STILL, "TIFF" },
+        { "P1\n", 3, BZNA_CODEC_STILL, "PBM" },
+        { "P6 ", 3, BZNA_CODEC_STILL, "PPM" },
+        { "P7\n", 3, BZNA_CODEC_STILL, "PAM" },
+        { "\0\0\0\x0cjP  \r\n\x87\n", 12, BZNA_CODEC_STILL, "JPEG 2000" },
+        { "\xff\x4f\xff\x51", 4, BZNA_CODEC_STILL, "JPEG 2000" },
+        { "\xff\xd8", 2, BZNA_CODEC_UNKNOWN, "still" },
+        { "RIFF1234WAVE", 12, BZNA_CODEC_UNKNOWN, "still" },
+        { "P8\n", 3, BZNA_CODEC_UNKNOWN, "still" },
+        { "P6x", 3, BZNA_CODEC_UNKNOWN, "still" },
+        { "P6", 2, BZNA_CODEC_UNKNOWN, "still" },
+        { "BMW and other words", 18, BZNA_CODEC_UNKNOWN, "still" },
+        { "", 0, BZNA_CODEC_UNKNOWN, "still" },
+    };
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        bytes b = bytes_make(heads[i].head, heads[i].size);
+        CHECK_EQ(bzi_codec_recognize((bzi_span){ b.data, b.size }), heads[i].codec);
+        CHECK_STR(bzi_still_name((bzi_span){ b.data, b.size }), heads[i].name);
+        free(b.data);
+    }
+}
+
+/* ---- RGB in video codecs ----------------------------------------------------------------------------------------- */
+
+static void check_coded_rgb(const char *encoder, uint32_t codec, enum AVPixelFormat format)
+{
+    AVFrame *frame = av_frame_alloc(), *random;
+    bytes b;
+    frame->format = format;
+    frame->width = 64;
+    frame->height = 48;
+    if (av_frame_get_buffer(frame, 0) < 0)
+        abort();
+    random = frame_random(AV_PIX_FMT_RGB48LE, 9);
+    for (int i = 0; i < AV_NUM_DATA_POINTERS && frame->buf[i]; i++)
+        for (size_t k = 0; k < frame->buf[i]->size; k++)
+            frame->buf[i]->data[k] = random->data[0][k % 4000];
+    b = encoded(encoder, frame);
+    if (b.size) {
+        bzna_image image = image_of(codec, b);
+        image.width = image.frame_width = 64;
+        image.height = image.frame_height = 48;
+        image.color = (bzna_color){ 1, 1, 1, 0, codec == BZNA_CODEC_H265 };         /* which the stream overrules */
+        float *pixels = look(decoder, &image);
+        double worst = 0;
+        for (int i = 0; pixels && i < 3 * 64 * 48; i++)
+            worst = fmax(worst, fabs(pixels[i] - component_of(frame, i / 3 % 64, i / 3 / 64, i % 3)));
+        CHECK(pixels && worst == 0 && seen.color.matrix == 0);
+        free(pixels);
+    } else {
+        test_skip_reason = "no encoder of such pictures here";
+    }
+    free(b.data);
+    av_frame_free(&random);
+    av_frame_free(&frame);
+}
+
+TEST(h264_coded_as_rgb_is_rgb) { check_coded_rgb("libx264rgb", BZNA_CODEC_H264, AV_PIX_FMT_RGB24); }
+TEST(h265_coded_as_rgb_is_rgb) { check_coded_rgb("libx265", BZNA_CODEC_H265, AV_PIX_FMT_GBRP); }
+
 /* ---- Orientation ------------------------------------------------------------------------------------------------- */
 
 /* Where pixel (x, y) of the picture as it is seen lies in the file, by EXIF 2.3's table. */
@@ -504,9 +980,126 @@ TEST(all_orientations_turn_the_picture_exactly)
     free(b.data);
 }
 
+/* Where the file says that it lies on its side (6), as each kind of file says it. */
+TEST(stills_say_their_orientation)
+{
+    static const char tiff[] = "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+    static const char chunk[] = "\0\0\0\x1a" "eXIf";
+    bytes png = png_made(3, 5, 5, 9, 0), webp = fixture("webp_lossy.webp"), big = fixture("tiff_lzw.tif"), b, c;
+    size_t at;
+    b = spliced(png, 33, chunk, 8, 33);
+    c = spliced(b, 41, tiff, sizeof tiff - 1, 41);
+    free(b.data);
+    b = spliced(c, 67, "\0\0\0\0", 4, 67);
+    free(look_at(BZNA_CODEC_STILL, b, 0));
+    CHECK(last.status == BZNA_OK && seen.orientation == 6 && seen.width == 3 && seen.height == 5);
+    free(look_at(BZNA_CODEC_STILL, b, 1));
+    CHECK(last.status == BZNA_OK && seen.orientation == 1);
+    free(b.data);
+    free(c.data);
+
+    b = spliced(webp, webp.size, "EXIF\x20\0\0\0Exif\0\0", 14, webp.size);
+    c = spliced(b, b.size, tiff, sizeof tiff - 1, b.size);
+    AV_WL32(c.data + 4, (uint32_t)(c.size - 8));
+    free(look_at(BZNA_CODEC_STILL, c, 0));
+    CHECK(last.status == BZNA_E_CODEC || (last.status == BZNA_OK && seen.orientation == 6));
+    free(b.data);
+    free(c.data);
+
+    at = find(big, 0, "\x1c\1\3\0\1\0\0\0", 8);             /* how planes lie (284) becomes the orientation */
+    REQUIRE(at < big.size);
+    AV_WL16(big.data + at, 274);
+    big.data[at + 8] = 6;
+    free(look_at(BZNA_CODEC_STILL, big, 0));
+    CHECK(last.status == BZNA_OK && seen.orientation == 6);
+    free(big.data);
+    free(webp.data);
+    free(png.data);
+}
+
+/* A homography is relative to the picture as it is seen: the same one shows the same of a picture that is stored
+ * upright and of one that is stored otherwise. */
+TEST(homographies_are_relative_to_the_picture_as_it_is_seen)
+{
+    AVFrame *frame = frame_random(AV_PIX_FMT_RGB24, 3);
+    bytes upright = encoded("png", frame);
+    for (uint32_t o = 1; o <= 8; o++) {
+        AVFrame *turned = av_frame_alloc();
+        bzna_picture pictures[2];
+        float pixels[2][3 * 31 * 17];
+        bzna_transform t;
+        bzna_output out;
+        const int other = o == 6 ? 8 : o == 8 ? 6 : (int)o;                 /* what undoes it */
+        turned->format = frame->format;
+        turned->width = o > 4 ? H : W;
+        turned->height = o > 4 ? W : H;
+        REQUIRE(av_frame_get_buffer(turned, 0) >= 0);
+        for (int y = 0; y < turned->height; y++)
+            for (int x = 0; x < turned->width; x++) {
+                size_t from = stored((uint32_t)other, x, y);
+                memcpy(turned->data[0] + y * turned->linesize[0] + 3 * x,
+                       frame->data[0] + (int)(from / (3 * W)) * frame->linesize[0] + from % (3 * W), 3);
+            }
+        bytes b = encoded("png", turned);
+        bzna_transform_init(&t, sizeof t);
+        bzna_output_init(&out, sizeof out);
+        const double h[9] = { 1.1, 0.3, -2.25, -0.2, 0.9, 3.5, 0.001, -0.002, 1 };
+        memcpy(t.homography, h, sizeof h);
+        out.width = 31;
+        out.height = 17;
+        for (int i = 0; i < 2; i++) {
+            bzna_image image = image_of(BZNA_CODEC_STILL, i ? b : upright);
+            image.orientation = i ? o : 1;
+            bzna_picture_init(&pictures[i], sizeof pictures[i]);
+            REQUIRE(bzna_decoder_decode(decoder, &image, &pictures[i], &last) == BZNA_OK);
+            REQUIRE(bzna_picture_render(&pictures[i], &t, &out, pixels[i], sizeof pixels[i], &last) == BZNA_OK);
+        }
+        int wrong = 0;
+        for (size_t i = 0; i < COUNT(pixels[0]); i++)       /* at the border, rounding decides what is outside */
+            wrong += fabs((double)(pixels[0][i] - pixels[1][i])) > 0.02;
+        CHECK(wrong <= 3);
+        free(b.data);
+        av_frame_free(&turned);
+    }
+    free(upright.data);
+    av_frame_free(&frame);
+}
+
+TEST(jpeg_and_stills_are_not_written_and_no_sample_entry_is_theirs)
+{
+    CHECK(!bzi_codec_of_entry(0));
+#ifndef BENZINA_NO_WRITER
+    bytes b = fixture("jpeg_440.jpg");
+    bzna_image image = image_of(BZNA_CODEC_JPEG, b);
+    bzna_sample_desc sample;
+    bzna_writer *writer = NULL;
+    REQUIRE(bzna_writer_open(context, TEST_BUILD "/tests/pictures.bzna", NULL, &writer, &last) == BZNA_OK);
+    image.width = W;
+    image.height = H;
+    bzna_sample_desc_init(&sample, sizeof sample);
+    sample.image = &image;
+    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
+    CHECK_CONTAINS(last.message, "JPEG can't be written (H.264, H.265 and AV1 can)");
+    image.codec = BZNA_CODEC_STILL;
+    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
+    CHECK_CONTAINS(last.message, "still can't be written");
+    image.codec = 99;
+    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
+    CHECK_CONTAINS(last.message, "codec: 99 is not known");
+    image.codec = BZNA_CODEC_H264;
+    image.orientation = 6;
+    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(last.message, "orientation: 6");
+    bzna_writer_close(writer);
+    free(b.data);
+#endif
+}
+
 TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(jpegs_come_as_their_own_planes)
           RUN(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
+          RUN(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)
+          RUN(a_component_without_data_is_damage)
           RUN(a_jpeg_that_ends_anywhere_is_damaged)
           RUN(coded_data_that_end_before_the_end_marker_are_damage)
           RUN(restart_markers_that_are_missing_or_out_of_order_are_damage)
@@ -515,9 +1108,26 @@ TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(a_jpeg_has_500_scans_at_most)
           RUN(absurd_sizes_are_refused_before_decoding)
           RUN(what_is_not_the_picture_does_no_harm)
+          RUN(a_decoder_is_not_given_a_jpegs_notes)
           RUN(an_exif_segment_of_any_bytes_does_no_harm)
           RUN(sizes_are_the_streams_or_agree_with_it)
           RUN(the_bytes_of_a_jpeg_are_a_stream_as_they_are)
           RUN(what_bzna_image_says_wrongly_is_named)
-          RUN(all_orientations_turn_the_picture_exactly))
+          RUN(stills_of_every_kind_have_pillows_pixels)
+          RUN(stills_of_every_pixel_format_come_back_exactly)
+          RUN(y_cb_cr_stills_come_as_their_planes)
+          RUN(what_is_told_of_colors_without_decoding_is_the_formats)
+          RUN(a_palette_can_come_as_its_indices)
+          RUN(a_png_without_all_of_its_rows_is_damaged)
+          RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)
+          RUN(what_a_decoder_has_seen_does_not_show)
+          RUN(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
+          RUN(stills_of_absurd_sizes_are_refused_before_decoding)
+          RUN(files_are_recognized_by_their_first_bytes)
+          RUN(h264_coded_as_rgb_is_rgb)
+          RUN(h265_coded_as_rgb_is_rgb)
+          RUN(all_orientations_turn_the_picture_exactly)
+          RUN(stills_say_their_orientation)
+          RUN(homographies_are_relative_to_the_picture_as_it_is_seen)
+          RUN(jpeg_and_stills_are_not_written_and_no_sample_entry_is_theirs))
 #endif

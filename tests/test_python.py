@@ -12,13 +12,16 @@ import gc
 import hashlib
 import io
 import itertools
+import math
 import os
+import pathlib
 import pickle
 import re
 import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import traceback
@@ -29,6 +32,7 @@ import weakref
 sys.path.insert(0, os.path.join("examples", "python"))
 sys.dont_write_bytecode = True
 import benzina  # noqa: E402
+import tool_pictures  # noqa: E402
 from benzina import Error, Field, Status, lib, ops, structs  # noqa: E402
 
 BZNA = sys.argv[1] if len(sys.argv) > 1 else "build/bzna"
@@ -507,9 +511,9 @@ class Copies(unittest.TestCase):
                 for sample in benzina.Dataset(ARCHIVE):
                     writer.add(sample, split="test" if sample.index == 6 else "train")
             dataset = Named(path, split="test")
-            dataset.classes = ["cat"]
+            dataset.labels = ["cat"]
             for twin in self.both(dataset):
-                self.assertEqual((type(twin), len(twin), twin.classes), (Named, 1, ["cat"]))
+                self.assertEqual((type(twin), len(twin), twin.labels), (Named, 1, ["cat"]))
 
     def test_what_is_closed_or_cannot_be_opened_again_is_refused(self):
         closed = benzina.Dataset(ARCHIVE)
@@ -763,6 +767,155 @@ class Writers(unittest.TestCase):
         self.assertEqual(caught.exception.__cause__.errno, errno.ENOSPC)
         with self.assertRaises(TypeError):
             benzina.Writer(7)
+
+
+# ---- folders, shards, records ----------------------------------------------------------------------------------------
+
+def oriented_jpeg(orientation):
+    """24x16 pixels of gray, whose corners are 32, 80, 176, 224, with an EXIF orientation."""
+    return bytes.fromhex(
+        "ffd8ffe100224578696600004d4d002a000000080001011200030000000100%02x000000000000" % orientation +
+        "ffdb004300" + "40" * 64 + "ffc4001a000000070000000000000000000000000000010203040506ffc40014100100" + "00" * 15 +
+        "ffc0000b0800100018010111" + "00ffda0008010100003f0086946d30da53ffd9")
+
+
+class Kinds(unittest.TestCase):
+    """Data sets that are no archives."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def put(self, data, *names):
+        os.makedirs(os.path.dirname(self.path(*names)), exist_ok=True)
+        with open(self.path(*names), "wb") as file:
+            file.write(data)
+
+    def classes(self):
+        for name, orientation in (("9", 1), ("10", 6), ("8", 3)):
+            self.put(oriented_jpeg(orientation), "classes", name, "a.jpg")
+        return self.path("classes")
+
+    def shard(self, name="a.tar", first=0, count=3):
+        with tarfile.open(self.path(name), "w", format=tarfile.USTAR_FORMAT) as tar:
+            for i in range(first, first + count):
+                members = {"jpg": oriented_jpeg(1 + i), "cls": b"%d" % (i + 5), "id": b"%d" % (100 * i)}
+                if i != 1:
+                    members["txt"] = ("no. %d \u00e9" % i).encode()
+                    members["json"] = b'{"n": %d}' % i
+                for extension, data in members.items():
+                    info = tarfile.TarInfo("d/%03d.%s" % (i, extension))
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+        return self.path(name)
+
+    def test_a_folder_has_classes_and_names(self):
+        dataset = benzina.Dataset(self.classes())
+        self.assertEqual((dataset.info.container, len(dataset), dataset.classes), (b"folder", 3, ["10", "8", "9"]))
+        self.assertEqual([(s.name, s.target) for s in dataset], [("10/a.jpg", 0), ("8/a.jpg", 1), ("9/a.jpg", 2)])
+        self.assertEqual(dataset[1:].classes, ["10", "8", "9"])
+        self.assertEqual(benzina.Dataset(ARCHIVE).classes, [])
+
+    def test_settings_of_a_data_set_reach_the_library_and_its_copies(self):
+        folder = self.classes()
+        dataset = benzina.Dataset(folder, class_order="numeric", format="folder", orientation="ignore", fields=["name"])
+        for twin in (dataset, pickle.loads(pickle.dumps(dataset)), copy.copy(dataset)[0:]):
+            self.assertEqual((twin.classes, twin.fields, len(twin[0].fields)), (["8", "9", "10"], ["name"], 1))
+            self.assertEqual([twin[i].image_info().orientation for i in range(3)], [1, 1, 1])
+        self.assertEqual(benzina.Dataset(folder)[0].image_info().orientation, 6)
+        chosen = benzina.Dataset(folder, classes=["9", "8"])
+        self.assertEqual((chosen.classes, chosen.filenames), (["9", "8"], ["9/a.jpg", "8/a.jpg"]))
+        with self.assertRaises(Error):
+            benzina.Dataset(folder, format="tar")
+        for wrong in ({"class_order": "alphabet"}, {"orientation": 1}, {"palette": "gray"}, {"classes": ["a\0b"]},
+                      {"records": {"widht": 3}}, {"records": {"data_type": "float64"}}):
+            with self.assertRaises(ValueError, msg=str(wrong)):
+                benzina.Dataset(folder, **wrong)
+        with self.assertRaises(KeyError):
+            benzina.Dataset(folder, fields=["caption"])
+
+    def test_a_list_of_files_is_one_data_set_that_can_be_pickled(self):
+        paths = [self.shard("a.tar"), pathlib.Path(self.shard("b.tar", 3, 2))]
+        dataset = benzina.Dataset(paths)
+        for twin in (dataset, pickle.loads(pickle.dumps(dataset))):
+            self.assertEqual((twin.info.part_count, len(twin), list(twin.targets)), (2, 5, [5, 6, 7, 8, 9]))
+        with self.assertRaises(Error) as caught:
+            benzina.Dataset([])
+        self.assertEqual(caught.exception.status, Status.E_NO_SAMPLES)
+
+    def test_a_shard_has_fields_of_all_kinds(self):
+        dataset = benzina.Dataset(self.shard())
+        self.assertEqual(set(dataset.fields), {"jpg", "cls", "id", "txt", "json", "name"})
+        sample = dataset[2]
+        self.assertEqual((sample.name, sample.target, sample.fields["cls"], sample.fields["id"]), ("d/002", 7, 7, 200))
+        self.assertEqual((sample.fields["txt"], sample.fields["json"]), ("no. 2 \u00e9", b'{"n": 2}'))
+        self.assertEqual((sample.fields["jpg"], dataset.field(2, "image")), (oriented_jpeg(3),) * 2)
+        self.assertEqual((dataset[1].fields["txt"], dataset.field(1, "target")), (None, 6))
+        few = benzina.Dataset(self.path("a.tar"), fields="txt")
+        self.assertEqual((few.fields, dict(few[0].fields)), (["txt"], {"txt": "no. 0 \u00e9"}))
+        with self.assertRaises(KeyError):
+            few[0].fields["cls"]
+
+    @needs_decoder
+    @needs("numpy")
+    def test_a_turned_jpeg_is_upright(self):
+        dataset, ignored = (benzina.Dataset(self.classes(), orientation=o) for o in ("apply", "ignore"))
+        upright, coded = dataset[0].image(), ignored[0].image("image")
+        self.assertEqual((upright.shape, coded.shape), ((24, 16, 3), (16, 24, 3)))
+        self.assertTrue((upright == coded.transpose(1, 0, 2)[:, ::-1]).all())       # 6: turned clockwise
+        self.assertTrue((dataset[1].image() == ignored[1].image()[::-1, ::-1]).all())
+        self.assertGreater(coded.max() - int(coded.min()), 100)
+
+    @needs_decoder
+    def test_batches_carry_the_fields_that_are_named(self):
+        dataset = benzina.Dataset(self.shard())
+        wanted = dict(output="memoryview", epochs=1, batch_size=2)
+        loaders = [loader_of(dataset, tensors=["id"], bytes="txt,json", **wanted),
+                   loader_of(dataset, fields={"image": "jpg", "tensors": ["id"], "bytes": ("txt", "json")}, **wanted)]
+        for loader in loaders:
+            batches = list(loader)
+            self.assertEqual([len(batch) for batch in batches], [3, 3])
+            self.assertEqual([list(fields["id"]) for _, _, fields in batches], [[0, 100], [200]])
+            self.assertEqual([fields["txt"] for _, _, fields in batches], [["no. 0 \u00e9", None], ["no. 2 \u00e9"]])
+            self.assertEqual([fields["json"] for _, _, fields in batches], [[b'{"n": 0}', None], [b'{"n": 2}']])
+            self.assertEqual([list(targets) for _, targets, _ in batches], [[5, 6], [7]])
+        self.assertEqual([len(batch) for batch in loader_of(dataset, **wanted)], [2, 2])
+        batch = next(loader_of(dataset, tensors=["id"], bytes="txt", **wanted).batches())
+        self.assertEqual((list(batch.tensor("id").memoryview()), batch.bytes("txt")[1]), ([0, 100], None))
+        self.assertIn("txt", self.fails(loader_of, dataset, tensors="txt").message)
+        with self.assertRaises(KeyError):
+            loader_of(dataset, bytes=["caption"])
+        for wrong in ({"fields": {"picture": "jpg"}}, {"fields": {"bytes": "txt"}, "bytes": "json"}):
+            with self.assertRaises(ValueError, msg=str(wrong)):
+                loader_of(dataset, **wrong)
+
+    def fails(self, function, *arguments, **options):
+        with self.assertRaises(Error) as caught:
+            function(*arguments, **options)
+        return caught.exception
+
+    def test_batches_without_pictures_carry_fields_alone(self):
+        dataset = benzina.Dataset(self.shard())
+        loader = loader_of(dataset, shape=None, tensors="id", output="memoryview", epochs=1)
+        (images, targets, fields), = loader
+        self.assertEqual((images, list(targets), list(fields["id"])), (None, [5, 6, 7], [0, 100, 200]))
+        with self.assertRaises(TypeError):
+            loader_of(dataset, shape=None)
+
+    @needs_decoder
+    def test_vectors_of_records_are_rows(self):
+        self.put(oriented_jpeg(1), "a.jpg")
+        tool_pictures.record(self.path("x.rec"), self.path("a.jpg"))
+        dataset = benzina.Dataset(self.path("x.rec"), format="RecordIO")
+        self.assertEqual([list(s.fields["label"]) for s in dataset], [[5], [1.5, 2, -3]])
+        (_, _, fields), = loader_of(dataset, tensors=["label:3"], output="memoryview", epochs=1)
+        rows = fields["label"].tolist()
+        self.assertEqual((rows[0][0], rows[1]), (5, [1.5, 2, -3]))
+        self.assertTrue(math.isnan(rows[0][1]) and math.isnan(rows[0][2]))
 
 
 # ---- order, state, shares ---------------------------------------------------------------------------------------------------

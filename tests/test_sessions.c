@@ -3483,7 +3483,118 @@ static void setup(void)
     if (getenv("COUNTS")) printf("%d %d %d %d\n", plain_count, size_count, format_count, software_count);
 }
 
+/* ---- JPEG among videos ------------------------------------------------------------------------------------------- */
+
+static uint8_t jpeg_bytes[2][2048];
+static size_t jpeg_sizes[2];
+static bzi_container_ops jpeg_ops;
+static const bzi_container_ops *video_ops;
+
+static const char *const jpeg_names[2] = { "tests/data/pictures/jpeg_411.jpg", "tests/data/pictures/jpeg_exif_6.jpg" };
+
+/* Of odd samples a JPEG instead: whatever container has them. */
+static bzna_status jpeg_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                              bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    bzna_image jpeg = { .struct_size = sizeof jpeg, .codec = BZNA_CODEC_JPEG };
+    const uint64_t which = sample->index / 2 % 2;
+    if (sample->index % 2 == 0)
+        return video_ops->image(c, sample, pick, scratch, image, err);
+    jpeg.data = jpeg_bytes[which];
+    jpeg.data_size = jpeg_sizes[which];
+    *image = bzi_image_alone(&jpeg);
+    return BZNA_OK;
+}
+
+static atomic_int jpeg_turned;
+
+static bzna_status jpeg_upright(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    const double identity[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+    (void)user, (void)random;
+    if (sample->index % 4 == 3)
+        jpeg_turned += sample->width == 25 && sample->height == 40;
+    memcpy(t->homography, identity, sizeof identity);
+    return BZNA_OK;
+}
+
+/* Sample `index` of a batch on the host against bzna_picture_render. */
+static void jpeg_check(const float *got, uint64_t index, const bzna_loader_config *c, bzna_decoder *decoder)
+{
+    static float wanted[3 * WIDTH * HEIGHT];
+    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_JPEG };
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_transform t;
+    bzna_output o;
+    image.data = jpeg_bytes[index / 2 % 2];
+    image.data_size = jpeg_sizes[index / 2 % 2];
+    bzna_transform_init(&t, sizeof t);
+    bzna_output_init(&o, sizeof o);
+    o.width = WIDTH;
+    o.height = HEIGHT;
+    for (int i = 0; i < 3; i++) {
+        t.bias[i] = c->color.mean[i];
+        t.scale[i] = 1 / c->color.std[i];
+        t.fill[i] = c->color.fill[i];
+    }
+    t.fill_space = c->color.fill_space;
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, NULL), BZNA_OK);
+    CHECK_EQ(bzna_picture_render(&picture, &t, &o, wanted, sizeof wanted, NULL), BZNA_OK);
+    CHECK(!memcmp(got, wanted, sizeof wanted));
+}
+
+TEST(jpegs_are_libavcodecs_and_nothing_has_fallen_back)
+{
+    archive *a;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    bzna_loader *loader;
+    bzna_decoder *decoder = NULL;
+    bzna_loader_config c = config_of(8, BZNA_DEVICE_CPU, BZNA_DTYPE_FLOAT32);
+    bzna_loader_stats stats = { .struct_size = sizeof stats };
+    bzna_batch *batch;
+    BEGIN;
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen(jpeg_names[i], "rb");
+        REQUIRE(file);
+        jpeg_sizes[i] = fread(jpeg_bytes[i], 1, sizeof jpeg_bytes[i], file);
+        fclose(file);
+    }
+    a = plain_archive(32);
+    context = gpu_context(2);
+    dataset = archive_open(context, a);
+    CHECK_EQ(bzna_decoder_open(context, &decoder, NULL), BZNA_OK);
+    video_ops = dataset->parts[0].container->ops;
+    jpeg_ops = *video_ops;
+    jpeg_ops.image = jpeg_image;
+    dataset->parts[0].container->ops = &jpeg_ops;
+    jpeg_turned = 0;
+    c.pipeline.transform = jpeg_upright;
+    loader = loader_open(context, dataset, &c);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info;
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_EQ(info.failed, 0);
+        for (uint32_t i = 0; i < info.count; i++)
+            if (info.indices[i] % 2)
+                jpeg_check((const float *)info.image.data + i * 3 * WIDTH * HEIGHT, info.indices[i], &c, decoder);
+        bzna_batch_release(batch);
+    }
+    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
+    CHECK(stats.samples_nvdec == 16 && stats.samples_software == 16 && stats.fallbacks == 0);
+    CHECK_EQ(stats.samples_failed, 0);
+    CHECK_EQ(jpeg_turned, 8);
+    bzna_loader_close(loader);
+    dataset->parts[0].container->ops = video_ops;
+    bzna_decoder_close(decoder);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    finish();
+    archive_free(a);
+}
+
 TEST_MAIN(setup();
+    RUN(jpegs_are_libavcodecs_and_nothing_has_fallen_back)
     RUN(under_random_delays_every_slot_holds_its_own_picture)
     RUN(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
     RUN(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_thread)

@@ -573,18 +573,87 @@ folder_tests() {
     expect 0 "list of a folder" "$bzna" list --json "$t/two"
     json "$t/out" "list of a folder is JSON"
     same "names are paths in the folder" "$(field_all filename)$(field_all target)" "10/a.jpg 9/b.jpg 0 1 "
-    says "$t/out" '"images":{"image":{"codec":"jpeg","width":24,"height":16,"frame_width":24,"frame_height":16,' \
-        "list tells codec and coded size"
+    says "$t/out" '"images":{"image":{"codec":"jpeg","width":16,"height":24,"frame_width":24,"frame_height":16,' \
+        "list tells codec, the size as it is seen, and that of the coded frame"
+    run "$bzna" list "$t/two" --orientation ignore
+    same "--orientation ignore lists the coded size" "$(awk '$1 == 1 { print $5 }' "$t/out")" 24x16
     run "$bzna" list --json "$t/two" --class-order numeric
     same "classes in numeric order" "$(field_all filename)" "9/b.jpg 10/a.jpg "
     run "$bzna" list --json "$t/two" --classes 9
     same "one class of two" "$(field_all filename)$(field_all target)" "9/b.jpg 0 "
+    mkdir "$t/stills"
+    cp "$t/x.png" "$t/drawn/shapes/00.ppm" "$t/stills"
+    run "$bzna" list --json "$t/stills"
+    same "stills are called by their kind" "$(field_all codec)" "ppm png "
     refused 1 "folder" "a folder is no archive" "$bzna" info "$t/two" --format archive
 
     expect 0 "batch of a folder" "$bzna" batch "$t/two" -o "$t/b8" --batch 2 --size 16 --warp none
     same "a batch of a folder is upright" "$(pixel "$t/b8/00001.ppm" 16 16 1 1 | cut -d ' ' -f 1 | awk '{ print ($1 >= 128 && $1 < 200) }')" 1
     expect 0 "bench of a folder" "$bzna" bench "$t/two" --json --seconds 0.2 --batch 2 --size 16 --threads 1 --warp center
     same "bench of a folder counts its samples" "$(field samples <"$t/out")" 2
+}
+
+tar_tests() {
+    if ! command -v tar >/dev/null 2>&1; then skip "tar shards" "tar is not installed"; return; fi
+    mkdir "$t/shard"
+    cp "$t/exif/1.jpg" "$t/shard/a.jpg"
+    cp "$t/exif/6.jpg" "$t/shard/b.jpg"
+    cp "$t/exif/1.jpg" "$t/shard/b.seg.jpg"
+    echo 7 >"$t/shard/a.cls"
+    echo 9 >"$t/shard/b.cls"
+    printf '{"x":1}' >"$t/shard/a.json"
+    printf 'a caf\303\251 "q"' >"$t/shard/a.txt"
+    (cd "$t/shard" && tar -cf ../shard.tar a.cls a.jpg a.json a.txt b.cls b.jpg b.seg.jpg)
+    expect 0 "info of a shard" "$bzna" info --json "$t/shard.tar"
+    json "$t/out" "info of a shard is JSON"
+    says "$t/out" '{"container":"tar","parts":1,' "info tells that it is tar"
+    says "$t/out" '{"name":"json","kind":"bytes"},{"name":"txt","kind":"text"}' "info tells a shard's fields"
+    expect 0 "list of a shard" "$bzna" list --json "$t/shard.tar"
+    json "$t/out" "list of a shard is JSON"
+    same "keys and targets" "$(field_all filename)$(field_all target)" "a b 7 9 "
+    says "$t/out" "$(printf '"fields":{"cls":7,"json":{"size":7},"txt":"a caf\303\251 \\"q\\""},"images":{"jpg":{')" \
+        "list tells a sample's fields"
+    says "$t/out" '"fields":{"cls":9},"images":{"jpg":{"codec":"jpeg","width":16,"height":24,' "and only those that it has"
+    says "$t/out" '"seg.jpg":{"codec":"jpeg","width":24,"height":16,' "both pictures are listed"
+    expect 0 "plain list of a shard" "$bzna" list "$t/shard.tar"
+    says "$t/out" 'a  cls=7  json={"size":7}  txt="a caf' "plain list tells fields, too"
+    expect 0 "verify of a shard" "$bzna" verify --decode "$t/shard.tar"
+    expect 0 "extract from a shard" "$bzna" extract "$t/shard.tar" 1 -o "$t/x.ppm"
+    same "the first picture is taken, upright" "$(ppm_size "$t/x.ppm") $(found "$t/x.ppm" 16 24)" "16 24 CADB"
+    expect 0 "extract of another picture" "$bzna" extract "$t/shard.tar" 1 --track seg.jpg -o "$t/x.ppm"
+    same "--track names a field" "$(ppm_size "$t/x.ppm") $(found "$t/x.ppm" 24 16)" "24 16 ABCD"
+    expect 0 "bytes are printed" "$bzna" extract "$t/shard.tar" 0 --field json
+    same "as they are" "$(cat "$t/out")" '{"x":1}'
+    expect 0 "bytes are written" "$bzna" extract "$t/shard.tar" 0 --field txt -o "$t/x.txt"
+    if cmp -s "$t/x.txt" "$t/shard/a.txt"; then pass; else fail "a text is written as it is" "$(od -c "$t/x.txt")"; fi
+    expect 0 "a number as JSON" "$bzna" extract "$t/shard.tar" 1 --field cls --json
+    same "has its index and field" "$(cat "$t/out")" '{"index":1,"field":"cls","value":9}'
+    refused 1 "txt" "a field that this sample has not" "$bzna" extract "$t/shard.tar" 1 --field txt
+    echo seven >"$t/shard/a.cls"
+    echo none >"$t/shard/b.id"
+    (cd "$t/shard" && tar -cf ../bad.tar a.cls a.jpg b.cls b.id b.jpg)
+    expect 1 "verify of a shard with a target and an id that are no numbers" "$bzna" verify --json "$t/bad.tar"
+    same "verify names both samples" "$(grep -o '"index":[0-9]*' "$t/out" | tr '\n' ' ')" '"index":0 "index":1 '
+    expect 0 "bench of a shard" "$bzna" bench "$t/shard.tar" --json --seconds 0.2 --batch 2 --size 16 --threads 1
+    same "bench of a shard counts its samples" "$(field samples <"$t/out")" 2
+    expect 0 "batch of a shard" "$bzna" batch "$t/shard.tar" -o "$t/b9" --batch 2 --size 16 --json
+    same "batch of a shard tells keys" "$(field_all filename)" "a b "
+}
+
+record_tests() {
+    if [ -z "$python" ]; then skip "RecordIO files" "there is no python3"; return; fi
+    expect 0 "a RecordIO file is made" "$python" tests/tool_pictures.py record "$t/x.rec" "$t/exif/6.jpg"
+    expect 0 "info of a .rec" "$bzna" info --json "$t/x.rec"
+    says "$t/out" '{"container":"RecordIO",' "info tells that it is RecordIO"
+    expect 0 "list of a .rec" "$bzna" list --json "$t/x.rec"
+    json "$t/out" "list of a .rec is JSON"
+    says "$t/out" '"label":[1.5,2,-3]' "a vector is an array"
+    says "$t/out" '"width":16,"height":24,"frame_width":24,"frame_height":16,' "its pictures have the size as they are seen"
+    expect 0 "a vector is printed" "$bzna" extract "$t/x.rec" 1 --field label
+    same "as a line of numbers" "$(cat "$t/out")" "1.5 2 -3"
+    expect 0 "verify of a .rec" "$bzna" verify --decode "$t/x.rec"
+    expect 0 "extract from a .rec" "$bzna" extract "$t/x.rec" 1 -o "$t/x.jpg"
+    if cmp -s "$t/x.jpg" "$t/exif/6.jpg"; then pass; else fail "a JPEG comes out of a .rec as it went in"; fi
 }
 
 # What is damaged, and what is not supported, are told apart.
@@ -808,6 +877,8 @@ icon_tests
 class_tests
 output_tests
 folder_tests
+tar_tests
+record_tests
 unsupported_tests
 batch_tests
 bench_tests

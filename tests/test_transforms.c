@@ -842,7 +842,7 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
 
 TEST(matrices_that_are_not_known_are_refused)
 {
-    uint8_t gray = 100;
+    uint8_t luma = 100, neutral = 128;
     bzna_picture picture = { .struct_size = sizeof picture,
                              .depth = 8,
                              .width = 1,
@@ -850,8 +850,8 @@ TEST(matrices_that_are_not_known_are_refused)
                              .frame_width = 1,
                              .frame_height = 1,
                              .color = { 1, 1, 8, 1, 1 },
-                             .plane = { &gray, NULL, NULL },
-                             .pitch = { 1, 0, 0 } };
+                             .plane = { &luma, &neutral, &neutral },
+                             .pitch = { 1, 1, 1 } };
     bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
     bzna_error e = { .struct_size = sizeof e };
     bzna_transform t;
@@ -866,6 +866,10 @@ TEST(matrices_that_are_not_known_are_refused)
     t.matrix = BZNA_MATRIX_BT2020_FULL + 1;
     CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "transform.matrix");
+    t.matrix = BZNA_MATRIX_AUTO;
+    picture.plane[1] = picture.plane[2] = NULL;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_OK);         /* gray needs none */
+    CHECK(out[0] == 100 && out[1] == 100 && out[2] == 100);
 }
 
 /* A picture of nine gray samples, a row of them. */

@@ -1067,7 +1067,7 @@ static void spoil(prepared *p, int what)
     case BAD_DESC_SIZE:    p->desc.struct_size = 2; break;
     case BAD_INPUT_NULL:   p->desc.image = NULL; break;
     case BAD_INPUT_SIZE:   p->input.struct_size = 0; break;
-    case BAD_INPUT_RESERVED: p->input.reserved0 = 7; break;
+    case BAD_INPUT_RESERVED: p->input.reserved1 = 7; break;
     case BAD_CODEC:        p->input.codec = 0; break;
     case BAD_AV1:          p->input.codec = BZNA_CODEC_AV1; break;
     case BAD_DATA_NULL:    p->input.data = NULL; break;

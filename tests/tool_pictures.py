@@ -8,6 +8,7 @@
     python3 tests/tool_pictures.py icons DIR             icons of several sizes
     python3 tests/tool_pictures.py unsized FILE.mp4      an AV1 film's one sample gets a delimiter, loses a size
     python3 tests/tool_pictures.py units FILE.obu        the types of the units of a stream
+    python3 tests/tool_pictures.py record OUT.rec FILE.jpg   a RecordIO file of that picture, twice: with a label, with three
 
 The first two need numpy."""
 import json
@@ -368,6 +369,16 @@ def unsized(path):
         file.write(bytes((data[last] & ~2,)) + data[last + 1:field] + data[payload:])
 
 
+def record(path, picture):
+    """MXNet's: magic, length, {flag, label, id, id2}, further labels, the picture; padded to 4 bytes."""
+    with open(picture, "rb") as file:
+        data = file.read()
+    with open(path, "wb") as file:
+        for header, labels in (((0, 5.0, 70, 0), ()), ((3, 0.0, 71, 0), (1.5, 2.0, -3.0))):
+            payload = struct.pack("<IfQQ", *header) + struct.pack("<%df" % len(labels), *labels) + data
+            file.write(struct.pack("<II", 0xCED7230A, len(payload)) + payload + bytes(-len(payload) % 4))
+
+
 if __name__ == "__main__":
     {"chroma": chroma_pictures, "shift": chroma_shift, "tiff": tiffs, "icons": icons, "unsized": unsized,
-     "units": units}[sys.argv[1]](*sys.argv[2:])
+     "units": units, "record": record}[sys.argv[1]](*sys.argv[2:])

@@ -169,28 +169,10 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
     return bzna_dataset_read_image(a->dataset, index, track, buffer->data, buffer->size, image, err);
 }
 
-/* What a still's first bytes say it is. */
-static const char *still_kind(const bzna_image *image)
-{
-    static const struct { const char *kind, *bytes; size_t at, size; } kinds[] = {
-        { "png", "\x89PNG", 0, 4 }, { "webp", "WEBP", 8, 4 }, { "gif", "GIF8", 0, 4 }, { "bmp", "BM", 0, 2 },
-        { "tiff", "II*\0", 0, 4 }, { "tiff", "MM\0*", 0, 4 }, { "jp2", "\0\0\0\x0CjP  ", 0, 8 },
-        { "jp2", "\xFF\x4F\xFF\x51", 0, 4 }, { "pnm", "P", 0, 1 },
-    };
-    for (size_t i = 0; i < LENGTH(kinds); i++)
-        if (image->data_size >= kinds[i].at + kinds[i].size &&
-            !memcmp((const uint8_t *)image->data + kinds[i].at, kinds[i].bytes, kinds[i].size)) return kinds[i].kind;
-    return "still";
-}
-
-archive_codec_text archive_codec(const archive *a, uint64_t index, const char *track, const bzna_image_info *info,
-                                 tool_buffer *buffer)
+archive_codec_text archive_codec(const bzna_image_info *info)
 {
     archive_codec_text result;
-    bzna_image image;
-    const char *name = info->codec == BZNA_CODEC_JPEG ? "jpeg" : info->codec == BZNA_CODEC_STILL ? "still" : "unknown";
-    if (info->codec == BZNA_CODEC_STILL && archive_read_picture(a, index, track, buffer, &image, NULL) >= 0)
-        name = still_kind(&image);
-    snprintf(result.text, sizeof result.text, "%s", info->fourcc ? tool_fourcc(info->fourcc).text : name);
+    snprintf(result.text, sizeof result.text, "%s", info->fourcc ? tool_fourcc(info->fourcc).text : "unknown");
+    for (char *end = result.text + strlen(result.text); end > result.text && end[-1] == ' '; end--) end[-1] = 0;
     return result;
 }

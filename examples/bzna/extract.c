@@ -54,15 +54,17 @@ static int write_planes(const bzna_picture *picture, const char *path)
     return tool_file_close(&out);
 }
 
+/* As it is seen: what lies on its side is turned. */
+static uint32_t seen_width(const bzna_picture *p) { return p->orientation > 4 ? p->height : p->width; }
+static uint32_t seen_height(const bzna_picture *p) { return p->orientation > 4 ? p->width : p->height; }
+
 /* Upright, without padding, in color. */
 static int write_rgb(const bzna_picture *picture, const char *path, int (*write)(const char *, const tool_rgb *))
 {
     bzna_error err = tool_empty_error();
     bzna_transform transform;
-    int on_its_side = picture->orientation > 4;
-    bzna_output render = { .struct_size = sizeof render, .dtype = BZNA_DTYPE_FLOAT32, .layout = BZNA_LAYOUT_NCHW };
-    render.width = on_its_side ? picture->height : picture->width;
-    render.height = on_its_side ? picture->width : picture->height;
+    bzna_output render = { .struct_size = sizeof render, .width = seen_width(picture), .height = seen_height(picture),
+                           .dtype = BZNA_DTYPE_FLOAT32, .layout = BZNA_LAYOUT_NCHW };
     size_t bytes = (size_t)picture->width * picture->height * 3 * sizeof(float);
     float *planes = tool_checked(malloc(bytes));
     int result;
@@ -221,7 +223,7 @@ static void report(const extraction *x, const bzna_picture *p)
         printf("{\"index\":%" PRIu64 ",\"track\":", x->index);
         tool_json_string(x->track);
         printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32
-               ",\"orientation\":%" PRIu32 ",\"md5\":", p->width, p->height, p->frame_width, p->frame_height,
+               ",\"orientation\":%" PRIu32 ",\"md5\":", seen_width(p), seen_height(p), p->frame_width, p->frame_height,
                p->orientation);
         tool_json_string(o->md5 ? md5 : NULL);
         puts("}");
@@ -262,13 +264,10 @@ static int extract_decoded(const extraction *x)
 
 static int refuse_stream(const extraction *x)
 {
-    tool_buffer buffer = { NULL, 0 };
-    bzna_image_info info = { .codec = x->image.codec };
+    bzna_image_info info = { .fourcc = 0 };
     bzna_dataset_get_image_info(x->archive->dataset, x->index, x->track, &info, sizeof info, NULL);
-    archive_codec_text codec = archive_codec(x->archive, x->index, x->track, &info, &buffer);
-    free(buffer.data);
     return tool_error("%s: sample %" PRIu64 " is encoded as %s, which a name in %s does not fit",
-                      x->options->operand[0], x->index, codec.text, x->as.text);
+                      x->options->operand[0], x->index, archive_codec(&info).text, x->as.text);
 }
 
 static int extract(extraction *x)

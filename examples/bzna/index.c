@@ -11,6 +11,7 @@ static const struct {
     int       (*write)(const char *path, FILE *out, uint64_t *samples);
 } kinds[] = {
     { ".tar", index_write_tar },
+    { ".rec", index_record_file },
 };
 
 /* Puts a new index in its place, where the library must take it. */
@@ -59,7 +60,7 @@ int tool_run_index(const tool_options *o)
         const char *dot = strrchr(path, '.');
         size_t kind = 0;
         while (kind < LENGTH(kinds) && (!dot || strcmp(dot, kinds[kind].extension))) kind++;
-        if (kind == LENGTH(kinds)) result = tool_error("%s: only .tar files get an index", path);
+        if (kind == LENGTH(kinds)) result = tool_error("%s: only .tar and .rec files get an index", path);
         else if (index_write(o, path, kind) != EXIT_OK) result = EXIT_INPUT;
     }
     return result;

@@ -154,7 +154,7 @@ static void sample_read(listing *l, uint64_t index, listed_sample *s)
         const char *name = s->sample.image_names[i];
         if (bzna_dataset_get_image_info(a->dataset, index, name, &s->images[i], sizeof s->images[i], &s->err) < 0)
             return;
-        s->codecs[i] = archive_codec(a, index, name, &s->images[i], &l->value);
+        s->codecs[i] = archive_codec(&s->images[i]);
         s->image_count = i + 1;
     }
 }
@@ -190,13 +190,23 @@ static void value_text(const char *name, const archive_value *value, int i)
     archive_value_json(value);
 }
 
+typedef struct seen_size { uint32_t width, height; } seen_size;
+
+/* As it is seen: what lies on its side is turned. */
+static seen_size image_size(const bzna_image_info *image)
+{
+    if (image->orientation > 4) return (seen_size){ image->height, image->width };
+    return (seen_size){ image->width, image->height };
+}
+
 static void image_json(const bzna_image_info *image, const char *codec)
 {
+    seen_size size = image_size(image);
     printf("{\"codec\":");
     tool_json_string(codec);
     printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32
            ",\"payload_offset\":%" PRIu64 ",\"payload_size\":%" PRIu64 "}",
-           image->width, image->height, image->frame_width, image->frame_height, image->data_offset, image->data_size);
+           size.width, size.height, image->frame_width, image->frame_height, image->data_offset, image->data_size);
 }
 
 static void sample_json(listing *l, listed_sample *s)
@@ -235,8 +245,10 @@ static void sample_text(listing *l, listed_sample *s)
         return;
     }
     if (s->sample.target != BZNA_TARGET_NONE) snprintf(target, sizeof target, "%" PRId64, s->sample.target);
-    for (uint32_t i = 0; i < s->image_count; i++)
-        snprintf(sizes[i], sizeof sizes[i], "%" PRIu32 "x%" PRIu32, s->images[i].width, s->images[i].height);
+    for (uint32_t i = 0; i < s->image_count; i++) {
+        seen_size size = image_size(&s->images[i]);
+        snprintf(sizes[i], sizeof sizes[i], "%" PRIu32 "x%" PRIu32, size.width, size.height);
+    }
     printf("%8" PRIu64 " %8s %11" PRIu64 " %-5s %-11s %-11s ", s->index, target, s->sample.size,
            s->image_count ? s->codecs[0].text : "-", sizes[0], sizes[1]);
     tool_print_text(stdout, s->filename ? s->filename : "-");

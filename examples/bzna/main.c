@@ -140,10 +140,11 @@ static const tool_command commands[] = {
       DATA_HELP
       "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
       "two), file name (of a folder: the path in it; of tar: the key; of a .rec: the record's number), and further\n"
-      "fields; JSON has offsets in the file, too. Sizes are of the coded picture, before an orientation turns it. A\n"
-      "missing target or file name is \"-\" in text and null in JSON; fields that a sample does not have are left\n"
-      "out, and of bytes only their number is printed. Damaged samples are listed with the error, and the exit status\n"
-      "is 1.", 1, dataset_options, tool_run_list },
+      "fields; JSON has offsets in the file, too. Sizes are of the picture as it is seen, turned where its\n"
+      "orientation says so; \"frame_width\" and \"frame_height\" are of the coded frame. A missing target or file\n"
+      "name is \"-\" in text and null in JSON; fields that a sample does not have are left out, and of bytes only\n"
+      "their number is printed. Damaged samples are listed with the error, and the exit status is 1.",
+      1, dataset_options, tool_run_list },
     { "extract", "DATA INDEX", "one picture or field of a data set",
       DATA_HELP
       "Extracts sample INDEX, from 0. The extension of -o's file selects the format:\n"

@@ -195,8 +195,7 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
 /* What a picture is coded as: the sample entry of an mp4 ("hvc1"), else "jpeg", "png", ... */
 typedef struct archive_codec_text { char text[8]; } archive_codec_text;
 
-archive_codec_text archive_codec(const archive *a, uint64_t index, const char *track, const bzna_image_info *info,
-                                 tool_buffer *buffer);
+archive_codec_text archive_codec(const bzna_image_info *info);
 
 
 /* ---- fields.c: fields of samples beside their pictures ---- */
@@ -295,6 +294,10 @@ char *pack_encode_file(const tool_options *o, const char *path, pack_encoded *in
 
 /* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
 int index_write_tar(const char *path, FILE *out, uint64_t *samples);
+/* ---- index_rec.c: an index beside a RecordIO file ---- */
+
+/* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
+int index_record_file(const char *path, FILE *out, uint64_t *samples);
 
 
 /* ---- the commands ---- */

@@ -46,7 +46,7 @@ static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, 
     bzna_picture picture = { .struct_size = sizeof picture };
     bzna_status status = bzna_dataset_get_image_info(a->dataset, index, track, &info, sizeof info, err);
     if (status >= 0 && (!info.width || !info.height)) {
-        snprintf(err->message, sizeof err->message, "sample %" PRIu64 ": %s does not say how large it is", index, track);
+        snprintf(err->message, sizeof err->message, "sample %" PRIu64 ": %s does not say its size", index, track);
         return err->status = BZNA_E_DECODE;
     }
     /* A small picture is its own thumbnail: the same bytes need not be decoded twice. */

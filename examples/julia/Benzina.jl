@@ -62,6 +62,7 @@ const bzna_status = Int32
 const BZNA_OK = Int32(0)
 const BZNA_END = Int32(1)
 const BZNA_AGAIN = Int32(2)
+const BZNA_E_RANGE = Int32(-103)
 const BZNA_E_STATE = Int32(-104)
 const BZNA_E_BUFFER = Int32(-105)
 const BZNA_E_NOT_FOUND = Int32(-202)
@@ -71,6 +72,14 @@ const BZNA_EPOCHS_ENDLESS = typemax(UInt64)
 const BZNA_DEVICE_AUTO = Int32(0)
 const BZNA_DEVICE_CPU = Int32(1)
 const BZNA_DEVICE_CUDA = Int32(2)
+const BZNA_ORIENTATION_APPLY = UInt32(0)
+const BZNA_ORIENTATION_IGNORE = UInt32(1)
+const BZNA_PALETTE_COLORS = UInt32(0)
+const BZNA_PALETTE_INDEX = UInt32(1)
+const BZNA_CLASS_ORDER_TEXT = UInt32(0)
+const BZNA_CLASS_ORDER_NUMERIC = UInt32(1)
+const BZNA_DTYPE_FLOAT32 = UInt32(0)
+const BZNA_DTYPE_INT64 = UInt32(17)
 const BZNA_ORDER_SEQUENTIAL = UInt32(0)
 const BZNA_ORDER_SHUFFLE = UInt32(1)
 const BZNA_LAST_PARTIAL = UInt32(0)
@@ -165,11 +174,37 @@ mutable struct bzna_device_info
     bzna_device_info() = new()
 end
 
+struct bzna_records
+    struct_size::UInt32
+    data_type::UInt32
+    layout::UInt32
+    width::UInt32
+    height::UInt32
+    channels::UInt32
+    header_bytes::UInt64
+    stride::UInt64
+    data_offset::UInt64
+    label_offset::UInt64
+    label_type::UInt32
+    scale::Float32
+    bias::Float32
+    reserved0::UInt32
+end
+
 mutable struct bzna_dataset_config
     struct_size::UInt32
     reserved0::UInt32
     name::Cstring
     split::Cstring
+    format::Cstring
+    list::Cstring
+    classes::Ptr{Cstring}
+    class_count::UInt32
+    class_order::UInt32
+    orientation::UInt32
+    palette::UInt32
+    records::Ptr{bzna_records}
+    reserved::NTuple{4,UInt64}
     bzna_dataset_config() = new()
 end
 
@@ -462,6 +497,10 @@ bzna_dataset_config_init(config, struct_size) =
 bzna_dataset_open(context, path, config, out, err) =
     @ccall libbenzina.bzna_dataset_open(context::Ptr{bzna_context}, path::Cstring, config::Ref{bzna_dataset_config},
                                         out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
+bzna_dataset_open_list(context, paths, count, config, out, err) =
+    @ccall libbenzina.bzna_dataset_open_list(context::Ptr{bzna_context}, paths::Ptr{Cstring}, count::UInt32,
+                                             config::Ref{bzna_dataset_config}, out::Ref{Ptr{bzna_dataset}},
+                                             err::Ref{bzna_error})::bzna_status
 bzna_dataset_open_source(context, source, config, out, err) =
     @ccall libbenzina.bzna_dataset_open_source(context::Ptr{bzna_context}, source::Ref{bzna_source}, config::Ref{bzna_dataset_config},
                                                out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
@@ -506,6 +545,12 @@ bzna_loader_get_stats(loader, stats, struct_size, err) =
 bzna_batch_get_info(batch, info, struct_size, err) =
     @ccall libbenzina.bzna_batch_get_info(batch::Ptr{bzna_batch}, info::Ref{bzna_batch_info}, struct_size::Csize_t,
                                           err::Ref{bzna_error})::bzna_status
+bzna_batch_tensor(batch, name, tensor, struct_size, err) =
+    @ccall libbenzina.bzna_batch_tensor(batch::Ptr{bzna_batch}, name::Cstring, tensor::Ref{bzna_tensor}, struct_size::Csize_t,
+                                        err::Ref{bzna_error})::bzna_status
+bzna_batch_bytes(batch, name, slot, data, size, err) =
+    @ccall libbenzina.bzna_batch_bytes(batch::Ptr{bzna_batch}, name::Cstring, slot::UInt32, data::Ref{Ptr{Cvoid}},
+                                       size::Ref{UInt64}, err::Ref{bzna_error})::bzna_status
 bzna_batch_error(batch, slot, err) =
     @ccall libbenzina.bzna_batch_error(batch::Ptr{bzna_batch}, slot::UInt32, err::Ref{bzna_error})::bzna_status
 bzna_batch_release(batch) =
@@ -516,12 +561,15 @@ end # module LibBenzina
 using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bzna_batch, bzna_error, bzna_source,
     bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close, bzna_context_get_device_info,
     bzna_device, bzna_device_info,
-    bzna_dataset_config, bzna_dataset_config_init, bzna_dataset_open, bzna_dataset_open_source, bzna_dataset_close, bzna_dataset_count,
-    bzna_dataset_target, bzna_dataset_field,
+    bzna_dataset_config, bzna_dataset_config_init, bzna_dataset_open, bzna_dataset_open_list, bzna_dataset_open_source, bzna_dataset_close,
+    bzna_dataset_count, bzna_dataset_target, bzna_dataset_class, bzna_dataset_field,
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
     bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_get_stats, bzna_loader_state,
-    bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release
-using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
+    bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
+    bzna_batch_tensor, bzna_batch_bytes
+using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
+    BZNA_ORIENTATION_APPLY, BZNA_ORIENTATION_IGNORE, BZNA_PALETTE_COLORS, BZNA_PALETTE_INDEX, BZNA_CLASS_ORDER_TEXT,
+    BZNA_CLASS_ORDER_NUMERIC, BZNA_DTYPE_FLOAT32, BZNA_DTYPE_INT64,
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
     BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
     BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
@@ -687,12 +735,23 @@ context_on(device::Integer) = shared_context(bzna_device(BZNA_DEVICE_CUDA, devic
 shared_context(device::bzna_device) = lock(() -> get!(() -> Context(device), CONTEXTS, device), CONTEXTS_LOCK)
 
 """
-    Dataset(path; split = nothing, device = :auto)
-    Dataset(source; split = nothing, name = nothing, device = :auto)
+    Dataset(path; keywords...)
+    Dataset(paths; keywords...)
+    Dataset(source; keywords...)
 
-The samples of an archive: a file, or a source of bytes (a `Vector{UInt8}`, a seekable `IO`, or any type with methods of `read_at!` and
-`total_bytes`). `split` is "train", "validation" or "test". `length` says how many samples there are; see `target`, `name` and `field`. `device`, for
-the loaders over it: `:auto` (a GPU where there is one), `:cpu`, or the number of a CUDA device, counted from 0.
+The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a vector of paths, which are laid end to end, or a source of bytes (a
+`Vector{UInt8}`, a seekable `IO`, or any type with methods of `read_at!` and `total_bytes`). `length` says how many samples there are; see `target`,
+`name`, `field` and `classes`.
+
+    device = :auto                        for the loaders over it: a GPU where there is one; :cpu; or a CUDA device's number, counted from 0
+    split = nothing                       of an archive: "train", "validation", "test"
+    format = nothing                      "archive", "folder", "tar", ...: other kinds are refused
+    list = nothing                        path of a list of samples: which files of a folder, or what labels of a .rec
+    classes = nothing                     a folder's class folders, in the order of their numbers; default: all
+    class_order = :text                   :numeric: "2" comes before "10"
+    orientation = :apply                  :ignore: pictures are not turned as their EXIF data says
+    palette = :colors                     :index: pictures with a palette give indices as gray
+    name = nothing                        what error messages call it
 """
 mutable struct Dataset
     handle::Ptr{bzna_dataset}
@@ -702,17 +761,25 @@ mutable struct Dataset
     Dataset(handle::Ptr{bzna_dataset}, context::Context, box::Union{Nothing,SourceBox}) = finalizer(close_later, new(handle, context, box))
 end
 
-function Dataset(path::AbstractString; split::Union{Nothing,AbstractString} = nothing, name::Union{Nothing,AbstractString} = nothing,
-                 device::Union{Symbol,Integer} = :auto)
-    return open_dataset(nothing, split, name, context_on(device)) do context, config, out, err
+function Dataset(path::AbstractString; device::Union{Symbol,Integer} = :auto, keywords...)
+    return open_dataset(nothing, context_on(device); keywords...) do context, config, out, err
         bzna_dataset_open(context, path, config, out, err)
     end
 end
 
-function Dataset(source; split::Union{Nothing,AbstractString} = nothing, name::Union{Nothing,AbstractString} = nothing,
-                 device::Union{Symbol,Integer} = :auto)
+function Dataset(paths::AbstractVector{<:AbstractString}; device::Union{Symbol,Integer} = :auto, keywords...)
+    strings = String[path for path in paths]
+    return open_dataset(nothing, context_on(device); keywords...) do context, config, out, err
+        GC.@preserve strings begin
+            pointers = Cstring[cstring(string) for string in strings]
+            bzna_dataset_open_list(context, pointers, length(pointers), config, out, err)
+        end
+    end
+end
+
+function Dataset(source; device::Union{Symbol,Integer} = :auto, keywords...)
     box = SourceBox(source isa IO ? IOSource(source) : source)
-    return open_dataset(box, split, name, context_on(device)) do context, config, out, err
+    return open_dataset(box, context_on(device); keywords...) do context, config, out, err
         read_at = @cfunction(bzna_source_read_at, Int64, (Ptr{Cvoid}, UInt64, Ptr{Cvoid}, UInt64))
         size = @cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))
         # Nothing is to be closed: the box is collected when nobody can call it any more.
@@ -723,15 +790,29 @@ function Dataset(source; split::Union{Nothing,AbstractString} = nothing, name::U
     end
 end
 
+const CLASS_ORDERS = (text = BZNA_CLASS_ORDER_TEXT, numeric = BZNA_CLASS_ORDER_NUMERIC)
+const ORIENTATIONS = (apply = BZNA_ORIENTATION_APPLY, ignore = BZNA_ORIENTATION_IGNORE)
+const PALETTES = (colors = BZNA_PALETTE_COLORS, index = BZNA_PALETTE_INDEX)
+
+choice(names::NamedTuple, name::Symbol) =
+    haskey(names, name) ? names[name] : throw(ArgumentError(string(repr(name), " is not one of ", join(repr.(keys(names)), ", "))))
+
 # Calls open(context, config, out, err), and owns what it made.
-function open_dataset(open, box, split, name, context)
+function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
+                      class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
-    split_string, name_string = optional(split), optional(name)
-    GC.@preserve split_string name_string context begin
-        config.split = cstring(split_string)
-        config.name = cstring(name_string)
-        check(open(context.handle, config, out, err), err)
+    strings = map(optional, (split, name, format, list))
+    class_strings = classes === nothing ? String[] : String[class for class in classes]
+    GC.@preserve strings class_strings context begin
+        config.split, config.name, config.format, config.list = map(cstring, strings)
+        pointers = Cstring[cstring(class) for class in class_strings]
+        if !isempty(pointers)
+            config.classes, config.class_count = pointer(pointers), length(pointers)
+        end
+        config.class_order, config.orientation = choice(CLASS_ORDERS, class_order), choice(ORIENTATIONS, orientation)
+        config.palette = choice(PALETTES, palette)
+        GC.@preserve pointers check(open(context.handle, config, out, err), err)
     end
     return Dataset(out[], context, box)
 end
@@ -758,9 +839,16 @@ One field of sample `index`, counted from 1; `nothing` where it has none. "image
 "target" is an Int64, text such as "name" ends with a NUL.
 """
 function field(data::Dataset, index::Integer, name::AbstractString)
+    return value() do buffer, needed, err
+        bzna_dataset_field(data.handle, index - 1, String(name), buffer, length(buffer), needed, err)
+    end
+end
+
+# The bytes that get(buffer, needed, err) gives; nothing where there are none.
+function value(get)
     err, needed, buffer = sized(bzna_error), Ref{Csize_t}(0), Vector{UInt8}(undef, 256)
     while true
-        status = bzna_dataset_field(data.handle, index - 1, String(name), buffer, length(buffer), needed, err)
+        status = get(buffer, needed, err)
         if status == BZNA_E_NOT_FOUND
             return nothing
         elseif status == BZNA_E_BUFFER && needed[] > length(buffer)
@@ -772,6 +860,23 @@ function field(data::Dataset, index::Integer, name::AbstractString)
     end
 end
 
+"The names of a folder's classes, in the order of their numbers (of which the first is 0); none where classes have no names."
+function classes(data::Dataset)
+    names = String[]
+    while true
+        bytes = try
+            value() do buffer, needed, err
+                bzna_dataset_class(data.handle, length(names), buffer, length(buffer), needed, err)
+            end
+        catch error
+            error isa BenzinaError && error.status == BZNA_E_RANGE || rethrow()
+            nothing
+        end
+        bytes === nothing && return names
+        push!(names, String(bytes[1:end-1]))
+    end
+end
+
 # ---- Loaders -------------------------------------------------------------------------------------------------------------------------
 
 const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
@@ -779,9 +884,6 @@ const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RES
 const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
 const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
-
-choice(names::NamedTuple, name::Symbol) =
-    haskey(names, name) ? names[name] : throw(ArgumentError(string(repr(name), " is not one of ", join(repr.(keys(names)), ", "))))
 
 """
     Loader(data; batchsize, size, keywords...)
@@ -800,6 +902,8 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     flip = 0, flip_v = 0                  probabilities of mirroring
     mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
     fill = (0, 0, 0)                      the out-of-bounds color
+    tensors = nothing                     names of further numeric fields of batches, for `tensor`: ["id", "label:5"]
+    bytes = nothing                       names of further fields of any kind, for `bytes`
     image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
     indices = nothing                     the samples of an epoch, counted from 1, instead of all
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
@@ -825,6 +929,7 @@ mutable struct Loader
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
                     bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
+                    tensors = nothing, bytes = nothing,
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0)
@@ -845,12 +950,12 @@ mutable struct Loader
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error))
         config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight)
 
-        picture = optional(image)
+        picture, numbers, others = optional(image), names_of(tensors), names_of(bytes)
         order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
         indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
         err, out = sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
-        GC.@preserve config picture order data out err begin
-            config.fields = changed(config.fields; image = cstring(picture))
+        GC.@preserve config picture numbers others order data out err begin
+            config.fields = changed(config.fields; image = cstring(picture), tensors = cstring(numbers), bytes = cstring(others))
             if indices !== nothing
                 config.order = changed(config.order; indices = pointer(order), index_count = length(order))
             end
@@ -867,6 +972,11 @@ end
 
 Loader(data; split::Union{Nothing,AbstractString} = nothing, device::Union{Symbol,Integer} = :auto, keywords...) =
     Loader(Dataset(data; split = split, device = device); keywords...)
+
+# Names with commas between them.
+names_of(::Nothing) = nothing
+names_of(name::AbstractString) = String(name)
+names_of(names) = join(names, ",")
 
 "Closes a data set or a loader now, instead of when it is collected. Batches stay valid."
 function Base.close(object::Union{Dataset,Loader})
@@ -931,6 +1041,43 @@ function failure(batch::Batch, slot::Integer)
     err = sized(bzna_error)
     status = GC.@preserve batch bzna_batch_error(batch.handle, slot - 1, err)
     return status < 0 ? BenzinaError(status, err) : nothing
+end
+
+"""
+    tensor(batch, name) -> Array
+
+A copy of one of the loader's `tensors`: a `Vector{Int64}`, -1 where a sample has none, or a `Matrix{Float32}` with a column for each sample.
+"""
+function tensor(batch::Batch, name::AbstractString)
+    info, err = sized(bzna_batch_info), sized(bzna_error)
+    GC.@preserve batch begin
+        check(bzna_batch_get_info(batch.handle, info, sizeof(bzna_batch_info), err), err)
+        found = Ref(info.image)
+        check(bzna_batch_tensor(batch.handle, String(name), found, sizeof(found[]), err), err)
+        numbers = found[]
+        numbers.device.kind == BZNA_DEVICE_CPU || throw(ArgumentError("$name lies on a device"))
+        shape = reverse(Int.(numbers.shape[1:numbers.dimensions]))
+        numbers.dtype == BZNA_DTYPE_INT64 && return copy(unsafe_wrap(Array, Ptr{Int64}(numbers.data), shape))
+        numbers.dtype == BZNA_DTYPE_FLOAT32 && return copy(unsafe_wrap(Array, Ptr{Float32}(numbers.data), shape))
+    end
+    throw(ArgumentError("$name holds neither Int64 nor Float32"))
+end
+
+"""
+    bytes(batch, name) -> Vector
+
+Copies of what the samples have in one of the loader's `bytes`: a `Vector{UInt8}` for each slot, `nothing` where there is none. `String` makes text of it.
+"""
+function bytes(batch::Batch, name::AbstractString)
+    err, data, size = sized(bzna_error), Ref{Ptr{Cvoid}}(C_NULL), Ref{UInt64}(0)
+    values = Union{Nothing,Vector{UInt8}}[]
+    for slot in eachindex(batch.targets)
+        GC.@preserve batch begin
+            check(bzna_batch_bytes(batch.handle, String(name), slot - 1, data, size, err), err)
+            push!(values, data[] == C_NULL ? nothing : copy(unsafe_wrap(Array, Ptr{UInt8}(data[]), Int(size[]))))
+        end
+    end
+    return values
 end
 
 # The next batch; nothing after the last epoch.

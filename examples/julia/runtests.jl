@@ -110,3 +110,27 @@ end
     @test seen == length(Dataset(ARCHIVE))
     @test Benzina.stats(loader).samples >= seen
 end
+
+@testset "fields of batches, and settings of data sets" begin
+    loader = Loader(Dataset([ARCHIVE, ARCHIVE]; format = "archive"); batchsize = 4, size = (16, 16), tensors = ["target"], bytes = ["name", "target"])
+    data = Dataset(ARCHIVE)
+    @test length(loader.dataset) == 2 * length(data)
+    @test isempty(Benzina.classes(data))
+    for batch in Benzina.eachbatch(loader)
+        @test Benzina.tensor(batch, "target") == batch.targets
+        names = [bytes === nothing ? nothing : String(bytes) for bytes in Benzina.bytes(batch, "name")]
+        @test names == [Benzina.name(loader.dataset, index) for index in batch.indices]
+        @test_throws BenzinaError Benzina.bytes(batch, "image")
+    end
+    @test_throws BenzinaError Dataset(ARCHIVE; format = "folder")
+    @test_throws ArgumentError Dataset(ARCHIVE; orientation = :sideways)
+    mktempdir() do folder
+        for class in ("9", "10", "8")
+            mkdir(joinpath(folder, class))
+            touch(joinpath(folder, class, "a.jpg"))
+        end
+        @test Benzina.classes(Dataset(folder)) == ["10", "8", "9"]
+        @test Benzina.classes(Dataset(folder; class_order = :numeric)) == ["8", "9", "10"]
+        @test Benzina.classes(Dataset(folder; classes = ["9", "8"])) == ["9", "8"]
+    end
+end

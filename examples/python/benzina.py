@@ -20,8 +20,12 @@ Memory. Nothing is copied: tensors and arrays are views of the batch, which goes
 even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
 so, and wants copy=True or a larger multibuffering. Views may be written to.
 
+Data sets. Dataset opens an archive, a folder of pictures, a tar shard, a .rec, or a list of them. Dataset("photos").classes
+names a folder's classes. DataLoader(..., tensors=["label:5"], bytes=["txt", "json"]) delivers further fields: the loop is then
+`for images, targets, fields in loader`, and fields["txt"] a list with a text, or None, for each sample.
+
 Single samples. dataset.fields names what samples hold; dataset[i].fields["name"], or dataset.field(i, "name"), is what
-one of them has. dataset[i].image() is the whole picture, H x W x 3 uint8 in RGB. Writer writes archives.
+one of them has. dataset[i].image() is the whole picture, upright, H x W x 3 uint8 in RGB. Writer writes archives.
 
 Processes. A Dataset opened from a path, and a Context, can be pickled and copied: each copy opens the file again, by
 its absolute path. A Dataset over a source, a DataLoader, a Batch and a Writer cannot, and say so.
@@ -109,7 +113,7 @@ DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA = 0, 1, 2
 DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_UINT8 = 0, 1, 2, 3
 DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 16, 17, 18
 LAYOUT_NCHW, LAYOUT_NHWC = 0, 1
-CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1, CODEC_JPEG, CODEC_STILL = 0, 1, 2, 3, 4, 5
+CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1, CODEC_JPEG, CODEC_STILL, CODEC_RAW = range(7)
 PALETTE_COLORS, PALETTE_INDEX = 0, 1
 DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
 FIELD_PICTURE, FIELD_INTEGER, FIELD_VECTOR, FIELD_TEXT, FIELD_BYTES = 1, 2, 3, 4, 5
@@ -156,17 +160,21 @@ codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines
 color:          u16 primaries, transfer, matrix; u8 full_range, present
 image:          u32 struct_size, codec, width, height, frame_width, frame_height, crop_x, crop_y; color color;
                 u32 length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette, reserved1
-dataset_config: u32 struct_size, reserved0; str name, split
+records:        u32 struct_size, data_type, layout, width, height, channels; u64 header_bytes, stride, data_offset,
+                label_offset; u32 label_type; f32 scale, bias; u32 reserved0
+dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
+                orientation, palette; ptr records; u64 reserved[4]
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
                 brand_count, brands[8]; char container[20]
 field_info:     u32 struct_size, kind; char name[32]
 track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
 image_info:     u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
-                u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size
+                u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size;
+                u32 orientation, reserved0
 picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
                 chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3];
-                u32 orientation, reserved0
+                u32 orientation, step[3]
 random:         u32 key[2], counter[4], block[4], used, reserved0
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
                 antialias; f32 color[12]
@@ -249,6 +257,7 @@ context_get_codec_info: i32 ptr u32 u32 u32 &codec_info size &error
 image_init: void &image size
 image_annexb: i32 &image ptr size &size &error
 dataset_config_init: void &dataset_config size
+records_init: void &records size
 dataset_open: i32 ptr str &dataset_config out &error
 dataset_open_list: i32 ptr ptr u32 &dataset_config out &error
 dataset_open_memory: i32 ptr ptr size &dataset_config out &error
@@ -297,6 +306,7 @@ loader_get_stats: i32 ptr &loader_stats size &error
 loader_tensor: i32 ptr u32 &tensor size &error
 batch_get_info: i32 ptr &batch_info size &error
 batch_tensor: i32 ptr str &tensor size &error
+batch_bytes: i32 ptr str u32 out &u64 &error
 batch_error: i32 ptr u32 &error
 batch_slice: i32 ptr u32 out &u32 &error
 batch_release: i32 ptr
@@ -690,10 +700,15 @@ def _close_thunk(user):
 # ---- data sets --------------------------------------------------------------------------------------------------------------
 
 class Sample(_collections.namedtuple("Sample", "index target filename offset size images")):
-    """One sample of a dataset. target: -1 where it has none; filename: None likewise; offset and size: of its bytes in
-    the file; images: the names of the pictures that it holds."""
+    """One sample of a dataset. target: -1 where it has none; filename, also called name: None likewise; offset and
+    size: of its bytes in the file; images: the names of the pictures that it holds."""
 
     _dataset = None                             # that it was taken from
+
+    @property
+    def name(self):
+        """In an archive, the file that it was made of; in a folder, its path there; its key in a tar; its number in a .rec."""
+        return self.filename
 
     def __getstate__(self):
         """Goes with its dataset where that can be opened again, else without."""
@@ -708,25 +723,28 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
 
     @property
     def fields(self):
-        """What the sample holds, by name, each read when it is asked for: see Dataset.field."""
+        """What the sample holds, by name, each read when it is asked for: see Dataset.field. None where it has none."""
         return _Fields(self._of(), self.index)
 
-    def image(self, track="image"):
-        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, neither scaled nor normalized.
-        track: "image", "thumb", or one of images. libavcodec decodes it, on this thread. Where it is damaged, an Error
-        names the sample."""
+    def image(self, field=None):
+        """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor normalized.
+        field: "image" (or None), "thumb", or one of images. libavcodec decodes it, on this thread. Where it is damaged,
+        an Error names the sample."""
         numpy = _installed("numpy")
         if numpy is None:
             raise ImportError("Sample.image() gives a numpy array: numpy is not installed")
-        coded, kept = self._coded(track)
+        coded, kept = self._coded(field)
         decoder, picture, err = _c.c_void_p(), _new("picture"), _new("error")
         _check(lib.bzna_decoder_open(self._dataset._open_context().handle, decoder, err), err)
         try:
             status = lib.bzna_decoder_decode(decoder, coded, picture, err)
             if status == Status.OK:
-                pixels = numpy.empty((picture.height, picture.width, 3), numpy.float32)
+                width, height = picture.width, picture.height
+                if picture.orientation > 4:     # it lies on its side
+                    width, height = height, width
+                pixels = numpy.empty((height, width, 3), numpy.float32)
                 transform, output = _new("transform"), _new("output")           # the identity
-                output.width, output.height, output.layout = picture.width, picture.height, LAYOUT_NHWC
+                output.width, output.height, output.layout = width, height, LAYOUT_NHWC
                 status = lib.bzna_picture_render(picture, transform, output, pixels.ctypes.data, pixels.nbytes, err)
         finally:
             lib.bzna_decoder_close(decoder)
@@ -737,10 +755,10 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
         pixels += 0.5                           # rounds; the pictures of bzna extract do, too
         return numpy.minimum(pixels, 255, out=pixels).astype(numpy.uint8)
 
-    def image_info(self, track="image"):
+    def image_info(self, field=None):
         """A structs.image_info: what the file says of a picture, and where it lies there."""
         dataset = self._of()
-        return _told("image_info", lib.bzna_dataset_get_image_info, dataset.handle, self.index, _track(track),
+        return _told("image_info", lib.bzna_dataset_get_image_info, dataset.handle, self.index, _track(field),
                      source=dataset._source)
 
     def _of(self):
@@ -768,6 +786,8 @@ class _Fields(_abc.Mapping):
         self._dataset, self._index = dataset, index
 
     def __getitem__(self, name):
+        if name not in self._dataset.fields:
+            raise KeyError(name)
         return self._dataset.field(self._index, name)
 
     def __iter__(self):
@@ -801,24 +821,95 @@ def _fourcc(number):
     return number.to_bytes(4, "big").decode("latin-1")
 
 
-class Dataset(_Handled):
-    """The samples of an archive: len(dataset), dataset[i] -> Sample, dataset[i:j] -> a Dataset, a + b -> a Dataset.
+_DATASET_CHOICES = {
+    "class_order": {"text": 0, "numeric": 1}, "orientation": {"apply": 0, "ignore": 1},
+    "palette": {"colors": 0, "index": 1},
+    "data_type": {"uint8": 1, "int32": 2, "int64": 3, "float32": 4},
+    "label_type": {None: 0, "uint8": 1, "int32": 2, "int64": 3, "float32": 4},
+    "layout": {"nchw": LAYOUT_NCHW, "nhwc": LAYOUT_NHWC},
+}
 
-    source: a path; or an object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number or a
-    method; or an open binary file. Of a file that the system opened, only its bytes count: its position stays, it may be closed.
-    Any other file-like object is read under a lock, and must stay open. split: "train", "validation" or "test"."""
+
+def _records_of(members):
+    records = _new("records")
+    for name, value in members.items():
+        if name == "struct_size" or not hasattr(records, name):
+            raise ValueError("records: there is no %r among %s" % (name, ", ".join(n for n, _ in records._fields_[1:-1])))
+        if isinstance(value, str) or value is None:
+            value = _choice(name, value, _DATASET_CHOICES)
+        setattr(records, name, value)
+    return records
+
+
+def _dataset_config(settings):
+    """(structs.dataset_config, what it points to)."""
+    config, kept = _new("dataset_config"), []
+    for name, value in settings.items():
+        if value is None:
+            continue
+        if name == "classes":
+            names = [_text("classes", c) for c in value]
+            kept.append((_c.c_char_p * len(names))(*names))
+            config.class_count, value = len(names), _c.addressof(kept[-1])
+        elif name == "records":
+            kept.append(_records_of(value))
+            value = _c.addressof(kept[-1])
+        elif name in _DATASET_CHOICES:
+            value = _choice(name, value, _DATASET_CHOICES)
+        else:
+            value = _text(name, value)
+        setattr(config, name, value)
+    return config, kept
+
+
+def _is_path(thing):
+    return isinstance(thing, (str, bytes, _os.PathLike))
+
+
+def _absolute(path):
+    """What the same path is from any folder."""
+    path = _os.fsencode(path)
+    parts = [path] if _os.path.exists(path) else path.split(b"::")
+    return b"::".join(map(_os.path.abspath, parts))
+
+
+class Dataset(_Handled):
+    """The samples of a data set: len(dataset), dataset[i] -> Sample, dataset[i:j] -> a Dataset, a + b -> a Dataset.
+
+    source: a path (of an archive, another mp4, a folder of pictures, a tar shard, a .rec); or several, in a list, which are
+    laid end to end; or an object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number
+    or a method; or an open binary file. Of a file that the system opened, only its bytes count: its position stays, it may be
+    closed. Any other file-like object is read under a lock, and must stay open.
+
+    split            of an archive: "train", "validation" or "test"
+    format           "archive", "folder", "tar", "RecordIO", ... (see info.container): other kinds are refused
+    fields           names of fields: dataset.fields and dataset[i].fields show these alone; None: all. A DataLoader
+                     delivers picture and target, and whatever else its tensors and bytes name
+    list             path of a list of samples (.lst, .csv): which files of a folder, or what labels of a .rec
+    classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order
+    class_order      "text": "10" comes before "2"; "numeric": after it
+    orientation      "apply": pictures are turned as their EXIF data says; "ignore", as torchvision's ImageFolder does
+    palette          "colors", or "index": what pictures with a palette give, indices as gray
+    records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name, "uint8", "nhwc"
+    """
 
     _gone = "the dataset is closed"
+    _classes = _shown = None
 
-    def __init__(self, source, split=None, name=None, context=None):
+    def __init__(self, source, split=None, name=None, context=None, *, format=None, fields=None, list=None, classes=None,
+                 class_order="text", orientation="apply", palette="colors", records=None):
         _dispose_put_off()
         context = context or _shared_context()
-        config, handle, err = _new("dataset_config"), _c.c_void_p(), _new("error")
-        config.split = split.encode() if split is not None else None
-        config.name = name.encode() if name is not None else None
+        settings = dict(split=split, name=name, format=format, list=list, classes=classes and tuple(classes),
+                        class_order=class_order, orientation=orientation, palette=palette,
+                        records=records and dict(records))
+        (config, kept), handle, err = _dataset_config(settings), _c.c_void_p(), _new("error")
+        paths = source if isinstance(source, (tuple, type([]))) else None
         self._source = self._origin = None
-        if isinstance(source, (str, bytes, _os.PathLike)):
-            path = _os.path.abspath(_os.fsencode(source))
+        if paths is not None:
+            array = (_c.c_char_p * len(paths))(*map(_os.fsencode, paths))
+            _check(lib.bzna_dataset_open_list(context.handle, array, len(paths), config, handle, err), err)
+        elif _is_path(source):
             _check(lib.bzna_dataset_open(context.handle, _os.fsencode(source), config, handle, err), err)
         else:
             self._source = _source_over(source)
@@ -830,9 +921,14 @@ class Dataset(_Handled):
             if status < 0:
                 _close_thunk(key)
             _check(status, err, self._source.failure)
+        del kept                                # the library has copied it
         self._adopt(context, handle.value)
+        if fields is not None:
+            self._shown = self._known(fields)
         if self._source is None:
-            self._origin = ("file", path, split, name, context, self._length, self.info.size_bytes)
+            where = _absolute(source) if paths is None else [_absolute(path) for path in paths]
+            settings.update(list=list and _os.path.abspath(list), fields=self._shown)
+            self._origin = ("file", where, settings, context, self._length, self.info.size_bytes)
 
     @classmethod
     def _from_handle(cls, context, handle, source=None, origin=None):
@@ -868,7 +964,9 @@ class Dataset(_Handled):
         if origin and origin[0] == "range":     # of a range, so that many of them do not nest
             origin, first = origin[1], origin[2] + first
         origin = origin and ("range", origin, first, count)
-        return Dataset._from_handle(self._context, handle.value, self._source, origin)
+        found = Dataset._from_handle(self._context, handle.value, self._source, origin)
+        found._shown = self._shown
+        return found
 
     @classmethod
     def _reopened(cls, origin):
@@ -877,11 +975,12 @@ class Dataset(_Handled):
             return cls._reopened(what).range(*more)
         if kind == "concat":
             return Dataset.concat([cls._reopened(part) for part in what], *more)
-        split, name, context, count, size = more
-        found = Dataset(what, split, name, context)
+        settings, context, count, size = more
+        found = Dataset(what, context=context, **settings)
         if (len(found), found.info.size_bytes) != (count, size):
+            where = ", ".join(map(_os.fsdecode, what if isinstance(what, list) else [what]))
             raise Error(Status.E_MISMATCH, "%s: %d samples in %d bytes, but %d in %d when it was opened first" %
-                        (_os.fsdecode(what), len(found), found.info.size_bytes, count, size))
+                        (where, len(found), found.info.size_bytes, count, size))
         return found
 
     def __getstate__(self):
@@ -889,7 +988,7 @@ class Dataset(_Handled):
         if self._origin is None:
             raise TypeError("a Dataset over a source can be neither pickled nor copied: only a path can be opened again"
                             " (dataset[:] is a second one over the same source)")
-        left = ("_handle", "_close", "_source", "_context", "_targets", "_filenames")
+        left = ("_handle", "_close", "_source", "_context", "_targets", "_filenames", "_classes")
         return {name: value for name, value in vars(self).items() if name not in left}
 
     def __setstate__(self, state):
@@ -942,17 +1041,46 @@ class Dataset(_Handled):
 
     @property
     def fields(self):
-        """The names of what its samples hold: "image", "target", ..."""
-        return list(self._field_kinds())
+        """The names of what its samples hold: "image", "target", ...; those that were chosen, where some were."""
+        return list(self._field_kinds() if self._shown is None else self._shown)
+
+    @property
+    def classes(self):
+        """The names of its classes, in the order of their numbers; [] where they have none."""
+        if self._classes is None:
+            self._classes = []
+            while True:
+                try:
+                    name = self._value(lib.bzna_dataset_class, len(self._classes))
+                except Error as error:
+                    if error.status != Status.E_RANGE:
+                        raise
+                    name = None
+                if name is None:
+                    break
+                self._classes.append(_text_of(name))
+        return list(self._classes)
 
     def field(self, index, name):
         """What a sample has under a name: a number, an array.array of float32, text, bytes, or a picture's bytes as a
         stream of its own, as Writer.add takes it. None where this sample has none; a KeyError where no sample can."""
-        index, kinds = self._index(index), self._field_kinds()
-        if name not in kinds:
-            raise KeyError("%s: there is no such field among %s" % (name, ", ".join(kinds)))
+        index, kind = self._index(index), self._kind(name)
         data = self._field(index, name.encode())
-        return None if data is None else _FIELD_VALUES[kinds[name]](data)
+        return None if data is None else _FIELD_VALUES[kind](data)
+
+    def _known(self, names):
+        names = [names] if isinstance(names, str) else list(names)
+        for name in names:
+            self._kind(name)
+        return names
+
+    def _kind(self, name):
+        """FIELD_..., of the names, too, that targets and pictures have everywhere."""
+        kinds = self._field_kinds()
+        always = {"target": FIELD_INTEGER, "image": FIELD_PICTURE}
+        if name not in kinds and name not in always:
+            raise KeyError("%s: there is no such field among %s" % (name, ", ".join(kinds)))
+        return kinds.get(name) or always[name]
 
     def _field_kinds(self):
         """{name: FIELD_...}"""
@@ -962,10 +1090,14 @@ class Dataset(_Handled):
 
     def _field(self, index, name):
         """Its bytes, or None."""
+        return self._value(lib.bzna_dataset_field, index, name)
+
+    def _value(self, function, *arguments):
+        """The bytes that a function of the library's gives, or None where there are none."""
         handle, err, needed, size = self.handle, _new("error"), _c.c_size_t(), 256
         while True:
             buffer = _c.create_string_buffer(size)
-            status = lib.bzna_dataset_field(handle, index, name, buffer, size, needed, err)
+            status = function(handle, *arguments, buffer, size, needed, err)
             if status == Status.E_NOT_FOUND:
                 return None
             if status != Status.E_BUFFER or needed.value <= size:
@@ -1683,6 +1815,18 @@ class Batch(_Handled):
     def __dlpack_device__(self):
         return (self.info.image.device.kind, self.info.image.device.ordinal)
 
+    def tensor(self, name):
+        """The Field of one of the loader's tensors, by name."""
+        return Field(self, name)
+
+    def bytes(self, name):
+        """The values of one of the loader's bytes, as they are: a list with bytes, or None, for each slot."""
+        data, size, err, values = _c.c_void_p(), _c.c_uint64(), _new("error"), []
+        for slot in range(len(self)):
+            _check(lib.bzna_batch_bytes(self.handle, name.encode(), slot, data, size, err), err)
+            values.append(_c.string_at(data.value, size.value) if data.value else None)
+        return values
+
     def errors(self):
         """{slot: Error} of the samples that failed."""
         result = {}
@@ -1738,6 +1882,7 @@ _FIELDS = {
     "layout": "output.layout", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
     "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind",
     "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
+    "tensors": "fields.tensors", "bytes": "fields.bytes",
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns",
     "restore_any_pixels": "pipeline.restore_any_pixels",
@@ -1778,6 +1923,25 @@ def _refuse_unknown(settings):
             "%s (torch's; here: %s)" % (name, _TORCHS[name]) if name in _TORCHS else name for name in unknown))
 
 
+def _fields_of(fields, settings):
+    """The names of tensors and of bytes; settings gets what the library is told."""
+    for name, value in (fields or {}).items():
+        name = {"image": "track"}.get(name, name)
+        if name not in ("track", "tensors", "bytes"):
+            raise ValueError("fields: %r is none of 'image', 'tensors', 'bytes'" % (name,))
+        if settings.get(name) is not None:
+            raise ValueError("fields, %s: give one of the two" % name)
+        settings[name] = value
+    named = []
+    for name in ("tensors", "bytes"):
+        value = settings.pop(name, None) or ()
+        value = value.split(",") if isinstance(value, str) else list(value)
+        if value:
+            settings[name] = ",".join(value)
+        named.append(value)
+    return [name.partition(":")[0] for name in named[0]], named[1]
+
+
 def _warn_of_mean(mean, std):
     """Of torchvision's numbers, which are for pictures in 0..1."""
     def times_255(numbers):
@@ -1790,11 +1954,12 @@ def _warn_of_mean(mean, std):
     _warnings.warn("mean: below 1, but pictures are in 0..255 here, not in 0..1: write " + advice, stacklevel=3)
 
 
-def _choice(name, value):
+def _choice(name, value, choices=_CHOICES):
     try:
-        return _CHOICES[name][value]
+        return choices[name][value]
     except (KeyError, TypeError):
-        raise ValueError("%s: %r is none of %s" % (name, value, ", ".join(repr(k) for k in _CHOICES[name]))) from None
+        raise ValueError("%s: %r is none of %s" %
+                         (name, value, ", ".join(map(repr, choices.get(name, ["a number"]))))) from None
 
 
 def _installed(name):
@@ -1819,7 +1984,8 @@ class DataLoader(_Handled):
     """Batches of a dataset. Every `for` goes through one epoch, the first through first_epoch, the next one through the one after it.
 
     dataset          a Dataset, or what makes one; or None with path=
-    shape            (height, width) of the pictures that come out, or one number for both
+    shape            (height, width) of the pictures that come out, or one number for both. None, where tensors or bytes are
+                     named: no pictures, images is None
     shuffle, seed    the order and the random warps of epoch e follow from (seed, e). None: another seed in every run
     drop_last        no partial last batch; last_batch="pad" fills it from the epoch's start instead (Batch.count says what is real)
     epochs           how many there are; None: no end, and the first batches of the next epoch are decoded while this one is used up
@@ -1849,6 +2015,11 @@ class DataLoader(_Handled):
 
     track            the picture of each sample: "image", "thumb", or one of Sample.images; None: the thumbnail where
                      shape is at most 512 and there is one
+    tensors          names of numeric fields: N int64, -1 where a sample has none, or N x k float32; k is how many numbers the
+                     first sample has, or stands behind a colon: ["id", "label:5"]. What is missing is NaN
+    bytes            names of any fields. With either, the loop is `for images, targets, fields in loader`: fields is a
+                     dict of tensors, and of lists with a text, bytes, a number, an array or None for each sample
+    fields           all three in a dict: {"image": "jpg", "tensors": ["id"], "bytes": ["txt"]}
 
     Further settings of bzna_loader_config: reader_threads, read_ahead, read_retries, matrix, fill_space, ... (_FIELDS
     has them all).
@@ -1861,11 +2032,14 @@ class DataLoader(_Handled):
     def __init__(self, dataset, shape=None, path=None, batch_size=1, shuffle=False, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None,
                  bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
-                 last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None, **settings):
+                 last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None,
+                 fields=None, **settings):
         _dispose_put_off()
         _refuse_unknown(settings)               # before anything else: who writes torch's arguments is told so
-        if shape is None:
+        self._tensors, self._bytes = _fields_of(fields, settings)
+        if shape is None and not (self._tensors or self._bytes):
             raise TypeError("shape: (height, width) of the pictures that come out must be given")
+        self._has_pictures = shape is not None
         if (dataset is None) == (path is None):
             raise ValueError("dataset, path: give one of the two")
         context = None if device is None else _shared_context(_device_of(device))
@@ -1873,7 +2047,8 @@ class DataLoader(_Handled):
             dataset = Dataset(path if dataset is None else dataset, context=context)
         if context is None or context._device == dataset._context._device:
             context = dataset._context
-        height, width = (shape, shape) if isinstance(shape, int) else shape
+        height, width = (shape or 0, shape or 0) if shape is None or isinstance(shape, int) else shape
+        self._bytes = {name: dataset._kind(name) for name in self._bytes}
         if seed is None:
             if world_size != 1:
                 raise ValueError("seed: all ranks need the same one")
@@ -1894,7 +2069,8 @@ class DataLoader(_Handled):
 
         config = _new("loader_config")
         config.output.width, config.output.height = width, height
-        config.output.device, config.output.stream = self._memory(context, output, memory), _stream_number(stream)
+        where = self._memory(context, output, memory if self._has_pictures else "host")
+        config.output.device, config.output.stream = where, _stream_number(stream)
         config.order.kind = ORDER_SHUFFLE if shuffle else ORDER_SEQUENTIAL
         config.order.epochs = EPOCHS_ENDLESS if epochs is None else epochs
         last_batch = "drop" if drop_last else last_batch or "partial"
@@ -1999,7 +2175,7 @@ class DataLoader(_Handled):
         return self.info.batches_per_epoch
 
     def __iter__(self):
-        """(images, targets) of one epoch."""
+        """(images, targets) of one epoch, and a dict of fields where tensors or bytes name some."""
         if self.output is None:                 # found out now: what an import leaves behind must not hold a batch
             host = self.info.image.device.kind == DEVICE_CPU
             self.output = ("torch" if (_installed("torch") if host else _torch_with_cuda()) else
@@ -2017,11 +2193,18 @@ class DataLoader(_Handled):
             slot, error = next(iter(batch.errors().items()))
             reason = ": %r" % self._hooks.failure if error.status == Status.E_CALLBACK and self._hooks.failure else ""
             _warnings.warn("%d of %d samples failed; slot %d: %s%s" % (batch.failed, batch.count, slot, error, reason), RuntimeWarning, stacklevel=3)
-        read = _READERS[self.output]
-        pair = read(batch.images), read(batch.targets)
-        if self.copy:
-            pair = tuple(x.clone() if self.output == "torch" else x.copy() for x in pair)
-        return pair
+        def read(field):
+            tensor = _READERS[self.output](field)
+            return tensor if not self.copy else tensor.clone() if self.output == "torch" else tensor.copy()
+
+        pair = read(batch.images) if self._has_pictures else None, read(batch.targets)
+        if not self._tensors and not self._bytes:
+            return pair
+        fields = {name: read(batch.tensor(name)) for name in self._tensors}
+        for name, kind in self._bytes.items():
+            value_of = _FIELD_VALUES[kind]
+            fields[name] = [None if data is None else value_of(data) for data in batch.bytes(name)]
+        return (*pair, fields)
 
     @property
     def epoch(self):

@@ -441,6 +441,20 @@ pub struct DatasetOptions<'a> {
     pub name: Option<&'a str>,
     /// "train", "validation", "test": only the samples of that split. Default: all.
     pub split: Option<&'a str>,
+    /// "archive", "folder", "tar", ...: the kind that it must be. Default: any.
+    pub format: Option<&'a str>,
+    /// The path of a list of samples: which files of a folder, or what labels of a .rec.
+    pub list: Option<&'a str>,
+    /// A folder's class folders, in the order of their numbers. Default: all.
+    pub classes: &'a [&'a str],
+    /// Class folders whose names are numbers are ordered by them, instead of as text.
+    pub numeric_classes: bool,
+    /// Pictures are not turned as their EXIF data says.
+    pub ignore_orientation: bool,
+    /// Pictures with a palette give their indices as gray, instead of colors.
+    pub palette_indices: bool,
+    /// The file is fixed-size records.
+    pub records: Option<&'a raw::bzna_records>,
 }
 
 impl Context {
@@ -462,7 +476,8 @@ impl Context {
         Ok(Context(Arc::new(ContextInner { raw, _host: host })))
     }
 
-    /// Opens an archive by its path. The file is mapped: it must not be shortened while the data set, or what was made from it, lives.
+    /// Opens an archive, or whatever else the library finds the path to be: a folder of pictures, a tar shard, a .rec. The file is mapped:
+    /// it must not be shortened while the data set, or what was made from it, lives.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
         self.open_with(path, DatasetOptions::default())
     }
@@ -472,6 +487,18 @@ impl Context {
         with_options(options, |config| {
             // SAFETY: strings and config live for the call; the library copies them.
             make(|out, err| unsafe { raw::bzna_dataset_open(self.as_raw(), path.as_ptr(), config, out, err) })
+        })
+        .map(|raw| Dataset { raw, context: self.clone() })
+    }
+
+    /// Opens several files, laid end to end.
+    pub fn open_list(&self, paths: &[impl AsRef<Path>], options: DatasetOptions<'_>) -> Result<Dataset> {
+        let paths = paths.iter().map(|path| c_path(path.as_ref())).collect::<Result<Vec<_>>>()?;
+        let paths: Vec<_> = paths.iter().map(|path| path.as_ptr()).collect();
+        let count = u32::try_from(paths.len()).map_err(|_| Error::new(raw::BZNA_E_LIMIT, "open_list: too many files"))?;
+        with_options(options, |config| {
+            // SAFETY: as above.
+            make(|out, err| unsafe { raw::bzna_dataset_open_list(self.as_raw(), paths.as_ptr(), count, config, out, err) })
         })
         .map(|raw| Dataset { raw, context: self.clone() })
     }
@@ -550,20 +577,57 @@ impl Context {
 }
 
 fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
-    let name = options.name.map(c_string).transpose()?;
-    let split = options.split.map(c_string).transpose()?;
+    let [name, split, format, list] =
+        [options.name, options.split, options.format, options.list].map(|text| text.map(c_string).transpose());
+    let classes = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
+    let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
+    let (name, split, format, list) = (name?, split?, format?, list?);
+    let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     let config = raw::bzna_dataset_config {
         struct_size: size_of::<raw::bzna_dataset_config>() as u32,
-        name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
-        split: split.as_ref().map_or(ptr::null(), |split| split.as_ptr()),
+        name: pointer(&name),
+        split: pointer(&split),
+        format: pointer(&format),
+        list: pointer(&list),
+        classes: if classes.is_empty() { ptr::null() } else { classes.as_ptr() },
+        class_count: classes.len() as u32,
+        class_order: options.numeric_classes.into(),
+        orientation: options.ignore_orientation.into(),
+        palette: options.palette_indices.into(),
+        records: options.records.map_or(ptr::null(), |records| records),
         ..Default::default()
     };
     open(&config)
 }
 
+/// None for an error of this status.
+fn optional<T>(found: Result<T>, absent: Status) -> Result<Option<T>> {
+    match found {
+        Err(error) if error.status == absent => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// What a function gives that is told a buffer and its size, and tells the size that it needs.
+fn sized(mut get: impl FnMut(*mut c_void, usize, *mut usize, *mut raw::bzna_error) -> raw::bzna_status) -> Result<Vec<u8>> {
+    let mut buffer = vec![0u8; 256];
+    loop {
+        let mut needed = 0;
+        let (dst, size) = (buffer.as_mut_ptr().cast(), buffer.len());
+        match call(|err| get(dst, size, &mut needed, err)) {
+            Err(error) if error.status == Status::BUFFER && needed > buffer.len() => buffer.resize(needed, 0),
+            Err(error) => return Err(error),
+            Ok(_) => {
+                buffer.truncate(needed);
+                return Ok(buffer);
+            }
+        }
+    }
+}
+
 // ---- Data sets ------------------------------------------------------------------------------------------------------------------
 
-/// The samples of an archive, or of several, and their fields: pictures, targets and names. It never changes.
+/// The samples of an archive, a folder, tar shards, ..., and their fields: pictures, targets, names. It never changes.
 #[derive(Debug)]
 pub struct Dataset {
     raw: NonNull<raw::bzna_dataset>,
@@ -620,19 +684,21 @@ impl Dataset {
     /// ends with a NUL.
     pub fn field(&self, index: u64, field: &str) -> Result<Option<Vec<u8>>> {
         let field = c_string(field)?;
-        let mut buffer = vec![0u8; 256];
+        let found = sized(|dst, size, needed, err| unsafe {
+            raw::bzna_dataset_field(self.as_raw(), index, field.as_ptr(), dst, size, needed, err)
+        });
+        optional(found, Status::NOT_FOUND)
+    }
+
+    /// The names of a folder's classes, in the order of their numbers; none where classes have no names.
+    pub fn classes(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
         loop {
-            let mut needed = 0;
-            let (dst, size) = (buffer.as_mut_ptr().cast(), buffer.len());
-            let status = call(|err| unsafe { raw::bzna_dataset_field(self.as_raw(), index, field.as_ptr(), dst, size, &mut needed, err) });
-            match status {
-                Err(error) if error.status == Status::NOT_FOUND => return Ok(None),
-                Err(error) if error.status == Status::BUFFER && needed > buffer.len() => buffer.resize(needed, 0),
-                Err(error) => return Err(error),
-                Ok(_) => {
-                    buffer.truncate(needed);
-                    return Ok(Some(buffer));
-                }
+            let number = names.len() as i64;
+            let found = sized(|dst, size, needed, err| unsafe { raw::bzna_dataset_class(self.as_raw(), number, dst, size, needed, err) });
+            match optional(optional(found, Status::NOT_FOUND).map(Option::unwrap_or_default), Status::RANGE)? {
+                Some(name) if !name.is_empty() => names.push(String::from_utf8_lossy(&name[..name.len() - 1]).into_owned()),
+                _ => return Ok(names),
             }
         }
     }

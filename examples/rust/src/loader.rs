@@ -103,6 +103,8 @@ pub struct LoaderBuilder<'a> {
     data: &'a Dataset,
     config: raw::bzna_loader_config,
     image: Option<String>,
+    tensors: Option<String>,
+    bytes: Option<String>,
     indices: Option<Vec<u64>>,
     weights: Option<Vec<f64>>,
     cpus: Vec<i32>,
@@ -121,7 +123,17 @@ impl<'a> LoaderBuilder<'a> {
         // SAFETY: the struct is as long as it says.
         unsafe { raw::bzna_loader_config_init(&mut config, size_of::<raw::bzna_loader_config>()) };
         config.output.device = Device::Cpu.into();
-        LoaderBuilder { data, config, image: None, indices: None, weights: None, cpus: Vec::new(), transform: None }
+        LoaderBuilder {
+            data,
+            config,
+            image: None,
+            tensors: None,
+            bytes: None,
+            indices: None,
+            weights: None,
+            cpus: Vec::new(),
+            transform: None,
+        }
     }
 
     /// Samples in a batch, 1 to 65536. Must be given.
@@ -260,6 +272,19 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// Further fields of each batch, by name, commas between them: integers, and vectors, whose length may stand behind a colon,
+    /// "id,label:5". For [`Batch::integers`] and [`Batch::vectors`].
+    pub fn tensors(mut self, names: &str) -> Self {
+        self.tensors = Some(names.to_owned());
+        self
+    }
+
+    /// Fields of any kind, by name, for [`Batch::bytes`].
+    pub fn bytes(mut self, names: &str) -> Self {
+        self.bytes = Some(names.to_owned());
+        self
+    }
+
     pub fn decode_with(mut self, decoder: DecodeWith) -> Self {
         self.config.decode.decoder = decoder as u32;
         self
@@ -351,9 +376,13 @@ impl<'a> LoaderBuilder<'a> {
         fn count<T>(items: &[T]) -> u64 {
             items.len() as u64
         }
-        let image: Option<CString> = self.image.as_deref().map(crate::c_string).transpose()?;
+        let named = [&self.image, &self.tensors, &self.bytes].map(|name| name.as_deref().map(crate::c_string).transpose());
+        let [image, tensors, bytes]: [Result<Option<CString>>; 3] = named;
+        let (image, tensors, bytes) = (image?, tensors?, bytes?);
+        let pointer = |name: &Option<CString>| name.as_ref().map_or(ptr::null(), |name| name.as_ptr());
         let config = &mut self.config;
-        config.fields.image = image.as_ref().map_or(ptr::null(), |image| image.as_ptr());
+        config.fields.image = pointer(&image);
+        (config.fields.tensors, config.fields.bytes) = (pointer(&tensors), pointer(&bytes));
         if let Some(indices) = &self.indices {
             if indices.is_empty() {
                 return Err(Error::new(raw::BZNA_E_NO_SAMPLES, "loader_config.order.indices: there are none"));
@@ -738,6 +767,36 @@ impl Batch {
     /// The classes, one a slot; [`raw::BZNA_TARGET_NONE`] where a sample has none.
     pub fn targets(&self) -> &[i64] {
         self.column(self.info.targets)
+    }
+
+    fn numbers<T>(&self, name: &str, dtype: u32) -> Result<(&[T], usize)> {
+        let tensor = self.tensor(name)?;
+        let width = if tensor.dimensions > 1 { tensor.shape[1] as usize } else { 1 };
+        if tensor.dtype != dtype || tensor.device.kind != raw::BZNA_DEVICE_CPU {
+            return Err(Error::new(raw::BZNA_E_ARGUMENT, format!("{name}: a tensor of another type, or on a device")));
+        }
+        // SAFETY: so many numbers, in host memory, until the batch is released.
+        Ok((unsafe { std::slice::from_raw_parts(tensor.data.cast(), tensor.shape[0] as usize * width) }, width))
+    }
+
+    /// One of the loader's [`tensors`](LoaderBuilder::tensors) of integers, one a slot: -1 where a sample has none.
+    pub fn integers(&self, name: &str) -> Result<&[i64]> {
+        self.numbers(name, raw::BZNA_DTYPE_INT64).map(|(numbers, _)| numbers)
+    }
+
+    /// One of the loader's tensors of vectors, one row after the other, and the length of a row.
+    pub fn vectors(&self, name: &str) -> Result<(&[f32], usize)> {
+        self.numbers(name, raw::BZNA_DTYPE_FLOAT32)
+    }
+
+    /// The value of one of the loader's [`bytes`](LoaderBuilder::bytes) in a slot; None where the sample has none.
+    pub fn bytes(&self, name: &str, slot: usize) -> Result<Option<&[u8]>> {
+        let name = crate::c_string(name)?;
+        let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+        let (mut data, mut size) = (ptr::null(), 0);
+        // SAFETY: a live batch; what is pointed to lives until it is released.
+        call(|err| unsafe { raw::bzna_batch_bytes(self.raw.as_ptr(), name.as_ptr(), slot, &mut data, &mut size, err) })?;
+        Ok((!data.is_null()).then(|| unsafe { std::slice::from_raw_parts(data.cast(), size as usize) }))
     }
 
     /// Which samples of the data set these are.

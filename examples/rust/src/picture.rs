@@ -19,6 +19,7 @@ pub enum Codec {
     Av1 = raw::BZNA_CODEC_AV1 as isize,
     Jpeg = raw::BZNA_CODEC_JPEG as isize,
     Still = raw::BZNA_CODEC_STILL as isize,
+    Raw = raw::BZNA_CODEC_RAW as isize,
 }
 
 /// How Y'CbCr becomes R'G'B'.
@@ -99,6 +100,7 @@ impl Image {
             raw::BZNA_CODEC_AV1 => Codec::Av1,
             raw::BZNA_CODEC_JPEG => Codec::Jpeg,
             raw::BZNA_CODEC_STILL => Codec::Still,
+            raw::BZNA_CODEC_RAW => Codec::Raw,
             _ => Codec::Unknown,
         }
     }

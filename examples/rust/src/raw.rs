@@ -77,6 +77,16 @@ pub const BZNA_CODEC_JPEG: u32 = 4;
 pub const BZNA_CODEC_STILL: u32 = 5;
 pub const BZNA_PALETTE_COLORS: u32 = 0;
 pub const BZNA_PALETTE_INDEX: u32 = 1;
+pub const BZNA_CODEC_RAW: u32 = 6;
+pub const BZNA_ORIENTATION_APPLY: u32 = 0;
+pub const BZNA_ORIENTATION_IGNORE: u32 = 1;
+pub const BZNA_CLASS_ORDER_TEXT: u32 = 0;
+pub const BZNA_CLASS_ORDER_NUMERIC: u32 = 1;
+pub const BZNA_RECORD_NONE: u32 = 0;
+pub const BZNA_RECORD_UINT8: u32 = 1;
+pub const BZNA_RECORD_INT32: u32 = 2;
+pub const BZNA_RECORD_INT64: u32 = 3;
+pub const BZNA_RECORD_FLOAT32: u32 = 4;
 
 pub const BZNA_FIELD_PICTURE: u32 = 1;
 pub const BZNA_FIELD_INTEGER: u32 = 2;
@@ -303,11 +313,38 @@ structs! {
         reserved1: u32,
     }
 
+    /// A file of records of one size.
+    struct bzna_records {
+        struct_size: u32,
+        data_type: u32,
+        layout: u32,
+        width: u32,
+        height: u32,
+        channels: u32,
+        header_bytes: u64,
+        stride: u64,
+        data_offset: u64,
+        label_offset: u64,
+        label_type: u32,
+        scale: f32,
+        bias: f32,
+        reserved0: u32,
+    }
+
     struct bzna_dataset_config {
         struct_size: u32,
         reserved0: u32,
         name: *const c_char,
         split: *const c_char,
+        format: *const c_char,
+        list: *const c_char,
+        classes: *const *const c_char,
+        class_count: u32,
+        class_order: u32,
+        orientation: u32,
+        palette: u32,
+        records: *const bzna_records,
+        reserved: [u64; 4],
     }
 
     /// What an archive is, as a whole.
@@ -370,6 +407,8 @@ structs! {
         config_size: u64,
         data_offset: u64,
         data_size: u64,
+        orientation: u32,
+        reserved0: u32,
     }
 
     struct bzna_picture {
@@ -389,7 +428,7 @@ structs! {
         plane: [*const c_void; 3],
         pitch: [i64; 3],
         orientation: u32,
-        reserved0: u32,
+        step: [u32; 3],
     }
 
     struct bzna_random {
@@ -753,6 +792,7 @@ extern "C" {
     pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
+    pub fn bzna_records_init(records: *mut bzna_records, struct_size: usize);
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
@@ -806,6 +846,7 @@ extern "C" {
 
     pub fn bzna_batch_get_info(batch: *const bzna_batch, info: *mut bzna_batch_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_batch_tensor(batch: *const bzna_batch, name: *const c_char, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_batch_bytes(batch: *const bzna_batch, name: *const c_char, slot: u32, data: *mut *const c_void, size: *mut u64, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_batch_error(batch: *const bzna_batch, slot: u32, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_batch_slice(batch: *const bzna_batch, slice: u32, data: *mut *mut c_void, count: *mut u32, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_batch_release(batch: *mut bzna_batch) -> bzna_status;

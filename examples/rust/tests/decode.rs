@@ -3,10 +3,11 @@
 mod common;
 
 use benzina::{
-    Batch, Codec, Context, ContextConfig, Dataset, DecodeWith, Decoder, Device, Dtype, Image, LastBatch, Law, Layout, Loader, LoaderInfo,
-    Next, Random, State, Status, Tensor, Transform, Warp, Writer,
+    Batch, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Image, LastBatch, Law, Layout,
+    Loader, LoaderInfo, Next, Random, State, Status, Tensor, Transform, Warp, Writer,
 };
 use common::{archive, collect, mini, quiet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[test]
@@ -378,4 +379,59 @@ fn parts_end_to_end_are_one_data_set() {
     assert_eq!(whole.len(), one.len() + two.len());
     assert_eq!(whole.range(one.len(), 1).unwrap().target(0).unwrap(), two.target(0).unwrap());
     assert_eq!(ctx.concat(&[&mini()]).unwrap_err().status, Status::ARGUMENT);
+}
+
+/// A tar of members, in the order given.
+fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for (name, data) in members {
+        let mut header = [0u8; 512];
+        header[..name.len()].copy_from_slice(name.as_bytes());
+        header[100..107].copy_from_slice(b"0000644");
+        header[124..136].copy_from_slice(format!("{:011o} ", data.len()).as_bytes());
+        header[148..156].fill(b' ');
+        header[156] = b'0';
+        header[257..265].copy_from_slice(b"ustar\x0000");
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        all.extend(header);
+        all.extend(*data);
+        all.resize(all.len().next_multiple_of(512), 0);
+    }
+    all.resize(all.len() + 1024, 0);
+    all
+}
+
+#[test]
+fn fields_of_a_shard_come_with_its_batches() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("shards");
+    std::fs::create_dir_all(&folder).unwrap();
+    let paths = [folder.join("a.tar"), folder.join("b.tar")];
+    std::fs::write(&paths[0], tar(&[("0.cls", b"7"), ("0.id", b"70"), ("0.txt", b"a cat"), ("1.cls", b"8")])).unwrap();
+    std::fs::write(&paths[1], tar(&[("2.cls", b"9"), ("2.id", b"90"), ("2.txt", b"")])).unwrap();
+    let context = Context::new(ContextConfig::default().cpu()).unwrap();
+    let data = context.open_list(&paths, DatasetOptions { format: Some("tar"), ..Default::default() }).unwrap();
+    let loader = data.loader().batch_size(3).tensors("id").bytes("txt").open().unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!((batch.targets(), batch.integers("id").unwrap()), (&[7, 8, 9][..], &[70, -1, 90][..]));
+    let texts: Vec<Option<&[u8]>> = (0..3).map(|slot| batch.bytes("txt", slot).unwrap()).collect();
+    assert_eq!(texts, [Some(&b"a cat"[..]), None, Some(&b""[..])]);
+    assert_eq!(batch.vectors("id").unwrap_err().status, Status::ARGUMENT);
+    assert_eq!(batch.bytes("cls", 0).unwrap_err().status, Status::NOT_FOUND);
+    assert!(context.open_list(&paths, DatasetOptions { format: Some("archive"), ..Default::default() }).is_err());
+}
+
+#[test]
+fn a_folder_has_classes() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("classes");
+    for class in ["9", "10", "8"] {
+        std::fs::create_dir_all(folder.join(class)).unwrap();
+        std::fs::write(folder.join(class).join("a.jpg"), b"").unwrap();
+    }
+    let context = Context::new(ContextConfig::default().cpu()).unwrap();
+    let classes = |options| context.open_with(&folder, options).unwrap().classes().unwrap();
+    assert_eq!(classes(DatasetOptions::default()), ["10", "8", "9"]);
+    assert_eq!(classes(DatasetOptions { numeric_classes: true, ..Default::default() }), ["8", "9", "10"]);
+    assert_eq!(classes(DatasetOptions { classes: &["9", "8"], ..Default::default() }), ["9", "8"]);
+    assert_eq!(mini().classes().unwrap(), Vec::<String>::new());
 }

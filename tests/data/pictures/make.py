@@ -41,6 +41,16 @@ def cjpeg(picture, *options):
     return subprocess.run(["cjpeg", "-quality", "85", *options], input=head + picture.tobytes(), stdout=subprocess.PIPE, check=True).stdout
 
 
+def renumbered(jpeg, names):
+    """The components are 1, 2, ..., where the frame and the scan name them."""
+    jpeg = bytearray(jpeg)
+    for i, name in enumerate(names):
+        frame, scan = jpeg.index(b"\xff\xc0") + 10 + 3 * i, jpeg.index(b"\xff\xda") + 5 + 2 * i
+        assert jpeg[frame] == jpeg[scan] == name
+        jpeg[frame] = jpeg[scan] = i + 1
+    return bytes(jpeg)
+
+
 def jpegs(picture):
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -49,8 +59,10 @@ def jpegs(picture):
     keep("jpeg_420_progressive.jpg", cjpeg(picture, "-sample", "2x2", "-progressive", "-restart", "2B"))
     keep("jpeg_422_restarts.jpg", cjpeg(picture, "-sample", "2x1", "-restart", "2B"))
     keep("jpeg_gray_progressive.jpg", saved(picture.convert("L"), "JPEG", progressive=True))
-    keep("jpeg_rgb_adobe.jpg", saved(picture, "JPEG", keep_rgb=True, quality=85))
-    keep("jpeg_rgb_numbers.jpg", cjpeg(picture, "-rgb"))
+    rgb = cjpeg(picture, "-rgb")                        # both Adobe's marker and the components' numbers say so
+    adobe = rgb.index(b"\xff\xee")
+    keep("jpeg_rgb_adobe.jpg", renumbered(rgb, b"RGB"))
+    keep("jpeg_rgb_numbers.jpg", rgb[:adobe] + rgb[adobe + 16:])
     keep("jpeg_exif_6.jpg", saved(picture, "JPEG", exif=exif, quality=85))
     cmyk = saved(picture.convert("CMYK"), "JPEG", quality=85)
     keep("jpeg_cmyk.jpg", cmyk)
@@ -60,11 +72,7 @@ def jpegs(picture):
     planes = [Image.eval(p, lambda v: 255 - v) for p in picture.convert("YCbCr").split()] + [k]
     ycck = bytearray(saved(Image.merge("CMYK", planes), "JPEG", quality=85))
     ycck[ycck.index(b"Adobe") + 11] = 2
-    for i, name in enumerate(b"CMYK"):                      # the components' numbers, where the frame and the scan name them
-        frame, scan = ycck.index(b"\xff\xc0") + 10 + 3 * i, ycck.index(b"\xff\xda") + 5 + 2 * i
-        assert ycck[frame] == ycck[scan] == name
-        ycck[frame] = ycck[scan] = i + 1
-    keep("jpeg_ycck.jpg", bytes(ycck))
+    keep("jpeg_ycck.jpg", renumbered(ycck, b"CMYK"))
 
 
 def stills(picture):
@@ -82,7 +90,7 @@ def stills(picture):
     picture.save(animated, "WEBP", save_all=True, append_images=[Image.new("RGB", picture.size)], lossless=True)
     keep("webp_animated.webp", animated.getvalue())
     keep("gif_87.gif", saved(few, "GIF"))
-    keep("gif_animated.gif", saved(few, "GIF", save_all=True, append_images=[four], duration=50))
+    keep("gif_animated_clear.gif", saved(few, "GIF", save_all=True, append_images=[four], duration=50, transparency=2))
     keep("bmp_palette_8.bmp", saved(few, "BMP"))
     keep("bmp_1.bmp", saved(gray.convert("1"), "BMP"))
     keep("tiff_lzw.tif", saved(picture, "TIFF", compression="tiff_lzw"))

@@ -1,0 +1,613 @@
+/* Data sets of many files: how many are open at once, what they cost, what happens to those that change meanwhile; and
+ * paths with patterns. */
+#include "../benzina.c"
+#include "test.h"
+#include "archives.h"
+#include <ftw.h>
+
+#define TOP TEST_BUILD "/tests/files"
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)info;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static void clear(void)
+{
+    nftw(TOP, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    mkdir(TOP, 0777);
+}
+
+/* ---- Archives of one sample ---- */
+
+static ledger memory_used;
+static bzna_context *context;
+static coded picture;
+
+static void prepare(void)
+{
+    bzna_context_config config;
+    if (context)
+        return;
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator = ledger_allocator(&memory_used);
+    require(bzna_context_open(&config, &context, NULL), "context");
+    picture = coded_load(context, BZNA_CODEC_H265, 0, "bzna_thumb");
+}
+
+/* An archive of one sample with that target. */
+static void write_archive(const char *path, int64_t target)
+{
+    static const int first = 0;
+    const recipe one = { .count = 1, .pictures = &picture, .pattern = &first, .pattern_count = 1, .base = target };
+    archive a;
+    FILE *f = fopen(path, "wb");
+    prepare();
+    a = archive_build(context, &one);
+    if (!f || fwrite(a.bytes, 1, (size_t)a.size, f) != a.size || fclose(f))
+        printf("  cannot write %s\n", path);
+    archive_clear(&a);
+}
+
+/* Files 00000, 00001, ...: file i has the target i % distinct. */
+static const char **make_files(uint32_t count, uint32_t distinct)
+{
+    const char **paths = take_memory(count * sizeof *paths);
+    clear();
+    for (uint32_t i = 0; i < count; i++) {
+        char *path = take_memory(64);
+        snprintf(path, 64, "%s/%05u.bzna", TOP, i);
+        paths[i] = path;
+        if (i < distinct)
+            write_archive(path, i);
+        else if (link(paths[i % distinct], path))
+            printf("  cannot make %s\n", path);
+    }
+    return paths;
+}
+
+static void free_files(const char **paths, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        free((void *)(uintptr_t)paths[i]);
+    free(paths);
+    clear();
+}
+
+static uint32_t descriptors(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    uint32_t n = 0;
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* Resident memory that belongs to nobody else, bytes: not that of files. */
+static uint64_t resident(void)
+{
+    unsigned long all = 0, files = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%*u %lu %lu", &all, &files) != 2)
+        all = files = 0;
+    if (f)
+        fclose(f);
+    return (all - files) * 4096ull;
+}
+
+static bzna_error why;
+
+/* in: NULL: the context of all tests */
+static bzna_dataset *open_files(bzna_context *in, const char *const *paths, uint32_t count)
+{
+    bzna_dataset *dataset = NULL;
+    prepare();
+    bzna_error_init(&why, sizeof why);
+    if (bzna_dataset_open_list(in ? in : context, paths, count, NULL, &dataset, &why) != BZNA_OK)
+        printf("  %s\n", why.message);
+    return dataset;
+}
+
+static bzna_status read_one(const bzna_dataset *dataset, uint64_t index)
+{
+    static uint8_t bytes[1 << 16];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_error_init(&why, sizeof why);
+    return bzna_dataset_read_image(dataset, index, NULL, bytes, sizeof bytes, &image, &why);
+}
+
+/* A limit on open files for the time of a test. */
+static rlim_t limit_files(rlim_t now)
+{
+    struct rlimit limit;
+    rlim_t was;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    was = limit.rlim_cur;
+    limit.rlim_cur = now;
+    CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+    return was;
+}
+
+/* ---- Many files ---- */
+
+TEST(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
+{
+    enum { FILES = 20000, DISTINCT = 50 };
+    const rlim_t was = limit_files(256);
+    const char **paths = make_files(FILES, DISTINCT);
+    uint32_t open_before = descriptors(), wrong = 0;
+    uint64_t begin, before;
+    bzna_dataset *dataset;
+    bzna_context *plain = NULL;       /* the C library's memory */
+    require(bzna_context_open(NULL, &plain, NULL), "context");
+    begin = bzi_os_now_ns();
+    before = resident();
+    dataset = open_files(plain, paths, FILES);
+    REQUIRE(dataset);
+    begin = bzi_os_now_ns() - begin;
+    before = resident() - before;
+    printf("20,000 archives: %.2f s, %d bytes of memory each\n", (double)begin * 1e-9, (int)(before / FILES));
+    CHECK(SANITIZED || before / FILES < 2048);
+    CHECK_EQ(bzna_dataset_count(dataset), FILES);
+    CHECK(descriptors() - open_before <= 64);
+    for (uint32_t i = 0; i < FILES; i++) {
+        int64_t target = -1;
+        uint32_t k = (uint32_t)((uint64_t)i * 7919 % FILES);
+        wrong += bzna_dataset_target(dataset, k, &target, NULL) != BZNA_OK || target != k % DISTINCT;
+        wrong += i % 4 == 0 && read_one(dataset, k) != BZNA_OK;
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK(descriptors() - open_before <= 64);
+    bzna_dataset_close(dataset);
+    bzna_context_close(plain);
+    CHECK_EQ(descriptors(), open_before);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
+/* Reads all files again and again, on its own. */
+typedef struct pounder { pthread_t thread; const bzna_dataset *dataset; uint32_t count, seed, wrong; } pounder;
+
+static void *pound(void *argument)
+{
+    pounder *p = argument;
+    uint32_t x = p->seed;
+    for (int i = 0; i < 2000; i++) {
+        uint8_t bytes[1 << 16];
+        bzna_image image = { .struct_size = sizeof image };
+        x = x * 1664525u + 1013904223u;
+        p->wrong += bzna_dataset_read_image(p->dataset, (x >> 8) % p->count, NULL, bytes, sizeof bytes, &image, NULL) !=
+                    BZNA_OK;
+    }
+    return NULL;
+}
+
+TEST(more_threads_than_descriptors_read_and_none_fails)
+{
+    enum { FILES = 60, THREADS = 12 };
+    const rlim_t was = limit_files(24);
+    const char **paths = make_files(FILES, FILES);
+    pounder pounders[THREADS];
+    bzna_context *narrow = NULL;
+    uint32_t before = descriptors();
+    bzna_dataset *dataset;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    CHECK_EQ(narrow->host->files.limit, 6);
+    dataset = open_files(narrow, paths, FILES);
+    REQUIRE(dataset);
+    CHECK_EQ(descriptors(), before + 6);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pounders[i] = (pounder){ .dataset = dataset, .count = FILES, .seed = i };
+        pthread_create(&pounders[i].thread, NULL, pound, &pounders[i]);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        pthread_join(pounders[i].thread, NULL);
+        CHECK_EQ(pounders[i].wrong, 0);
+    }
+    CHECK_EQ(descriptors(), before + 6);
+    CHECK(narrow->host->files.open == 6 && !narrow->host->files.waiting);
+    bzna_dataset_close(dataset);
+    CHECK_EQ(narrow->host->files.open, 0);
+    CHECK_EQ(narrow->host->files.maps, 0);
+    bzna_context_close(narrow);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
+/* Reads enough others that file 0 is closed. */
+static void close_first(const bzna_dataset *dataset)
+{
+    for (uint32_t i = 1; i < 80; i++)
+        CHECK_EQ(read_one(dataset, i), BZNA_OK);
+}
+
+TEST(a_file_that_changed_while_it_was_closed_is_refused)
+{
+    enum { FILES = 80 };
+    const char **paths = make_files(FILES, 2);
+    bzna_dataset *dataset;
+    struct timespec earlier[2] = { { 1000, 0 }, { 1000, 0 } };
+    dataset = open_files(NULL, paths, FILES);
+    REQUIRE(dataset);
+    CHECK_EQ(read_one(dataset, 0), BZNA_OK);
+    close_first(dataset);
+    CHECK(!unlink(paths[0]));
+    write_archive(paths[0], 5);                             /* the same size, another file */
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_IO);
+    CHECK_CONTAINS(why.message, "has changed since it was opened");
+    CHECK_CONTAINS(why.message, "00000.bzna");
+    CHECK(!unlink(paths[0]));
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_NOT_FOUND);
+    CHECK(!link(paths[2], paths[0]));
+    CHECK_EQ(read_one(dataset, 0), BZNA_OK);                /* that is the file again */
+    close_first(dataset);
+    CHECK(!utimensat(AT_FDCWD, paths[0], earlier, 0));
+    CHECK_EQ(read_one(dataset, 0), BZNA_E_IO);
+    CHECK_EQ(read_one(dataset, 1), BZNA_OK);
+    bzna_dataset_close(dataset);
+    free_files(paths, FILES);
+}
+
+TEST(files_are_found_again_when_the_working_folder_changes)
+{
+    enum { FILES = 80 };
+    const char **paths = make_files(FILES, 2);
+    char here[4096];
+    bzna_dataset *dataset = open_files(NULL, paths, FILES);
+    REQUIRE(dataset && getcwd(here, sizeof here));
+    CHECK(!chdir("/"));
+    for (uint32_t i = 0; i < FILES; i++)
+        CHECK_EQ(read_one(dataset, i), BZNA_OK);
+    CHECK(!chdir(here));
+    bzna_dataset_close(dataset);
+    free_files(paths, FILES);
+}
+
+TEST(a_program_that_has_used_up_its_descriptors_can_still_read)
+{
+    enum { FILES = 40 };
+    const char **paths = make_files(FILES, 2);
+    const rlim_t was = limit_files(160);
+    int taken[160], count = 0;
+    bzna_context *narrow = NULL;
+    bzna_dataset *dataset, *more;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    dataset = open_files(narrow, paths, 20);
+    REQUIRE(dataset);
+    while (count < 160 && (taken[count] = dup(0)) >= 0)
+        count++;
+    more = open_files(narrow, paths + 20, 10);              /* in the place of idle ones */
+    CHECK(more);
+    for (uint32_t i = 0; i < 30; i++)
+        CHECK_EQ(read_one(i < 20 ? dataset : more, i % 20), BZNA_OK);
+    CHECK_EQ(narrow->host->files.open, 20);
+    while (count)
+        close(taken[--count]);
+    bzna_dataset_close(more);
+    bzna_dataset_close(dataset);
+    bzna_context_close(narrow);
+    limit_files(was);
+    free_files(paths, FILES);
+}
+
+TEST(the_error_is_that_of_the_first_path_that_fails)
+{
+    enum { FILES = 300 };
+    const char **paths = make_files(FILES, 2);
+    bzna_dataset *dataset = NULL;
+    int64_t before;
+    CHECK(!unlink(paths[120]) && !unlink(paths[121]) && !unlink(paths[299]));
+    before = memory_used.bytes;
+    for (int i = 0; i < 30; i++) {
+        bzna_error_init(&why, sizeof why);
+        CHECK_EQ(bzna_dataset_open_list(context, paths, FILES, NULL, &dataset, &why), BZNA_E_NOT_FOUND);
+        CHECK(!dataset);
+        CHECK_CONTAINS(why.message, "00120.bzna: cannot open");
+    }
+    CHECK_EQ(memory_used.bytes, before);
+    CHECK_EQ(context->host->files.open, 0);
+    free_files(paths, FILES);
+}
+
+/* ---- Patterns ---- */
+
+/* What the oracle makes of patterns, a line each, as one text; NULL: it is missing. */
+static char *ask_oracle(const char *how, const char *const *patterns, size_t count)
+{
+    static char answer[1 << 20];
+    char command[256];
+    size_t size;
+    FILE *f;
+    mkdir(TOP, 0777);
+    f = fopen(TOP "/patterns.txt", "wb");
+    for (size_t i = 0; f && i < count; i++)
+        fprintf(f, "%s\n", patterns[i]);
+    if (!f || fclose(f))
+        return NULL;
+    snprintf(command, sizeof command, "python3 tests/patterns.py %s < %s/patterns.txt", how, TOP);
+    if (!(f = popen(command, "r")))
+        return NULL;
+    size = fread(answer, 1, sizeof answer - 1, f);
+    answer[size] = 0;
+    return pclose(f) ? NULL : answer;
+}
+
+/* The same of ours, without backslashes as the oracle has it. */
+static void braces_of(const char *pattern, char *out)
+{
+    bzna_error err;
+    uint64_t count;
+    if (bzi_brace_check(pattern, &err) != BZNA_OK) {
+        strcpy(out, "=!\n\n");
+        return;
+    }
+    count = bzi_brace_count(pattern, pattern + strlen(pattern));
+    for (uint64_t i = 0; i < count && i < 2000; i++) {
+        char text[4096];
+        *bzi_brace_write(pattern, pattern + strlen(pattern), i, text) = 0;
+        *out++ = '=';
+        for (char *p = text; *p; *out++ = *p++)
+            p += *p == '\\' && p[1];
+        *out++ = '\n';
+    }
+    strcpy(out, "\n");
+}
+
+static const char *const brace_patterns[] = {
+    "plain", "", "{}", "{x}", "a{x}b", "{a,b}", "{a,b}{c,d}", "{a,b,}", "{,}", "{,a}x", "x{{a,b},c}y", "{{a,b}}",
+    "{{a,b},{c,{d,e}}}", "{1..3}", "{3..1}", "{01..3}", "{1..03}", "{08..12}", "{12..08}", "{-2..2}", "{-02..2}",
+    "{2..-2..2}", "{1..10..3}", "{10..1..3}", "{1..10..-3}", "{1..3..0}", "{5..5}", "{0..0}", "{00..0}", "{a..e}",
+    "{e..a}", "{a..e..2}", "{X..c}", "{a..3}", "{1..2..}", "{1..}", "{..2}", "{1...3}", "{1..2,x}", "{{1..2},x}",
+    "{1..{3,4}}", "{a\\,b}", "{a\\,b,c}", "\\{a,b\\}", "\\{{a,b}\\}", "{a\\}b,c}", "a\\\\{b,c}",
+    "train-{000000..000003}.tar",
+    "{a,b}{1..3}{x,y}", "{a,{b,{c,{d,e}}}}f", "{ab..cd}", "{ 1..2}", "{1..2 }", "{+1..2}", "{a,b", "a,b}", "}{",
+    "{a{b,c}", "{{}}", "{{},{}}", "{,{,}}", "a{b,{1..3}}c{}", "{0001..0002}", "{-1..-3}", "{-01..-3}", "{-0..2}",
+    "{1..-01}", "~{a,b}$",
+};
+
+TEST(braces_expand_as_braceexpand_does)
+{
+    const char *theirs = ask_oracle("braces", brace_patterns, COUNT(brace_patterns));
+    if (!theirs)
+        SKIP("no python3 with braceexpand");
+    for (size_t i = 0; i < COUNT(brace_patterns); i++) {
+        static char ours[1 << 16];
+        braces_of(brace_patterns[i], ours);
+        CHECK(!strncmp(theirs, ours, strlen(ours)));
+        if (strncmp(theirs, ours, strlen(ours))) {
+            printf("  \"%s\" gives\n%s", brace_patterns[i], ours);
+            return;
+        }
+        theirs += strlen(ours);
+    }
+    CHECK_STR(theirs, "");
+}
+
+TEST(braces_at_random_expand_as_braceexpand_does)
+{
+    enum { COUNT_ = 3000 };
+    static char made[COUNT_][24];
+    static const char *patterns[COUNT_];
+    const char *theirs;
+    uint32_t x = 7;
+    for (int i = 0; i < COUNT_; i++) {
+        for (int k = 0; k < 20; k++) {
+            x = x * 1664525u + 1013904223u;
+            made[i][k] = "{{{}}},,..01a\\"[x >> 20 & 15 ? (x >> 20 & 15) - 1 : 0];
+        }
+        x = x * 1664525u + 1013904223u;
+        made[i][x >> 20 & 15] = 0;
+        for (char *p = made[i]; *p; p++)
+            if (*p == '\\' && (!p[1] || p[1] == '\\'))
+                *p = 'x';                                   /* braceexpand has no rule, or takes it away twice */
+        patterns[i] = made[i];
+    }
+    theirs = ask_oracle("braces", patterns, COUNT_);
+    if (!theirs)
+        SKIP("no python3 with braceexpand");
+    for (int i = 0; i < COUNT_; i++) {
+        static char ours[1 << 16];
+        braces_of(made[i], ours);
+        CHECK(!strncmp(theirs, ours, strlen(ours)));
+        if (strncmp(theirs, ours, strlen(ours))) {
+            printf("  \"%s\" gives\n%s", made[i], ours);
+            return;
+        }
+        theirs += strlen(ours);
+    }
+}
+
+static void expand(bzi_names *paths, const char *pattern, bzna_status expected)
+{
+    bzna_dataset_config config;
+    prepare();
+    bzna_dataset_config_init(&config, sizeof config);
+    memset(paths, 0, sizeof *paths);
+    paths->memory = &context->host->memory;
+    bzi_error_init(&why);
+    CHECK_EQ(bzi_paths_resolve(paths, &pattern, 1, &config, &why), expected);
+}
+
+static void check_paths(const char *pattern, const char *const *expected, size_t count)
+{
+    bzi_names paths;
+    expand(&paths, pattern, BZNA_OK);
+    CHECK_EQ(paths.count, count);
+    for (size_t i = 0; i < count && i < paths.count; i++)
+        CHECK_STR(bzi_names_get(&paths, i), expected[i]);
+    bzi_names_free(&paths);
+}
+#define CHECK_PATHS(pattern, ...) do { const char *const expected_[] = { __VA_ARGS__ }; \
+    check_paths(pattern, expected_, COUNT(expected_)); } while (0)
+
+static void check_pattern_refused(const char *pattern, bzna_status status, uint64_t at, const char *part)
+{
+    bzi_names paths;
+    expand(&paths, pattern, status);
+    CHECK_EQ(why.byte_offset, at);
+    CHECK_CONTAINS(why.message, part);
+    bzi_names_free(&paths);
+}
+
+static void touch(const char *const *paths, size_t count)
+{
+    clear();
+    for (size_t i = 0; i < count; i++) {
+        char full[4096];
+        FILE *f;
+        snprintf(full, sizeof full, "%s/%s", TOP, paths[i]);
+        for (char *p = full + strlen(TOP) + 1; (p = strchr(p, '/')) != NULL; p++) {
+            *p = 0;
+            mkdir(full, 0777);
+            *p = '/';
+        }
+        if ((f = fopen(full, "wb")) != NULL)
+            fclose(f);
+    }
+}
+#define TOUCH(...) do { const char *const touched[] = { __VA_ARGS__ }; touch(touched, COUNT(touched)); } while (0)
+
+TEST(wildcards_match_as_glob_does)
+{
+    static const char *const patterns[] = { TOP "/*", TOP "/*.tar", TOP "/?.tar", TOP "/[ab].tar", TOP "/[!ab].tar",
+                                            TOP "/*/*.tar", TOP "/s*/x?[0-9]*", TOP "/.h*", TOP "/[*].tar",
+                                            TOP "/*\xff*" };
+    const char *theirs;
+    char ours[1 << 14];
+    TOUCH("a.tar", "b.tar", "B.tar", "10.tar", "9.tar", ".hidden.tar", "sub/x_1.tar", "sub/x_22.tar", "sub2/x_3",
+          "*.tar", "\xc3\xa9.tar", "n\xff.tar", "patterns.txt");
+    theirs = ask_oracle("glob", patterns, COUNT(patterns));
+    if (!theirs)
+        SKIP("no python3");
+    for (size_t i = 0; i < COUNT(patterns); i++) {
+        bzi_names paths = { .memory = NULL };
+        char *out = ours;
+        prepare();
+        paths.memory = &context->host->memory;
+        CHECK_EQ(bzi_paths_match(&paths, patterns[i], &why), BZNA_OK);
+        for (uint64_t k = 0; k < paths.count; k++)
+            out += sprintf(out, "=%s\n", bzi_names_get(&paths, k));
+        strcpy(out, "\n");
+        CHECK(!strncmp(theirs, ours, strlen(ours)));
+        theirs += strlen(ours);
+        bzi_names_free(&paths);
+    }
+    CHECK_STR(theirs, "");
+    clear();
+}
+
+TEST(a_path_that_exists_is_never_a_pattern)
+{
+    TOUCH("a{b,c}.x", "[1].x", "1.x", "*.x", "a::b", "b\\*.x");
+    CHECK_PATHS(TOP "/a{b,c}.x", TOP "/a{b,c}.x");
+    CHECK_PATHS(TOP "/[1].x", TOP "/[1].x");
+    CHECK_PATHS(TOP "/*.x", TOP "/*.x");
+    CHECK_PATHS(TOP "/a::b", TOP "/a::b");
+    CHECK_PATHS(TOP "/b\\*.x", TOP "/b\\*.x");
+    CHECK_PATHS(TOP "/{[1],1}.x", TOP "/[1].x", TOP "/1.x");
+    CHECK_PATHS(TOP "/[12].x", TOP "/1.x");
+    CHECK_PATHS(TOP "/\\[1].{x,y}", TOP "/[1].x", TOP "/[1].y");
+    CHECK_PATHS(TOP "/?.{x,[x]}::" TOP "/none", TOP "/*.x", TOP "/1.x", TOP "/*.x", TOP "/1.x", TOP "/none");
+    clear();
+}
+
+TEST(patterns_that_mean_nothing_are_refused)
+{
+    bzi_names paths;
+    clear();
+    check_pattern_refused("x/a{b,c", BZNA_E_ARGUMENT, 3, "the { at byte 3 is not closed");
+    check_pattern_refused("a}b", BZNA_E_ARGUMENT, 1, "the } at byte 1 closes none");
+    check_pattern_refused("a::", BZNA_E_ARGUMENT, 3, "::");
+    check_pattern_refused("::a", BZNA_E_ARGUMENT, 0, "::");
+    check_pattern_refused(TOP "/no*", BZNA_E_NOT_FOUND, BZNA_NO_OFFSET, "no file matches");
+    check_pattern_refused("{1..65537}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "more than 65536 files");
+    check_pattern_refused("{1..999999999999999999}{1..999999999999999999}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "65536");
+    check_pattern_refused("{1..60000}::{1..60000}", BZNA_E_LIMIT, BZNA_NO_OFFSET, "65536");
+    check_pattern_refused("{{{{{{{{{{{{{{{{{a}}}}}}}}}}}}}}}}}", BZNA_E_LIMIT, 16, "nest deeper");
+    expand(&paths, "{1..65536}", BZNA_OK);
+    CHECK_STR(bzi_names_get(&paths, 65535), "65536");
+    bzi_names_free(&paths);
+}
+
+TEST(patterns_open_data_sets)
+{
+    const char **files = make_files(12, 12);
+    const char *const list[] = { TOP "/0000{3..2}.bzna", TOP "/0000[01].bzna" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_error_init(&why, sizeof why);
+    CHECK_EQ(bzna_dataset_open(context, TOP "/{00004..00011..3}.bzna::" TOP "/0000?.bzna", NULL, &dataset, &why),
+             BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 13);
+    for (uint64_t i = 0; i < 13; i++) {
+        int64_t target = -1;
+        bzna_dataset_target(dataset, i, &target, NULL);
+        CHECK_EQ(target, i < 3 ? 4 + 3 * (int64_t)i : (int64_t)i - 3);
+    }
+    bzna_dataset_close(dataset);
+    CHECK_EQ(bzna_dataset_open_list(context, list, 2, NULL, &dataset, &why), BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 4);
+    bzna_dataset_close(dataset);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.name = "mine";
+    CHECK_EQ(bzna_dataset_open(context, TOP "/*.bzna", &config, &dataset, &why), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(why.message, "of 12 files, each is called by its path");
+    CHECK_EQ(bzna_dataset_open(context, TOP "/*1.bzn[a]", &config, &dataset, &why), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_open(context, TOP "/*10.bzn[a]", &config, &dataset, &why), BZNA_OK);
+    bzna_dataset_close(dataset);
+    free_files(files, 12);
+}
+
+TEST(a_folder_of_archives_stands_for_them)
+{
+    const char **files = make_files(5, 5);
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_info info;
+    int64_t target = -1;
+    FILE *f = fopen(TOP "/notes.txt", "w");
+    if (f)
+        fclose(f);
+    bzna_error_init(&why, sizeof why);
+    CHECK_EQ(bzna_dataset_open(context, TOP, NULL, &dataset, &why), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_info(dataset, &info, sizeof info, NULL), BZNA_OK);
+    CHECK(info.part_count == 5 && info.sample_count == 5);
+    CHECK_STR(info.container, "archive");
+    CHECK(bzna_dataset_target(dataset, 4, &target, NULL) == BZNA_OK && target == 4);
+    bzna_dataset_close(dataset);
+    CHECK(!mkdir(TOP "/more", 0777));
+    CHECK_EQ(bzna_dataset_open(context, TOP, NULL, &dataset, &why), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "holds folders, and files of samples");
+    free_files(files, 5);
+}
+
+int main(int argc, char **argv)
+{
+    test_wanted = argc > 1 ? argv + 1 : NULL;
+    RUN(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
+    RUN(more_threads_than_descriptors_read_and_none_fails)
+    RUN(a_file_that_changed_while_it_was_closed_is_refused)
+    RUN(files_are_found_again_when_the_working_folder_changes)
+    RUN(a_program_that_has_used_up_its_descriptors_can_still_read)
+    RUN(the_error_is_that_of_the_first_path_that_fails)
+    RUN(braces_expand_as_braceexpand_does)
+    RUN(braces_at_random_expand_as_braceexpand_does)
+    RUN(wildcards_match_as_glob_does)
+    RUN(a_path_that_exists_is_never_a_pattern)
+    RUN(patterns_that_mean_nothing_are_refused)
+    RUN(patterns_open_data_sets)
+    RUN(a_folder_of_archives_stands_for_them)
+    bzna_context_close(context);
+    coded_clear(&picture);
+    if (memory_used.bytes || memory_used.blocks || memory_used.mistakes) {
+        printf("FAIL memory_is_given_back: %d bytes are left, %d releases were wrong\n", (int)memory_used.bytes,
+               (int)memory_used.mistakes);
+        test_failed++;
+    }
+    printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
+    return test_failed != 0;
+}
