@@ -21,6 +21,7 @@ TEST_MAIN(RUN(promises_hold_for_every_kind_of_data_set))
 
 enum { SAMPLES = 45, PIECES = 4, WIDTH = 24, HEIGHT = 16, PLANE = WIDTH * HEIGHT, SLOT = 3 * PLANE, SEED = 77 };
 enum { BY_PATH, BY_MEMORY, BY_SOURCE, WAYS };
+enum { BY_LIST = 1, BY_PATTERN };
 
 static const char *const way_names[WAYS] = { "a path", "memory", "a source" };
 
@@ -30,8 +31,8 @@ static const char *const way_names[WAYS] = { "a path", "memory", "a source" };
 typedef struct sample {
     const coded *coded;
     int64_t      target;
-    char         name[32];
-    uint64_t     offset, size;        /* in its file; size 0: the library says it, and the test looks whether it can be */
+    char         name[40];            /* empty: it has none */
+    uint64_t     offset, size;        /* in its file; size 0: as the library says, if it can be so */
     uint64_t     at;                  /* where its picture lies in its file; 0: likewise */
     char         extra[16];           /* the value of its form's extra field */
     uint64_t     extra_size;
@@ -44,7 +45,7 @@ typedef struct form {
     const char *fields;               /* its fields' names, with a blank behind each */
     const char *extra;                /* a field that all its samples have, besides picture and name */
     const char *tensors;              /* fields that batches carry as numbers */
-    bzna_status lost_header;          /* of a sample whose header is destroyed after opening; BZNA_OK: nobody reads it */
+    bzna_status lost_header;          /* of one destroyed after opening; BZNA_OK: nobody reads it again */
     uint64_t    header_bytes;         /* before its picture; 0: there is none */
     void      (*make)(piece *p);      /* its samples' pictures are chosen; sets the rest, and writes the files */
 } form;
@@ -63,12 +64,12 @@ struct piece {
 typedef struct row {
     const char *name;
     piece      *pieces[PIECES];
-    int         is_list;              /* from paths, by bzna_dataset_open_list */
+    int         several;              /* one call opens all from their paths: BY_LIST, BY_PATTERN */
     uint64_t    first, count;         /* a range of the pieces laid end to end; count 0: all */
     int         content;              /* rows with the same number hold the same bytes */
 } row;
 
-static coded jpegs[SAMPLES], pngs[SAMPLES], split_jpegs[SAMPLES], units[SAMPLES], frames[3];
+static coded jpegs[SAMPLES], pngs[SAMPLES], raws[SAMPLES], split_jpegs[SAMPLES], units[SAMPLES], frames[3];
 static bzna_context *context;         /* of what belongs to no test alone */
 
 /* ---- Pictures ---------------------------------------------------------------------------------------------------- */
@@ -143,6 +144,24 @@ static void jpeg_split(coded *c, const coded *from)
     c->image.data_size = size + 22;
 }
 
+/* Planes of R, G and B, as they are. */
+static void raw_make(coded *c, int n)
+{
+    enum { EDGE = 32, BYTES = 3 * EDGE * EDGE };
+    uint8_t *p = c->memory = take_memory(BYTES + 2);
+    for (int i = 0; i < BYTES; i++)
+        p[i] = drawn(i / EDGE / EDGE, i % EDGE, i / EDGE % EDGE, n);
+    p[BYTES] = 3;                                           /* channels; planes */
+    bzna_image_init(&c->image, sizeof c->image);
+    c->image.codec = BZNA_CODEC_RAW;
+    c->image.width = c->image.height = c->image.frame_width = c->image.frame_height = EDGE;
+    c->image.color = bzi_color_of_raw;
+    c->image.config = p + BYTES;
+    c->image.config_size = 2;
+    c->image.data = p;
+    c->image.data_size = BYTES;
+}
+
 /* A picture of the archives in tests/data as this version's writer writes it. */
 static coded unit_load(uint32_t codec, uint64_t index)
 {
@@ -174,6 +193,8 @@ static void pictures_make(void)
         coded_decode(&jpegs[i], decoder, &jpegs[i].image);
         coded_decode(&pngs[i], decoder, &pngs[i].image);
         jpeg_split(&split_jpegs[i], &jpegs[i]);
+        raw_make(&raws[i], i);
+        coded_decode(&raws[i], decoder, &raws[i].image);
         units[i] = base[i % 2];
         units[i].image.width = 100;
         units[i].image.height = 80;
@@ -367,6 +388,27 @@ static void make_rec(piece *p)          { make_records(p, jpegs, 0); }
 static void make_rec_with_idx(piece *p) { make_records(p, jpegs, 1); }
 static void make_split_rec(piece *p)    { make_records(p, split_jpegs, 0); }
 
+/* A header, then labels and pictures as CIFAR has them. */
+static const bzna_records raw_layout = { .struct_size = sizeof raw_layout, .data_type = BZNA_RECORD_UINT8, .width = 32,
+                                         .height = 32, .channels = 3, .header_bytes = 16, .data_offset = 1,
+                                         .label_type = BZNA_RECORD_UINT8 };
+
+static void make_raw(piece *p)
+{
+    const uint64_t stride = 1 + 3 * 32 * 32;
+    p->file = (archive){ .bytes = take_memory((size_t)(16 + p->count * stride)), .size = 16 + p->count * stride };
+    for (uint64_t i = 0; i < p->count; i++) {
+        sample *s = &p->samples[i];
+        sample_set(s, &raws[i], (int64_t)(5 * i), "");
+        s->offset = 16 + i * stride;
+        s->at = s->offset + 1;
+        s->size = stride;
+        p->file.bytes[s->offset] = (uint8_t)(5 * i);
+        memcpy(p->file.bytes + s->at, raws[i].memory, (size_t)stride - 1);
+    }
+    spill(p->path, p->file.bytes, p->file.size);
+}
+
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
 static const form forms[] = {
@@ -380,9 +422,10 @@ static const form forms[] = {
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_rec },
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_rec_with_idx },
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_split_rec },
+    { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw },
 };
 
-enum { ARCHIVE, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT };
+enum { ARCHIVE, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW };
 
 static piece whole[] = {
     { .form = &forms[ARCHIVE], .name = "a.bzna", .count = SAMPLES },
@@ -395,6 +438,7 @@ static piece whole[] = {
     { .form = &forms[REC], .name = "a.rec", .count = SAMPLES },
     { .form = &forms[REC_IDX], .name = "indexed.rec", .count = SAMPLES },
     { .form = &forms[REC_SPLIT], .name = "parts.rec", .count = SAMPLES },
+    { .form = &forms[RAW], .name = "raw.bin", .count = SAMPLES },
 }, parts[] = {
     { .form = &forms[TAR], .name = "0.tar", .count = 15 },
     { .form = &forms[TAR], .name = "1.tar", .count = 15, .first = 15 },
@@ -416,7 +460,9 @@ static const row rows[] = {
     { "a RecordIO file", { &whole[REC] }, 0, 0, 0, 6 },
     { "a RecordIO file with an .idx", { &whole[REC_IDX] }, 0, 0, 0, 6 },
     { "a RecordIO file of records in parts", { &whole[REC_SPLIT] }, 0, 0, 0, 7 },
-    { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, 1, 0, 0, 8 },
+    { "raw records", { &whole[RAW] }, 0, 0, 0, 11 },
+    { "tars by a pattern", { &parts[0], &parts[1], &parts[2] }, BY_PATTERN, 0, 0, 8 },
+    { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, BY_LIST, 0, 0, 8 },
     { "an archive, two tars and a folder", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 0, 0, 9 },
     { "a range of those", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 7, 30, 10 },
 };
@@ -451,8 +497,8 @@ static const sample *row_sample(const row *r, uint64_t index)
 /* A field that some of its samples have, and others may lack; "name": all have it. */
 static const char *row_extra(const row *r) { return r->pieces[1] ? "json" : r->pieces[0]->form->extra; }
 
-/* Folders have only a path. */
-static int row_ways(const row *r) { return r->pieces[0]->file.bytes ? WAYS : 1; }
+/* Folders and patterns have only a path. */
+static int row_ways(const row *r) { return r->pieces[0]->file.bytes && r->several != BY_PATTERN ? WAYS : 1; }
 
 /* A promise fails here. */
 static void report(const row *r, int way, int failures_before)
@@ -479,6 +525,7 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
     bzna_source source;
     bzna_dataset_config_init(&config, sizeof config);
     config.list = p->list[0] ? p->list : NULL;
+    config.records = p->form == &forms[RAW] ? &raw_layout : NULL;
     if (way == BY_PATH || !p->file.bytes)
         return bzna_dataset_open(c, p->path, &config, out, err);
     config.name = p->path;
@@ -515,7 +562,9 @@ static bzna_status row_open(bzna_context *c, const row *r, int way, opened *o, b
     memset(o, 0, sizeof *o);
     for (; count < PIECES && r->pieces[count]; count++)
         paths[count] = r->pieces[count]->path;
-    if (r->is_list && way == BY_PATH)
+    if (r->several == BY_PATTERN)
+        return bzna_dataset_open(c, TOP "/{0..2}.tar", NULL, &o->dataset, err);
+    if (r->several && way == BY_PATH)
         return bzna_dataset_open_list(c, paths, count, NULL, &o->dataset, err);
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
         status = piece_open(c, r->pieces[i], way, &o->sources[i], &all[i], err);
@@ -550,12 +599,13 @@ static bzna_loader *open_loader(bzna_context *own, const opened *o, const bzna_l
     return loader;
 }
 
-/* A text of the two, for fields.bytes. */
+/* The names and that, for fields.bytes. */
 static const char *bytes_of(const row *r)
 {
     static char text[64];
-    snprintf(text, sizeof text, "name%s%s", strcmp(row_extra(r), "name") ? "," : "",
-             strcmp(row_extra(r), "name") ? row_extra(r) : "");
+    const char *const extra = row_extra(r);
+    snprintf(text, sizeof text, "%s%s%s", row_sample(r, 0)->name[0] ? "name" : "",
+             row_sample(r, 0)->name[0] && strcmp(extra, "name") ? "," : "", strcmp(extra, "name") ? extra : "");
     return text;
 }
 
@@ -667,7 +717,7 @@ static int fields_are_right(const plan *p, const bzna_batch *batch, uint32_t slo
     const piece *in = row_piece(p->row, &index);
     const sample *s = &in->samples[index];
     const int has = !strcmp(in->form->extra, extra);
-    return bytes_are(batch, "name", slot, s->name, strlen(s->name)) &&
+    return (!s->name[0] || bytes_are(batch, "name", slot, s->name, strlen(s->name))) &&
            (!strcmp(extra, "name") || bytes_are(batch, extra, slot, has ? s->extra : NULL, s->extra_size));
 }
 
@@ -695,7 +745,7 @@ static void check_slots(plan *p, const bzna_batch *batch, const bzna_batch_info 
         }
         if (!slot_is_right(p, batch, slot, p->epoch, index)) {
             test_failures++;
-            printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels, or name\n",
+            printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels\n",
                    (int)info->epoch, (int)info->batch, (int)slot, (int)info->indices[slot], (int)index,
                    (long long)info->targets[slot], (int)info->status[slot]);
         }
@@ -831,7 +881,7 @@ static void check_picture(const bzna_dataset *dataset, const row *r, uint64_t i)
         CHECK(!memcmp(image.data, bytes_at(p, &p->samples[local], info.data_offset), (size_t)image.data_size));
     REQUIRE(bzna_image_annexb(&c->image, other, sizeof other, &size, NULL) == BZNA_OK);
     CHECK(field_is(dataset, i, "image", other, size));
-    if (c->image.codec == BZNA_CODEC_JPEG || c->image.codec == BZNA_CODEC_STILL)
+    if (c->image.codec >= BZNA_CODEC_JPEG)
         CHECK(size == c->image.data_size && !memcmp(other, c->memory, size));
 }
 
@@ -873,7 +923,7 @@ TEST(a_data_set_holds_what_its_files_hold)
             const sample *s = &p->samples[local];
             int64_t target = 12345;
             CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == s->target);
-            CHECK(field_is(o.dataset, i, "name", s->name, strlen(s->name) + 1));
+            CHECK(!s->name[0] || field_is(o.dataset, i, "name", s->name, strlen(s->name) + 1));
             CHECK(field_is(o.dataset, i, p->form->extra, s->extra, s->extra_size));
             check_picture(o.dataset, r, i);
         }
@@ -967,7 +1017,8 @@ TEST(a_run_goes_on_after_any_batch_however_the_data_set_is_opened)
     for (const row *r = rows; r < rows + ROWS; r++) {
         const uint64_t an_epoch = (row_count(r) + 6) / 7;
         for (uint64_t batches = 0; batches <= an_epoch + 1; batches++) {
-            const int failures = test_failures, from = (int)batches % row_ways(r), to = ((int)batches + 1) % row_ways(r);
+            const int from = (int)batches % row_ways(r), to = ((int)batches + 1) % row_ways(r);
+            const int failures = test_failures;
             uint8_t seen[SAMPLES] = { 0 };
             bzna_loader_state state = state_after(r, from, batches, seen);
             CHECK_EQ(state.epoch, batches / an_epoch);
@@ -1082,7 +1133,7 @@ static bzna_status decoded_alone(const bzna_dataset *dataset, uint64_t index)
     return status;
 }
 
-/* By policy FILL and REPLACE, in a run over all samples; by STOP, the batches before it come, then its error, always. */
+/* By policy FILL and REPLACE, in a run over all samples; by STOP, the batches before it come, then always its error. */
 static void check_failure(const opened *o, const row *r, uint64_t bad, bzna_status status)
 {
     for (uint32_t policy = BZNA_ON_ERROR_FILL; policy <= BZNA_ON_ERROR_STOP; policy++) {
@@ -1115,7 +1166,7 @@ TEST(a_damaged_picture_costs_its_own_slot)
 {
     enum { BEGIN = 5 };
     EACH(r, way) {
-        for (int with = 0; with <= 0xff; with += 0xff) {
+        for (int with = 0; with <= 0xff && row_sample(r, 0)->coded->image.codec != BZNA_CODEC_RAW; with += 0xff) {
             const uint64_t bad = bad_of(r, way);
             uint64_t local = bad;
             piece *p = row_piece(r, &local);
@@ -1398,7 +1449,7 @@ static void take_together(bzna_loader *loader, int n)
 TEST(in_steady_state_no_sample_costs_an_allocation)
 {
     EACH(r, way) {
-        const int several = r->pieces[1] && !r->is_list;
+        const int mixed = r->pieces[1] && !r->several;
         bzna_loader_config c = config_of(15, BZNA_ORDER_SHUFFLE);
         bzna_loader *loader;
         bzna_context *own;
@@ -1420,10 +1471,10 @@ TEST(in_steady_state_no_sample_costs_an_allocation)
         for (int i = 0; i < 3; i++)
             take_together(loader, 1);
         calls = l.calls;
-        for (int i = 0; i < (several ? 18 : 6); i++)
+        for (int i = 0; i < (mixed ? 18 : 6); i++)
             take_together(loader, 1);
         calls = l.calls - calls;
-        CHECK_EQ(calls > (several ? (int64_t)read_stats(loader).capacity + 45 : 0) ? calls : 0, 0);
+        CHECK_EQ(calls > (mixed ? (int64_t)read_stats(loader).capacity + 45 : 0) ? calls : 0, 0);
         bzna_loader_close(loader);
         bzna_dataset_close(o.dataset);
         bzna_context_close(own);
@@ -1501,8 +1552,9 @@ static bzna_status look(const bzna_dataset *dataset, const row *r, uint64_t i, i
     bzna_sample place = { .struct_size = sizeof place };
     bzna_image_info info = { .struct_size = sizeof info };
     bzna_image image = { .struct_size = sizeof image };
+    const char *name = row_sample(r, i)->name[0] ? "name" : "target";
     int64_t target;
-    return which == 0 ? bzna_dataset_field(dataset, i, "name", room, sizeof room, NULL, err) :
+    return which == 0 ? bzna_dataset_field(dataset, i, name, room, sizeof room, NULL, err) :
            which == 1 ? bzna_dataset_field(dataset, i, "image", room, sizeof room, NULL, err) :
            which == 2 ? bzna_dataset_field(dataset, i, extra, room, sizeof room, NULL, err) :
            which == 3 ? bzna_dataset_get_sample(dataset, i, &place, sizeof place, err) :
