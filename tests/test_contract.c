@@ -19,7 +19,7 @@ TEST_MAIN(RUN(promises_hold_for_every_kind_of_data_set))
 
 #define TOP TEST_BUILD "/tests/contract"
 
-enum { SAMPLES = 45, PIECES = 4, WIDTH = 24, HEIGHT = 16, PLANE = WIDTH * HEIGHT, SLOT = 3 * PLANE, SEED = 77 };
+enum { SAMPLES = 45, PIECES = 4, WIDTH = 14, HEIGHT = 9, PLANE = WIDTH * HEIGHT, SLOT = 3 * PLANE, SEED = 77 };
 enum { BY_PATH, BY_MEMORY, BY_SOURCE, WAYS };
 enum { BY_LIST = 1, BY_PATTERN };
 
@@ -1227,7 +1227,7 @@ TEST(a_file_that_is_deleted_costs_its_own_slot)
         open_or_exit(context, r, way, &o);
         CHECK(!remove(path));
         check_failure(&o, r, bad, BZNA_E_NOT_FOUND);
-        spill(path, NULL, 0);
+        spill(path, "", 0);
         check_failure(&o, r, bad, BZNA_E_FORMAT);
         spill(path, s->coded->memory, s->coded->image.data_size);
         CHECK_EQ(decoded_alone(o.dataset, bad), BZNA_OK);
