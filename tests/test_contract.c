@@ -19,8 +19,9 @@ TEST_MAIN(RUN(promises_hold_for_every_kind_of_data_set))
 
 #define TOP TEST_BUILD "/tests/contract"
 
-enum { SAMPLES = 45, PIECES = 4, WIDTH = 24, HEIGHT = 16, PLANE = WIDTH * HEIGHT, SLOT = 3 * PLANE, SEED = 77 };
+enum { SAMPLES = 45, PIECES = 4, WIDTH = 14, HEIGHT = 9, PLANE = WIDTH * HEIGHT, SLOT = 3 * PLANE, SEED = 77 };
 enum { BY_PATH, BY_MEMORY, BY_SOURCE, WAYS };
+enum { BY_LIST = 1, BY_PATTERN };
 
 static const char *const way_names[WAYS] = { "a path", "memory", "a source" };
 
@@ -30,8 +31,8 @@ static const char *const way_names[WAYS] = { "a path", "memory", "a source" };
 typedef struct sample {
     const coded *coded;
     int64_t      target;
-    char         name[32];
-    uint64_t     offset, size;        /* in its file; size 0: the library says it, and the test looks whether it can be */
+    char         name[40];            /* empty: it has none */
+    uint64_t     offset, size;        /* in its file; size 0: as the library says, if it can be so */
     uint64_t     at;                  /* where its picture lies in its file; 0: likewise */
     char         extra[16];           /* the value of its form's extra field */
     uint64_t     extra_size;
@@ -44,7 +45,7 @@ typedef struct form {
     const char *fields;               /* its fields' names, with a blank behind each */
     const char *extra;                /* a field that all its samples have, besides picture and name */
     const char *tensors;              /* fields that batches carry as numbers */
-    bzna_status lost_header;          /* of a sample whose header is destroyed after opening; BZNA_OK: nobody reads it */
+    bzna_status lost_header;          /* of one destroyed after opening; BZNA_OK: nobody reads it again */
     uint64_t    header_bytes;         /* before its picture; 0: there is none */
     void      (*make)(piece *p);      /* its samples' pictures are chosen; sets the rest, and writes the files */
 } form;
@@ -63,12 +64,12 @@ struct piece {
 typedef struct row {
     const char *name;
     piece      *pieces[PIECES];
-    int         is_list;              /* from paths, by bzna_dataset_open_list */
+    int         several;              /* one call opens all from their paths: BY_LIST, BY_PATTERN */
     uint64_t    first, count;         /* a range of the pieces laid end to end; count 0: all */
     int         content;              /* rows with the same number hold the same bytes */
 } row;
 
-static coded jpegs[SAMPLES], split_jpegs[SAMPLES], units[SAMPLES], frames[3];
+static coded jpegs[SAMPLES], pngs[SAMPLES], raws[SAMPLES], split_jpegs[SAMPLES], units[SAMPLES], frames[3];
 static bzna_context *context;         /* of what belongs to no test alone */
 
 /* ---- Pictures ---------------------------------------------------------------------------------------------------- */
@@ -80,16 +81,30 @@ static uint8_t drawn(int plane, int x, int y, int n)
                      plane == 1 ? 40 + n * 4 : 220 - n * 4);
 }
 
-/* A JPEG of 64x48 pixels; n tells it from others. */
-static void jpeg_make(coded *c, int n)
+/* In the frame's own format: Y'CbCr 4:2:0, or RGB. */
+static void frame_draw(AVFrame *f, int n)
 {
-    AVCodecContext *encoder = avcodec_alloc_context3(avcodec_find_encoder(AV_CODEC_ID_MJPEG));
+    const int is_rgb = f->format == AV_PIX_FMT_RGB24;
+    for (int p = 0; p < 3; p++)
+        for (int y = 0; y < (p && !is_rgb ? 24 : 48); y++)
+            for (int x = 0; x < (p && !is_rgb ? 32 : 64); x++)
+                if (is_rgb)
+                    f->data[0][y * f->linesize[0] + 3 * x + p] = drawn(p, x, y, n);
+                else
+                    f->data[p][y * f->linesize[p] + x] = drawn(p, p ? 2 * x : x, p ? 2 * y : y, n);
+}
+
+/* A JPEG or a PNG of 64x48 pixels; n tells it from others. */
+static void still_make(coded *c, int n, int is_png)
+{
+    const int format = is_png ? AV_PIX_FMT_RGB24 : AV_PIX_FMT_YUV420P;
+    AVCodecContext *encoder =
+        avcodec_alloc_context3(avcodec_find_encoder(is_png ? AV_CODEC_ID_PNG : AV_CODEC_ID_MJPEG));
     AVFrame *f = av_frame_alloc();
     AVPacket *packet = av_packet_alloc();
     encoder->width = f->width = 64;
     encoder->height = f->height = 48;
-    encoder->pix_fmt = AV_PIX_FMT_YUV420P;
-    f->format = AV_PIX_FMT_YUV420P;
+    encoder->pix_fmt = f->format = format;
     encoder->color_range = f->color_range = AVCOL_RANGE_JPEG;
     encoder->time_base = (AVRational){ 1, 25 };
     encoder->flags |= AV_CODEC_FLAG_QSCALE;
@@ -97,17 +112,15 @@ static void jpeg_make(coded *c, int n)
     encoder->thread_count = 1;
     if (avcodec_open2(encoder, NULL, NULL) < 0 || av_frame_get_buffer(f, 0) < 0)
         abort();
-    for (int p = 0; p < 3; p++)
-        for (int y = 0; y < (p ? 24 : 48); y++)
-            for (int x = 0; x < (p ? 32 : 64); x++)
-                f->data[p][y * f->linesize[p] + x] = drawn(p, p ? 2 * x : x, p ? 2 * y : y, n);
+    frame_draw(f, n);
     f->pts = 0;
-    if (avcodec_send_frame(encoder, f) < 0 || avcodec_receive_packet(encoder, packet) < 0 || packet->size > 1536)
+    if (avcodec_send_frame(encoder, f) < 0 || avcodec_receive_packet(encoder, packet) < 0 ||
+        packet->size > (is_png ? 4096 : 1536))
         abort();
     c->memory = take_memory((size_t)packet->size);
     memcpy(c->memory, packet->data, (size_t)packet->size);
     bzna_image_init(&c->image, sizeof c->image);
-    c->image.codec = BZNA_CODEC_JPEG;
+    c->image.codec = is_png ? BZNA_CODEC_STILL : BZNA_CODEC_JPEG;
     c->image.data = c->memory;
     c->image.data_size = (uint64_t)packet->size;
     av_packet_free(&packet);
@@ -129,6 +142,24 @@ static void jpeg_split(coded *c, const coded *from)
     memcpy(c->memory + 24, from->memory + 2, size - 2);
     c->image.data = c->memory;
     c->image.data_size = size + 22;
+}
+
+/* Planes of R, G and B, as they are. */
+static void raw_make(coded *c, int n)
+{
+    enum { EDGE = 32, BYTES = 3 * EDGE * EDGE };
+    uint8_t *p = c->memory = take_memory(BYTES + 2);
+    for (int i = 0; i < BYTES; i++)
+        p[i] = drawn(i / EDGE / EDGE, i % EDGE, i / EDGE % EDGE, n);
+    p[BYTES] = 3;                                           /* channels; planes */
+    bzna_image_init(&c->image, sizeof c->image);
+    c->image.codec = BZNA_CODEC_RAW;
+    c->image.width = c->image.height = c->image.frame_width = c->image.frame_height = EDGE;
+    c->image.color = bzi_color_of_raw;
+    c->image.config = p + BYTES;
+    c->image.config_size = 2;
+    c->image.data = p;
+    c->image.data_size = BYTES;
 }
 
 /* A picture of the archives in tests/data as this version's writer writes it. */
@@ -157,9 +188,13 @@ static void pictures_make(void)
     bzna_decoder *decoder = NULL;
     require(bzna_decoder_open(context, &decoder, NULL), "decoder");
     for (int i = 0; i < SAMPLES; i++) {
-        jpeg_make(&jpegs[i], i);
+        still_make(&jpegs[i], i, 0);
+        still_make(&pngs[i], i, 1);
         coded_decode(&jpegs[i], decoder, &jpegs[i].image);
+        coded_decode(&pngs[i], decoder, &pngs[i].image);
         jpeg_split(&split_jpegs[i], &jpegs[i]);
+        raw_make(&raws[i], i);
+        coded_decode(&raws[i], decoder, &raws[i].image);
         units[i] = base[i % 2];
         units[i].image.width = 100;
         units[i].image.height = 80;
@@ -233,10 +268,9 @@ static void make_video(piece *p)
     spill(p->path, p->file.bytes, p->file.size);
 }
 
-/* A file in the piece's folder, one of the pictures. */
-static void folder_add(piece *p, uint64_t i, uint64_t picture, int64_t target, const char *name)
+/* A file in the piece's folder. */
+static void folder_add(piece *p, uint64_t i, const coded *c, int64_t target, const char *name)
 {
-    const coded *c = &jpegs[picture];
     char path[300];
     snprintf(path, sizeof path, "%s/%s", p->path, name);
     spill(path, c->memory, c->image.data_size);
@@ -255,7 +289,7 @@ static void make_classes(piece *p)
         snprintf(path, sizeof path, "%s/%s", p->path, folders[k]);
         mkdir(path, 0777);
         snprintf(name, sizeof name, "%s/%03d.jpg", folders[k], (int)i);
-        folder_add(p, i, p->first + i, classes[k], name);
+        folder_add(p, i, &jpegs[p->first + i], classes[k], name);
     }
 }
 
@@ -264,8 +298,8 @@ static void make_flat(piece *p)
     char name[32];
     mkdir(p->path, 0777);
     for (uint64_t i = 0; i < p->count; i++) {
-        snprintf(name, sizeof name, "%03d.jpg", (int)i);
-        folder_add(p, i, i, BZNA_TARGET_NONE, name);
+        snprintf(name, sizeof name, "%03d.png", (int)i);
+        folder_add(p, i, &pngs[i], BZNA_TARGET_NONE, name);
         memcpy(p->samples[i].extra, name, p->samples[i].extra_size = 8);
     }
 }
@@ -278,7 +312,7 @@ static void make_listed(piece *p)
     mkdir(p->path, 0777);
     for (uint64_t i = 0; i < p->count; i++) {
         snprintf(name, sizeof name, "%03d.jpg", (int)(p->count - 1 - i));
-        folder_add(p, i, p->count - 1 - i, 1000 + (int64_t)i, name);
+        folder_add(p, i, &jpegs[p->count - 1 - i], 1000 + (int64_t)i, name);
         n += (size_t)snprintf(text + n, sizeof text - n, "%d\t%d\t%s\n", (int)i * 3, 1000 + (int)i, name);
     }
     snprintf(p->list, sizeof p->list, "%s.lst", p->path);
@@ -354,6 +388,27 @@ static void make_rec(piece *p)          { make_records(p, jpegs, 0); }
 static void make_rec_with_idx(piece *p) { make_records(p, jpegs, 1); }
 static void make_split_rec(piece *p)    { make_records(p, split_jpegs, 0); }
 
+/* A header, then labels and pictures as CIFAR has them. */
+static const bzna_records raw_layout = { .struct_size = sizeof raw_layout, .data_type = BZNA_RECORD_UINT8, .width = 32,
+                                         .height = 32, .channels = 3, .header_bytes = 16, .data_offset = 1,
+                                         .label_type = BZNA_RECORD_UINT8 };
+
+static void make_raw(piece *p)
+{
+    const uint64_t stride = 1 + 3 * 32 * 32;
+    p->file = (archive){ .bytes = take_memory((size_t)(16 + p->count * stride)), .size = 16 + p->count * stride };
+    for (uint64_t i = 0; i < p->count; i++) {
+        sample *s = &p->samples[i];
+        sample_set(s, &raws[i], (int64_t)(5 * i), "");
+        s->offset = 16 + i * stride;
+        s->at = s->offset + 1;
+        s->size = stride;
+        p->file.bytes[s->offset] = (uint8_t)(5 * i);
+        memcpy(p->file.bytes + s->at, raws[i].memory, (size_t)stride - 1);
+    }
+    spill(p->path, p->file.bytes, p->file.size);
+}
+
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
 static const form forms[] = {
@@ -367,9 +422,10 @@ static const form forms[] = {
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_rec },
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_rec_with_idx },
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_split_rec },
+    { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw },
 };
 
-enum { ARCHIVE, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT };
+enum { ARCHIVE, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW };
 
 static piece whole[] = {
     { .form = &forms[ARCHIVE], .name = "a.bzna", .count = SAMPLES },
@@ -382,6 +438,7 @@ static piece whole[] = {
     { .form = &forms[REC], .name = "a.rec", .count = SAMPLES },
     { .form = &forms[REC_IDX], .name = "indexed.rec", .count = SAMPLES },
     { .form = &forms[REC_SPLIT], .name = "parts.rec", .count = SAMPLES },
+    { .form = &forms[RAW], .name = "raw.bin", .count = SAMPLES },
 }, parts[] = {
     { .form = &forms[TAR], .name = "0.tar", .count = 15 },
     { .form = &forms[TAR], .name = "1.tar", .count = 15, .first = 15 },
@@ -396,14 +453,16 @@ static const row rows[] = {
     { "an archive", { &whole[ARCHIVE] }, 0, 0, 0, 0 },
     { "a video", { &whole[VIDEO] }, 0, 0, 0, 1 },
     { "a folder with classes", { &whole[CLASSES] }, 0, 0, 0, 2 },
-    { "a flat folder", { &whole[FLAT] }, 0, 0, 0, 3 },
+    { "a flat folder of PNGs", { &whole[FLAT] }, 0, 0, 0, 3 },
     { "a folder by a list", { &whole[LISTED] }, 0, 0, 0, 4 },
     { "a tar", { &whole[TAR] }, 0, 0, 0, 5 },
     { "a tar with an index", { &whole[TAR_IDX] }, 0, 0, 0, 5 },
     { "a RecordIO file", { &whole[REC] }, 0, 0, 0, 6 },
     { "a RecordIO file with an .idx", { &whole[REC_IDX] }, 0, 0, 0, 6 },
     { "a RecordIO file of records in parts", { &whole[REC_SPLIT] }, 0, 0, 0, 7 },
-    { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, 1, 0, 0, 8 },
+    { "raw records", { &whole[RAW] }, 0, 0, 0, 11 },
+    { "tars by a pattern", { &parts[0], &parts[1], &parts[2] }, BY_PATTERN, 0, 0, 8 },
+    { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, BY_LIST, 0, 0, 8 },
     { "an archive, two tars and a folder", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 0, 0, 9 },
     { "a range of those", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 7, 30, 10 },
 };
@@ -438,8 +497,8 @@ static const sample *row_sample(const row *r, uint64_t index)
 /* A field that some of its samples have, and others may lack; "name": all have it. */
 static const char *row_extra(const row *r) { return r->pieces[1] ? "json" : r->pieces[0]->form->extra; }
 
-/* Folders have only a path. */
-static int row_ways(const row *r) { return r->pieces[0]->file.bytes ? WAYS : 1; }
+/* Folders and patterns have only a path. */
+static int row_ways(const row *r) { return r->pieces[0]->file.bytes && r->several != BY_PATTERN ? WAYS : 1; }
 
 /* A promise fails here. */
 static void report(const row *r, int way, int failures_before)
@@ -466,6 +525,7 @@ static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *
     bzna_source source;
     bzna_dataset_config_init(&config, sizeof config);
     config.list = p->list[0] ? p->list : NULL;
+    config.records = p->form == &forms[RAW] ? &raw_layout : NULL;
     if (way == BY_PATH || !p->file.bytes)
         return bzna_dataset_open(c, p->path, &config, out, err);
     config.name = p->path;
@@ -502,7 +562,9 @@ static bzna_status row_open(bzna_context *c, const row *r, int way, opened *o, b
     memset(o, 0, sizeof *o);
     for (; count < PIECES && r->pieces[count]; count++)
         paths[count] = r->pieces[count]->path;
-    if (r->is_list && way == BY_PATH)
+    if (r->several == BY_PATTERN)
+        return bzna_dataset_open(c, TOP "/{0..2}.tar", NULL, &o->dataset, err);
+    if (r->several && way == BY_PATH)
         return bzna_dataset_open_list(c, paths, count, NULL, &o->dataset, err);
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
         status = piece_open(c, r->pieces[i], way, &o->sources[i], &all[i], err);
@@ -537,12 +599,13 @@ static bzna_loader *open_loader(bzna_context *own, const opened *o, const bzna_l
     return loader;
 }
 
-/* A text of the two, for fields.bytes. */
+/* The names and that, for fields.bytes. */
 static const char *bytes_of(const row *r)
 {
     static char text[64];
-    snprintf(text, sizeof text, "name%s%s", strcmp(row_extra(r), "name") ? "," : "",
-             strcmp(row_extra(r), "name") ? row_extra(r) : "");
+    const char *const extra = row_extra(r);
+    snprintf(text, sizeof text, "%s%s%s", row_sample(r, 0)->name[0] ? "name" : "",
+             row_sample(r, 0)->name[0] && strcmp(extra, "name") ? "," : "", strcmp(extra, "name") ? extra : "");
     return text;
 }
 
@@ -654,7 +717,7 @@ static int fields_are_right(const plan *p, const bzna_batch *batch, uint32_t slo
     const piece *in = row_piece(p->row, &index);
     const sample *s = &in->samples[index];
     const int has = !strcmp(in->form->extra, extra);
-    return bytes_are(batch, "name", slot, s->name, strlen(s->name)) &&
+    return (!s->name[0] || bytes_are(batch, "name", slot, s->name, strlen(s->name))) &&
            (!strcmp(extra, "name") || bytes_are(batch, extra, slot, has ? s->extra : NULL, s->extra_size));
 }
 
@@ -682,7 +745,7 @@ static void check_slots(plan *p, const bzna_batch *batch, const bzna_batch_info 
         }
         if (!slot_is_right(p, batch, slot, p->epoch, index)) {
             test_failures++;
-            printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels, or name\n",
+            printf("  epoch %d, batch %d, slot %d: index %d, not %d; target %lld; status %d; or other pixels\n",
                    (int)info->epoch, (int)info->batch, (int)slot, (int)info->indices[slot], (int)index,
                    (long long)info->targets[slot], (int)info->status[slot]);
         }
@@ -818,7 +881,7 @@ static void check_picture(const bzna_dataset *dataset, const row *r, uint64_t i)
         CHECK(!memcmp(image.data, bytes_at(p, &p->samples[local], info.data_offset), (size_t)image.data_size));
     REQUIRE(bzna_image_annexb(&c->image, other, sizeof other, &size, NULL) == BZNA_OK);
     CHECK(field_is(dataset, i, "image", other, size));
-    if (c->image.codec == BZNA_CODEC_JPEG)
+    if (c->image.codec >= BZNA_CODEC_JPEG)
         CHECK(size == c->image.data_size && !memcmp(other, c->memory, size));
 }
 
@@ -860,7 +923,7 @@ TEST(a_data_set_holds_what_its_files_hold)
             const sample *s = &p->samples[local];
             int64_t target = 12345;
             CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == s->target);
-            CHECK(field_is(o.dataset, i, "name", s->name, strlen(s->name) + 1));
+            CHECK(!s->name[0] || field_is(o.dataset, i, "name", s->name, strlen(s->name) + 1));
             CHECK(field_is(o.dataset, i, p->form->extra, s->extra, s->extra_size));
             check_picture(o.dataset, r, i);
         }
@@ -954,7 +1017,8 @@ TEST(a_run_goes_on_after_any_batch_however_the_data_set_is_opened)
     for (const row *r = rows; r < rows + ROWS; r++) {
         const uint64_t an_epoch = (row_count(r) + 6) / 7;
         for (uint64_t batches = 0; batches <= an_epoch + 1; batches++) {
-            const int failures = test_failures, from = (int)batches % row_ways(r), to = ((int)batches + 1) % row_ways(r);
+            const int from = (int)batches % row_ways(r), to = ((int)batches + 1) % row_ways(r);
+            const int failures = test_failures;
             uint8_t seen[SAMPLES] = { 0 };
             bzna_loader_state state = state_after(r, from, batches, seen);
             CHECK_EQ(state.epoch, batches / an_epoch);
@@ -1069,7 +1133,7 @@ static bzna_status decoded_alone(const bzna_dataset *dataset, uint64_t index)
     return status;
 }
 
-/* By policy FILL and REPLACE, in a run over all samples; by STOP, the batches before it come, then its error, always. */
+/* By policy FILL and REPLACE, in a run over all samples; by STOP, the batches before it come, then always its error. */
 static void check_failure(const opened *o, const row *r, uint64_t bad, bzna_status status)
 {
     for (uint32_t policy = BZNA_ON_ERROR_FILL; policy <= BZNA_ON_ERROR_STOP; policy++) {
@@ -1097,10 +1161,12 @@ static void check_failure(const opened *o, const row *r, uint64_t bad, bzna_stat
 /* A sample in the first piece, in the middle, in the last. */
 static uint64_t bad_of(const row *r, int way) { return way == 0 ? 1 : way == 1 ? row_count(r) / 2 : row_count(r) - 2; }
 
+/* All of it zeros: what is it? All but its first bytes 0xff: its decoder must see. */
 TEST(a_damaged_picture_costs_its_own_slot)
 {
+    enum { BEGIN = 5 };
     EACH(r, way) {
-        for (int with = 0; with <= 0xff; with += 0xff) {
+        for (int with = 0; with <= 0xff && row_sample(r, 0)->coded->image.codec != BZNA_CODEC_RAW; with += 0xff) {
             const uint64_t bad = bad_of(r, way);
             uint64_t local = bad;
             piece *p = row_piece(r, &local);
@@ -1112,6 +1178,8 @@ TEST(a_damaged_picture_costs_its_own_slot)
             bzna_dataset_close(o.dataset);
             if (p->form == &forms[REC_SPLIT])
                 info.data_size = 8;                         /* the record stays one */
+            info.data_offset += with ? BEGIN : 0;
+            info.data_size -= with ? BEGIN : 0;
             destroy(p, local, info.data_offset, info.data_size, (uint8_t)with);
             open_or_exit(context, r, way, &o);
             status = decoded_alone(o.dataset, bad);
@@ -1159,7 +1227,7 @@ TEST(a_file_that_is_deleted_costs_its_own_slot)
         open_or_exit(context, r, way, &o);
         CHECK(!remove(path));
         check_failure(&o, r, bad, BZNA_E_NOT_FOUND);
-        spill(path, NULL, 0);
+        spill(path, "", 0);
         check_failure(&o, r, bad, BZNA_E_FORMAT);
         spill(path, s->coded->memory, s->coded->image.data_size);
         CHECK_EQ(decoded_alone(o.dataset, bad), BZNA_OK);
@@ -1345,7 +1413,7 @@ TEST(stop_reset_and_close_are_safe_at_any_moment)
 
 static atomic_int gate_open;
 
-/* Decoders wait here until every item of the loader has been read into once. */
+/* The decoder waits here until every item of the loader has been read into once. */
 static bzna_status gate(void *user, const bzna_sample_info *info, bzna_random *random, bzna_transform *transform)
 {
     (void)user;
@@ -1381,6 +1449,7 @@ static void take_together(bzna_loader *loader, int n)
 TEST(in_steady_state_no_sample_costs_an_allocation)
 {
     EACH(r, way) {
+        const int mixed = r->pieces[1] && !r->several;
         bzna_loader_config c = config_of(15, BZNA_ORDER_SHUFFLE);
         bzna_loader *loader;
         bzna_context *own;
@@ -1392,6 +1461,7 @@ TEST(in_steady_state_no_sample_costs_an_allocation)
         open_or_exit(own, r, way, &o);
         c.order.epochs = BZNA_EPOCHS_ENDLESS;
         c.pipeline.transform = gate;
+        c.decode.threads = 1;                               /* it meets each kind of picture soon */
         c.fields.bytes = bytes_of(r);
         gate_open = 0;
         loader = open_loader(own, &o, &c);
@@ -1401,10 +1471,10 @@ TEST(in_steady_state_no_sample_costs_an_allocation)
         for (int i = 0; i < 3; i++)
             take_together(loader, 1);
         calls = l.calls;
-        for (int i = 0; i < 18; i++)
+        for (int i = 0; i < (mixed ? 18 : 6); i++)
             take_together(loader, 1);
         calls = l.calls - calls;
-        CHECK(calls <= (r->pieces[1] && !r->is_list ? (int64_t)read_stats(loader).capacity + 45 : 0));
+        CHECK_EQ(calls > (mixed ? (int64_t)read_stats(loader).capacity + 45 : 0) ? calls : 0, 0);
         bzna_loader_close(loader);
         bzna_dataset_close(o.dataset);
         bzna_context_close(own);
@@ -1482,8 +1552,9 @@ static bzna_status look(const bzna_dataset *dataset, const row *r, uint64_t i, i
     bzna_sample place = { .struct_size = sizeof place };
     bzna_image_info info = { .struct_size = sizeof info };
     bzna_image image = { .struct_size = sizeof image };
+    const char *name = row_sample(r, i)->name[0] ? "name" : "target";
     int64_t target;
-    return which == 0 ? bzna_dataset_field(dataset, i, "name", room, sizeof room, NULL, err) :
+    return which == 0 ? bzna_dataset_field(dataset, i, name, room, sizeof room, NULL, err) :
            which == 1 ? bzna_dataset_field(dataset, i, "image", room, sizeof room, NULL, err) :
            which == 2 ? bzna_dataset_field(dataset, i, extra, room, sizeof room, NULL, err) :
            which == 3 ? bzna_dataset_get_sample(dataset, i, &place, sizeof place, err) :
