@@ -4,32 +4,34 @@
  *
  *       1  limits            named constants, each with its reason
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
- *       3  OS                files, clock, threads; the only room that a port touches
+ *       3  OS                files, folders, clock, threads; the only room that a port touches
  *       4  memory            the only caller of the user's allocator
- *       5  host              errors, log, limits, sources
- *       6  cursor            bounded bytes and bits, sticky overrun
- *     7-9  codecs            NAL units; AV1; JPEG; stills; the table of codecs, what pictures say
- *      10  boxes             mp4 boxes by table
- *      11  sample tables     where a track's samples lie
- *      12  containers        their types: what holds samples is a row of operations
- *      13  containers: mp4   archives, plain video
- *     13a  tar: headers      v7, ustar, GNU, pax
- *     13b  containers: tar   WebDataset shards, with or without an index
- *      14  datasets          parts over containers
- *   15-17  writer            the same boxes, the other way: pictures, tracks, archives
- *      18  random, order     Philox, the keyed permutation, shards
- *      19  transforms        parameters -> homography, color -> matrix
- *      20  kernels           benzina_kernels.cu as plain C
- *      21  software decode   libavcodec; nothing else touches it
- *   22-24  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
- *   25-26  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
- *   27-28  loader            its state; the life of a batch, and the plan; the locks live here
- *      29  readers
- *   30-31  decode stages     workers: software; engines: NVDEC; the context
- *      32  parts, closing    a loader's batches, queues, order, threads
- *      33  delivering
- *      34  configuration     defaults, checks; opening
- *   35-37  public API        validate, delegate
+ *     5-6  host              errors, log, limits; files, of which few are open at a time, and sources
+ *       7  cursor            bounded bytes and bits, sticky overrun
+ *    8-13  codecs            NAL units; AV1; JPEG; stills; the table of codecs; what a picture is
+ *      14  boxes             mp4 boxes by table
+ *      15  sample tables     where a track's samples lie
+ *      16  containers        their types: what holds samples is a row of operations
+ *   17-18  mp4               archives, plain video; their samples
+ *   19-21  folders           lists of samples; directories; pictures that are files
+ *   22-23  tar               headers; WebDataset shards, with or without an index
+ *   24-25  records           MXNet's RecordIO; records of one size
+ *   26-27  opening           paths and patterns; the table of containers
+ *   28-29  data sets         a sample, its pictures and fields; parts over containers
+ *   30-32  writer            the same boxes, the other way: pictures, tracks, archives
+ *      33  random, order     Philox, the keyed permutation, shards
+ *      34  transforms        parameters -> homography, color -> matrix
+ *      35  kernels           benzina_kernels.cu as plain C
+ *      36  software decode   libavcodec; nothing else touches it
+ *   37-39  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
+ *   40-41  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
+ *   42-44  loader            its state; the life of a batch, and the plan; fields; the locks live here
+ *      45  readers
+ *   46-47  decode stages     workers: software; engines: NVDEC; the context
+ *      48  parts, closing    a loader's batches, queues, order, threads
+ *      49  delivering
+ *      50  configuration     defaults, checks; opening
+ *   51-54  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -118,7 +120,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READ_AHEAD     65536u
 #define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
-#define BZI_LIMIT_FIELDS         64u /* of a data set's samples; kinds of a tar's members: a word of bits has one each */
+/* of a data set's samples; kinds of a tar's members: a word of bits has one each */
+#define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 #define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
@@ -1010,7 +1013,7 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
 }
 
 
-/* ==== 5b. Host: files, sources =======================================================================================
+/* ==== 6. Host: files, sources ========================================================================================
  * Calls: rooms 1-5. Where bytes come from. A context has only so many files of its data sets open at once. */
 
 /* --- Open files --- */
@@ -1251,7 +1254,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 }
 
 /* When the file of a source that was opened by its path was changed last. */
-static int64_t bzi_source_modified_ns(const bzi_source *source)
+BZI_MAYBE_UNUSED static int64_t bzi_source_modified_ns(const bzi_source *source)
 {
     return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
 }
@@ -1364,7 +1367,7 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
 }
 
 
-/* ==== 6. Cursor ======================================================================================================
+/* ==== 7. Cursor ======================================================================================================
  * Calls: rooms 1-2. Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
 
 typedef struct bzi_cursor {
@@ -1487,8 +1490,8 @@ static int32_t bzi_bits_se(bzi_bits *b)
 }
 
 
-/* ==== 7. NAL units ===================================================================================================
- * Calls: rooms 1-6. What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on
+/* ==== 8. NAL units ===================================================================================================
+ * Calls: rooms 1-7. What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on
  * memory, without allocating. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
@@ -1931,8 +1934,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 }
 
 
-/* ==== 8. AV1 =========================================================================================================
- * Calls: rooms 1-7. The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process
+/* ==== 9. AV1 =========================================================================================================
+ * Calls: rooms 1-8. The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process
  * Specification". */
 
 enum {
@@ -2077,8 +2080,8 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 8a. JPEG =======================================================================================================
- * Calls: rooms 1-7. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF). All its markers are walked,
+/* ==== 10. JPEG =======================================================================================================
+ * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF). All its markers are walked,
  * past the coded data, because decoders conceal what is missing: data that end early, tables of an earlier picture, a
  * component without data. Works on memory, without allocating. */
 
@@ -2520,8 +2523,8 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 8b. Stills =====================================================================================================
- * Calls: rooms 1-8a. Pictures that are files of their own, told apart by their first bytes. Their headers say sizes and
+/* ==== 11. Stills =====================================================================================================
+ * Calls: rooms 1-10. Pictures that are files of their own, told apart by their first bytes. Their headers say sizes and
  * orientation; and their ends are looked for, because decoders conceal what is missing. What components and bits they
  * have is known once they are decoded: a format's are provisional here. */
 
@@ -2985,9 +2988,8 @@ BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 9. Coded pictures ==============================================================================================
- * Calls: rooms 1-8. A codec is a row of a table and its functions, and nothing else in the library names one; a
- * picture as container and stream describe it together. */
+/* ==== 12. Codecs =====================================================================================================
+ * Calls: rooms 1-11. A codec is a row of a table and its functions, and nothing else in the library names one. */
 
 /* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
  * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
@@ -3389,7 +3391,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* --- A picture as container and stream describe it together --- */
+/* ==== 13. Pictures ===================================================================================================
+ * Calls: rooms 1-12. A picture as container and stream describe it together. */
 
 /* Whether a picture of that size at that place lies in its frame. */
 static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width,
@@ -3531,7 +3534,8 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
 }
 
 /* Puts what the stream says of sizes, orientation and colors, too, into the picture's own, for those who get it without
- * the stream's format. Where the container says the size, what cannot be read of the stream is as if it were not said. */
+ * the stream's format. Where the container says the size, what cannot be read of the stream is as if it were not
+ * said. */
 static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
@@ -3588,8 +3592,8 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
 }
 
 
-/* ==== 10. Boxes ======================================================================================================
- * Calls: rooms 1-9. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here
+/* ==== 14. Boxes ======================================================================================================
+ * Calls: rooms 1-13. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here
  * works on memory, without allocating: a track's tables stay where they lie in the file. */
 
 /* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
@@ -4039,8 +4043,8 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
 }
 
 
-/* ==== 11. Sample tables ==============================================================================================
- * Calls: rooms 1-10. Where the samples of a track lie, and what its pictures are. */
+/* ==== 15. Sample tables ==============================================================================================
+ * Calls: rooms 1-14. Where the samples of a track lie, and what its pictures are. */
 
 /* Pre: i < sample_count. */
 static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
@@ -4203,9 +4207,9 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 12. Containers =================================================================================================
- * Calls: rooms 1-11. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
- * video. It is immutable once open, so any thread may use it. Nothing outside rooms 12 to 14 knows which one a sample
+/* ==== 16. Containers =================================================================================================
+ * Calls: rooms 1-15. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
+ * video. It is immutable once open, so any thread may use it. Nothing outside rooms 16 to 29 knows which one a sample
  * came from. */
 
 /* Where a sample's bytes lie, in its container's source or in a file of its own. */
@@ -4314,8 +4318,8 @@ struct bzi_container {
 #define BZI_PROBE_BYTES 512u
 
 
-/* ==== 13. Containers: mp4 ============================================================================================
- * Calls: rooms 1-12. Files are opened and indexed here. Archives, whose samples are small mp4 files of their own, and
+/* ==== 17. Containers: mp4 ============================================================================================
+ * Calls: rooms 1-16. Files are opened and indexed here. Archives, whose samples are small mp4 files of their own, and
  * plain videos whose first video track has only sync samples: each frame is then a sample. The movie box stays where it
  * lies (mapped, or read in one piece); a sample's own boxes are read when the sample is. Nothing is allocated per
  * sample, but for offsets where several samples share a chunk. */
@@ -4616,8 +4620,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 13m. Containers: mp4, samples ==================================================================================
- * Calls: rooms 1-13. */
+/* ==== 18. Containers: mp4, samples ===================================================================================
+ * Calls: rooms 1-17. */
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
@@ -4914,8 +4918,8 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 13b2. Lists ====================================================================================================
- * Calls: rooms 1-6. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst),
+/* ==== 19. Lists ======================================================================================================
+ * Calls: rooms 1-7. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst),
  * or path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes). Which
  * of them it is, the first line says. The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a
  * label. */
@@ -5269,7 +5273,7 @@ static int bzi_list_row_is_before(const void *a, const void *b)
 }
 
 /* Puts the rows into the order of their indices, for bzi_list_find; two lines of one index are refused. */
-static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
 {
     bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
     for (uint64_t i = 1; i < list->count; i++) {
@@ -5289,15 +5293,15 @@ static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
 }
 
 /* The row of an index; NULL: there is none. Pre: sorted. */
-static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
+BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
 {
     uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
     return i < list->count && list->rows[i].index == index ? &list->rows[i] : NULL;
 }
 
 
-/* ==== 13e. Directories ===============================================================================================
- * Calls: rooms 1-12. The files under a folder that have certain names, in the order in which Python's
+/* ==== 20. Directories ================================================================================================
+ * Calls: rooms 1-16. The files under a folder that have certain names, in the order in which Python's
  * sorted(os.walk(top, followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are
  * followed; names that begin with a dot are left out. No file is opened or looked at. */
 
@@ -5562,8 +5566,8 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 13f. Containers: folder ========================================================================================
- * Calls: rooms 1-13e. Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each
+/* ==== 21. Containers: folder =========================================================================================
+ * Calls: rooms 1-20. Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each
  * folder in the root is a class, and all pictures below it are of that class. A root that holds pictures and no folders
  * has no classes. A list can name the files instead. Opening looks at no file; each sample's is opened when it is
  * read. */
@@ -6003,546 +6007,9 @@ static const bzi_container_ops bzi_folder_ops = {
 };
 
 
-/* ==== 13c. Containers: RecordIO ======================================================================================
- * Calls: rooms 1-12, lists. MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where
- * they begin, NAME.idx beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not
- * believed: that of an older time must be what a scan finds, and each record's header is checked when it is read. A
- * record is written in parts where its own bytes hold the magic number; it becomes one part when it is read, in the
- * memory that it was read into. */
-
-#define BZI_RECORDIO_MAGIC  0xced7230au
-#define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
-#define BZI_RECORDIO_WINDOW 4096u                 /* read at once where headers are looked for */
-
-enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO_LAST };
-
-typedef struct bzi_recordio {
-    uint64_t *offsets;                /* of the records, ascending; behind them the size of the file */
-    uint64_t  room;
-    bzi_list  list;                   /* by index; without rows where there is none */
-} bzi_recordio;
-
-/* A part: which of its record's, and where its bytes lie. */
-typedef struct bzi_recordio_part {
-    uint32_t which;                   /* BZI_RECORDIO_WHOLE, ... */
-    uint64_t length, next;            /* next: where the part after it begins, as seen from its header */
-} bzi_recordio_part;
-
-/* Returns 0 where no part begins. */
-static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
-{
-    const uint32_t word = bzi_le32(header + 4);
-    part->which = word >> 29;
-    part->length = word & BZI_RECORDIO_MAX;
-    part->next = 8 + ((part->length + 3) & ~(uint64_t)3);
-    return bzi_le32(header) == BZI_RECORDIO_MAGIC;
-}
-
-static int bzi_recordio_probe(const uint8_t *head, uint64_t size)
-{
-    bzi_recordio_part part;
-    return size >= 8 && bzi_recordio_header(head, &part) && part.which <= BZI_RECORDIO_LAST;
-}
-
-static void bzi_recordio_close(bzi_container *c)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_recordio *own = c->own;
-    if (!own)
-        return;
-    bzi_release(memory, own->offsets, own->room, sizeof *own->offsets);
-    bzi_list_close(&own->list, memory);
-    bzi_release(memory, own, 1, sizeof *own);
-    c->own = NULL;
-}
-
-/* --- The scan --- */
-
-/* A walk over the headers of all parts. */
-typedef struct bzi_recordio_scan {
-    const bzi_container *c;
-    bzi_buffer window;                /* bytes of the file, where it is not mapped */
-    uint64_t   window_at, window_size;
-    bzi_buffer offsets;               /* found so far */
-    uint64_t   count;
-    int        in_parts;              /* inside of a record in parts */
-} bzi_recordio_scan;
-
-static bzna_status bzi_recordio_peek(bzi_recordio_scan *scan, uint64_t at, const uint8_t **header, bzna_error *err)
-{
-    const bzi_source *source = &scan->c->source;
-    bzna_status status = BZNA_OK;
-    if (source->map || (at >= scan->window_at && at + 8 <= scan->window_at + scan->window_size)) {
-        *header = source->map ? source->map + at : scan->window.data + (at - scan->window_at);
-        return BZNA_OK;
-    }
-    scan->window_at = at;
-    scan->window_size = bzi_min(BZI_RECORDIO_WINDOW, source->size - at);
-    status = bzi_source_view(source, &scan->c->host->memory, &scan->window, at, scan->window_size, header, err);
-    return status;
-}
-
-static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
-{
-    return bzi_fail(err, status, at, 0, 0, "%s at byte %llu: without an .idx, records can't be found from there on",
-                    what, (unsigned long long)at);
-}
-
-/* A part that does not go on with the record before it begins one, even where none may begin so: that one fails by
- * itself when it is read. */
-static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
-{
-    const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
-    scan->in_parts = which == BZI_RECORDIO_FIRST || (goes_on && which == BZI_RECORDIO_MIDDLE);
-    return !goes_on;
-}
-
-static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
-{
-    const uint64_t size = scan->c->source.size;
-    bzi_recordio_part part;
-    const uint8_t *header = NULL;
-    bzna_status status;
-    for (uint64_t at = 0; at < size; at += part.next) {
-        if (size - at < 8)
-            return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
-        if ((status = bzi_recordio_peek(scan, at, &header, err)) != BZNA_OK)
-            return status;
-        if (!bzi_recordio_header(header, &part))
-            return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
-        if (part.length > size - at - 8)
-            return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
-        if (!bzi_recordio_begins(scan, part.which))
-            continue;
-        if (!bzi_buffer_reserve(&scan->c->host->memory, &scan->offsets, (scan->count + 1) * sizeof at, 1))
-            return bzi_fail_memory(err, "the index of a RecordIO file");
-        memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
-    }
-    return BZNA_OK;
-}
-
-/* Room for so many offsets, and the size of the file behind them. */
-static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
-{
-    bzi_recordio *own = c->own;
-    own->offsets = bzi_alloc(&c->host->memory, count + 1, sizeof *own->offsets, 16);
-    if (!own->offsets)
-        return bzi_fail_memory(err, "the index of a RecordIO file");
-    own->room = count + 1;
-    own->offsets[count] = c->source.size;
-    c->count = count;
-    return BZNA_OK;
-}
-
-/* Finds the records; of a file that has an index already, whether it says the same. */
-static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
-{
-    bzi_recordio *own = c->own;
-    bzi_recordio_scan scan;
-    bzna_status status;
-    memset(&scan, 0, sizeof scan);
-    scan.c = c;
-    status = bzi_recordio_walk(&scan, err);
-    if (is_same) {
-        *is_same = status == BZNA_OK && scan.count == c->count &&
-                   !memcmp(scan.offsets.data, own->offsets, (size_t)(scan.count * sizeof *own->offsets));
-        status = status == BZNA_E_FORMAT || status == BZNA_E_TRUNCATED ? BZNA_OK : status;
-    } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
-        memcpy(own->offsets, scan.offsets.data, (size_t)(scan.count * sizeof *own->offsets));
-    }
-    bzi_buffer_free(&c->host->memory, &scan.window);
-    bzi_buffer_free(&c->host->memory, &scan.offsets);
-    return status;
-}
-
-/* --- The index beside the file --- */
-
-static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t line, bzna_error *err)
-{
-    char place[40] = "";
-    if (line)
-        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
-    return bzi_fail(err, BZNA_E_FORMAT, at, 0, 0,
-                    "%s%s: it is not of the .rec as it is now; remove it, or write it anew (bzna index)", place, what);
-}
-
-static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
-
-/* Lines of key and offset, with a tab between them. Pre: there is room for as many offsets as the text has lines. */
-static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
-{
-    uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
-    const uint8_t *at = text.data, *end = at + text.size, *tab;
-    for (const uint8_t *stop; at < end; at = stop + 1) {
-        stop = memchr(at, '\n', (size_t)(end - at));
-        stop = stop ? stop : end;
-        line++;
-        if (bzi_span_trim(bzi_span_between(at, stop)).size == 0)
-            continue;
-        for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
-            continue;
-        if (tab == at || !bzi_span_integer(bzi_span_between(tab, stop), &offsets[count]))
-            return bzi_recordio_fail_idx((uint64_t)(at - text.data), "no key, tab and offset", line, err);
-        if (offsets[count] % 4 || offsets[count] >= c->source.size || c->source.size - offsets[count] < 8)
-            return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", line, err);
-        count++;
-    }
-    if (count == 0)
-        return bzi_recordio_fail_idx(0, "it is empty", 0, err);
-    for (uint64_t i = 1; i < count; i++)
-        if (offsets[i] <= offsets[i - 1]) {
-            bzi_sort(offsets, count, sizeof *offsets, bzi_recordio_is_before);
-            break;
-        }
-    for (uint64_t i = 1; i < count; i++)
-        if (offsets[i] == offsets[i - 1])
-            return bzi_recordio_fail_idx(offsets[i], "two lines have the same offset", 0, err);
-    offsets[count] = c->source.size;
-    c->count = count;
-    return BZNA_OK;
-}
-
-/* Whether the index is this file's. That of the same time or later is looked at in two places; one that is older may be
- * so because the two files were copied one after the other: then it is what a scan finds. */
-static bzna_status bzi_recordio_check_idx(bzi_container *c, const bzi_file *idx, bzna_error *err)
-{
-    const bzi_recordio *own = c->own;
-    const uint64_t ends[2] = { own->offsets[0], own->offsets[c->count - 1] };
-    bzi_recordio_part part;
-    uint8_t header[8];
-    int is_same = 1;
-    bzna_status status;
-    if (idx->modified_ns < bzi_source_modified_ns(&c->source) && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
-        return status;
-    if (!is_same)
-        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
-    for (int i = 0; i < 2; i++) {
-        if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
-            return status;
-        if (!bzi_recordio_header(header, &part))
-            return bzi_recordio_fail_idx(ends[i], i ? "no record begins at its last offset" :
-                                         "no record begins at its first offset", 0, err);
-    }
-    return BZNA_OK;
-}
-
-static bzna_status bzi_recordio_load_idx(bzi_container *c, const bzi_source *idx, bzna_error *err)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_span text = { NULL, idx->size };
-    uint64_t lines = 1;
-    uint8_t *bytes = bzi_alloc(memory, idx->size, 1, 16);
-    bzna_status status = bytes ? bzi_source_read(idx, 0, bytes, idx->size, err) :
-                                 bzi_fail_memory(err, "the index of a RecordIO file");
-    text.data = bytes;
-    for (uint64_t i = 0; status == BZNA_OK && i < text.size; i++)
-        lines += text.data[i] == '\n';
-    if (status == BZNA_OK && (status = bzi_recordio_make(c, lines, err)) == BZNA_OK &&
-        (status = bzi_recordio_parse_idx(c, text, err)) == BZNA_OK)
-        status = bzi_recordio_check_idx(c, &idx->file, err);
-    bzi_release(memory, bytes, idx->size, 1);
-    return status;
-}
-
-/* NAME.idx of NAME.rec. BZNA_E_NOT_FOUND: there is none. */
-static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
-{
-    const char *rec = c->source.path;
-    const size_t length = rec ? strlen(rec) : 0;
-    char path[BZI_LIMIT_PATH_BYTES];
-    bzi_source idx;
-    bzna_status status;
-    if (length < 5 || length >= sizeof path || strcmp(rec + length - 4, ".rec"))
-        return BZNA_E_NOT_FOUND;
-    memcpy(path, rec, length - 3);
-    memcpy(path + length - 3, "idx", 4);
-    memset(&idx, 0, sizeof idx);
-    if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_OK) {
-        status = bzi_recordio_load_idx(c, &idx, err);
-        bzi_source_close(&idx, &c->host->memory);
-    }
-    if (status != BZNA_OK)
-        bzi_error_prefix(err, path);
-    return status;
-}
-
-static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
-{
-    bzi_recordio *own = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *own);
-    bzna_status status = BZNA_OK;
-    if (!own)
-        return bzi_fail_memory(err, "a data set");
-    if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
-                         (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
-        return status;
-    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_E_NOT_FOUND)
-        status = bzi_recordio_find(c, NULL, err);
-    c->target_count = c->count;       /* which of them have none, is known when they are read */
-    c->target_field = 3;
-    c->target_inside = 1;
-    return status;
-}
-
-/* --- Records --- */
-
-static bzna_status bzi_recordio_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
-{
-    const bzi_recordio *own = c->own;
-    (void)err;
-    extent->offset = own->offsets[index];
-    extent->size = own->offsets[index + 1] - own->offsets[index];
-    return BZNA_OK;
-}
-
-static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna_status status, const char *what,
-                                     uint64_t number, bzna_error *err)
-{
-    at += sample->extent.offset;
-    return bzi_fail(err, status, at, 0, 0, "the record at byte %llu: %s (%llu) at byte %llu",
-                    (unsigned long long)sample->extent.offset, what, (unsigned long long)number,
-                    (unsigned long long)at);
-}
-
-/* The part at `at` of a sample, checked. */
-static bzna_status bzi_recordio_part_at(const bzi_sample *sample, uint64_t at, bzi_recordio_part *part,
-                                        bzna_error *err)
-{
-    const uint64_t size = sample->extent.size;
-    if (at > size || size - at < 8)
-        return bzi_recordio_fail(sample, bzi_min(at, size), BZNA_E_TRUNCATED, "its last part is missing", size, err);
-    if (!bzi_recordio_header(sample->bytes + at, part))
-        return bzi_recordio_fail(sample, at, BZNA_E_FORMAT, "no magic number", bzi_le32(sample->bytes + at), err);
-    if (part->length > size - at - 8)
-        return bzi_recordio_fail(sample, at, BZNA_E_TRUNCATED, "a part of more bytes than are left", part->length,
-                                 err);
-    if (at ? part->which != BZI_RECORDIO_MIDDLE && part->which != BZI_RECORDIO_LAST : part->which > BZI_RECORDIO_FIRST)
-        return bzi_recordio_fail(sample, at, BZNA_E_FORMAT, "a part out of order, cflag", part->which, err);
-    return BZNA_OK;
-}
-
-static void bzi_recordio_put_le32(uint8_t *p, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (uint8_t)(value >> 8 * i);
-}
-
-/* Makes one part of a record of several. In place: what is joined is shorter, since each header of a part but the first
- * gives way to the magic number that stood there. */
-static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample *sample, uint8_t *writable,
-                                        bzna_error *err)
-{
-    uint64_t at = 0, end = 8;
-    bzi_recordio_part part = { 0, 0, 0 };
-    (void)c;
-    do {
-        bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
-        if (status != BZNA_OK || part.which == BZI_RECORDIO_WHOLE)
-            return status;
-        if (!writable)
-            return BZNA_AGAIN;
-        if (at) {
-            bzi_recordio_put_le32(writable + end, BZI_RECORDIO_MAGIC);
-            end += 4;
-        }
-        memmove(writable + end, sample->bytes + at + 8, (size_t)part.length);
-        end += part.length;
-        at += part.next;
-    } while (part.which != BZI_RECORDIO_LAST);
-    if (end - 8 > BZI_RECORDIO_MAX)
-        return bzi_recordio_fail(sample, 0, BZNA_E_LIMIT, "too long for a record", end - 8, err);
-    bzi_recordio_put_le32(writable + 4, (uint32_t)(end - 8));
-    return BZNA_OK;
-}
-
-/* What a record says of its picture: {u32 flag, f32 label, u64 id, u64 id2}, flag numbers unless that is 0, the
- * picture. */
-typedef struct bzi_recordio_entry {
-    uint64_t       id;
-    uint64_t       label_count;
-    const uint8_t *labels;            /* in the record, little-endian; or NULL, */
-    const bzi_list_row *row;          /* and the list has them; NULL: there is no list */
-    uint64_t       picture_at;        /* in the sample's bytes */
-    uint64_t       picture_size;
-} bzi_recordio_entry;
-
-/* Pre: the sample was prepared: its record is whole, and lies in its bytes. */
-static bzi_span bzi_recordio_payload(const bzi_sample *sample)
-{
-    bzi_span s = { sample->bytes + 8, bzi_le32(sample->bytes + 4) & BZI_RECORDIO_MAX };
-    return s;
-}
-
-static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *sample, bzi_recordio_entry *entry,
-                                     bzna_error *err)
-{
-    const bzi_recordio *own = c->own;
-    const bzi_span payload = bzi_recordio_payload(sample);
-    uint64_t flag;
-    if (payload.size < 24)
-        return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "too short for a picture and its label", payload.size, err);
-    flag = bzi_le32(payload.data);
-    if (flag * 4 > payload.size - 24)
-        return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "more labels than it has room for", flag, err);
-    entry->id = bzi_le64(payload.data + 8);
-    entry->label_count = flag ? flag : 1;
-    entry->labels = payload.data + (flag ? 24 : 4);
-    entry->picture_at = 8 + 24 + flag * 4;
-    entry->picture_size = payload.size - 24 - flag * 4;
-    entry->row = own->list.count ? bzi_list_find(&own->list, entry->id) : NULL;
-    if (!own->list.count)
-        return BZNA_OK;
-    if (!entry->row)
-        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line of its id", entry->id,
-                                 err);
-    entry->label_count = entry->row->label_count;
-    entry->labels = NULL;
-    return BZNA_OK;
-}
-
-static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry *entry, uint64_t i)
-{
-    uint32_t bits;
-    float value;
-    if (!entry->labels)
-        return bzi_list_row_labels(&((const bzi_recordio *)c->own)->list, entry->row)[i];
-    bits = bzi_le32(entry->labels + 4 * i);
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* --- Fields --- */
-
-enum { BZI_RECORDIO_IMAGE, BZI_RECORDIO_LABEL, BZI_RECORDIO_ID, BZI_RECORDIO_TARGET, BZI_RECORDIO_NAME,
-       BZI_RECORDIO_RECORD, BZI_RECORDIO_FIELDS };
-
-static bzna_status bzi_recordio_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
-{
-    static const bzi_field fields[BZI_RECORDIO_FIELDS] = {
-        { BZNA_FIELD_PICTURE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
-        { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
-    };
-    (void)c;
-    if (number >= BZI_RECORDIO_FIELDS)
-        return BZNA_E_RANGE;
-    *field = fields[number];
-    return BZNA_OK;
-}
-
-static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
-{
-    value->size = entry->label_count * sizeof(float);
-    value->absent = entry->label_count == 0;
-    for (uint64_t i = 0; i < entry->label_count && value->size <= value->capacity; i++) {
-        const float label = bzi_recordio_label(c, entry, i);
-        memcpy(value->data + i * sizeof label, &label, sizeof label);
-    }
-}
-
-static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
-{
-    int64_t target = BZNA_TARGET_NONE;
-    float label;
-    value->absent = 1;
-    if (entry->label_count != 1)
-        return;
-    label = bzi_recordio_label(c, entry, 0);
-    value->absent = !bzi_label_target(&label, 1, &target);
-    if (!value->absent)
-        bzi_value_put(value, &target, sizeof target);
-}
-
-/* The list's path, or the id. */
-static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
-{
-    char digits[24];
-    bzi_span path;
-    if (entry->row) {
-        path = bzi_list_path(&((const bzi_recordio *)c->own)->list, entry->row);
-        bzi_value_put(value, path.data, path.size);
-        return;
-    }
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)entry->id);
-    bzi_value_put(value, digits, strlen(digits));
-}
-
-static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
-                                      bzi_value *value, bzna_error *err)
-{
-    const bzi_span payload = bzi_recordio_payload(sample);
-    bzi_recordio_entry entry;
-    bzna_status status;
-    if (number == BZI_RECORDIO_RECORD) {
-        bzi_value_put(value, payload.data, payload.size);
-        return BZNA_OK;
-    }
-    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
-        return status;
-    if (number == BZI_RECORDIO_LABEL)
-        bzi_recordio_put_labels(c, &entry, value);
-    else if (number == BZI_RECORDIO_TARGET)
-        bzi_recordio_put_target(c, &entry, value);
-    else if (number == BZI_RECORDIO_NAME)
-        bzi_recordio_put_name(c, &entry, value);
-    else
-        bzi_value_put(value, &(int64_t){ (int64_t)entry.id }, sizeof(int64_t));
-    return BZNA_OK;
-}
-
-static bzna_status bzi_recordio_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                       bzna_sample *out, bzna_error *err)
-{
-    (void)c;
-    (void)sample;
-    (void)scratch;
-    (void)err;
-    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
-    return BZNA_OK;
-}
-
-static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
-                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
-{
-    bzi_recordio_entry entry;
-    bzi_span picture;
-    bzna_status status;
-    (void)scratch;
-    if (pick->name && strcmp(pick->name, "image"))
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
-    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
-        return status;
-    picture.data = sample->bytes + entry.picture_at;
-    picture.size = entry.picture_size;
-    return bzi_image_found(picture, sample->extent.offset + entry.picture_at, image, err);
-}
-
-/* Tells files apart: sizes, and the index entries at both ends. */
-static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
-{
-    const bzi_recordio *own = c->own;
-    const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
-    hash = bzi_hash(hash, words, sizeof words);
-    hash = bzi_hash(hash, own->offsets, (size_t)end * sizeof *own->offsets);
-    return bzi_hash(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets);
-}
-
-static const bzi_container_ops bzi_recordio_ops = {
-    .name = "RecordIO",
-    .still = 1,
-    .probe = bzi_recordio_probe,
-    .open = bzi_recordio_open,
-    .locate = bzi_recordio_locate,
-    .describe_field = bzi_recordio_describe_field,
-    .field = bzi_recordio_field,
-    .images = bzi_recordio_images,
-    .image = bzi_recordio_image,
-    .fingerprint = bzi_recordio_fingerprint,
-    .close = bzi_recordio_close,
-    .prepare = bzi_recordio_prepare
-};
-
-
-/* ==== 13a. tar: headers ==============================================================================================
- * Calls: rooms 1-6. A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe
+#ifndef BENZINA_NO_SHARDS
+/* ==== 22. tar: headers ===============================================================================================
+ * Calls: rooms 1-7. A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe
  * the next member, and their number have limits; what is read stays within the source. */
 
 #define BZI_TAR_BLOCK     512u
@@ -6877,8 +6344,8 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 13b. Containers: tar ===========================================================================================
- * Calls: rooms 1-13a. WebDataset shards. Members that lie next to each other and share a key, the name up to the first
+/* ==== 23. Containers: tar ============================================================================================
+ * Calls: rooms 1-22. WebDataset shards. Members that lie next to each other and share a key, the name up to the first
  * dot after its last slash, are a sample; what follows that dot is the field. The index is a number a sample and a
  * place a member, 36 bytes for a sample of two members: keys are read again where they stand. It is built by a walk
  * over all headers, or from what wds2idx has written beside the file. Nothing is allocated per sample. */
@@ -7413,8 +6880,549 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 13d. Containers: raw records ===================================================================================
- * Calls: rooms 1-12. Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST,
+/* ==== 24. Containers: RecordIO =======================================================================================
+ * Calls: rooms 1-16, 19. MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where
+ * they begin, NAME.idx beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not
+ * believed: that of an older time must be what a scan finds, and each record's header is checked when it is read. A
+ * record is written in parts where its own bytes hold the magic number; it becomes one part when it is read, in the
+ * memory that it was read into. */
+
+#define BZI_RECORDIO_MAGIC  0xced7230au
+#define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
+#define BZI_RECORDIO_WINDOW 4096u                 /* read at once where headers are looked for */
+
+enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO_LAST };
+
+typedef struct bzi_recordio {
+    uint64_t *offsets;                /* of the records, ascending; behind them the size of the file */
+    uint64_t  room;
+    bzi_list  list;                   /* by index; without rows where there is none */
+} bzi_recordio;
+
+/* A part: which of its record's, and where its bytes lie. */
+typedef struct bzi_recordio_part {
+    uint32_t which;                   /* BZI_RECORDIO_WHOLE, ... */
+    uint64_t length, next;            /* next: where the part after it begins, as seen from its header */
+} bzi_recordio_part;
+
+/* Returns 0 where no part begins. */
+static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
+{
+    const uint32_t word = bzi_le32(header + 4);
+    part->which = word >> 29;
+    part->length = word & BZI_RECORDIO_MAX;
+    part->next = 8 + ((part->length + 3) & ~(uint64_t)3);
+    return bzi_le32(header) == BZI_RECORDIO_MAGIC;
+}
+
+static int bzi_recordio_probe(const uint8_t *head, uint64_t size)
+{
+    bzi_recordio_part part;
+    return size >= 8 && bzi_recordio_header(head, &part) && part.which <= BZI_RECORDIO_LAST;
+}
+
+static void bzi_recordio_close(bzi_container *c)
+{
+    const bzi_memory *memory = &c->host->memory;
+    bzi_recordio *own = c->own;
+    if (!own)
+        return;
+    bzi_release(memory, own->offsets, own->room, sizeof *own->offsets);
+    bzi_list_close(&own->list, memory);
+    bzi_release(memory, own, 1, sizeof *own);
+    c->own = NULL;
+}
+
+/* --- The scan --- */
+
+/* A walk over the headers of all parts. */
+typedef struct bzi_recordio_scan {
+    const bzi_container *c;
+    bzi_buffer window;                /* bytes of the file, where it is not mapped */
+    uint64_t   window_at, window_size;
+    bzi_buffer offsets;               /* found so far */
+    uint64_t   count;
+    int        in_parts;              /* inside of a record in parts */
+} bzi_recordio_scan;
+
+static bzna_status bzi_recordio_peek(bzi_recordio_scan *scan, uint64_t at, const uint8_t **header, bzna_error *err)
+{
+    const bzi_source *source = &scan->c->source;
+    bzna_status status = BZNA_OK;
+    if (source->map || (at >= scan->window_at && at + 8 <= scan->window_at + scan->window_size)) {
+        *header = source->map ? source->map + at : scan->window.data + (at - scan->window_at);
+        return BZNA_OK;
+    }
+    scan->window_at = at;
+    scan->window_size = bzi_min(BZI_RECORDIO_WINDOW, source->size - at);
+    status = bzi_source_view(source, &scan->c->host->memory, &scan->window, at, scan->window_size, header, err);
+    return status;
+}
+
+static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
+{
+    return bzi_fail(err, status, at, 0, 0, "%s at byte %llu: without an .idx, records can't be found from there on",
+                    what, (unsigned long long)at);
+}
+
+/* A part that does not go on with the record before it begins one, even where none may begin so: that one fails by
+ * itself when it is read. */
+static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
+{
+    const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
+    scan->in_parts = which == BZI_RECORDIO_FIRST || (goes_on && which == BZI_RECORDIO_MIDDLE);
+    return !goes_on;
+}
+
+static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
+{
+    const uint64_t size = scan->c->source.size;
+    bzi_recordio_part part;
+    const uint8_t *header = NULL;
+    bzna_status status;
+    for (uint64_t at = 0; at < size; at += part.next) {
+        if (size - at < 8)
+            return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
+        if ((status = bzi_recordio_peek(scan, at, &header, err)) != BZNA_OK)
+            return status;
+        if (!bzi_recordio_header(header, &part))
+            return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
+        if (part.length > size - at - 8)
+            return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
+        if (!bzi_recordio_begins(scan, part.which))
+            continue;
+        if (!bzi_buffer_reserve(&scan->c->host->memory, &scan->offsets, (scan->count + 1) * sizeof at, 1))
+            return bzi_fail_memory(err, "the index of a RecordIO file");
+        memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
+    }
+    return BZNA_OK;
+}
+
+/* Room for so many offsets, and the size of the file behind them. */
+static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
+{
+    bzi_recordio *own = c->own;
+    own->offsets = bzi_alloc(&c->host->memory, count + 1, sizeof *own->offsets, 16);
+    if (!own->offsets)
+        return bzi_fail_memory(err, "the index of a RecordIO file");
+    own->room = count + 1;
+    own->offsets[count] = c->source.size;
+    c->count = count;
+    return BZNA_OK;
+}
+
+/* Finds the records; of a file that has an index already, whether it says the same. */
+static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
+{
+    bzi_recordio *own = c->own;
+    bzi_recordio_scan scan;
+    bzna_status status;
+    memset(&scan, 0, sizeof scan);
+    scan.c = c;
+    status = bzi_recordio_walk(&scan, err);
+    if (is_same) {
+        *is_same = status == BZNA_OK && scan.count == c->count &&
+                   !memcmp(scan.offsets.data, own->offsets, (size_t)(scan.count * sizeof *own->offsets));
+        status = status == BZNA_E_FORMAT || status == BZNA_E_TRUNCATED ? BZNA_OK : status;
+    } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
+        memcpy(own->offsets, scan.offsets.data, (size_t)(scan.count * sizeof *own->offsets));
+    }
+    bzi_buffer_free(&c->host->memory, &scan.window);
+    bzi_buffer_free(&c->host->memory, &scan.offsets);
+    return status;
+}
+
+/* --- The index beside the file --- */
+
+static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t line, bzna_error *err)
+{
+    char place[40] = "";
+    if (line)
+        snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
+    return bzi_fail(err, BZNA_E_FORMAT, at, 0, 0,
+                    "%s%s: it is not of the .rec as it is now; remove it, or write it anew (bzna index)", place, what);
+}
+
+static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
+
+/* Lines of key and offset, with a tab between them. Pre: there is room for as many offsets as the text has lines. */
+static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
+{
+    uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
+    const uint8_t *at = text.data, *end = at + text.size, *tab;
+    for (const uint8_t *stop; at < end; at = stop + 1) {
+        stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        line++;
+        if (bzi_span_trim(bzi_span_between(at, stop)).size == 0)
+            continue;
+        for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
+            continue;
+        if (tab == at || !bzi_span_integer(bzi_span_between(tab, stop), &offsets[count]))
+            return bzi_recordio_fail_idx((uint64_t)(at - text.data), "no key, tab and offset", line, err);
+        if (offsets[count] % 4 || offsets[count] >= c->source.size || c->source.size - offsets[count] < 8)
+            return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", line, err);
+        count++;
+    }
+    if (count == 0)
+        return bzi_recordio_fail_idx(0, "it is empty", 0, err);
+    for (uint64_t i = 1; i < count; i++)
+        if (offsets[i] <= offsets[i - 1]) {
+            bzi_sort(offsets, count, sizeof *offsets, bzi_recordio_is_before);
+            break;
+        }
+    for (uint64_t i = 1; i < count; i++)
+        if (offsets[i] == offsets[i - 1])
+            return bzi_recordio_fail_idx(offsets[i], "two lines have the same offset", 0, err);
+    offsets[count] = c->source.size;
+    c->count = count;
+    return BZNA_OK;
+}
+
+/* Whether the index is this file's. That of the same time or later is looked at in two places; one that is older may be
+ * so because the two files were copied one after the other: then it is what a scan finds. */
+static bzna_status bzi_recordio_check_idx(bzi_container *c, const bzi_file *idx, bzna_error *err)
+{
+    const bzi_recordio *own = c->own;
+    const uint64_t ends[2] = { own->offsets[0], own->offsets[c->count - 1] };
+    bzi_recordio_part part;
+    uint8_t header[8];
+    int is_same = 1;
+    bzna_status status;
+    if (idx->modified_ns < bzi_source_modified_ns(&c->source) &&
+        (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
+        return status;
+    if (!is_same)
+        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
+    for (int i = 0; i < 2; i++) {
+        if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
+            return status;
+        if (!bzi_recordio_header(header, &part))
+            return bzi_recordio_fail_idx(ends[i], i ? "no record begins at its last offset" :
+                                         "no record begins at its first offset", 0, err);
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_recordio_load_idx(bzi_container *c, const bzi_source *idx, bzna_error *err)
+{
+    const bzi_memory *memory = &c->host->memory;
+    bzi_span text = { NULL, idx->size };
+    uint64_t lines = 1;
+    uint8_t *bytes = bzi_alloc(memory, idx->size, 1, 16);
+    bzna_status status = bytes ? bzi_source_read(idx, 0, bytes, idx->size, err) :
+                                 bzi_fail_memory(err, "the index of a RecordIO file");
+    text.data = bytes;
+    for (uint64_t i = 0; status == BZNA_OK && i < text.size; i++)
+        lines += text.data[i] == '\n';
+    if (status == BZNA_OK && (status = bzi_recordio_make(c, lines, err)) == BZNA_OK &&
+        (status = bzi_recordio_parse_idx(c, text, err)) == BZNA_OK)
+        status = bzi_recordio_check_idx(c, &idx->file, err);
+    bzi_release(memory, bytes, idx->size, 1);
+    return status;
+}
+
+/* NAME.idx of NAME.rec. BZNA_E_NOT_FOUND: there is none. */
+static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
+{
+    const char *rec = c->source.path;
+    const size_t length = rec ? strlen(rec) : 0;
+    char path[BZI_LIMIT_PATH_BYTES];
+    bzi_source idx;
+    bzna_status status;
+    if (length < 5 || length >= sizeof path || strcmp(rec + length - 4, ".rec"))
+        return BZNA_E_NOT_FOUND;
+    memcpy(path, rec, length - 3);
+    memcpy(path + length - 3, "idx", 4);
+    memset(&idx, 0, sizeof idx);
+    if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_OK) {
+        status = bzi_recordio_load_idx(c, &idx, err);
+        bzi_source_close(&idx, &c->host->memory);
+    }
+    if (status != BZNA_OK)
+        bzi_error_prefix(err, path);
+    return status;
+}
+
+static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    bzi_recordio *own = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *own);
+    bzna_status status = BZNA_OK;
+    if (!own)
+        return bzi_fail_memory(err, "a data set");
+    if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
+                         (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
+        return status;
+    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_E_NOT_FOUND)
+        status = bzi_recordio_find(c, NULL, err);
+    c->target_count = c->count;       /* which of them have none, is known when they are read */
+    c->target_field = 3;
+    c->target_inside = 1;
+    return status;
+}
+
+/* --- Records --- */
+
+static bzna_status bzi_recordio_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    const bzi_recordio *own = c->own;
+    (void)err;
+    extent->offset = own->offsets[index];
+    extent->size = own->offsets[index + 1] - own->offsets[index];
+    return BZNA_OK;
+}
+
+static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna_status status, const char *what,
+                                     uint64_t number, bzna_error *err)
+{
+    at += sample->extent.offset;
+    return bzi_fail(err, status, at, 0, 0, "the record at byte %llu: %s (%llu) at byte %llu",
+                    (unsigned long long)sample->extent.offset, what, (unsigned long long)number,
+                    (unsigned long long)at);
+}
+
+/* The part at `at` of a sample, checked. */
+static bzna_status bzi_recordio_part_at(const bzi_sample *sample, uint64_t at, bzi_recordio_part *part,
+                                        bzna_error *err)
+{
+    const uint64_t size = sample->extent.size;
+    if (at > size || size - at < 8)
+        return bzi_recordio_fail(sample, bzi_min(at, size), BZNA_E_TRUNCATED, "its last part is missing", size, err);
+    if (!bzi_recordio_header(sample->bytes + at, part))
+        return bzi_recordio_fail(sample, at, BZNA_E_FORMAT, "no magic number", bzi_le32(sample->bytes + at), err);
+    if (part->length > size - at - 8)
+        return bzi_recordio_fail(sample, at, BZNA_E_TRUNCATED, "a part of more bytes than are left", part->length,
+                                 err);
+    if (at ? part->which != BZI_RECORDIO_MIDDLE && part->which != BZI_RECORDIO_LAST : part->which > BZI_RECORDIO_FIRST)
+        return bzi_recordio_fail(sample, at, BZNA_E_FORMAT, "a part out of order, cflag", part->which, err);
+    return BZNA_OK;
+}
+
+static void bzi_recordio_put_le32(uint8_t *p, uint32_t value)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* Makes one part of a record of several. In place: what is joined is shorter, since each header of a part but the first
+ * gives way to the magic number that stood there. */
+static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample *sample, uint8_t *writable,
+                                        bzna_error *err)
+{
+    uint64_t at = 0, end = 8;
+    bzi_recordio_part part = { 0, 0, 0 };
+    (void)c;
+    do {
+        bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
+        if (status != BZNA_OK || part.which == BZI_RECORDIO_WHOLE)
+            return status;
+        if (!writable)
+            return BZNA_AGAIN;
+        if (at) {
+            bzi_recordio_put_le32(writable + end, BZI_RECORDIO_MAGIC);
+            end += 4;
+        }
+        memmove(writable + end, sample->bytes + at + 8, (size_t)part.length);
+        end += part.length;
+        at += part.next;
+    } while (part.which != BZI_RECORDIO_LAST);
+    if (end - 8 > BZI_RECORDIO_MAX)
+        return bzi_recordio_fail(sample, 0, BZNA_E_LIMIT, "too long for a record", end - 8, err);
+    bzi_recordio_put_le32(writable + 4, (uint32_t)(end - 8));
+    return BZNA_OK;
+}
+
+/* What a record says of its picture: {u32 flag, f32 label, u64 id, u64 id2}, flag numbers unless that is 0, the
+ * picture. */
+typedef struct bzi_recordio_entry {
+    uint64_t       id;
+    uint64_t       label_count;
+    const uint8_t *labels;            /* in the record, little-endian; or NULL, */
+    const bzi_list_row *row;          /* and the list has them; NULL: there is no list */
+    uint64_t       picture_at;        /* in the sample's bytes */
+    uint64_t       picture_size;
+} bzi_recordio_entry;
+
+/* Pre: the sample was prepared: its record is whole, and lies in its bytes. */
+static bzi_span bzi_recordio_payload(const bzi_sample *sample)
+{
+    bzi_span s = { sample->bytes + 8, bzi_le32(sample->bytes + 4) & BZI_RECORDIO_MAX };
+    return s;
+}
+
+static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *sample, bzi_recordio_entry *entry,
+                                     bzna_error *err)
+{
+    const bzi_recordio *own = c->own;
+    const bzi_span payload = bzi_recordio_payload(sample);
+    uint64_t flag;
+    if (payload.size < 24)
+        return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "too short for a picture and its label", payload.size, err);
+    flag = bzi_le32(payload.data);
+    if (flag * 4 > payload.size - 24)
+        return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "more labels than it has room for", flag, err);
+    entry->id = bzi_le64(payload.data + 8);
+    entry->label_count = flag ? flag : 1;
+    entry->labels = payload.data + (flag ? 24 : 4);
+    entry->picture_at = 8 + 24 + flag * 4;
+    entry->picture_size = payload.size - 24 - flag * 4;
+    entry->row = own->list.count ? bzi_list_find(&own->list, entry->id) : NULL;
+    if (!own->list.count)
+        return BZNA_OK;
+    if (!entry->row)
+        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line of its id", entry->id,
+                                 err);
+    entry->label_count = entry->row->label_count;
+    entry->labels = NULL;
+    return BZNA_OK;
+}
+
+static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry *entry, uint64_t i)
+{
+    uint32_t bits;
+    float value;
+    if (!entry->labels)
+        return bzi_list_row_labels(&((const bzi_recordio *)c->own)->list, entry->row)[i];
+    bits = bzi_le32(entry->labels + 4 * i);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* --- Fields --- */
+
+enum { BZI_RECORDIO_IMAGE, BZI_RECORDIO_LABEL, BZI_RECORDIO_ID, BZI_RECORDIO_TARGET, BZI_RECORDIO_NAME,
+       BZI_RECORDIO_RECORD, BZI_RECORDIO_FIELDS };
+
+static bzna_status bzi_recordio_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
+{
+    static const bzi_field fields[BZI_RECORDIO_FIELDS] = {
+        { BZNA_FIELD_PICTURE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
+        { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
+    };
+    (void)c;
+    if (number >= BZI_RECORDIO_FIELDS)
+        return BZNA_E_RANGE;
+    *field = fields[number];
+    return BZNA_OK;
+}
+
+static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
+{
+    value->size = entry->label_count * sizeof(float);
+    value->absent = entry->label_count == 0;
+    for (uint64_t i = 0; i < entry->label_count && value->size <= value->capacity; i++) {
+        const float label = bzi_recordio_label(c, entry, i);
+        memcpy(value->data + i * sizeof label, &label, sizeof label);
+    }
+}
+
+static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
+{
+    int64_t target = BZNA_TARGET_NONE;
+    float label;
+    value->absent = 1;
+    if (entry->label_count != 1)
+        return;
+    label = bzi_recordio_label(c, entry, 0);
+    value->absent = !bzi_label_target(&label, 1, &target);
+    if (!value->absent)
+        bzi_value_put(value, &target, sizeof target);
+}
+
+/* The list's path, or the id. */
+static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
+{
+    char digits[24];
+    bzi_span path;
+    if (entry->row) {
+        path = bzi_list_path(&((const bzi_recordio *)c->own)->list, entry->row);
+        bzi_value_put(value, path.data, path.size);
+        return;
+    }
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)entry->id);
+    bzi_value_put(value, digits, strlen(digits));
+}
+
+static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                      bzi_value *value, bzna_error *err)
+{
+    const bzi_span payload = bzi_recordio_payload(sample);
+    bzi_recordio_entry entry;
+    bzna_status status;
+    if (number == BZI_RECORDIO_RECORD) {
+        bzi_value_put(value, payload.data, payload.size);
+        return BZNA_OK;
+    }
+    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
+        return status;
+    if (number == BZI_RECORDIO_LABEL)
+        bzi_recordio_put_labels(c, &entry, value);
+    else if (number == BZI_RECORDIO_TARGET)
+        bzi_recordio_put_target(c, &entry, value);
+    else if (number == BZI_RECORDIO_NAME)
+        bzi_recordio_put_name(c, &entry, value);
+    else
+        bzi_value_put(value, &(int64_t){ (int64_t)entry.id }, sizeof(int64_t));
+    return BZNA_OK;
+}
+
+static bzna_status bzi_recordio_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                       bzna_sample *out, bzna_error *err)
+{
+    (void)c;
+    (void)sample;
+    (void)scratch;
+    (void)err;
+    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    bzi_recordio_entry entry;
+    bzi_span picture;
+    bzna_status status;
+    (void)scratch;
+    if (pick->name && strcmp(pick->name, "image"))
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
+    if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
+        return status;
+    picture.data = sample->bytes + entry.picture_at;
+    picture.size = entry.picture_size;
+    return bzi_image_found(picture, sample->extent.offset + entry.picture_at, image, err);
+}
+
+/* Tells files apart: sizes, and the index entries at both ends. */
+static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    const bzi_recordio *own = c->own;
+    const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
+    hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash(hash, own->offsets, (size_t)end * sizeof *own->offsets);
+    return bzi_hash(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets);
+}
+
+static const bzi_container_ops bzi_recordio_ops = {
+    .name = "RecordIO",
+    .still = 1,
+    .probe = bzi_recordio_probe,
+    .open = bzi_recordio_open,
+    .locate = bzi_recordio_locate,
+    .describe_field = bzi_recordio_describe_field,
+    .field = bzi_recordio_field,
+    .images = bzi_recordio_images,
+    .image = bzi_recordio_image,
+    .fingerprint = bzi_recordio_fingerprint,
+    .close = bzi_recordio_close,
+    .prepare = bzi_recordio_prepare
+};
+
+#endif
+
+
+/* ==== 25. Containers: raw records ====================================================================================
+ * Calls: rooms 1-16. Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST,
  * CIFAR, tensors as they are in memory. */
 
 typedef struct bzi_records {
@@ -7683,8 +7691,8 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 13g. Paths and patterns ========================================================================================
- * Calls: rooms 1-13e. What a caller's path stands for. One that exists stands for itself. Else "::" separates several,
+/* ==== 26. Paths and patterns =========================================================================================
+ * Calls: rooms 1-20. What a caller's path stands for. One that exists stands for itself. Else "::" separates several,
  * braces are expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the
  * names of files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or
  * shards stands for those. */
@@ -8011,14 +8019,27 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 14. Datasets ===================================================================================================
- * Calls: rooms 1-13b. The table of containers, and data sets: parts of containers laid end to end. Ranges,
+/* ==== 27. Containers: opening ========================================================================================
+ * Calls: rooms 1-26. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
 /* The surest probe first. */
-static const bzi_container_ops *const bzi_containers[] = { &bzi_tar_row, &bzi_mp4_archive, &bzi_mp4_video,
-                                                          &bzi_recordio_ops, &bzi_records_ops };
+static const bzi_container_ops *const bzi_containers[] = {
+#ifndef BENZINA_NO_SHARDS
+    &bzi_tar_row,
+    &bzi_recordio_ops,
+#endif
+    &bzi_mp4_archive,
+    &bzi_mp4_video,
+    &bzi_records_ops
+};
+
+#ifdef BENZINA_NO_SHARDS
+#  define BZI_OTHER_KINDS "this build reads neither tar nor RecordIO (BENZINA_NO_SHARDS)"
+#else
+#  define BZI_OTHER_KINDS "no tar, no RecordIO file"
+#endif
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
 
@@ -8074,7 +8095,7 @@ static bzna_status bzi_container_fail_kind(const uint8_t *head, uint64_t size, c
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
     return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0,
-                    "of no known kind: no mp4 file (it does not begin with a box), no tar, no RecordIO file");
+                    "of no known kind: no mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
 /* What a row cannot do, or a caller cannot have asked of it. */
@@ -8202,10 +8223,10 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 14b. Datasets: samples, parts, fields ==========================================================================
- * Calls: rooms 1-14. */
+/* ==== 28. Samples ====================================================================================================
+ * Calls: rooms 1-27. One sample of a container: read, looked at on the caller's thread, its pictures and fields. */
 
-/* --- One sample --- */
+/* --- Reading --- */
 
 /* A sample about to be read: where its bytes lie, and what they are read from: the container's source, or a file of its
  * own. */
@@ -8303,6 +8324,179 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
     image->coded.palette = c->palette;
     return BZNA_OK;
 }
+
+/* --- Looking --- */
+
+/* A sample that is looked at on the caller's thread. */
+typedef struct bzi_look {
+    const bzi_container *container;
+    bzi_reading          reading;
+    bzi_buffer           buffer;
+    bzi_scratch          scratch;
+} bzi_look;
+
+static void bzi_look_end(bzi_look *look)
+{
+    bzi_reading_end(&look->reading);
+    bzi_buffer_free(&look->container->host->memory, &look->buffer);
+}
+
+/* inside: its bytes are needed, too. BZNA_OK: bzi_look_end closes it. */
+static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
+                                  bzna_error *err)
+{
+    bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
+    look->container = c;
+    memset(&look->buffer, 0, sizeof look->buffer);
+    if (status != BZNA_OK || !inside)
+        return status;
+    if ((status = bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err)) != BZNA_OK)
+        bzi_look_end(look);
+    return status;
+}
+
+/* Where the sample is, its target and the names of its pictures. */
+static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample *out, bzna_error *err)
+{
+    bzi_look look;
+    const bzi_sample *sample = &look.reading.sample;
+    bzna_status status;
+    memset(out, 0, sizeof *out);
+    if ((status = bzi_look_begin(&look, c, index, c->ops->names_inside || c->target_inside, err)) != BZNA_OK)
+        return status;
+    if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
+        status = c->ops->images(c, sample, &look.scratch, out, err);
+    out->offset = sample->extent.offset;
+    out->size = sample->extent.size;
+    bzi_look_end(&look);
+    return status;
+}
+
+/* The sample's bytes, in the caller's buffer, and the picture in them. */
+static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
+                                            bzi_span buffer, bzi_image *image, bzna_error *err)
+{
+    bzi_look look;
+    const bzi_sample *sample = &look.reading.sample;
+    bzna_status status = bzi_look_begin(&look, c, index, 0, err);
+    if (status != BZNA_OK)
+        return status;
+    if (buffer.size < sample->extent.size)
+        status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
+                          (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
+    if (status == BZNA_OK &&
+        (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
+        (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
+        status = bzi_image_complete(image, err);
+    bzi_look_end(&look);
+    return status;
+}
+
+/* What the picture is, without its bytes. */
+static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
+                                                bzi_image *image, bzna_error *err)
+{
+    bzi_look look;
+    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
+    if (status != BZNA_OK)
+        return status;
+    if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
+        status = bzi_image_complete(image, err);
+    image->coded.config = image->coded.data = NULL;
+    bzi_look_end(&look);
+    return status;
+}
+
+/* --- Fields --- */
+
+/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too, and
+ * where no field is called "image", a sample's first picture is. */
+static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
+{
+    uint32_t picture = BZI_NO_FIELD;
+    for (uint32_t i = 0; c->ops->describe_field(c, i, field) == BZNA_OK; i++) {
+        if (strcmp(field->name, name) == 0)
+            return i;
+        if (field->kind == BZNA_FIELD_PICTURE && picture == BZI_NO_FIELD)
+            picture = i;
+    }
+    if (strcmp(name, "image") == 0) {
+        *field = (bzi_field){ BZNA_FIELD_PICTURE, 1, "image" };
+        return picture;
+    }
+    if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
+        return BZI_NO_FIELD;
+    c->ops->describe_field(c, c->target_field, field);
+    return c->target_field;
+}
+
+/* The value of a field that is no picture, of a sample that was read if the field asks for it. */
+static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
+                                       bzi_value *value, bzna_error *err)
+{
+    value->size = 0;
+    value->absent = 0;
+    return c->ops->field(c, sample, number, value, err);
+}
+
+/* A picture of a sample as a stream of its own. */
+static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
+{
+    bzi_image image;
+    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &look->scratch, &image, err);
+    return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
+}
+
+/* A value that is in the sample's bytes. */
+static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
+                                              uint32_t number, bzi_value *value, bzna_error *err)
+{
+    const bzi_pick pick = { name, 0 };
+    bzi_look look;
+    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
+    if (status != BZNA_OK)
+        return status;
+    status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
+                                      bzi_container_value(c, &look.reading.sample, number, value, err);
+    bzi_look_end(&look);
+    return status;
+}
+
+/* One field of a sample, into the caller's memory; value->size is that of the whole, 0 where that is not known. A
+ * container may know a picture by another name than "image". */
+static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
+                                       bzna_error *err)
+{
+    const bzi_sample sample = { index, { 0, 0 }, NULL };
+    bzi_field field = { 0, 0, "" };
+    const uint64_t capacity = value->capacity;
+    uint32_t number = bzi_container_find_field(c, name, &field), nul;
+    bzna_status status;
+    if (number == BZI_NO_FIELD && strcmp(name, "image"))
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
+    nul = number != BZI_NO_FIELD && field.kind == BZNA_FIELD_TEXT;
+    value->capacity -= nul && value->capacity;              /* room for the NUL at a text's end */
+    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_PICTURE)
+        status = bzi_container_value_inside(c, index, name, BZI_NO_FIELD, value, err);
+    else if (field.inside)
+        status = bzi_container_value_inside(c, index, name, number, value, err);
+    else
+        status = bzi_container_value(c, &sample, number, value, err);
+    if (status == BZNA_OK && value->absent)
+        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no %s", name);
+    value->size += nul;
+    if (status == BZNA_OK && value->size > capacity)
+        return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
+                        (unsigned long long)value->size, (unsigned long long)capacity);
+    if (status == BZNA_OK && nul)
+        value->data[value->size - 1] = 0;
+    return status;
+}
+
+
+/* ==== 29. Datasets ===================================================================================================
+ * Calls: rooms 1-28. Parts of containers laid end to end. Ranges, concatenations and lists of paths are only
+ * parts. */
 
 /* A part of a data set. */
 typedef struct bzi_part {
@@ -8521,172 +8715,6 @@ static bzna_status bzi_dataset_check_index(const bzna_dataset *dataset, uint64_t
     return bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
 }
 
-/* A sample that is looked at on the caller's thread. */
-typedef struct bzi_look {
-    const bzi_container *container;
-    bzi_reading          reading;
-    bzi_buffer           buffer;
-    bzi_scratch          scratch;
-} bzi_look;
-
-static void bzi_look_end(bzi_look *look)
-{
-    bzi_reading_end(&look->reading);
-    bzi_buffer_free(&look->container->host->memory, &look->buffer);
-}
-
-/* inside: its bytes are needed, too. BZNA_OK: bzi_look_end closes it. */
-static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
-                                  bzna_error *err)
-{
-    bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
-    look->container = c;
-    memset(&look->buffer, 0, sizeof look->buffer);
-    if (status != BZNA_OK || !inside)
-        return status;
-    if ((status = bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err)) != BZNA_OK)
-        bzi_look_end(look);
-    return status;
-}
-
-/* Where the sample is, its target and the names of its pictures. */
-static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample *out, bzna_error *err)
-{
-    bzi_look look;
-    const bzi_sample *sample = &look.reading.sample;
-    bzna_status status;
-    memset(out, 0, sizeof *out);
-    if ((status = bzi_look_begin(&look, c, index, c->ops->names_inside || c->target_inside, err)) != BZNA_OK)
-        return status;
-    if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
-        status = c->ops->images(c, sample, &look.scratch, out, err);
-    out->offset = sample->extent.offset;
-    out->size = sample->extent.size;
-    bzi_look_end(&look);
-    return status;
-}
-
-/* The sample's bytes, in the caller's buffer, and the picture in them. */
-static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
-                                            bzi_span buffer, bzi_image *image, bzna_error *err)
-{
-    bzi_look look;
-    const bzi_sample *sample = &look.reading.sample;
-    bzna_status status = bzi_look_begin(&look, c, index, 0, err);
-    if (status != BZNA_OK)
-        return status;
-    if (buffer.size < sample->extent.size)
-        status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
-                          (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
-    if (status == BZNA_OK &&
-        (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
-        (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
-        status = bzi_image_complete(image, err);
-    bzi_look_end(&look);
-    return status;
-}
-
-/* What the picture is, without its bytes. */
-static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
-                                                bzi_image *image, bzna_error *err)
-{
-    bzi_look look;
-    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
-    if (status != BZNA_OK)
-        return status;
-    if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
-        status = bzi_image_complete(image, err);
-    image->coded.config = image->coded.data = NULL;
-    bzi_look_end(&look);
-    return status;
-}
-
-/* --- Fields --- */
-
-/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too, and
- * where no field is called "image", a sample's first picture is. */
-static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
-{
-    uint32_t picture = BZI_NO_FIELD;
-    for (uint32_t i = 0; c->ops->describe_field(c, i, field) == BZNA_OK; i++) {
-        if (strcmp(field->name, name) == 0)
-            return i;
-        if (field->kind == BZNA_FIELD_PICTURE && picture == BZI_NO_FIELD)
-            picture = i;
-    }
-    if (strcmp(name, "image") == 0) {
-        *field = (bzi_field){ BZNA_FIELD_PICTURE, 1, "image" };
-        return picture;
-    }
-    if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
-        return BZI_NO_FIELD;
-    c->ops->describe_field(c, c->target_field, field);
-    return c->target_field;
-}
-
-/* The value of a field that is no picture, of a sample that was read if the field asks for it. */
-static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
-                                       bzi_value *value, bzna_error *err)
-{
-    value->size = 0;
-    value->absent = 0;
-    return c->ops->field(c, sample, number, value, err);
-}
-
-/* A picture of a sample as a stream of its own. */
-static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
-{
-    bzi_image image;
-    bzna_status status = bzi_container_image(look->container, &look->reading.sample, pick, &look->scratch, &image, err);
-    return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
-}
-
-/* A value that is in the sample's bytes. */
-static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
-                                              uint32_t number, bzi_value *value, bzna_error *err)
-{
-    const bzi_pick pick = { name, 0 };
-    bzi_look look;
-    bzna_status status = bzi_look_begin(&look, c, index, 1, err);
-    if (status != BZNA_OK)
-        return status;
-    status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
-                                      bzi_container_value(c, &look.reading.sample, number, value, err);
-    bzi_look_end(&look);
-    return status;
-}
-
-/* One field of a sample, into the caller's memory; value->size is that of the whole, 0 where that is not known. A
- * container may know a picture by another name than "image". */
-static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
-                                       bzna_error *err)
-{
-    const bzi_sample sample = { index, { 0, 0 }, NULL };
-    bzi_field field = { 0, 0, "" };
-    const uint64_t capacity = value->capacity;
-    uint32_t number = bzi_container_find_field(c, name, &field), nul;
-    bzna_status status;
-    if (number == BZI_NO_FIELD && strcmp(name, "image"))
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
-    nul = number != BZI_NO_FIELD && field.kind == BZNA_FIELD_TEXT;
-    value->capacity -= nul && value->capacity;              /* room for the NUL at a text's end */
-    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_PICTURE)
-        status = bzi_container_value_inside(c, index, name, BZI_NO_FIELD, value, err);
-    else if (field.inside)
-        status = bzi_container_value_inside(c, index, name, number, value, err);
-    else
-        status = bzi_container_value(c, &sample, number, value, err);
-    if (status == BZNA_OK && value->absent)
-        status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no %s", name);
-    value->size += nul;
-    if (status == BZNA_OK && value->size > capacity)
-        return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
-                        (unsigned long long)value->size, (unsigned long long)capacity);
-    if (status == BZNA_OK && nul)
-        value->data[value->size - 1] = 0;
-    return status;
-}
-
 /* The name of a class, with a NUL: the first container's that has names. */
 static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
 {
@@ -8727,8 +8755,8 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
     return hash;
 }
 
-/* Of what fixes the pixels of pictures that are no video: settings, and who decodes them, since decoders of JPEG differ.
- * 0: there are none. */
+/* Of what fixes the pixels of pictures that are no video: settings, and who decodes them, since decoders of JPEG
+ * differ. 0: there are none. */
 static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
 {
     static const char decoder[] = "libavcodec";
@@ -8750,7 +8778,8 @@ static bzna_status bzi_dataset_describe_field(const bzna_dataset *dataset, uint3
     uint32_t count = 0;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
-        for (uint32_t k = 0, j; count < BZI_LIMIT_FIELDS && c->ops->describe_field(c, k, &seen[count]) == BZNA_OK; k++) {
+        for (uint32_t k = 0, j; count < BZI_LIMIT_FIELDS && c->ops->describe_field(c, k, &seen[count]) == BZNA_OK;
+             k++) {
             for (j = 0; j < count && strcmp(seen[j].name, seen[count].name); j++)
                 continue;
             if (j == count && count++ == number) {
@@ -8783,8 +8812,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 15. Writer: pictures ===========================================================================================
- * Calls: rooms 1-10. The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs
+/* ==== 30. Writer: pictures ===========================================================================================
+ * Calls: rooms 1-14. The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs
  * give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries. */
 
 #ifndef BENZINA_NO_WRITER
@@ -9192,8 +9221,8 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 #endif
 
 
-/* ==== 16. Writer: tracks =============================================================================================
- * Calls: rooms 1-10, 15. The boxes of one track, in a sample or in the index. */
+/* ==== 31. Writer: tracks =============================================================================================
+ * Calls: rooms 1-14, 30. The boxes of one track, in a sample or in the index. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -9390,8 +9419,8 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 #endif
 
 
-/* ==== 17. Writer: archives ===========================================================================================
- * Calls: rooms 1-10, 15-16. Samples go to the sink one after the other, the index at the end. The archive's mdat has
+/* ==== 32. Writer: archives ===========================================================================================
+ * Calls: rooms 1-14, 30-31. Samples go to the sink one after the other, the index at the end. The archive's mdat has
  * length 0 until bzna_writer_finish patches it, which marks it unfinished. */
 
 #ifndef BENZINA_NO_WRITER
@@ -9812,7 +9841,7 @@ static void bzi_writer_close(bzna_writer *writer) { (void)writer; }
 #endif
 
 
-/* ==== 18. Random numbers, order ======================================================================================
+/* ==== 33. Random numbers, order ======================================================================================
  * Calls: rooms 1-2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
 
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -10091,8 +10120,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 19. Transforms, color ==========================================================================================
- * Calls: rooms 1-2, 18. Parameters and random numbers -> homography; color description -> coefficients. Double
+/* ==== 34. Transforms, color ==========================================================================================
+ * Calls: rooms 1-2, 33. Parameters and random numbers -> homography; color description -> coefficients. Double
  * precision. */
 
 static int bzi_finite(const double *values, int n)
@@ -10386,8 +10415,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 20. Kernels on the CPU =========================================================================================
- * Calls: rooms 1-2, 19. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+/* ==== 35. Kernels on the CPU =========================================================================================
+ * Calls: rooms 1-2, 34. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
 #include "benzina_kernels.cu"
 
@@ -10528,8 +10557,8 @@ static bzi_kernel_output bzi_output_make(uint32_t width, uint32_t height, uint32
 static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4; }
 
 
-/* ==== 21. Software decode ============================================================================================
- * Calls: rooms 1-9. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
+/* ==== 36. Software decode ============================================================================================
+ * Calls: rooms 1-13. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
  * samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
  * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
  * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
@@ -10910,8 +10939,8 @@ struct bzna_decoder {
 };
 
 
-/* ==== 22. CUDA: the driver ===========================================================================================
- * Calls: rooms 1-5. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
+/* ==== 37. CUDA: the driver ===========================================================================================
+ * Calls: rooms 1-6. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
  * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
@@ -11095,8 +11124,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 23. CUDA: the device ===========================================================================================
- * Calls: rooms 1-5, 22, and room 20's structs. A device with its memory, streams and events. The rooms below see
+/* ==== 38. CUDA: the device ===========================================================================================
+ * Calls: rooms 1-6, 37, and room 35's structs. A device with its memory, streams and events. The rooms below see
  * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
  * with the driver's code in native_code.
  *
@@ -11426,8 +11455,8 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 }
 
 
-/* ==== 24. CUDA: memory and streams ===================================================================================
- * Calls: rooms 1-5, 22-23. Functions say whether they run in the CUDA context. */
+/* ==== 39. CUDA: memory and streams ===================================================================================
+ * Calls: rooms 1-6, 37-38. Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -11665,8 +11694,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 25. NVDEC decoders =============================================================================================
- * Calls: rooms 1-5, 7-9, 22-24. The decoders of a session: made, given another size, and kept in a cache, which also
+/* ==== 40. NVDEC decoders =============================================================================================
+ * Calls: rooms 1-6, 8-13, 37-39. The decoders of a session: made, given another size, and kept in a cache, which also
  * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA
  * context.
  *
@@ -12029,8 +12058,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 26. NVDEC sessions =============================================================================================
- * Calls: rooms 1-9, 20-25. A session decodes pictures in the order in which they are submitted and keeps several in
+/* ==== 41. NVDEC sessions =============================================================================================
+ * Calls: rooms 1-13, 35-40. A session decodes pictures in the order in which they are submitted and keeps several in
  * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
  * thread opens, uses and closes it, in the CUDA context.
  *
@@ -12449,8 +12478,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 27. Loader: state ==============================================================================================
- * Calls: rooms 1-26. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
+/* ==== 42. Loader: state ==============================================================================================
+ * Calls: rooms 1-41. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
  * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
  * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
  * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
@@ -12865,8 +12894,8 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 }
 
 
-/* ==== 28. Loader: the life of a batch, the plan ======================================================================
- * Calls: rooms 1-27. Each change of a batch's state is one function. The plan says which sample goes into which slot.
+/* ==== 43. Loader: the life of a batch, the plan ======================================================================
+ * Calls: rooms 1-42. Each change of a batch's state is one function. The plan says which sample goes into which slot.
  * All with the loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
@@ -13068,8 +13097,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 28a. Loader: fields ===========================================================================================
- * Calls: rooms 1-28. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
+/* ==== 44. Loader: fields =============================================================================================
+ * Calls: rooms 1-43. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
  * value a slot. The values of a slot belong to whoever holds its item. */
 
 /* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
@@ -13284,8 +13313,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 29. Readers ====================================================================================================
- * Calls: rooms 1-28. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+/* ==== 45. Readers ====================================================================================================
+ * Calls: rooms 1-43. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
@@ -13554,8 +13583,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 30. Decode stages: workers =====================================================================================
- * Calls: rooms 1-29. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+/* ==== 46. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-45. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
  * device; workers, which decode in software. */
 
 /* The coded picture in an item's bytes. */
@@ -14013,8 +14042,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 31. Decode stages: engines =====================================================================================
- * Calls: rooms 1-30. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
+/* ==== 47. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-46. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
  * pool. */
 
 /* After so many samples in a row for which it found no memory, an engine ends. */
@@ -14504,8 +14533,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 32. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-31. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 48. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-47. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
@@ -14969,8 +14998,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 33. Delivering =================================================================================================
- * Calls: rooms 1-32. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 49. Delivering =================================================================================================
+ * Calls: rooms 1-48. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -15437,8 +15466,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 34. Configuration, opening =====================================================================================
- * Calls: rooms 1-33. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
+/* ==== 50. Configuration, opening =====================================================================================
+ * Calls: rooms 1-49. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
@@ -15971,7 +16000,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 35. Public API: contexts, data sets ============================================================================
+/* ==== 51. Public API: contexts =======================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -16185,7 +16214,8 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* --- Data sets --- */
+/* ==== 52. Public API: data sets ======================================================================================
+ * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
 {
@@ -16550,7 +16580,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 }
 
 
-/* ==== 36. Public API: pictures, numbers, warps =======================================================================
+/* ==== 53. Public API: pictures, numbers, warps =======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -16759,7 +16789,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 37. Public API: loaders, batches, writers ======================================================================
+/* ==== 54. Public API: loaders, batches, writers ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)

@@ -27,6 +27,7 @@
  *     BENZINA_NO_CUDA      no GPU path, and no need of nv-codec-headers (ffnvcodec): chapter 11
  *     BENZINA_NO_AVCODEC   no software decoder, no libavcodec; archives are still read and written
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
+ *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *
  * 2. THE FIRST PROGRAM
@@ -211,9 +212,8 @@
  * A path that names nothing may be a pattern of several paths, which are laid end to end: "a::b"
  * stands for both, {0000..0146}, {1..9..2}, {train,val} for each in turn (padded with zeros where
  * one of the two is; the leftmost varies slowest), *, ?, [abc] match names, sorted by bytes; a
- * backslash takes what follows literally. A folder that holds *.bzna, *.tar or *.rec stands for
- * those. Of many files some 64 are open at a time; one that is opened again must be as it was, else
- * E_IO.
+ * backslash takes what follows literally. A folder of *.bzna, *.tar or *.rec stands for those. Of
+ * many files some 64 are open at a time; one that is opened again must be as it was, else E_IO.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
  * root is a class, and all pictures below it are of that class; without class folders there are no
@@ -245,17 +245,15 @@
  * PICTURES are told apart by their content: JPEG (8 bits; baseline and progressive; gray, Y'CbCr,
  * RGB, CMYK, YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000. Alpha is
  * dropped, as PIL's convert("RGB") does it. They are turned as their EXIF data say, unless
- * dataset_config.orientation is IGNORE, as in torchvision's ImageFolder; transforms see the size as
- * turned. A JPEG's pixels are those of its decoder, libavcodec; one that is damaged or ends early
- * fails.
+ * dataset_config.orientation is IGNORE, as in torchvision's ImageFolder; transforms see the turned
+ * size. A JPEG's pixels are those of its decoder, libavcodec; if damaged or too short, it fails.
  *
  * 13. WHAT IT DOES NOT DO
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
- *     - A batch has one picture a sample, at one size for the whole loader, as float32 or float16
- *       RGB. Several outputs, views, bfloat16, uint8, other filters than linear: settings exist,
- *       E_UNSUPPORTED so far.
+ *     - A batch has one picture a sample, of one size, float32 or float16 RGB. Several outputs,
+ *       views, bfloat16, uint8, other filters than linear: settings exist, E_UNSUPPORTED so far.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
  *     - Windows and macOS have not been tried.

@@ -214,7 +214,8 @@ TEST(bytes_that_a_loader_was_not_asked_for_are_refused)
     archive_clear(&a);
 }
 
-/* Record i has id 1000 + i, and counts[i % 4] labels: i, i + 0.5, i + 1, ... Its picture is none, which no test needs. */
+/* Record i has id 1000 + i, and counts[i % 4] labels: i, i + 0.5, i + 1, ... Its picture is none, which no test
+ * needs. */
 static const uint32_t label_counts[4] = { 3, 1, 4, 2 };
 
 static bzna_dataset *open_records(rec_file *f)
@@ -383,7 +384,8 @@ TEST(batches_without_pictures_carry_fields_alone)
         bzna_batch_get_info(batch, &info, sizeof info, NULL);
         CHECK(info.failed == 0 && info.image.bytes == 0 && info.image.shape[2] == 0);
         for (uint32_t slot = 0; slot < info.count; slot++)
-            right += slot_has(dataset, batch, slot, "name", 1) && info.targets[slot] == target_of(&a, info.indices[slot]);
+            right += slot_has(dataset, batch, slot, "name", 1) &&
+                     info.targets[slot] == target_of(&a, info.indices[slot]);
         bzna_batch_release(batch);
     }
     CHECK_EQ(right, 2 * SAMPLES);
