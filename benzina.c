@@ -2881,36 +2881,13 @@ static bzi_cursor bzi_j2k_stream(bzi_span file)
     return c;
 }
 
-/* Past the main header and the tile parts, to the end marker. */
-static int bzi_j2k_ends(bzi_cursor *c)
-{
-    for (;;) {
-        uint64_t begin = c->pos;
-        uint32_t marker = bzi_cursor_u16(c), size;
-        if (marker == 0xffd9 || c->overrun)
-            return !c->overrun;
-        size = bzi_cursor_u16(c);
-        if (marker == 0xff90) {                             /* a tile part; a size of 0 reaches to the end */
-            bzi_cursor_u16(c);
-            size = bzi_cursor_u32(c);
-            if (!size)
-                size = (uint32_t)bzi_min(c->size - begin - 2, UINT32_MAX);
-            size -= 2;
-        }
-        if (marker < 0xff00 || size < 2 || begin + 2 + size < c->pos)
-            return 0;
-        bzi_cursor_take(c, begin + 2 + size - c->pos);
-    }
-}
-
+/* What comes after the header, libavcodec checks. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    bzi_cursor c = bzi_j2k_stream(file), all;
+    bzi_cursor c = bzi_j2k_stream(file);
     uint32_t right, bottom, x, y;
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
-    all = c;
-    all.pos -= 2;
     bzi_cursor_take(&c, 4);
     right = bzi_cursor_u32(&c);
     bottom = bzi_cursor_u32(&c);
@@ -2922,7 +2899,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
         return bzi_still_fail(err, &c, "JPEG 2000", "the header is damaged");
     format->width = right - x;
     format->height = bottom - y;
-    return bzi_j2k_ends(&all) ? BZNA_OK : bzi_still_fail(err, &all, "JPEG 2000", "truncated, or damaged");
+    return BZNA_OK;
 }
 
 /* --- The list --- */
@@ -4338,15 +4315,16 @@ struct bzi_container {
 
 
 /* ==== 13. Containers: mp4 ============================================================================================
- * Calls: rooms 1-12. Archives, whose samples are small mp4 files of their own, and plain videos whose first video track
- * has only sync samples: each frame is then a sample. The movie box stays where it lies (mapped, or read in one piece);
- * a sample's own boxes are read when the sample is. Nothing is allocated per sample, but for offsets where several
- * samples share a chunk. */
+ * Calls: rooms 1-12. Files are opened and indexed here. Archives, whose samples are small mp4 files of their own, and
+ * plain videos whose first video track has only sync samples: each frame is then a sample. The movie box stays where it
+ * lies (mapped, or read in one piece); a sample's own boxes are read when the sample is. Nothing is allocated per
+ * sample, but for offsets where several samples share a chunk. */
 
 typedef struct bzi_mp4 {
     bzi_buffer index;                 /* the movie box, when the source is not mapped */
     bzi_buffer targets;               /* likewise the targets, when they lie together */
     uint64_t   targets_at;
+    uint64_t   trailing_bytes;        /* after the last box: too few for another */
     int32_t    input, target, filename;       /* track numbers, -1: there is none */
     uint64_t   turned_at;             /* as in bzi_movie */
     uint32_t   brand_count, brands[8];
@@ -4402,27 +4380,43 @@ static bzna_status bzi_mp4_read_box(const bzi_container *c, bzi_movie *movie, co
     return bzi_box_walk(movie, bzi_cursor_make(view, box->size, box->at), BZI_FILE, err);
 }
 
-/* Walks the boxes of the file: what the rules do not name is skipped unread. index gets the bytes of the movie box. */
+/* The original tools write samples behind an mdat box of no content, and make it hold them when they index the file. */
+static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box, bzna_error *err)
+{
+    if (last->type != BZI_FOURCC('m', 'd', 'a', 't') || last->size != 16 || last->header != 16 ||
+        box->type != BZI_FOURCC('f', 't', 'y', 'p'))
+        return BZNA_OK;
+    movie->path[movie->depth++] = last->type;
+    return bzi_box_fail(movie, err, BZNA_E_UNFINISHED, last->at,
+                        "the archive was not indexed: the box is empty, and samples follow it. Index it with the tool "
+                        "that wrote it, or pack its pictures again");
+}
+
+/* Walks the boxes of the file: what the rules do not name is skipped unread. index gets the bytes of the movie box. A
+ * tail too short for a box is left alone. */
 static bzna_status bzi_mp4_scan(const bzi_container *c, bzi_movie *movie, bzi_buffer *index, bzi_buffer *scratch,
                                 bzna_error *err)
 {
     const bzi_source *source = &c->source;
     bzna_status status = BZNA_OK;
     uint64_t at = 0;
+    bzi_box box = { .at = 0 }, last;
     for (uint32_t n = 0; at < source->size && status == BZNA_OK; n++) {
         uint8_t header[16] = { 0 };
-        bzi_box box;
+        if (n && source->size - at < 8)
+            break;
+        last = box;
         if (n == BZI_LIMIT_TOP_BOXES)
             return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
         if ((status = bzi_source_read(source, at, header, bzi_min(16, source->size - at), err)) != BZNA_OK)
             return status;
-        if (n && source->size - at < 8 && !bzi_be64(header))
-            break;                                          /* padding, as inside a box */
-        if ((status = bzi_box_header(movie, header, source->size - at, at, &box, err)) != BZNA_OK)
+        if ((status = bzi_box_header(movie, header, source->size - at, at, &box, err)) != BZNA_OK ||
+            (status = bzi_mp4_check_indexed(movie, &last, &box, err)) != BZNA_OK)
             return status;
         status = bzi_mp4_read_box(c, movie, &box, box.type == BZI_MOOV && !movie->has_moov ? index : scratch, err);
         at += box.size;
     }
+    ((bzi_mp4 *)c->own)->trailing_bytes = source->size > at ? source->size - at : 0;
     if (status == BZNA_OK && !movie->has_moov)
         return bzi_fail(err, BZNA_E_TRUNCATED, source->size, 0, 0, "there is no moov box up to the end at byte %llu",
                         (unsigned long long)source->size);
@@ -4571,6 +4565,34 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     return bzi_mp4_index(c, split, err);
 }
 
+/* What is met in mp4 files, and has no row in the table of codecs. */
+static const char *bzi_mp4_codec_name(uint32_t entry)
+{
+    static const struct { const char *entry, *name; } known[] = {
+        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
+        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "jpeg", "Motion JPEG" },
+        { "mjpa", "Motion JPEG" }, { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" },
+        { "s263", "H.263" }, { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
+            return known[i].name;
+    return "an unknown codec";
+}
+
+/* A video of a codec that nothing here decodes is refused as a whole. */
+static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, bzna_error *err)
+{
+    char type[5];
+    if (bzi_codec_of_entry(track->format) || track->table.sample_count == 0)
+        return BZNA_OK;
+    bzi_fourcc_text(track->format, type);
+    return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
+                    "moov/trak[%d]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
+                    (int)number, type, bzi_mp4_codec_name(track->format));
+}
+
 /* The movie is read: the archive's row had its turn. */
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -4582,6 +4604,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if (mp4->input < 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
     input = bzi_mp4_track(c, mp4->input);
+    if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK)
+        return status;
     if (input->has_sync && input->sync_count < input->table.sample_count)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
                         "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone",
@@ -4590,6 +4614,10 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
         return status;
     return bzi_mp4_index(c, config->split, err);
 }
+
+
+/* ==== 13m. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 1-13. */
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
@@ -4800,6 +4828,7 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
 {
     const bzi_mp4 *mp4 = c->own;
     info->track_count = mp4->track_count;
+    info->trailing_bytes = mp4->trailing_bytes;
     info->brand_count = mp4->brand_count;
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
@@ -7987,7 +8016,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
-static const bzi_container_ops *const bzi_containers[] = { &bzi_mp4_archive, &bzi_mp4_video, &bzi_tar_row,
+/* The surest probe first. */
+static const bzi_container_ops *const bzi_containers[] = { &bzi_tar_row, &bzi_mp4_archive, &bzi_mp4_video,
                                                           &bzi_recordio_ops, &bzi_records_ops };
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
@@ -15852,7 +15882,7 @@ static bzna_status bzi_loader_check_track(const bzna_loader *loader, bzna_error 
     const bzi_part *part = &loader->dataset->parts[0];
     bzi_image image;
     bzna_status status = bzi_container_describe_image(part->container, part->first, &loader->pick, &image, err);
-    if (status != BZNA_E_NOT_FOUND)
+    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* an errno: it is the file that was not found */
         return status == BZNA_E_MEMORY ? status : BZNA_OK;
     bzi_container_fail(part->container, part->first, err);
     return bzi_error_prefix(err, "loader_config.fields.image");

@@ -589,6 +589,8 @@ typedef struct bzna_dataset_info {
     uint64_t size_bytes, sample_count, target_count;
     uint32_t part_count, track_count, brand_count, brands[8];
     char     container[20];
+    /* of the first file, after its last box: ignored */
+    uint64_t trailing_bytes;
 } bzna_dataset_info;
 
 /* An integer is an int64_t, a vector is of float32, text is UTF-8. */

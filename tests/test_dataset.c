@@ -1158,17 +1158,89 @@ TEST(a_path_with_the_characters_of_patterns_is_opened_literally)
     CHECK_ALL_FREED(c);
 }
 
-TEST(bytes_past_the_last_box_are_no_archive)
+TEST(bytes_past_the_last_box_are_ignored_when_they_are_too_few_for_one)
 {
     for (size_t more = 0; more < 9; more++) {
         opened o;
+        bzna_dataset_info info = { .trailing_bytes = 99 };
         bzna_error err = fresh_error();
         open_copy(&o, 0);
-        o.file[o.size] = 1;                                 /* no padding of zeros */
+        memset(o.file + o.size, 0xff, 8);
         o.size += more;
-        CHECK_EQ(open_now(&o, &err), more ? BZNA_E_TRUNCATED : BZNA_OK);
-        if (more)
+        CHECK_EQ(open_now(&o, &err), more == 8 ? BZNA_E_TRUNCATED : BZNA_OK);
+        if (more == 8)
             CHECK_EQ(err.byte_offset, o.size - more);
+        else
+            CHECK_EQ(bzna_dataset_get_info(o.dataset, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_EQ(info.trailing_bytes, more == 8 ? 99 : more);
+        close_all(&o);
+    }
+}
+
+/* A sample of an archive is a video of one frame. */
+TEST(videos_of_codecs_that_are_not_decoded_are_refused_by_name)
+{
+    static const char *const codecs[][2] = { { "mp4v", "MPEG-4 Visual" }, { "vp09", "VP9" }, { "apcn", "ProRes" },
+                                             { "encv", "encrypted" }, { "zzzz", "an unknown codec" } };
+    for (size_t i = 0; i < COUNT(codecs); i++) {
+        const fact_sample *s = &known[0].samples[1];
+        opened o;
+        bzna_error err = fresh_error();
+        open_copy(&o, 0);
+        memmove(o.file, o.file + s->offset, (size_t)s->size);
+        o.size = (size_t)s->size;
+        for (size_t at = 0; at + 4 < o.size; at++)
+            if (!memcmp(o.file + at, "hvc1", 4))
+                memcpy(o.file + at, codecs[i][0], 4);
+        CHECK_EQ(open_now(&o, &err), BZNA_E_CODEC);
+        CHECK_CONTAINS(err.message, codecs[i][0]);
+        CHECK_CONTAINS(err.message, codecs[i][1]);
+        CHECK_EQ(err.fourcc, be_get((const uint8_t *)codecs[i][0], 4));
+        close_all(&o);
+    }
+}
+
+TEST(pictures_of_HEIF_and_AVIF_are_named)
+{
+    static const char *const files[][2] = {
+        { "ftypheic\0\0\0\0mif1heic", "HEIC" },         { "ftypheix\0\0\0\0mif1heix", "HEIC" },
+        { "ftypmif1\0\0\0\0mif1heic", "HEIF picture" }, { "ftypmif1\0\0\0\0heicmiaf", "HEIF picture" },
+        { "ftypmsf1\0\0\0\0msf1hevc", "HEIF image" },   { "ftyphevc\0\0\0\0msf1hevc", "HEIF image" },
+        { "ftypavif\0\0\0\0avifmif1", "AVIF picture" }, { "ftypavis\0\0\0\0avismsf1", "AVIF image" },
+    };
+    for (size_t i = 0; i < COUNT(files); i++) {
+        opened o;
+        bzna_error err = fresh_error();
+        open_copy(&o, 0);
+        memcpy(o.file, "\0\0\0\x18", 4);
+        memcpy(o.file + 4, files[i][0], 20);
+        CHECK_EQ(open_now(&o, &err), BZNA_E_UNSUPPORTED);
+        CHECK_CONTAINS(err.message, files[i][1]);
+        close_all(&o);
+    }
+}
+
+/* The original tools' archive as it is before it was indexed: an empty mdat, then samples. */
+TEST(an_archive_that_was_never_indexed_is_named)
+{
+    static const uint8_t ftyp[] = "\0\0\0\x18" "ftypisom\0\0\0\0bznaisom", mdat[] = "\0\0\0\1mdat\0\0\0\0\0\0\0\x10";
+    for (int count = 1; count <= 2; count++) {
+        const fact_sample *s = &known[0].samples[1];
+        opened o;
+        uint8_t sample[1 << 16];
+        size_t size = (size_t)s->size, at = 0;
+        bzna_error err = fresh_error();
+        open_copy(&o, 0);
+        REQUIRE(size <= sizeof sample && 40 + 2 * size <= o.size);
+        memcpy(sample, o.file + s->offset, size);
+        memcpy(o.file, ftyp, 24);
+        memcpy(o.file + 24, mdat, 16);
+        for (at = 40; at < 40 + (size_t)count * size; at += size)
+            memcpy(o.file + at, sample, size);
+        o.size = at;
+        CHECK_EQ(open_now(&o, &err), BZNA_E_UNFINISHED);
+        CHECK_CONTAINS(err.message, "mdat at byte 24: the archive was not indexed");
+        CHECK_EQ(err.byte_offset, 24);
         close_all(&o);
     }
 }
@@ -1899,7 +1971,10 @@ TEST_MAIN(
     RUN(samples_give_their_fields_by_name)
     RUN(no_more_pictures_are_named_than_there_is_room_for)
     RUN(a_path_with_the_characters_of_patterns_is_opened_literally)
-    RUN(bytes_past_the_last_box_are_no_archive)
+    RUN(bytes_past_the_last_box_are_ignored_when_they_are_too_few_for_one)
+    RUN(videos_of_codecs_that_are_not_decoded_are_refused_by_name)
+    RUN(pictures_of_HEIF_and_AVIF_are_named)
+    RUN(an_archive_that_was_never_indexed_is_named)
     RUN(a_sample_without_moov_or_chunk_fails_alone)
     RUN(a_sample_larger_than_the_limit_is_refused)
     RUN(changed_bytes_never_crash_the_reader)

@@ -295,6 +295,81 @@ TEST(a_program_that_has_used_up_its_descriptors_can_still_read)
     free_files(paths, FILES);
 }
 
+/* A thread that reads one sample. */
+typedef struct one_read { const bzna_dataset *dataset; uint64_t index; bzna_status status; atomic_int ended; } one_read;
+
+static void *read_in_thread(void *argument)
+{
+    one_read *r = argument;
+    uint8_t bytes[1 << 16];
+    bzna_image image = { .struct_size = sizeof image };
+    r->status = bzna_dataset_read_image(r->dataset, r->index, NULL, bytes, sizeof bytes, &image, NULL);
+    r->ended = 1;
+    return NULL;
+}
+
+TEST(a_read_waits_until_a_descriptor_is_free)
+{
+    enum { FILES = 5, LIMIT = 4 };
+    const rlim_t was = limit_files(24);
+    const char **paths = make_files(FILES, FILES);
+    bzna_context *narrow = NULL;
+    bzi_shared_file *pinned[LIMIT];
+    pthread_t thread;
+    one_read last = { .index = LIMIT };
+    bzna_dataset *dataset;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    narrow->host->files.limit = LIMIT;
+    dataset = open_files(narrow, paths, FILES);
+    REQUIRE(dataset);
+    for (int i = 0; i < LIMIT; i++) {
+        pinned[i] = dataset->parts[i].container->source.shared;
+        CHECK_EQ(bzi_file_pin(pinned[i], &why), BZNA_OK);
+    }
+    last.dataset = dataset;
+    pthread_create(&thread, NULL, read_in_thread, &last);
+    sleep_us(20000);
+    CHECK(!last.ended);
+    bzi_file_unpin(pinned[2]);
+    WAIT_FOR(last.ended);
+    bzi_os_wake_all(&narrow->host->files.wake);
+    pthread_join(thread, NULL);
+    CHECK_EQ(last.status, BZNA_OK);
+    CHECK(pinned[2]->file.fd < 0 && pinned[1]->file.fd >= 0);
+    for (int i = 0; i < LIMIT; i++)
+        if (i != 2)
+            bzi_file_unpin(pinned[i]);
+    bzna_dataset_close(dataset);
+    bzna_context_close(narrow);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
+/* Two that fail, one after the other. */
+typedef struct failing { uint64_t last; atomic_int begun, failed; } failing;
+
+static bzna_status fail_in_turn(void *user, uint64_t i, bzna_error *err)
+{
+    failing *f = user;
+    f->begun++;
+    for (int n = 0; (f->begun < 2 || (i == f->last && !f->failed)) && n < 2000; n++)
+        sleep_us(1000);
+    sleep_us(i == f->last ? 20000 : 0);                     /* the other's failure is written down by then */
+    f->failed = 1;
+    return BZI_FAIL(err, BZNA_E_IO, "%d", (int)i);
+}
+
+TEST(of_errors_at_once_the_first_index_counts)
+{
+    if (bzi_os_processors() < 2)
+        SKIP("one processor: nothing is opened at once");
+    for (uint64_t last = 0; last < 2; last++) {
+        failing f = { .last = last };
+        CHECK_EQ(bzi_parallel(fail_in_turn, &f, 2, &why), BZNA_E_IO);
+        CHECK_STR(why.message, "0");
+    }
+}
+
 TEST(the_error_is_that_of_the_first_path_that_fails)
 {
     enum { FILES = 300 };
@@ -593,6 +668,8 @@ int main(int argc, char **argv)
     RUN(a_file_that_changed_while_it_was_closed_is_refused)
     RUN(files_are_found_again_when_the_working_folder_changes)
     RUN(a_program_that_has_used_up_its_descriptors_can_still_read)
+    RUN(a_read_waits_until_a_descriptor_is_free)
+    RUN(of_errors_at_once_the_first_index_counts)
     RUN(the_error_is_that_of_the_first_path_that_fails)
     RUN(braces_expand_as_braceexpand_does)
     RUN(braces_at_random_expand_as_braceexpand_does)

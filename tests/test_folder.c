@@ -323,7 +323,8 @@ TEST(classes_are_numbered_by_text_or_by_number)
 
 TEST(classes_can_be_chosen)
 {
-    const char *const chosen[] = { "dog", "ant" }, *const unknown[] = { "dog", "cow" }, *const twice[] = { "ant", "ant" };
+    const char *const chosen[] = { "dog", "ant" }, *const unknown[] = { "dog", "cow" };
+    const char *const twice[] = { "ant", "ant" };
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     MAKE("d/ant/x.jpg", "d/cat/x.jpg", "d/dog/x.jpg", "d/empty/", "flat/x.jpg");
@@ -527,6 +528,39 @@ TEST(a_file_that_is_gone_fails_its_own_sample_by_name)
     bzna_dataset_close(dataset);
 }
 
+/* Which of the samples are no pictures, and which are gone, each sample's own error says. */
+TEST(a_loader_goes_on_past_files_that_are_gone)
+{
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_dataset *dataset;
+    MAKE("d/a/1.jpg", "d/a/2.jpg", "d/b/1.jpg", "d/b/2.jpg");
+    dataset = open_folder("d");
+    REQUIRE(dataset);
+    CHECK(!unlink(under("d/a/1.jpg")) && !unlink(under("d/b/1.jpg")) && !mkfifo(under("d/b/1.jpg"), 0666));
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 4;
+    config.output.width = config.output.height = 8;
+    config.fields.image = "image";
+    CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &why), BZNA_OK);
+    REQUIRE(loader);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &why), BZNA_OK);
+    if (batch) {
+        const bzna_status expected[4] = { BZNA_E_NOT_FOUND, BZNA_E_CODEC, BZNA_E_FORMAT, BZNA_E_CODEC };
+        CHECK_EQ(info_of(batch).failed, 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            bzna_error_init(&why, sizeof why);
+            bzna_batch_error(batch, i, &why);
+            CHECK_EQ(why.status, expected[i]);
+            CHECK_CONTAINS(why.message, i < 2 ? "/d/a/" : "/d/b/");
+        }
+        bzna_batch_release(batch);
+    }
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
 TEST(a_folder_is_found_again_when_the_working_folder_changes)
 {
     char here[4096];
@@ -636,6 +670,7 @@ int main(int argc, char **argv)
     RUN(paths_that_are_too_long_are_refused)
     RUN(a_folder_that_cannot_be_read_is_named)
     RUN(a_file_that_is_gone_fails_its_own_sample_by_name)
+    RUN(a_loader_goes_on_past_files_that_are_gone)
     RUN(a_folder_is_found_again_when_the_working_folder_changes)
     RUN(fingerprints_tell_names_and_orders_apart)
     RUN(opening_costs_at_most_100_bytes_a_file)

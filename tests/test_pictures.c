@@ -428,9 +428,10 @@ TEST(a_decoder_is_not_given_a_jpegs_notes)
     bytes whole = fixture("jpeg_440.jpg"), plain = bytes_make(whole.data, whole.size);
     bytes noted = spliced(whole, whole.size - 2, notes, size, whole.size - 2);
     bytes both = spliced(noted, 2, notes, size, 2);
+    const bzi_codec *row = bzi_codec_find(BZNA_CODEC_JPEG);
     CHECK(find(both, 0, "JFIF", 4) < both.size);
-    both.size = (size_t)bzi_jpeg_strip(both.data, both.size);
-    plain.size = (size_t)bzi_jpeg_strip(plain.data, plain.size);
+    both.size = (size_t)row->strip(both.data, both.size);
+    plain.size = (size_t)row->strip(plain.data, plain.size);
     CHECK(both.size == plain.size && !memcmp(both.data, plain.data, plain.size));
     CHECK(find(plain, 0, "JFIF", 4) == plain.size && plain.size == whole.size - 18);
     free(plain.data);
@@ -678,7 +679,7 @@ TEST(what_is_told_of_colors_without_decoding_is_the_formats)
         bytes b = fixture(files[i].name);
         bzna_image coded = image_of(files[i].codec, b);
         bzi_image image = bzi_image_alone(&coded);
-        bzi_image_complete_color(&image);
+        CHECK_EQ(bzi_image_complete(&image, &(bzna_error){ 0 }), BZNA_OK);
         CHECK(image.coded.color.present && image.coded.color.matrix == files[i].matrix);
         CHECK_EQ(image.coded.color.full_range, files[i].full);
         free(b.data);
@@ -774,6 +775,20 @@ TEST(a_png_without_all_of_its_rows_is_damaged)
     }
 }
 
+TEST(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
+{
+    bytes whole = png_made(7, 9, 9, 200, 0), b = bytes_make(whole.data, whole.size - 12);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "the end chunk is missing");
+    CHECK_EQ(last.byte_offset, b.size);
+    whole.data[60] ^= 1;                                    /* a pixel */
+    check_refused(BZNA_CODEC_STILL, whole, BZNA_E_DECODE, "PNG data are damaged");
+    whole.data[60] ^= 1;
+    free(look_at(BZNA_CODEC_STILL, whole, 0));
+    CHECK_EQ(last.status, BZNA_OK);
+    free(b.data);
+    free(whole.data);
+}
+
 TEST(a_still_that_ends_anywhere_is_damaged_or_the_same)
 {
     for (size_t i = 0; i < COUNT(stills); i++) {
@@ -790,6 +805,22 @@ TEST(a_still_that_ends_anywhere_is_damaged_or_the_same)
         free(wanted);
         free(whole.data);
     }
+}
+
+/* Tile parts may leave their size unsaid. */
+TEST(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
+{
+    bytes whole = fixture("jpeg2000_gray.j2k"), b;
+    size_t part = find(whole, 0, "\xff\x90\0\x0a", 4);
+    REQUIRE(part < whole.size);
+    memset(whole.data + part + 6, 0, 4);
+    free(look_at(BZNA_CODEC_STILL, whole, 0));
+    CHECK_EQ(last.status, BZNA_OK);
+    b = bytes_make(whole.data, whole.size - 30);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "JPEG 2000");
+    CHECK_CONTAINS(last.message, "truncated");
+    free(b.data);
+    free(whole.data);
 }
 
 TEST(what_a_decoder_has_seen_does_not_show)
@@ -1119,7 +1150,9 @@ TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(what_is_told_of_colors_without_decoding_is_the_formats)
           RUN(a_palette_can_come_as_its_indices)
           RUN(a_png_without_all_of_its_rows_is_damaged)
+          RUN(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
           RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)
+          RUN(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
           RUN(what_a_decoder_has_seen_does_not_show)
           RUN(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
           RUN(stills_of_absurd_sizes_are_refused_before_decoding)

@@ -9,6 +9,7 @@ import copy
 import ctypes
 import errno
 import gc
+import gzip
 import hashlib
 import io
 import itertools
@@ -905,6 +906,44 @@ class Kinds(unittest.TestCase):
         self.assertEqual((images, list(targets), list(fields["id"])), (None, [5, 6, 7], [0, 100, 200]))
         with self.assertRaises(TypeError):
             loader_of(dataset, shape=None)
+
+    def test_mnists_files_are_a_data_set(self):
+        pixels = bytes(range(3 * 4 * 5))
+        self.put(b"\0\0\x08\x03" + struct.pack(">III", 3, 4, 5) + pixels, "images")
+        self.put(gzip.compress(b"\0\0\x08\x01" + struct.pack(">I", 3) + b"\x07\x02\x09"), "labels.gz")
+        dataset = benzina.idx(self.path("images"), self.path("labels.gz"))
+        self.assertEqual((list(dataset.targets), dataset[1].image_info().width), ([7, 2, 9], 5))
+        unlabeled = benzina.idx(self.path("images"))
+        self.assertEqual((len(unlabeled), unlabeled[2].target), (3, -1))
+        if DECODES and importable("numpy"):
+            for each in (dataset, unlabeled):
+                image = each[1].image()
+                self.assertEqual((image.shape, image[:, :, 0].tobytes()), ((4, 5, 3), pixels[20:40]))
+        self.put(b"\0\0\x08\x01" + struct.pack(">I", 2) + b"\1\2", "few")
+        for wrong in ((self.path("labels.gz"),), (self.path("images"), self.path("few"))):
+            with self.assertRaises(ValueError):
+                benzina.idx(*wrong)
+
+    def test_cifars_files_are_a_data_set(self):
+        self.put(b"".join(bytes([label]) + bytes([10 * label]) * 3072 for label in (3, 1)), "10.bin")
+        self.put(bytes([5, 90]) + bytes([77]) * 3072, "100.bin")
+        dataset = benzina.cifar([self.path("10.bin"), self.path("10.bin")])
+        self.assertEqual((list(dataset.targets), list(benzina.cifar(self.path("100.bin"), 100).targets)), ([3, 1, 3, 1], [90]))
+        self.assertEqual(list(pickle.loads(pickle.dumps(dataset)).targets), [3, 1, 3, 1])
+        if DECODES and importable("numpy"):
+            self.assertEqual(dataset[2].image().tolist(), [[[30] * 3] * 32] * 32)
+
+    def test_a_table_is_a_data_set_of_vectors(self):
+        self.put(b"a,b,class\n1,2.5,7\n-3,4e2,8\n\n", "table.csv")
+        dataset = benzina.csv(self.path("table.csv"), target=2)
+        self.assertEqual([(s.target, list(s.fields["data"])) for s in dataset], [(7, [1, 2.5]), (8, [-3, 400])])
+        (images, targets, fields), = loader_of(dataset, shape=None, tensors="data", output="memoryview", epochs=1)
+        self.assertEqual((images, list(targets), fields["data"].tolist()), (None, [7, 8], [[1, 2.5], [-3, 400]]))
+        self.assertEqual(list(benzina.csv(self.path("table.csv"))[0].fields["data"]), [1, 2.5, 7])
+        for bad in (b"", b"1,2\n3\n", b"1,2\n3,x\n"):
+            self.put(bad, "bad.csv")
+            with self.assertRaises(ValueError, msg=bad):
+                benzina.csv(self.path("bad.csv"))
 
     @needs_decoder
     def test_vectors_of_records_are_rows(self):

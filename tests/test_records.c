@@ -374,6 +374,8 @@ TEST(labels_are_targets_or_vectors_of_one)
         for (uint64_t i = 0; i < 4; i++)
             CHECK_EQ(target_of(o.dataset, i), is_target ? (int64_t)types[k].numbers[i] : BZNA_TARGET_NONE);
         CHECK_EQ(target_of(o.dataset, 4), k == 0 ? 255 : BZNA_TARGET_NONE);
+        if (k == 1 || k == 2)                               /* -1 is none */
+            CHECK_EQ(bzna_dataset_field(o.dataset, 4, "target", &n, sizeof n, NULL, NULL), BZNA_E_NOT_FOUND);
         CHECK(bzna_dataset_field(o.dataset, 1, "label", &label, sizeof label, &n, NULL) ==
               (is_target ? BZNA_E_NOT_FOUND : BZNA_OK) && label == (is_target ? 0 : 300));
         bzna_dataset_close(o.dataset);

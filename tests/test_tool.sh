@@ -629,6 +629,11 @@ tar_tests() {
     expect 0 "a number as JSON" "$bzna" extract "$t/shard.tar" 1 --field cls --json
     same "has its index and field" "$(cat "$t/out")" '{"index":1,"field":"cls","value":9}'
     refused 1 "txt" "a field that this sample has not" "$bzna" extract "$t/shard.tar" 1 --field txt
+    cp "$t/shard.tar" "$t/shard-00.tar"
+    cp "$t/shard.tar" "$t/shard-01.tar"
+    expect 0 "info of a pattern" "$bzna" info --json "$t/shard-{00..01}.tar"
+    tr -d '\n' <"$t/out" >"$t/line"
+    same "a pattern is the shards end to end" "$(echo "$(field parts <"$t/line")") $(echo "$(field samples <"$t/line")")" "2 4"
     echo seven >"$t/shard/a.cls"
     echo none >"$t/shard/b.id"
     (cd "$t/shard" && tar -cf ../bad.tar a.cls a.jpg b.cls b.id b.jpg)

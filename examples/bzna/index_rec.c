@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-enum { REC_MAGIC = 0x0A23D7CE, REC_FIRST = 1, REC_MIDDLE = 2, REC_LAST = 3 };      /* the magic number's bytes in order */
+/* The magic number is that of its bytes in order. */
+enum { REC_MAGIC = 0x0A23D7CE, REC_FIRST = 1, REC_MIDDLE = 2, REC_LAST = 3 };
 
 typedef struct rec_file {
     const char *path;

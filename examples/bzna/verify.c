@@ -204,12 +204,21 @@ static int verify(const tool_options *o, const archive *a)
                       v.bad_count - v.unsupported, a->count, v.unsupported);
 }
 
+static void note_tail(const archive *a, const char *path)
+{
+    bzna_dataset_info info;
+    if (bzna_dataset_get_info(a->dataset, &info, sizeof info, NULL) == BZNA_OK && info.trailing_bytes)
+        fprintf(stderr, "bzna: note: %s: %" PRIu64 " bytes after the last box are ignored\n", path,
+                info.trailing_bytes);
+}
+
 int tool_run_verify(const tool_options *o)
 {
     archive a;
     bzna_decoder *decoder = NULL;
     bzna_error err = tool_empty_error();
     if (archive_open(&a, o)) return EXIT_INPUT;
+    note_tail(&a, o->operand[0]);
     /* Where nothing can decode, say so once instead of calling every sample damaged. */
     int failed = o->decode && bzna_decoder_open(a.context, &decoder, &err) < 0;
     bzna_decoder_close(decoder);

@@ -20,9 +20,11 @@ Memory. Nothing is copied: tensors and arrays are views of the batch, which goes
 even after loader and dataset. A loader has multibuffering batches (3); whoever collects more of them gets an Error that says
 so, and wants copy=True or a larger multibuffering. Views may be written to.
 
-Data sets. Dataset opens an archive, a folder of pictures, a tar shard, a .rec, or a list of them. Dataset("photos").classes
+Data sets. Dataset opens an archive, a folder of pictures, a tar shard, a .rec, or several. Dataset("photos").classes
 names a folder's classes. DataLoader(..., tensors=["label:5"], bytes=["txt", "json"]) delivers further fields: the loop is then
 `for images, targets, fields in loader`, and fields["txt"] a list with a text, or None, for each sample.
+
+idx, cifar and csv make data sets of MNIST's, CIFAR's and tables' files.
 
 Single samples. dataset.fields names what samples hold; dataset[i].fields["name"], or dataset.field(i, "name"), is what
 one of them has. dataset[i].image() is the whole picture, upright, H x W x 3 uint8 in RGB. Writer writes archives.
@@ -68,8 +70,8 @@ import warnings as _warnings
 import weakref as _weakref
 
 __all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Random", "Sample", "Status",
-           "Writer", "compute_affine_matrix", "device_count", "distributed_from_env", "lib", "ops", "structs",
-           "version"]
+           "Writer", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "idx", "lib", "ops",
+           "structs", "version"]
 
 
 # ---- the C interface --------------------------------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ records:        u32 struct_size, data_type, layout, width, height, channels; u64
 dataset_config: u32 struct_size, reserved0; str name, split, format, list; ptr classes; u32 class_count, class_order,
                 orientation, palette; ptr records; u64 reserved[4]
 dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, target_count; u32 part_count, track_count,
-                brand_count, brands[8]; char container[20]
+                brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
 track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
 sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
@@ -876,8 +878,8 @@ def _absolute(path):
 class Dataset(_Handled):
     """The samples of a data set: len(dataset), dataset[i] -> Sample, dataset[i:j] -> a Dataset, a + b -> a Dataset.
 
-    source: a path (of an archive, another mp4, a folder of pictures, a tar shard, a .rec); or several, in a list, which are
-    laid end to end; or an object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number
+    source: a path (of an archive, another mp4, a folder of pictures, a tar shard, a .rec), or a pattern of several
+    ("shard-{000..146}.tar", "*.tar", "a.tar::b.tar"); or several in a list, which are laid end to end; or an object with read_at(offset, size) -> bytes, called by several threads at once, and size, a number
     or a method; or an open binary file. Of a file that the system opened, only its bytes count: its position stays, it may be
     closed. Any other file-like object is read under a lock, and must stay open.
 
@@ -1136,6 +1138,84 @@ class Dataset(_Handled):
     def last_exception(self):
         """The last exception that its source raised, on whatever thread."""
         return self._source.failure if self._source else None
+
+
+# ---- records: IDX, CIFAR, CSV ---------------------------------------------------------------------------------------
+
+class _Memory:
+    """Bytes as a source."""
+
+    def __init__(self, data):
+        self.data, self.size = memoryview(data), len(data)
+
+    def read_at(self, offset, size):
+        return self.data[offset:offset + size]
+
+
+def _idx_of(path, dimensions):
+    """(shape, bytes) of a file of MNIST's format, which may be compressed by gzip."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if data[:2] == b"\x1f\x8b":
+        import gzip
+        data = gzip.decompress(data)
+    if len(data) < 4 or data[:3] != b"\0\0\x08" or data[3] != dimensions or len(data) < 4 + 4 * dimensions:
+        raise ValueError("%s: not an IDX file of bytes in %d dimensions" % (_os.fspath(path), dimensions))
+    shape = [int.from_bytes(data[4 + 4 * i:8 + 4 * i], "big") for i in range(dimensions)]
+    data = memoryview(data)[4 + 4 * dimensions:]
+    if len(data) != _math.prod(shape):
+        raise ValueError("%s: %s bytes in a file of %s" % (_os.fspath(path), len(data), "x".join(map(str, shape))))
+    return shape, data
+
+
+def idx(path, labels=None, **settings):
+    """MNIST's pictures, and its labels as targets: a Dataset of gray pictures, in memory. Both files may be .gz. settings: of Dataset."""
+    (count, height, width), pixels = _idx_of(path, 3)
+    size = height * width
+    records = dict(width=width, height=height, channels=1, data_type="uint8", stride=size)
+    if labels is not None:
+        (label_count,), targets = _idx_of(labels, 1)
+        if label_count != count:
+            raise ValueError("%s: %d labels of %d pictures" % (_os.fspath(labels), label_count, count))
+        pixels = b"".join(part for i in range(count) for part in (targets[i:i + 1], pixels[i * size:(i + 1) * size]))
+        records.update(stride=size + 1, data_offset=1, label_type="uint8")
+    return Dataset(_Memory(pixels), name=_os.fspath(path), records=records, **settings)
+
+
+def cifar(paths, classes=10, **settings):
+    """CIFAR's binary files, one or several: a Dataset. classes: 10, or 100, whose coarse labels are left out."""
+    if classes not in (10, 100):
+        raise ValueError("classes: %r is neither 10 nor 100" % (classes,))
+    labels = 1 if classes == 10 else 2
+    return Dataset(paths, records=dict(width=32, height=32, channels=3, data_type="uint8", data_offset=labels,
+                                       label_offset=labels - 1, label_type="uint8"), **settings)
+
+
+def csv(path, target=None, **settings):
+    """A file of numbers with commas between them: a Dataset of vectors, the field "data", in memory. target: the number of the
+    column that holds it. A first line of other words is left out."""
+    import csv as reader
+    columns, packed = None, []
+    with open(path, newline="") as file:
+        for number, row in enumerate(filter(None, reader.reader(file)), 1):
+            try:
+                values = [float(word) for word in row]
+            except ValueError:
+                if number == 1:
+                    continue
+                raise ValueError("%s: row %d: %r are not numbers" % (_os.fspath(path), number, row)) from None
+            if columns not in (None, len(values)):
+                raise ValueError("%s: row %d has %d columns, not %d" % (_os.fspath(path), number, len(values), columns))
+            columns = len(values)
+            if target is not None:
+                packed.append(_array.array("q", [int(values.pop(target))]).tobytes())
+            packed.append(_array.array("f", values).tobytes())
+    if not packed:
+        raise ValueError("%s: there are no numbers" % _os.fspath(path))
+    records = dict(width=columns - (target is not None), height=1, channels=1, data_type="float32")
+    if target is not None:
+        records.update(label_type="int64", data_offset=8)
+    return Dataset(_Memory(b"".join(packed)), name=_os.fspath(path), records=records, **settings)
 
 
 # ---- writing archives -----------------------------------------------------------------------------------------------

@@ -359,6 +359,7 @@ structs! {
         brand_count: u32,
         brands: [u32; 8],
         container: [c_char; 20],
+        trailing_bytes: u64,
     }
 
     /// One field of a data set's samples.
