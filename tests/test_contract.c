@@ -69,7 +69,7 @@ typedef struct row {
     int         content;              /* rows with the same number hold the same bytes */
 } row;
 
-static coded jpegs[SAMPLES], pngs[SAMPLES], raws[SAMPLES], split_jpegs[SAMPLES], units[SAMPLES], frames[3];
+static coded jpegs[SAMPLES], pngs[SAMPLES], raws[2][SAMPLES], split_jpegs[SAMPLES], units[SAMPLES], frames[3];
 static bzna_context *context;         /* of what belongs to no test alone */
 
 /* ---- Pictures ---------------------------------------------------------------------------------------------------- */
@@ -144,14 +144,15 @@ static void jpeg_split(coded *c, const coded *from)
     c->image.data_size = size + 22;
 }
 
-/* Planes of R, G and B, as they are. */
-static void raw_make(coded *c, int n)
+/* Numbers as they are: planes of R, G and B, or pixels. Decoded, they stay where they lie. */
+static void raw_make(coded *c, int n, uint32_t layout)
 {
     enum { EDGE = 32, BYTES = 3 * EDGE * EDGE };
     uint8_t *p = c->memory = take_memory(BYTES + 2);
     for (int i = 0; i < BYTES; i++)
         p[i] = drawn(i / EDGE / EDGE, i % EDGE, i / EDGE % EDGE, n);
-    p[BYTES] = 3;                                           /* channels; planes */
+    p[BYTES] = 3;                                           /* channels */
+    p[BYTES + 1] = (uint8_t)layout;
     bzna_image_init(&c->image, sizeof c->image);
     c->image.codec = BZNA_CODEC_RAW;
     c->image.width = c->image.height = c->image.frame_width = c->image.frame_height = EDGE;
@@ -193,8 +194,11 @@ static void pictures_make(void)
         coded_decode(&jpegs[i], decoder, &jpegs[i].image);
         coded_decode(&pngs[i], decoder, &pngs[i].image);
         jpeg_split(&split_jpegs[i], &jpegs[i]);
-        raw_make(&raws[i], i);
-        coded_decode(&raws[i], decoder, &raws[i].image);
+        for (uint32_t layout = BZNA_LAYOUT_NCHW; layout <= BZNA_LAYOUT_NHWC; layout++) {
+            raw_make(&raws[layout][i], i, layout);
+            bzna_picture_init(&raws[layout][i].picture, sizeof raws[layout][i].picture);
+            require(bzna_decoder_decode(decoder, &raws[layout][i].image, &raws[layout][i].picture, NULL), "decode");
+        }
         units[i] = base[i % 2];
         units[i].image.width = 100;
         units[i].image.height = 80;
@@ -389,25 +393,24 @@ static void make_rec_with_idx(piece *p) { make_records(p, jpegs, 1); }
 static void make_split_rec(piece *p)    { make_records(p, split_jpegs, 0); }
 
 /* A header, then labels and pictures as CIFAR has them. */
-static const bzna_records raw_layout = { .struct_size = sizeof raw_layout, .data_type = BZNA_RECORD_UINT8, .width = 32,
-                                         .height = 32, .channels = 3, .header_bytes = 16, .data_offset = 1,
-                                         .label_type = BZNA_RECORD_UINT8 };
-
-static void make_raw(piece *p)
+static void make_raw_of(piece *p, const coded *pictures)
 {
-    const uint64_t stride = 1 + 3 * 32 * 32;
+    const uint64_t stride = 1 + pictures[0].image.data_size;
     p->file = (archive){ .bytes = take_memory((size_t)(16 + p->count * stride)), .size = 16 + p->count * stride };
     for (uint64_t i = 0; i < p->count; i++) {
         sample *s = &p->samples[i];
-        sample_set(s, &raws[i], (int64_t)(5 * i), "");
+        sample_set(s, &pictures[i], (int64_t)(5 * i), "");
         s->offset = 16 + i * stride;
         s->at = s->offset + 1;
         s->size = stride;
         p->file.bytes[s->offset] = (uint8_t)(5 * i);
-        memcpy(p->file.bytes + s->at, raws[i].memory, (size_t)stride - 1);
+        memcpy(p->file.bytes + s->at, pictures[i].memory, (size_t)stride - 1);
     }
     spill(p->path, p->file.bytes, p->file.size);
 }
+
+static void make_raw(piece *p)        { make_raw_of(p, raws[BZNA_LAYOUT_NCHW]); }
+static void make_raw_pixels(piece *p) { make_raw_of(p, raws[BZNA_LAYOUT_NHWC]); }
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
@@ -423,9 +426,10 @@ static const form forms[] = {
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_rec_with_idx },
     { "RecordIO", "image label id target name record ", "label", "label,id", BZNA_E_FORMAT, 32, make_split_rec },
     { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw },
+    { "records", "image target ", "target", NULL, BZNA_OK, 0, make_raw_pixels },
 };
 
-enum { ARCHIVE, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW };
+enum { ARCHIVE, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW, RAW_PIXELS };
 
 static piece whole[] = {
     { .form = &forms[ARCHIVE], .name = "a.bzna", .count = SAMPLES },
@@ -439,6 +443,7 @@ static piece whole[] = {
     { .form = &forms[REC_IDX], .name = "indexed.rec", .count = SAMPLES },
     { .form = &forms[REC_SPLIT], .name = "parts.rec", .count = SAMPLES },
     { .form = &forms[RAW], .name = "raw.bin", .count = SAMPLES },
+    { .form = &forms[RAW_PIXELS], .name = "raw.bin", .count = SAMPLES },       /* the same bytes, taken otherwise */
 }, parts[] = {
     { .form = &forms[TAR], .name = "0.tar", .count = 15 },
     { .form = &forms[TAR], .name = "1.tar", .count = 15, .first = 15 },
@@ -461,6 +466,7 @@ static const row rows[] = {
     { "a RecordIO file with an .idx", { &whole[REC_IDX] }, 0, 0, 0, 6 },
     { "a RecordIO file of records in parts", { &whole[REC_SPLIT] }, 0, 0, 0, 7 },
     { "raw records", { &whole[RAW] }, 0, 0, 0, 11 },
+    { "raw records of pixels", { &whole[RAW_PIXELS] }, 0, 0, 0, 12 },
     { "tars by a pattern", { &parts[0], &parts[1], &parts[2] }, BY_PATTERN, 0, 0, 8 },
     { "tars by their paths", { &parts[0], &parts[1], &parts[2] }, BY_LIST, 0, 0, 8 },
     { "an archive, two tars and a folder", { &parts[3], &parts[4], &parts[5], &parts[6] }, 0, 0, 0, 9 },
@@ -521,11 +527,15 @@ typedef struct opened {
 
 static bzna_status piece_open(bzna_context *c, const piece *p, int way, memory *m, bzna_dataset **out, bzna_error *err)
 {
+    const bzna_records records = { .struct_size = sizeof records, .data_type = BZNA_RECORD_UINT8, .width = 32,
+                                   .layout = p->form == &forms[RAW_PIXELS] ? BZNA_LAYOUT_NHWC : BZNA_LAYOUT_NCHW,
+                                   .height = 32, .channels = 3, .header_bytes = 16, .data_offset = 1,
+                                   .label_type = BZNA_RECORD_UINT8 };
     bzna_dataset_config config;
     bzna_source source;
     bzna_dataset_config_init(&config, sizeof config);
     config.list = p->list[0] ? p->list : NULL;
-    config.records = p->form == &forms[RAW] ? &raw_layout : NULL;
+    config.records = p->form == &forms[RAW] || p->form == &forms[RAW_PIXELS] ? &records : NULL;
     if (way == BY_PATH || !p->file.bytes)
         return bzna_dataset_open(c, p->path, &config, out, err);
     config.name = p->path;
@@ -1056,19 +1066,19 @@ TEST(a_state_of_another_data_set_is_refused)
 
 TEST(ranks_share_an_epoch_in_equally_many_batches)
 {
-    static const uint32_t worlds[] = { 1, 2, 3, 5 };
+    static const uint32_t worlds[] = { 1, 2, 3, 5 }, sizes[] = { 4, 11, 4, 4 };       /* 45 = 2 * 22 + 1 */
     static const uint32_t last[] = { BZNA_LAST_PAD, BZNA_LAST_PARTIAL, BZNA_LAST_PAD, BZNA_LAST_DROP };
     for (const row *r = rows; r < rows + ROWS; r++)
         for (size_t w = 0; w < COUNT(worlds); w++) {
             const int failures = test_failures, way = (int)w % row_ways(r);
-            const uint64_t step = 4 * worlds[w], count = row_count(r);
+            const uint64_t step = sizes[w] * worlds[w], count = row_count(r);
             const uint64_t batches = last[w] == BZNA_LAST_DROP ? count / step : (count + step - 1) / step;
             uint8_t seen[SAMPLES] = { 0 };
             uint64_t once = 0;
             opened o;
             open_or_exit(context, r, way, &o);
             for (uint32_t rank = 0; rank < worlds[w]; rank++) {
-                bzna_loader_config c = config_of(4, BZNA_ORDER_SHUFFLE);
+                bzna_loader_config c = config_of(sizes[w], BZNA_ORDER_SHUFFLE);
                 c.order.last_batch = last[w];
                 c.shard.rank = rank;
                 c.shard.world_size = worlds[w];
