@@ -127,11 +127,11 @@
  * damaged WebP "Invalid code", on stderr) goes through its process-wide log, which is the program's
  * to set: av_log_set_level.
  *
- * 7. COLOR AND COORDINATES A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT
- * pixel coordinates of the picture, turned and without padding; integers are pixel centers: [X Y
- * W]' = H [x y 1]', sampled at (X/W, Y/W). What lies more than half a pixel outside [0, width-1] x
- * [0, height-1], and NaN, gives the out-of-bounds color; within that half pixel the border pixel is
- * used.
+ * 7. COLOR AND COORDINATES
+ * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
+ * picture, turned and without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled
+ * at (X/W, Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN,
+ * gives the out-of-bounds color; within that half pixel the border pixel is used.
  *
  * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255],
  * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
