@@ -110,6 +110,35 @@ test_train_c() {
 }
 if have "${CC:-cc}"; then test_train_c; else skip train_c "no C compiler"; fi
 
+# --- fields.c ---
+# A folder of two classes, and a tar of three samples with labels and texts: pictures drawn as PPM files.
+make_data() {
+    mkdir -p "$T/classes/cat" "$T/classes/dog" "$T/shard"
+    for i in 0 1 2; do
+        { printf 'P6 8 8 255\n'; head -c 192 /dev/zero; } >"$T/shard/$i.ppm"
+        cp "$T/shard/$i.ppm" "$T/classes/cat/$i.ppm"; cp "$T/shard/$i.ppm" "$T/classes/dog/$i.ppm"
+        echo "$((i + 5))" >"$T/shard/$i.cls"; printf 'text %s' "$i" >"$T/shard/$i.txt"
+    done
+    (cd "$T/shard" && tar --sort=name -cf ../shard.tar -- *)
+}
+tar_has_fields() {
+    "$T/fields" cls txt "$T/shard.tar" | sort >"$T/fields.out" &&
+        printf '%s: target %s, cls %s, txt "text %s"\n' 0 5 5 0 1 6 6 1 2 7 7 2 | diff - "$T/fields.out"
+}
+both_are_one() {
+    "$T/fields" - name "$T/classes" "$T/shard.tar" | sort >"$T/fields.out" &&
+        [ "$(wc -l <"$T/fields.out")" -eq 9 ] && grep -q '^4: target 1, name "dog/1.ppm"' "$T/fields.out" &&
+        grep -q '^8: target 7, name "2"' "$T/fields.out"
+}
+test_fields_c() {
+    check fields_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/fields.c $LIBS -o "$T/fields" || return
+    check fields_c_has_its_data make_data
+    check fields_c_prints_labels_and_texts tar_has_fields
+    check fields_c_shuffles_a_folder_and_a_tar_as_one both_are_one
+    check fields_c_names_an_unknown_field refuses 'the data set has no field "nix"' "$T/fields" nix - "$T/shard.tar"
+}
+if ! have "${CC:-cc}"; then skip fields_c "no C compiler"; elif ! have tar; then skip fields_c "no tar"; else test_fields_c; fi
+
 # --- mpi.c ---
 ranks() { # number, arguments...
     n=$1; shift
