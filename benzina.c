@@ -4267,7 +4267,7 @@ typedef struct bzi_container bzi_container;
 typedef struct bzi_container_ops {
     const char *name;
     uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
-    uint32_t    still;                /* pictures may be JPEG or other stills */
+    uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     /* head: the file's first bytes, at most BZI_PROBE_BYTES */
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets what stands after source in bzi_container. config is checked */
@@ -13545,7 +13545,7 @@ static void bzi_loader_to_workers(bzna_loader *loader, bzi_item *item)
 /* What was read goes to the device's engines, or to the loader's workers. With the lock held. */
 static void bzi_reader_hand_on(bzna_loader *loader, bzi_item *item)
 {
-    const int to_pool = loader->pool && !bzi_loader_interrupted(loader);
+    const int to_pool = loader->pool && !item->container->ops->still && !bzi_loader_interrupted(loader);
     if (to_pool && bzi_pool_submit(loader->pool, item))
         return;
     loader->stats.fallbacks += to_pool && item->status == BZNA_OK;
@@ -15943,6 +15943,10 @@ static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
         return status;
     loader->fingerprint = bzi_loader_fingerprint(loader);
     loader->stills = bzi_dataset_hash_stills(loader->dataset);
+#ifdef BENZINA_NO_AVCODEC
+    if (loader->stills && loader->slot_bytes)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes JPEG and other stills");
+#endif
     return bzi_loader_start(loader, err);
 }
 
