@@ -406,9 +406,10 @@ readme_line=$(sed -n 's/^Compile it with `\([^`]*\)`.*/\1/p' README.md)
 check readmes_command_line_makes_a_program sh -c "cp '$T/readme1.c' '$T/program.c' && cd '$T' && $(echo "$readme_line" | sed "s|build/libbenzina.a|$root/$BUILD/libbenzina.a|; s|-I\.|-I$root|") -o readme_line && ./readme_line '$root/tests/data/mini_h265.bzna'"
 same_line() { sed -n 's/^    cc /cc /p' README.md > "$T/pair.sh" && [ -s "$T/pair.sh" ] && head -n 1 "$T/foreign/manual.sh" | diff "$T/pair.sh" -; }
 check readmes_line_for_the_pair_is_the_manuals same_line
-# Its program in Python, in a folder with a train.bzna
+# Its program in Python, where train/ has two classes of four pictures
 python_program() {
-    mkdir -p "$T/python" && cp tests/data/mini_h265.bzna "$T/python/train.bzna" &&
+    mkdir -p "$T/python/train/gray" "$T/python/train/color" && cp tests/data/pictures/jpeg_4[124]*.jpg "$T/python/train/color" &&
+        cp tests/data/pictures/jpeg_gray_progressive.jpg tests/data/pictures/jpeg2000_gray.j2k tests/data/pictures/png_palette_2.png tests/data/pictures/tiff_fax.tif "$T/python/train/gray" &&
         awk '/^```python$/ { on = 1; next } /^```$/ { on = 0 } on' README.md > "$T/python/program.py" &&
         (cd "$T/python" && PYTHONPATH="$root/examples/python" PYTHONDONTWRITEBYTECODE=1 BENZINA_LIBRARY="$root/$BUILD/libbenzina.so" "$python" program.py) > "$T/python/said" 2>&1
     cat "$T/python/said"; [ "$(grep -c '8, 3, 224, 224' "$T/python/said")" -eq 2 ]; }
