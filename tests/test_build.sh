@@ -11,6 +11,7 @@ WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 if [ -n "$TEST_ALL" ]; then O=-O2; else O=-O0; echo "LEFT test_build.sh: every build optimized"; fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
+TOOL_CFLAGS=$(pkg-config --cflags libavformat libavcodec libswscale libavutil 2>/dev/null)
 LIBS="-lm -lpthread -ldl"
 # With the GPU path: NVIDIA's headers, and the kernel's PTX that make wrote to $BUILD (the pair has that inside).
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
@@ -52,6 +53,8 @@ for cc in gcc clang; do
     with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $O $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -I. -c benzina.c -o "$T/$cc.o"
     cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench_open.c tests/bench_sessions.c tests/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
+    if [ -x "$BZNA" ]; then with $cc "tool_compiles_with_$cc" $cc -std=c11 $WARN $TOOL_CFLAGS -I. -fsyntax-only examples/bzna/*.c examples/decode_batch.c examples/draw_pictures.c
+    else skip "tool_compiles_with_$cc" "no $BZNA, which needs libavformat and libswscale"; fi
 done
 cat > "$T/no_writer.c" <<'EOS'
 #include "benzina.h"
