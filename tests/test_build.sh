@@ -8,7 +8,7 @@ root=$(pwd)
 passed=0; failed=0; skipped=0
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 # Optimized, compilers warn of more, and take ten times as long: make does so once, with this machine's.
-if [ -n "$TEST_ALL" ]; then O=-O2; else O=-O0; echo "LEFT test_build.sh: every build optimized"; fi
+if [ -n "$TEST_ALL" ]; then O=-O2; else O=-O0; echo "LEFT test_build.sh: every build optimized, the library's size without shards"; fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
 TOOL_CFLAGS=$(pkg-config --cflags libavformat libavcodec libswscale libavutil 2>/dev/null)
@@ -50,7 +50,8 @@ for cc in gcc clang; do
     with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 $O $WARN $NO_CUDA $NO_AV -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_the_writer_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. -c benzina.c -o "$T/no_writer_$cc.o"
-    with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $O $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -I. -c benzina.c -o "$T/$cc.o"
+    with $cc "library_compiles_without_shards_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_SHARDS -I. -c benzina.c -o "$T/no_shards_$cc.o"
+    with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $O $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -I. -c benzina.c -o "$T/$cc.o"
     cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench_open.c tests/bench_sessions.c tests/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
     if [ -x "$BZNA" ]; then with $cc "tool_compiles_with_$cc" $cc -std=c11 $WARN $TOOL_CFLAGS -I. -fsyntax-only examples/bzna/*.c examples/decode_batch.c examples/draw_pictures.c
@@ -76,8 +77,44 @@ int main(void)
 EOS
 says_no_writer() { gcc -std=c11 -I. "$T/no_writer.c" "$T/no_writer_gcc.o" $AV_LIBS $LIBS -o "$T/no_writer" && "$T/no_writer" | grep BENZINA_NO_WRITER; }
 with gcc without_the_writer_archives_are_read_and_writing_is_refused says_no_writer
-small_enough() { cp "$BUILD/libbenzina.so" "$T/stripped.so" && strip "$T/stripped.so" && [ "$(wc -c < "$T/stripped.so")" -le 450000 ]; }
-if have strip && [ -z "$SANITIZE" ]; then check stripped_library_has_at_most_450_kB small_enough; else skip stripped_library_has_at_most_450_kB "no strip, or a sanitizer inside"; fi
+cat > "$T/no_shards.c" <<'EOS'
+#include "benzina.h"
+#include <stdio.h>
+static int refused(bzna_context *context, const char *path, const char *format)
+{
+    bzna_error err;
+    bzna_dataset_config config;
+    bzna_dataset *dataset = (bzna_dataset *)(void *)&err;
+    bzna_error_init(&err, sizeof err);
+    bzna_dataset_config_init(&config, sizeof config);
+    config.format = format;
+    if (bzna_dataset_open(context, path, &config, &dataset, &err) != BZNA_E_UNSUPPORTED || dataset) return 0;
+    printf("%s\n", err.message);
+    return 1;
+}
+int main(void)
+{
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    if (bzna_context_open(NULL, &context, NULL) < 0 ||
+        bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL) < 0 || bzna_dataset_count(dataset) != 8) return 1;
+    if (!refused(context, "tests/data/seeds/ustar.tar", NULL) || !refused(context, "tests/data/seeds/gnu.tar", "tar") ||
+        !refused(context, "tests/data/seeds/labels.rec", NULL)) return 2;
+    bzna_dataset_close(dataset);
+    return bzna_context_close(context);
+}
+EOS
+says_no_shards() { gcc -std=c11 -I. "$T/no_shards.c" "$T/no_shards_gcc.o" $AV_LIBS $LIBS -o "$T/no_shards" && "$T/no_shards" > "$T/said" && cat "$T/said" && [ "$(grep -c BENZINA_NO_SHARDS "$T/said")" -eq 3 ]; }
+with gcc without_shards_archives_are_read_and_tar_and_recordio_are_refused says_no_shards
+# most bytes, library: as it is installed
+small_enough() { cp "$2" "$T/stripped.so" && strip "$T/stripped.so" && size=$(wc -c < "$T/stripped.so") && { [ "$size" -le "$1" ] || { echo "$2: $size"; return 1; }; }; }
+small_without_shards() {
+    gcc -std=c11 -O3 -ffp-contract=off -fvisibility=hidden -fPIC -shared $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -DBENZINA_NO_SHARDS -I. benzina.c $AV_LIBS $LIBS -o "$T/no_shards.so" &&
+        small_enough 550000 "$T/no_shards.so"; }
+if have strip && [ -z "$SANITIZE" ]; then
+    check stripped_library_has_at_most_600_kB small_enough 600000 "$BUILD/libbenzina.so"
+    if [ -n "$TEST_ALL" ]; then cuda_with gcc stripped_library_without_shards_has_at_most_550_kB small_without_shards; fi
+else skip stripped_library_has_at_most_600_kB "no strip, or a sanitizer inside"; fi
 if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null; then
     check header_goes_with_bzlib gcc -std=c11 $WARN -I. -fsyntax-only "$T/bzlib.c"
 else skip header_goes_with_bzlib "no bzlib.h here"; fi
@@ -272,7 +309,7 @@ for cc in gcc clang; do
 done
 # One program with the GPU path in one copy and without it in the other.
 [ -z "$cuda" ] || check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
-[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 4"
+[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 5"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
 mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
 printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\n' > "$T/cmake/CMakeLists.txt"
