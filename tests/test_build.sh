@@ -312,7 +312,7 @@ done
 [ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 5"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
 mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
-printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\n' > "$T/cmake/CMakeLists.txt"
+printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\nif(LEAN)\n    target_compile_definitions(benzina PRIVATE BENZINA_NO_WRITER BENZINA_NO_SHARDS)\nendif()\n' > "$T/cmake/CMakeLists.txt"
 printf '#!/bin/sh\ncase "$*" in *ffnvcodec*) exit 1 ;; esac\nexec pkg-config "$@"\n' > "$T/pkg-config-without-ffnvcodec" && chmod +x "$T/pkg-config-without-ffnvcodec"
 [ -n "$TEST_ALL" ] || sed -i 's/ -O3 / -O0 /' "$T/cmake/benzina/CMakeLists.txt"
 cmake_builds() { out=$1; shift; cmake -S "$T/cmake" -B "$T/cmake/$out" "$@" && cmake --build "$T/cmake/$out"; }
@@ -350,8 +350,9 @@ else
     check cmake_project_builds_without_nvidias_headers cmake_without_headers
     check cmake_program_runs_without_nvidias_headers counts_eight cmake/headerless/program
     check cmake_leaves_the_gpu_path_out without_a_driver "$T/cmake/headerless/device" E_UNSUPPORTED BENZINA_NO_CUDA
-    check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF -DBENZINA_INSTALL=ON -DBUILD_SHARED_LIBS=ON
+    check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF -DBENZINA_INSTALL=ON -DBUILD_SHARED_LIBS=ON -DLEAN=ON
     check cmake_program_runs_as_told counts_eight cmake/told/program
+    check cmake_takes_the_other_switches sh -c "'$T/cmake/told/program' tests/data/seeds/ustar.tar | grep BENZINA_NO_SHARDS"
     # What is missing is said, and what will not work; what was told is not.
     check cmake_warns_without_nvidias_headers cmake_without_headers_warns
     check cmake_warns_without_pkg_config cmake_warns bare "pkg-config itself is missing.*libavcodec.*no software decoder.*ffnvcodec.*no GPU path.* 2 warnings" -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
