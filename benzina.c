@@ -8077,6 +8077,10 @@ static const char *bzi_container_unread(const uint8_t *head, uint64_t size)
         { "ftyphev", 4, 7, "a HEIF image sequence, which is not read" },
         { "ftypmif1", 4, 8, "a HEIF picture, which is not read" },
         { "ftypmsf1", 4, 8, "a HEIF image sequence, which is not read" },
+#ifdef BENZINA_NO_SHARDS
+        { "ustar", 257, 5, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
+        { "\n#\xd7\xce", 0, 4, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+#endif
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (size >= known[i].at + known[i].size && !memcmp(head + known[i].at, known[i].magic, known[i].size))

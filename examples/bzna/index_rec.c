@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* The magic number is that of its bytes in order. */
-enum { REC_MAGIC = 0x0A23D7CE, REC_FIRST = 1, REC_MIDDLE = 2, REC_LAST = 3 };
+enum { REC_FIRST = 1, REC_MIDDLE = 2, REC_LAST = 3 };
+static const unsigned char REC_MAGIC[4] = { 0x0A, 0x23, 0xD7, 0xCE };
 
 typedef struct rec_file {
     const char *path;
@@ -25,10 +25,10 @@ static int rec_damaged(const rec_file *r, const char *what)
 /* The part at r->at, whose header was read: a line of the index, if it begins a record. */
 static int rec_take(rec_file *r, const unsigned char *header, FILE *out)
 {
-    uint64_t length = ((uint64_t)header[7] << 24 | header[6] << 16 | header[5] << 8 | header[4]) & 0x1FFFFFFF;
+    uint32_t word = (uint32_t)header[7] << 24 | (uint32_t)header[6] << 16 | (uint32_t)header[5] << 8 | header[4];
+    uint64_t length = word & 0x1FFFFFFF;
     int which = header[7] >> 5, goes_on = which == REC_MIDDLE || which == REC_LAST;
-    if (((uint32_t)header[0] << 24 | header[1] << 16 | header[2] << 8 | header[3]) != REC_MAGIC)
-        return rec_damaged(r, "no record begins here");
+    if (memcmp(header, REC_MAGIC, sizeof REC_MAGIC)) return rec_damaged(r, "no record begins here");
     if (which > REC_LAST || goes_on != r->in_parts) return rec_damaged(r, "a part of a record out of order");
     if (length > r->size - r->at - 8) return rec_damaged(r, "the file ends in the record");
     if (!goes_on) fprintf(out, "%" PRIu64 "\t%" PRIu64 "\n", r->records++, r->at);
