@@ -725,6 +725,21 @@ TEST(an_open_tar_keeps_36_bytes_for_a_sample_of_two_members)
     tar_free(&u);
 }
 
+/* Beside its index: 20,000 shards are one data set. */
+TEST(an_open_tar_keeps_less_than_2_kB)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    long long before = c.bytes;
+    tar t = tar_of(1, 1);
+    bzna_dataset *dataset = open_tar(context, &t, NULL);
+    CHECK(dataset && c.bytes - before < 1200);              /* and the path, and what knows the open file */
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST(every_allocation_may_fail)
 {
     char longest[4100];
@@ -989,7 +1004,7 @@ TEST_MAIN(
     RUN(a_tar_without_samples_says_so)
     RUN(opening_reads_headers_and_not_what_lies_between)
     RUN(an_open_tar_keeps_36_bytes_for_a_sample_of_two_members)
-    RUN(every_allocation_may_fail)
+    RUN(an_open_tar_keeps_less_than_2_kB) RUN(every_allocation_may_fail)
     RUN(tars_are_told_apart)
     RUN(an_index_gives_what_the_headers_give)
     RUN(a_stale_index_is_refused_with_a_hint)
