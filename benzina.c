@@ -8358,6 +8358,21 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
     return status;
 }
 
+/* The target alone: no file is opened or read for one that stands elsewhere than in the sample's bytes. */
+static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
+{
+    const bzi_sample unread = { index, { 0, 0 }, NULL };
+    bzi_look look;
+    bzna_status status;
+    if (!c->target_inside)
+        return bzi_container_target(c, &unread, target, err);
+    if ((status = bzi_look_begin(&look, c, index, 1, err)) != BZNA_OK)
+        return status;
+    status = bzi_container_target(c, &look.reading.sample, target, err);
+    bzi_look_end(&look);
+    return status;
+}
+
 /* Where the sample is, its target and the names of its pictures. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample *out, bzna_error *err)
 {
@@ -16462,7 +16477,6 @@ BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, ui
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
-    bzi_value value = { (uint8_t *)target, sizeof *target, 0, 0 };
     bzna_status status;
     BZI_API_BEGIN;
     if (!dataset || !target)
@@ -16471,14 +16485,11 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
-    if (c->target_field == BZI_NO_FIELD)
-        BZI_API_END(BZNA_OK);
-    if ((status = bzi_container_field(c, index, "target", &value, &e)) == BZNA_OK)
-        return status;
-    *target = BZNA_TARGET_NONE;
-    if (value.absent)
-        BZI_API_END(BZNA_OK);
-    BZI_API_END(bzi_container_fail(c, index, &e));
+    if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
+        *target = BZNA_TARGET_NONE;
+        bzi_container_fail(c, index, &e);
+    }
+    BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,
