@@ -6364,7 +6364,7 @@ typedef struct bzi_tar {
     uint32_t        from_index;       /* what an index says of a member is checked when the member is used */
     uint32_t        field_count;
     uint32_t        key_field;        /* the number of "name", the key; BZI_NO_FIELD: members are called so */
-    bzi_field       fields[BZI_LIMIT_FIELDS + 1];           /* in the order first met; last the key */
+    bzi_field      *fields;           /* in the order first met; last the key */
 } bzi_tar;
 
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
@@ -6378,6 +6378,7 @@ static void bzi_tar_close(bzi_container *c)
         return;
     bzi_release(memory, tar->members, tar->member_count, sizeof *tar->members);
     bzi_release(memory, tar->begins, c->count + 1, sizeof *tar->begins);
+    bzi_release(memory, tar->fields, tar->field_count, sizeof *tar->fields);
     bzi_release(memory, tar, 1, sizeof *tar);
     c->own = NULL;
 }
@@ -6427,7 +6428,8 @@ typedef struct bzi_tar_build {
     bzi_tar       *tar;
     bzi_buffer     members, begins;
     uint64_t       member_count, count;
-    uint32_t       last_field;
+    uint32_t       field_count, last_field;
+    bzi_field      fields[BZI_LIMIT_FIELDS + 1];
     uint32_t       left_out;          /* members whose field has too long a name; the first is at left_out_at */
     uint64_t       left_out_at;
     uint32_t       key_size;
@@ -6446,19 +6448,18 @@ typedef struct bzi_tar_entry {
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
                                         bzna_error *err)
 {
-    bzi_tar *tar = b->tar;
     bzi_field field = { 0, 1, "" };
     uint32_t size = entry->name_size - key_size - 1;
     for (uint32_t i = 0; i < size; i++) {
         uint8_t c = entry->name[key_size + 1 + i];
         field.name[i] = (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
     }
-    for (uint32_t i = 0; i < tar->field_count; i++) {
-        b->last_field = (b->last_field + 1) % tar->field_count;
-        if (!strcmp(tar->fields[b->last_field].name, field.name))
+    for (uint32_t i = 0; i < b->field_count; i++) {
+        b->last_field = (b->last_field + 1) % b->field_count;
+        if (!strcmp(b->fields[b->last_field].name, field.name))
             return BZNA_OK;
     }
-    if (tar->field_count == BZI_LIMIT_FIELDS) {
+    if (b->field_count == BZI_LIMIT_FIELDS) {
         bzi_text_printable(field.name);
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0,
                         "the member at byte %llu is of field \"%s\": what follows the first dot of a name is its "
@@ -6466,8 +6467,8 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
                         field.name, BZI_LIMIT_FIELDS);
     }
     field.kind = bzi_tar_kind(field.name);
-    b->last_field = tar->field_count;
-    tar->fields[tar->field_count++] = field;
+    b->last_field = b->field_count;
+    b->fields[b->field_count++] = field;
     return BZNA_OK;
 }
 
@@ -6672,21 +6673,23 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     if (b->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are called KEY.FIELD");
     memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
-    c->count = b->count;
-    tar->member_count = b->member_count;
-    tar->members = bzi_alloc_copy(memory, b->members.data, b->member_count, sizeof *tar->members);
-    tar->begins = bzi_alloc_copy(memory, b->begins.data, b->count + 1, sizeof *tar->begins);
-    if (!tar->members || !tar->begins)
-        return bzi_fail_memory(err, "the index of a tar");
-    tar->key_field = tar->field_count;
-    for (uint32_t i = 0; i < tar->field_count; i++) {
-        if (!strcmp(tar->fields[i].name, "cls"))
+    tar->key_field = b->field_count;
+    for (uint32_t i = 0; i < b->field_count; i++) {
+        if (!strcmp(b->fields[i].name, "cls"))
             c->target_field = i;
-        if (!strcmp(tar->fields[i].name, "name"))
+        if (!strcmp(b->fields[i].name, "name"))
             tar->key_field = BZI_NO_FIELD;
     }
     if (tar->key_field != BZI_NO_FIELD)
-        tar->fields[tar->field_count++] = (bzi_field){ BZNA_FIELD_TEXT, 0, "name" };
+        b->fields[b->field_count++] = (bzi_field){ BZNA_FIELD_TEXT, 0, "name" };
+    c->count = b->count;
+    tar->member_count = b->member_count;
+    tar->field_count = b->field_count;
+    tar->members = bzi_alloc_copy(memory, b->members.data, b->member_count, sizeof *tar->members);
+    tar->begins = bzi_alloc_copy(memory, b->begins.data, b->count + 1, sizeof *tar->begins);
+    tar->fields = bzi_alloc_copy(memory, b->fields, b->field_count, sizeof *tar->fields);
+    if (!tar->members || !tar->begins || !tar->fields)
+        return bzi_fail_memory(err, "the index of a tar");
     c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
@@ -8356,6 +8359,21 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
         return status;
     if ((status = bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err)) != BZNA_OK)
         bzi_look_end(look);
+    return status;
+}
+
+/* The target alone: no file is opened or read for one that stands elsewhere than in the sample's bytes. */
+static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
+{
+    const bzi_sample unread = { index, { 0, 0 }, NULL };
+    bzi_look look;
+    bzna_status status;
+    if (!c->target_inside)
+        return bzi_container_target(c, &unread, target, err);
+    if ((status = bzi_look_begin(&look, c, index, 1, err)) != BZNA_OK)
+        return status;
+    status = bzi_container_target(c, &look.reading.sample, target, err);
+    bzi_look_end(&look);
     return status;
 }
 
@@ -16467,7 +16485,6 @@ BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, ui
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_container *c;
-    bzi_value value = { (uint8_t *)target, sizeof *target, 0, 0 };
     bzna_status status;
     BZI_API_BEGIN;
     if (!dataset || !target)
@@ -16476,14 +16493,11 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
         BZI_API_END(status);
     c = bzi_dataset_at(dataset, &index);
-    if (c->target_field == BZI_NO_FIELD)
-        BZI_API_END(BZNA_OK);
-    if ((status = bzi_container_field(c, index, "target", &value, &e)) == BZNA_OK)
-        return status;
-    *target = BZNA_TARGET_NONE;
-    if (value.absent)
-        BZI_API_END(BZNA_OK);
-    BZI_API_END(bzi_container_fail(c, index, &e));
+    if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
+        *target = BZNA_TARGET_NONE;
+        bzi_container_fail(c, index, &e);
+    }
+    BZI_API_END(status);
 }
 
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index, const char *field, void *buffer,

@@ -194,6 +194,27 @@ TEST(targets_are_decimal_numbers_and_others_fail_alone)
     tar_free(&t);
 }
 
+TEST(a_field_called_target_is_not_the_target)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    tar t = { 0 };
+    bzna_dataset *dataset;
+    tar_text(&t, "0.cls", "3");
+    tar_text(&t, "0.target", "ABCDEFG");
+    tar_text(&t, "1.target", "a text of more than eight bytes");
+    tar_end(&t);
+    dataset = open_tar(context, &t, NULL);
+    REQUIRE(dataset);
+    CHECK_EQ(target_of(dataset, 0), 3);
+    CHECK_EQ(target_of(dataset, 1), BZNA_TARGET_NONE);
+    CHECK_STR(value_of(dataset, 0, "target"), "ABCDEFG");
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST(a_field_twice_fails_its_sample_and_no_other)
 {
     counter c;
@@ -725,6 +746,21 @@ TEST(an_open_tar_keeps_36_bytes_for_a_sample_of_two_members)
     tar_free(&u);
 }
 
+/* Beside its index: 20,000 shards are one data set. */
+TEST(an_open_tar_keeps_less_than_2_kB)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    long long before = c.bytes;
+    tar t = tar_of(1, 1);
+    bzna_dataset *dataset = open_tar(context, &t, NULL);
+    CHECK(dataset && c.bytes - before < 1200);              /* and the path, and what knows the open file */
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST(every_allocation_may_fail)
 {
     char longest[4100];
@@ -972,6 +1008,7 @@ TEST_MAIN(
     RUN(fields_stand_in_the_order_first_met_with_the_kind_of_their_last_extension)
     RUN(a_member_called_name_is_the_name)
     RUN(targets_are_decimal_numbers_and_others_fail_alone)
+    RUN(a_field_called_target_is_not_the_target)
     RUN(a_field_twice_fails_its_sample_and_no_other)
     RUN(the_picture_is_the_first_one_or_that_of_the_name)
     RUN(headers_of_all_kinds_are_read_from_memory_a_source_and_a_path)
@@ -989,6 +1026,7 @@ TEST_MAIN(
     RUN(a_tar_without_samples_says_so)
     RUN(opening_reads_headers_and_not_what_lies_between)
     RUN(an_open_tar_keeps_36_bytes_for_a_sample_of_two_members)
+    RUN(an_open_tar_keeps_less_than_2_kB)
     RUN(every_allocation_may_fail)
     RUN(tars_are_told_apart)
     RUN(an_index_gives_what_the_headers_give)
