@@ -7,7 +7,7 @@
  *     bzna verify DATA                 looks for damage; with --decode, decodes every picture
  *     bzna batch DATA -o DIR           one batch as a loader delivers it, as picture files
  *     bzna bench DATA                  pictures per second
- *     bzna index SHARD.tar...          an index beside each tar, so that it opens at once
+ *     bzna index FILE...               an index beside each .tar or .rec, so that it opens at once
  *     bzna devices                     GPUs, and what their video decoders decode
  *
  * The library is used through benzina.h alone; libavformat, libavcodec and libswscale read and encode pictures. A file
@@ -135,7 +135,8 @@ static const tool_command commands[] = {
       "Prints what kind of data set it is, its size in bytes, the numbers of samples, of targets and of classes with\n"
       "names, and the fields of its samples; of an archive, brands and tracks, too. In JSON, \"targets\" is 0 where\n"
       "no sample has a target, \"size\" null where it is not known, \"mime\" null for a track without one, and\n"
-      "\"classes\" is there only where classes have names.", 1, dataset_options, tool_run_info },
+      "\"classes\" is there only where classes have names. Of a .rec, whose records are not read for it, \"targets\" is the\n"
+      "number of samples.", 1, dataset_options, tool_run_info },
     { "list", "DATA", "the samples of a data set",
       DATA_HELP
       "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
@@ -171,10 +172,11 @@ static const tool_command commands[] = {
       "threads and the encoded pictures in memory. The two take turns, so that other work on the machine slows both.\n"
       "Where NVDEC decodes, only the loader is measured, including all work on the device.",
       1, bench_options, tool_run_bench },
-    { "index", "SHARD.tar...", "an index beside each tar, so that it opens at once",
-      "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie. A tar\n"
-      "that has one is opened without a walk over its headers. An index that is there is replaced. When the tar has\n"
-      "changed, its index is refused until it is removed or written again. Names with blanks cannot stand in one.",
+    { "index", "FILE...", "an index beside each .tar or .rec, so that it opens at once",
+      "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie; or\n"
+      "RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file that has one is opened without a\n"
+      "walk over its headers. An index that is there is replaced. One that contradicts its file is refused until it is\n"
+      "removed or written again. Names with blanks cannot stand in the index of a tar.",
       -1, json_options, tool_run_index },
     { "devices", "", "GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
