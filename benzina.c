@@ -6558,6 +6558,19 @@ static bzi_span bzi_tar_word(bzi_tar_index *x)
     return word;
 }
 
+/* The next word, if it is a number of at most 18 digits; else -1. */
+static int64_t bzi_tar_word_number(bzi_tar_index *x)
+{
+    const uint8_t *p = x->p, *const end = x->end, *first;
+    int64_t number = 0;
+    while (p < end && (*p == ' ' || *p == '\t'))
+        p++;
+    for (first = p; p < end && *p >= '0' && *p <= '9' && p - first < 18; p++)
+        number = number * 10 + (*p - '0');
+    x->p = p;
+    return p > first && (p == end || *p <= ' ') ? number : -1;
+}
+
 /* Whether the tar has the member there that the index names: headers are walked from the member before. */
 static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, const bzi_tar_entry *entry,
                                    bzna_error *err)
@@ -6583,11 +6596,10 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
     const int compare = x->line % step == 0 || x->line + 1 == x->count;
     bzna_status status = BZNA_OK;
     while (status == BZNA_OK && bzi_tar_word(x).size) {
-        const bzi_span offset = bzi_tar_word(x), size = bzi_tar_word(x), name = bzi_tar_word(x);
-        int64_t at = -1, bytes = -1;
+        const int64_t at = bzi_tar_word_number(x), bytes = bzi_tar_word_number(x);
+        const bzi_span name = bzi_tar_word(x);
         bzi_tar_entry entry;
-        if (!bzi_tar_decimal(offset, &at) || !bzi_tar_decimal(size, &bytes) || at < 0 || bytes < 0 || !name.size ||
-            name.size > BZI_LIMIT_PATH_BYTES)
+        if (at < 0 || bytes < 0 || !name.size || name.size > BZI_LIMIT_PATH_BYTES)
             return bzi_tar_fail_index(b, "not the field, offset, size and name of members", x->line + 2, err);
         entry = (bzi_tar_entry){ name.data, (uint32_t)name.size, (uint64_t)at, (uint64_t)bytes };
         if (entry.offset % BZI_TAR_BLOCK || entry.offset < x->last_end + BZI_TAR_BLOCK || entry.offset > file_size ||
