@@ -890,7 +890,7 @@ TEST(a_stale_index_is_refused_with_a_hint)
         { "v1.2 1\nbin 0 9 d/000000.bin\n", 1, "(line 2: no member can lie there)" },
         { "v1.2 1\nbin 51200 9 d/000000.bin\n", 1, "(line 2: no member can lie there)" },
         { "v1.2 1\nbin 3584 1600 d/000000.bin\n", 1, "(line 2: no member can lie there)" },
-        { "v1.2 1\nbin 512 9223372036854775807 d/000000.bin\n", 1, "(line 2: no member can lie there)" },
+        { "v1.2 1\nbin 512 999999999999999999 d/000000.bin\n", 1, "(line 2: no member can lie there)" },
         { "v1.2 1\nbin 512 -9 d/000000.bin\n", 1, "(line 2: not the field, offset, size and name of members)" },
         { "v1.2 1\nbin 512 9 d/000000.bin cls\n", 1, "(line 2: not the field, offset, size and name of members)" },
         { "v1.2 1\nbin 512 9 d/000000.bin\n\n", 1, "(it has more or fewer lines than its first one says)" },
