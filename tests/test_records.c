@@ -472,7 +472,7 @@ TEST(a_file_of_no_whole_records_is_refused_at_its_byte)
 /* Its bytes may begin like anything; what it is, only the settings say. */
 TEST(records_are_what_the_settings_say_whatever_their_bytes)
 {
-    static const char *const heads[] = { "\x1f\x8b\x08", "PK\x03\x04", "\0\0\0\x18" "ftypheic", "\x0a\x23\xd7\xce" };
+    static const char *const heads[] = { "\x1f\x8b\x08", "PK\x03\x04", ("\0\0\0\x18" "ftypheic"), "\x0a\x23\xd7\xce" };
     bzna_records r = records_of(BZNA_RECORD_UINT8, 1, 4, 4);
     bzna_dataset_config config;
     uint8_t file[64] = { 0 };
