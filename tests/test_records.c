@@ -116,6 +116,7 @@ static void check_rendered(const opened *o, uint64_t i, const uint8_t *picture, 
     free(pixels);
 }
 
+#ifndef BENZINA_NO_AVCODEC
 /* A batch of all of them, at their own size: the loader delivers the very numbers. */
 static void check_loaded(const opened *o, const uint8_t *file, const bzna_records *r, uint64_t count)
 {
@@ -144,6 +145,7 @@ static void check_loaded(const opened *o, const uint8_t *file, const bzna_record
     bzna_batch_release(batch);
     bzna_loader_close(loader);
 }
+#endif
 
 static void check_pictures(const bzna_records *given, uint64_t count)
 {
