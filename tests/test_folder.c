@@ -535,6 +535,9 @@ TEST(a_loader_goes_on_past_files_that_are_gone)
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     bzna_dataset *dataset;
+#ifdef BENZINA_NO_AVCODEC
+    SKIP("built without libavcodec");
+#endif
     MAKE("d/a/1.jpg", "d/a/2.jpg", "d/b/1.jpg", "d/b/2.jpg");
     dataset = open_folder("d");
     REQUIRE(dataset);

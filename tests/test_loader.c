@@ -1637,7 +1637,7 @@ TEST(every_allocation_of_open_may_fail)
             CHECK_CONTAINS(e.message, "out of memory");
             CHECK(loader == NULL);
         }
-        if (opened && TEST_NVDEC)
+        if (TEST_NVDEC && opened)
             break;                                          /* the context's sessions keep their buffers */
         CHECK_EQ(l.blocks, blocks);
         CHECK_EQ(l.bytes, bytes);

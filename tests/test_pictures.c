@@ -4,16 +4,50 @@
 #include "../benzina.c"
 #include "test.h"
 
+enum { W = 40, H = 25, PIXELS = W * H };      /* of every picture there */
+
+/* Headers are read in builds without a decoder, too. */
+TEST(headers_say_size_and_orientation)
+{
+    static const struct { const char *name; uint32_t codec, orientation; } files[] = {
+        { "jpeg_420_progressive.jpg", BZNA_CODEC_JPEG, 1 }, { "jpeg_exif_6.jpg", BZNA_CODEC_JPEG, 6 },
+        { "bmp_palette_8.bmp", BZNA_CODEC_STILL, 1 }, { "gif_87.gif", BZNA_CODEC_STILL, 1 },
+        { "jpeg2000.jp2", BZNA_CODEC_STILL, 1 }, { "jpeg2000_gray.j2k", BZNA_CODEC_STILL, 1 },
+        { "png_palette_clear.png", BZNA_CODEC_STILL, 1 }, { "tiff_lzw.tif", BZNA_CODEC_STILL, 1 },
+        { "webp_lossless_clear.webp", BZNA_CODEC_STILL, 1 }, { "webp_lossy_clear.webp", BZNA_CODEC_STILL, 1 },
+    };
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bzna_error err = { .struct_size = sizeof err };
+        bzna_image image = { .struct_size = sizeof image };
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzi_format format;
+        char path[256];
+        uint8_t data[8192];
+        FILE *file;
+        snprintf(path, sizeof path, "tests/data/pictures/%s", files[i].name);
+        CHECK((file = fopen(path, "rb")) != NULL);
+        image.data = data;
+        image.data_size = file ? fread(data, 1, sizeof data, file) : 0;
+        image.codec = bzi_codec_recognize((bzi_span){ data, image.data_size });
+        CHECK_EQ(image.codec, files[i].codec);
+        const bzi_image alone = bzi_image_alone(&image);
+        CHECK_EQ(bzi_picture_describe(&alone, W, &format, &picture, &err), BZNA_OK);
+        CHECK(picture.width == W && picture.height == H && picture.orientation == files[i].orientation);
+        CHECK_EQ(bzi_picture_describe(&alone, W - 1, &format, &picture, &err), BZNA_E_LIMIT);
+        if (file)
+            fclose(file);
+    }
+}
+
 #ifdef BENZINA_NO_AVCODEC
 TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
-TEST_MAIN(RUN(pictures_are_decoded))
+TEST_MAIN(RUN(headers_say_size_and_orientation) RUN(pictures_are_decoded))
 #else
 #include <libavutil/crc.h>
 #include <libavutil/intreadwrite.h>
 #include <libavutil/opt.h>
 
 #define DATA "tests/data/pictures/"
-enum { W = 40, H = 25, PIXELS = W * H };      /* of every picture there */
 
 /* ---- Files and pictures ------------------------------------------------------------------------------------------ */
 
@@ -1126,7 +1160,8 @@ TEST(jpeg_and_stills_are_not_written_and_no_sample_entry_is_theirs)
 #endif
 }
 
-TEST_MAIN(RUN(jpegs_of_every_kind_have_pillows_pixels)
+TEST_MAIN(RUN(headers_say_size_and_orientation)
+          RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(jpegs_come_as_their_own_planes)
           RUN(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
           RUN(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)

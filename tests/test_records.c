@@ -116,6 +116,7 @@ static void check_rendered(const opened *o, uint64_t i, const uint8_t *picture, 
     free(pixels);
 }
 
+#ifndef BENZINA_NO_AVCODEC
 /* A batch of all of them, at their own size: the loader delivers the very numbers. */
 static void check_loaded(const opened *o, const uint8_t *file, const bzna_records *r, uint64_t count)
 {
@@ -144,6 +145,7 @@ static void check_loaded(const opened *o, const uint8_t *file, const bzna_record
     bzna_batch_release(batch);
     bzna_loader_close(loader);
 }
+#endif
 
 static void check_pictures(const bzna_records *given, uint64_t count)
 {
@@ -472,7 +474,7 @@ TEST(a_file_of_no_whole_records_is_refused_at_its_byte)
 /* Its bytes may begin like anything; what it is, only the settings say. */
 TEST(records_are_what_the_settings_say_whatever_their_bytes)
 {
-    static const char *const heads[] = { "\x1f\x8b\x08", "PK\x03\x04", "\0\0\0\x18" "ftypheic", "\x0a\x23\xd7\xce" };
+    static const char *const heads[] = { "\x1f\x8b\x08", "PK\x03\x04", ("\0\0\0\x18" "ftypheic"), "\x0a\x23\xd7\xce" };
     bzna_records r = records_of(BZNA_RECORD_UINT8, 1, 4, 4);
     bzna_dataset_config config;
     uint8_t file[64] = { 0 };
