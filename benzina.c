@@ -4268,6 +4268,7 @@ typedef struct bzi_container_ops {
     const char *name;
     uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
     uint32_t    still;                /* pictures may be JPEG or other stills */
+    uint32_t    listed;               /* dataset_config.list may name or label its samples */
     /* head: the file's first bytes, at most BZI_PROBE_BYTES */
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets what stands after source in bzi_container. config is checked */
@@ -5995,6 +5996,7 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 static const bzi_container_ops bzi_folder_ops = {
     .name = "folder",
     .still = 1,
+    .listed = 1,
     .locate = bzi_folder_locate,
     .describe_field = bzi_folder_describe_field,
     .field = bzi_folder_field,
@@ -7409,6 +7411,7 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 static const bzi_container_ops bzi_recordio_ops = {
     .name = "RecordIO",
     .still = 1,
+    .listed = 1,
     .probe = bzi_recordio_probe,
     .open = bzi_recordio_open,
     .locate = bzi_recordio_locate,
@@ -8107,6 +8110,12 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
 {
     if (config->split && !c->ops->track)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.split: only mp4 files have splits; this is a %s",
+                        c->ops->name);
+    if (config->list && !c->ops->listed)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.list: only folders and RecordIO have lists; this is a %s",
+                        c->ops->name);
+    if (config->classes && !c->ops->class_name)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: only folders have classes; this is a %s",
                         c->ops->name);
     if (config->records && c->ops != &bzi_records_ops)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.format: \"%s\"; records are \"records\"", c->ops->name);

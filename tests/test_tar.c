@@ -547,6 +547,30 @@ TEST(what_is_not_read_is_refused_clearly)
     check_refused(&t, BZNA_E_UNSUPPORTED, 1536, "gives all members one path or one size");
 }
 
+TEST(settings_that_a_tar_cannot_heed_are_refused_by_name)
+{
+    static const char *const classes[] = { "a" };
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    tar t = { 0 };
+    tar_text(&t, "0.txt", "a");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = "labels.lst";
+    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "dataset_config.list: only folders and RecordIO have lists; this is a tar");
+    config.list = NULL;
+    config.classes = classes;
+    config.class_count = 1;
+    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "dataset_config.classes: only folders have classes; this is a tar");
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST(compressed_tars_are_refused_with_a_hint)
 {
     static const struct { const char *head, *part; } cases[] = {
@@ -1018,6 +1042,7 @@ TEST_MAIN(
     RUN(damaged_tars_are_refused_at_the_byte_where_they_are_damaged)
     RUN(pax_records_that_make_no_sense_are_refused)
     RUN(what_is_not_read_is_refused_clearly)
+    RUN(settings_that_a_tar_cannot_heed_are_refused_by_name)
     RUN(compressed_tars_are_refused_with_a_hint)
     RUN(long_names_and_headers_without_end_meet_limits)
     RUN(fields_have_limits)
