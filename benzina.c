@@ -13140,7 +13140,7 @@ static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *nam
 /* --- Opening: which fields --- */
 
 /* The next of the names in a list with commas between them, and the length behind its colon, 0: none. Returns 0 at the
- * end, -1 where it is no name. */
+ * end, -1 where *list begins with no name. */
 static int bzi_columns_next(const char **list, bzi_column *column)
 {
     const char *at = *list, *end = strchr(at, ',');
@@ -13151,7 +13151,6 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     memset(column, 0, sizeof *column);
     if (!*at)
         return 0;
-    *list = at + size + (end != NULL);
     if (colon) {
         length = strtoul(colon + 1, &after, 10);
         if (after != at + size || colon[1] < '0' || colon[1] > '9' || length == 0 || length > BZI_LIMIT_VECTOR)
@@ -13162,6 +13161,7 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     if (size == 0 || size >= sizeof column->name)
         return -1;
     memcpy(column->name, at, size);
+    *list = end ? end + 1 : at + strlen(at);
     return 1;
 }
 
@@ -13223,7 +13223,7 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         ++*count;
     }
     return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: names with commas between them, a vector's length behind a "
-                              "colon: \"%.40s\" is none", setting, column.name[0] ? column.name : list) : BZNA_OK;
+                              "colon: \"%.*s\" is none", setting, (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
 static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
