@@ -120,7 +120,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READ_AHEAD     65536u
 #define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
-/* of a data set's samples; kinds of a tar's members: a word of bits has one each */
+/* of a tar's members; a data set's samples have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
@@ -8801,11 +8801,11 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
  * past the end. */
 static bzna_status bzi_dataset_describe_field(const bzna_dataset *dataset, uint32_t number, bzi_field *field)
 {
-    bzi_field seen[BZI_LIMIT_FIELDS];
+    bzi_field seen[BZI_LIMIT_FIELDS + 1];
     uint32_t count = 0;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
-        for (uint32_t k = 0, j; count < BZI_LIMIT_FIELDS && c->ops->describe_field(c, k, &seen[count]) == BZNA_OK;
+        for (uint32_t k = 0, j; count <= BZI_LIMIT_FIELDS && c->ops->describe_field(c, k, &seen[count]) == BZNA_OK;
              k++) {
             for (j = 0; j < count && strcmp(seen[j].name, seen[count].name); j++)
                 continue;

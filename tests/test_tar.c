@@ -1,4 +1,4 @@
-/* Rooms 13a and 13b: tars, as WebDataset writes shards. What Python's tarfile and webdataset make of the same files is
+/* Rooms 22 and 23: tars, as WebDataset writes shards. What Python's tarfile and webdataset make of the same files is
  * in test_tar.py. */
 #include "../benzina.c"
 #include "test.h"
@@ -608,12 +608,26 @@ TEST(long_names_and_headers_without_end_meet_limits)
 
 TEST(fields_have_limits)
 {
+    counter c;
+    bzna_context *context = context_of(&c);
     tar t = { 0 };
     for (int i = 0; i < 65; i++) {
         char name[32];
         snprintf(name, sizeof name, "0.f%d", i);
+        if (i == 64) {
+            bzna_dataset *dataset = open_tar(context, &t, NULL);
+            bzna_dataset_info info = { .field_count = 0 };
+            bzna_field_info field = { .kind = 0 };
+            bzna_dataset_get_info(dataset, &info, sizeof info, NULL);
+            bzna_dataset_get_field_info(dataset, 64, &field, sizeof field, NULL);
+            CHECK_EQ(info.field_count, 65);                 /* and the key */
+            CHECK_STR(field.name, "name");
+            bzna_dataset_close(dataset);
+        }
         tar_text(&t, name, "");
     }
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
     check_refused(&t, BZNA_E_LIMIT, 64 * 512 + 512, "the member at byte 32768 is of field \"f64\"");
 }
 
