@@ -1151,9 +1151,9 @@ static void bzi_file_unpin(bzi_shared_file *f)
 static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
 {
     bzi_files *files = f->files;
-    bzi_file file = f->file;
+    bzi_file file;
     bzi_os_lock(&files->mutex);
-    file.fd = f->file.fd;
+    file = f->file;                   /* others may have closed it meanwhile, to have its descriptor */
     if (f->idle)
         bzi_files_unlink(files, f);
     files->open -= file.fd >= 0;
