@@ -7127,7 +7127,7 @@ static bzna_status bzi_recordio_load_idx(bzi_container *c, const bzi_source *idx
     return status;
 }
 
-/* NAME.idx of NAME.rec. BZNA_E_NOT_FOUND: there is none. */
+/* NAME.idx of NAME.rec. BZNA_AGAIN: there is none. */
 static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 {
     const char *rec = c->source.path;
@@ -7136,11 +7136,13 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
     bzi_source idx;
     bzna_status status;
     if (length < 5 || length >= sizeof path || strcmp(rec + length - 4, ".rec"))
-        return BZNA_E_NOT_FOUND;
+        return BZNA_AGAIN;
     memcpy(path, rec, length - 3);
     memcpy(path + length - 3, "idx", 4);
     memset(&idx, 0, sizeof idx);
-    if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_OK) {
+    if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_E_NOT_FOUND)
+        return BZNA_AGAIN;
+    if (status == BZNA_OK) {
         status = bzi_recordio_load_idx(c, &idx, err);
         bzi_source_close(&idx, &c->host->memory);
     }
@@ -7158,7 +7160,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
-    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_E_NOT_FOUND)
+    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
     c->target_count = c->count;       /* which of them have none, is known when they are read */
     c->target_field = 3;
