@@ -120,7 +120,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READ_AHEAD     65536u
 #define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
-/* of a data set's samples; kinds of a tar's members: a word of bits has one each */
+/* of a tar's members; a data set's samples have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
@@ -1151,9 +1151,9 @@ static void bzi_file_unpin(bzi_shared_file *f)
 static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
 {
     bzi_files *files = f->files;
-    bzi_file file = f->file;
+    bzi_file file;
     bzi_os_lock(&files->mutex);
-    file.fd = f->file.fd;
+    file = f->file;                   /* others may have closed it meanwhile, to have its descriptor */
     if (f->idle)
         bzi_files_unlink(files, f);
     files->open -= file.fd >= 0;
@@ -4268,6 +4268,7 @@ typedef struct bzi_container_ops {
     const char *name;
     uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
+    uint32_t    listed;               /* dataset_config.list may name or label its samples */
     /* head: the file's first bytes, at most BZI_PROBE_BYTES */
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets what stands after source in bzi_container. config is checked */
@@ -5995,6 +5996,7 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 static const bzi_container_ops bzi_folder_ops = {
     .name = "folder",
     .still = 1,
+    .listed = 1,
     .locate = bzi_folder_locate,
     .describe_field = bzi_folder_describe_field,
     .field = bzi_folder_field,
@@ -7137,7 +7139,7 @@ static bzna_status bzi_recordio_load_idx(bzi_container *c, const bzi_source *idx
     return status;
 }
 
-/* NAME.idx of NAME.rec. BZNA_E_NOT_FOUND: there is none. */
+/* NAME.idx of NAME.rec. BZNA_AGAIN: there is none. */
 static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 {
     const char *rec = c->source.path;
@@ -7146,11 +7148,13 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
     bzi_source idx;
     bzna_status status;
     if (length < 5 || length >= sizeof path || strcmp(rec + length - 4, ".rec"))
-        return BZNA_E_NOT_FOUND;
+        return BZNA_AGAIN;
     memcpy(path, rec, length - 3);
     memcpy(path + length - 3, "idx", 4);
     memset(&idx, 0, sizeof idx);
-    if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_OK) {
+    if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_E_NOT_FOUND)
+        return BZNA_AGAIN;
+    if (status == BZNA_OK) {
         status = bzi_recordio_load_idx(c, &idx, err);
         bzi_source_close(&idx, &c->host->memory);
     }
@@ -7168,7 +7172,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
-    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_E_NOT_FOUND)
+    if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
     c->target_count = c->count;       /* which of them have none, is known when they are read */
     c->target_field = 3;
@@ -7421,6 +7425,7 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 static const bzi_container_ops bzi_recordio_ops = {
     .name = "RecordIO",
     .still = 1,
+    .listed = 1,
     .probe = bzi_recordio_probe,
     .open = bzi_recordio_open,
     .locate = bzi_recordio_locate,
@@ -8124,6 +8129,12 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     if (config->split && !c->ops->track)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.split: only mp4 files have splits; this is a %s",
                         c->ops->name);
+    if (config->list && !c->ops->listed)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.list: only folders and RecordIO have lists; this is a %s",
+                        c->ops->name);
+    if (config->classes && !c->ops->class_name)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: only folders have classes; this is a %s",
+                        c->ops->name);
     if (config->records && c->ops != &bzi_records_ops)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.format: \"%s\"; records are \"records\"", c->ops->name);
     return BZNA_OK;
@@ -8808,11 +8819,11 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
  * past the end. */
 static bzna_status bzi_dataset_describe_field(const bzna_dataset *dataset, uint32_t number, bzi_field *field)
 {
-    bzi_field seen[BZI_LIMIT_FIELDS];
+    bzi_field seen[BZI_LIMIT_FIELDS + 1];
     uint32_t count = 0;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
-        for (uint32_t k = 0, j; count < BZI_LIMIT_FIELDS && c->ops->describe_field(c, k, &seen[count]) == BZNA_OK;
+        for (uint32_t k = 0, j; count <= BZI_LIMIT_FIELDS && c->ops->describe_field(c, k, &seen[count]) == BZNA_OK;
              k++) {
             for (j = 0; j < count && strcmp(seen[j].name, seen[count].name); j++)
                 continue;
@@ -13147,7 +13158,7 @@ static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *nam
 /* --- Opening: which fields --- */
 
 /* The next of the names in a list with commas between them, and the length behind its colon, 0: none. Returns 0 at the
- * end, -1 where it is no name. */
+ * end, -1 where *list begins with no name. */
 static int bzi_columns_next(const char **list, bzi_column *column)
 {
     const char *at = *list, *end = strchr(at, ',');
@@ -13158,7 +13169,6 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     memset(column, 0, sizeof *column);
     if (!*at)
         return 0;
-    *list = at + size + (end != NULL);
     if (colon) {
         length = strtoul(colon + 1, &after, 10);
         if (after != at + size || colon[1] < '0' || colon[1] > '9' || length == 0 || length > BZI_LIMIT_VECTOR)
@@ -13169,6 +13179,7 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     if (size == 0 || size >= sizeof column->name)
         return -1;
     memcpy(column->name, at, size);
+    *list = end ? end + 1 : at + strlen(at);
     return 1;
 }
 
@@ -13230,7 +13241,7 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         ++*count;
     }
     return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: names with commas between them, a vector's length behind a "
-                              "colon: \"%.40s\" is none", setting, column.name[0] ? column.name : list) : BZNA_OK;
+                              "colon: \"%.*s\" is none", setting, (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
 static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)

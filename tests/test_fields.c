@@ -169,12 +169,13 @@ TEST(fields_that_cannot_be_delivered_are_refused_by_name)
         { "image", NULL, "fields.tensors: \"image\" is a tensor of every batch", BZNA_E_ARGUMENT },
         { NULL, "name,name", "fields.bytes: \"name\" is a tensor of every batch, or named twice", BZNA_E_ARGUMENT },
         { NULL, "name,,image", "loader_config.fields.bytes: names with commas", BZNA_E_ARGUMENT },
+        { NULL, "name,image:x,thumb", "behind a colon: \"image:x\" is none", BZNA_E_ARGUMENT },
         { NULL, ",", "loader_config.fields.bytes: names with commas", BZNA_E_ARGUMENT },
         { "name:0", NULL, "loader_config.fields.tensors: names with commas", BZNA_E_ARGUMENT },
         { "name:-1", NULL, "loader_config.fields.tensors: names with commas", BZNA_E_ARGUMENT },
         { "name:4x", NULL, "loader_config.fields.tensors: names with commas", BZNA_E_ARGUMENT },
         { NULL, "name:4", "\"name:4\": only vectors have a length", BZNA_E_ARGUMENT },
-        { NULL, "a.name.that.has.more.than.31.bytes", "names with commas", BZNA_E_ARGUMENT },
+        { NULL, "a.name.that.has.more.than.31.bytes", "\"a.name.that.has.more.than.31.bytes\" is", BZNA_E_ARGUMENT },
     };
     archive a = make_archive('s');
     memory m;

@@ -219,6 +219,34 @@ TEST(more_threads_than_descriptors_read_and_none_fails)
     limit_files(was);
 }
 
+/* Whose reads close the other's file meanwhile. That no two threads touch it at once, ThreadSanitizer sees. */
+TEST(a_data_set_closes_while_another_is_read)
+{
+    enum { FILES = 60 };
+    const rlim_t was = limit_files(24);
+    const char **paths = make_files(FILES, 2);
+    bzna_context *narrow = NULL;
+    pounder reader = { .count = FILES, .seed = 1 };
+    bzna_dataset *all, *one;
+    require(bzna_context_open(NULL, &narrow, NULL), "context");
+    reader.dataset = all = open_files(narrow, paths, FILES);
+    REQUIRE(all);
+    pthread_create(&reader.thread, NULL, pound, &reader);
+    for (int i = 0; i < 200; i++) {
+        one = open_files(narrow, paths, 1);
+        CHECK(one && read_one(one, 0) == BZNA_OK);
+        bzna_dataset_close(one);
+    }
+    pthread_join(reader.thread, NULL);
+    CHECK_EQ(reader.wrong, 0);
+    bzna_dataset_close(all);
+    CHECK_EQ(narrow->host->files.open, 0);
+    CHECK_EQ(narrow->host->files.maps, 0);
+    bzna_context_close(narrow);
+    free_files(paths, FILES);
+    limit_files(was);
+}
+
 /* Reads enough others that file 0 is closed. */
 static void close_first(const bzna_dataset *dataset)
 {
@@ -665,6 +693,7 @@ int main(int argc, char **argv)
     test_wanted = argc > 1 ? argv + 1 : NULL;
     RUN(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
     RUN(more_threads_than_descriptors_read_and_none_fails)
+    RUN(a_data_set_closes_while_another_is_read)
     RUN(a_file_that_changed_while_it_was_closed_is_refused)
     RUN(files_are_found_again_when_the_working_folder_changes)
     RUN(a_program_that_has_used_up_its_descriptors_can_still_read)

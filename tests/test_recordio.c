@@ -325,6 +325,33 @@ TEST(an_idx_of_another_file_is_refused_with_a_hint)
     free(f);
 }
 
+/* As when other files that are opened at the same time need its descriptor. */
+TEST(a_file_that_is_gone_while_its_idx_is_read_is_an_error)
+{
+    const bzna_dataset_config config = { .struct_size = sizeof config };
+    rec_file *f = three_records();
+    counter counted;
+    bzna_context *own = context_of(&counted);
+    bzi_container *c = NULL;
+    bzi_source source;
+    bzna_error err = fresh_error();
+    opened o;
+    open_with_idx(&o, f, NULL, 0);
+    memset(&source, 0, sizeof source);
+    CHECK_EQ(bzi_source_open_path(&source, own->host, PATH, &err), BZNA_OK);
+    CHECK_EQ(bzi_container_make(own->host, PATH, &config, &c, &err), BZNA_OK);
+    c->source = source;
+    c->ops = &bzi_recordio_ops;
+    close(bzi_files_evict(&own->host->files));
+    own->host->files.open--;
+    CHECK(!unlink(PATH));
+    CHECK_EQ(bzi_recordio_open(c, &config, &err), BZNA_E_NOT_FOUND);
+    bzi_container_drop(c);
+    bzna_context_close(own);
+    CHECK_ALL_FREED(counted);
+    close_all(&o, f);
+}
+
 TEST(an_offset_without_a_record_fails_its_own_sample)
 {
     rec_file *f = three_records();
@@ -615,6 +642,7 @@ int main(int argc, char **argv)
     RUN(fields_are_those_of_the_records) RUN(the_picture_begins_behind_the_labels) RUN(records_in_parts_are_joined)
     RUN(a_picture_in_parts_is_read_whole) RUN(a_list_gives_labels_and_names_by_id) RUN(the_idx_says_where_records_begin)
     RUN(an_idx_older_than_its_file_must_be_what_a_scan_finds) RUN(an_idx_of_another_file_is_refused_with_a_hint)
+    RUN(a_file_that_is_gone_while_its_idx_is_read_is_an_error)
     RUN(an_offset_without_a_record_fails_its_own_sample) RUN(a_million_records_open_within_a_second_by_their_idx)
     RUN(records_that_contradict_themselves_fail_alone) RUN(parts_out_of_order_fail_their_record_alone)
     RUN(parts_of_a_record_of_the_idx_are_checked_in_their_order)

@@ -1,4 +1,4 @@
-/* Rooms 13a and 13b: tars, as WebDataset writes shards. What Python's tarfile and webdataset make of the same files is
+/* Rooms 22 and 23: tars, as WebDataset writes shards. What Python's tarfile and webdataset make of the same files is
  * in test_tar.py. */
 #include "../benzina.c"
 #include "test.h"
@@ -547,6 +547,30 @@ TEST(what_is_not_read_is_refused_clearly)
     check_refused(&t, BZNA_E_UNSUPPORTED, 1536, "gives all members one path or one size");
 }
 
+TEST(settings_that_a_tar_cannot_heed_are_refused_by_name)
+{
+    static const char *const classes[] = { "a" };
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    bzna_error err = fresh_error();
+    tar t = { 0 };
+    tar_text(&t, "0.txt", "a");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = "labels.lst";
+    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "dataset_config.list: only folders and RecordIO have lists; this is a tar");
+    config.list = NULL;
+    config.classes = classes;
+    config.class_count = 1;
+    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "dataset_config.classes: only folders have classes; this is a tar");
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST(compressed_tars_are_refused_with_a_hint)
 {
     static const struct { const char *head, *part; } cases[] = {
@@ -584,12 +608,26 @@ TEST(long_names_and_headers_without_end_meet_limits)
 
 TEST(fields_have_limits)
 {
+    counter c;
+    bzna_context *context = context_of(&c);
     tar t = { 0 };
     for (int i = 0; i < 65; i++) {
         char name[32];
         snprintf(name, sizeof name, "0.f%d", i);
+        if (i == 64) {
+            bzna_dataset *dataset = open_tar(context, &t, NULL);
+            bzna_dataset_info info = { .field_count = 0 };
+            bzna_field_info field = { .kind = 0 };
+            bzna_dataset_get_info(dataset, &info, sizeof info, NULL);
+            bzna_dataset_get_field_info(dataset, 64, &field, sizeof field, NULL);
+            CHECK_EQ(info.field_count, 65);                 /* and the key */
+            CHECK_STR(field.name, "name");
+            bzna_dataset_close(dataset);
+        }
         tar_text(&t, name, "");
     }
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
     check_refused(&t, BZNA_E_LIMIT, 64 * 512 + 512, "the member at byte 32768 is of field \"f64\"");
 }
 
@@ -1018,6 +1056,7 @@ TEST_MAIN(
     RUN(damaged_tars_are_refused_at_the_byte_where_they_are_damaged)
     RUN(pax_records_that_make_no_sense_are_refused)
     RUN(what_is_not_read_is_refused_clearly)
+    RUN(settings_that_a_tar_cannot_heed_are_refused_by_name)
     RUN(compressed_tars_are_refused_with_a_hint)
     RUN(long_names_and_headers_without_end_meet_limits)
     RUN(fields_have_limits)
