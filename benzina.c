@@ -6528,7 +6528,14 @@ typedef struct bzi_tar_index {
     bzi_tar_walk   walk;              /* for comparing with headers */
 } bzi_tar_index;
 
-/* why: what is wrong with it, "it is older than the tar". */
+/* What headers say is taken instead. */
+static bzna_status bzi_tar_ignore_index(const bzi_tar_build *b, const char *why)
+{
+    bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: %s", b->c->name, why);
+    return BZNA_AGAIN;
+}
+
+/* why: what is wrong with it, "it is no text". */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
 {
     const char *path = b->c->source.path, *slash = strrchr(path, '/');
@@ -6610,11 +6617,8 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     bzna_status status = BZNA_OK;
     int64_t count = -1;
     if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_tar_decimal(number, &count) || count < 0 ||
-        bzi_tar_word(x).size) {
-        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is no index v1.2",
-                b->c->name);
-        return BZNA_AGAIN;
-    }
+        bzi_tar_word(x).size)
+        return bzi_tar_ignore_index(b, "it is no index v1.2");
     x->count = (uint64_t)count;
     x->p += x->p < x->end;
     for (; status == BZNA_OK && x->p < x->end; x->line++)
@@ -6625,7 +6629,8 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
 }
 
 /* SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line a
- * sample. BZNA_AGAIN: there is none. One that is stale is refused, not believed. */
+ * sample. BZNA_AGAIN: there is none, or it is older than the tar, as when the two were copied one after the other. One
+ * that the tar contradicts is refused. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -6644,13 +6649,14 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
         return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, ".idx");
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, source, memory, NULL, 0);
-    status = file.size ? bzi_source_view(&file, memory, &buffer, 0, file.size, &x.p, err) : BZNA_AGAIN;
+    if (file.file.modified_ns < bzi_source_modified_ns(source))
+        status = bzi_tar_ignore_index(b, "it is older than the tar");
+    else
+        status = file.size ? bzi_source_view(&file, memory, &buffer, 0, file.size, &x.p, err) : BZNA_AGAIN;
     if (status == BZNA_OK) {
         x.end = x.p + file.size;
         status = bzi_tar_parse_index(b, &x, err);
     }
-    if (status == BZNA_OK && file.file.modified_ns < bzi_source_modified_ns(source))
-        status = bzi_tar_fail_index(b, "it is older than the tar", 0, err);
     b->tar->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
     bzi_buffer_free(memory, &buffer);
