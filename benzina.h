@@ -254,6 +254,7 @@
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - A batch has one picture a sample, of one size, float32 or float16 RGB. Several outputs,
  *       views, bfloat16, uint8, other filters than linear: settings exist, E_UNSUPPORTED so far.
+ *     - No JPEG with arithmetic coding or subsampled RGB or CMYK; no TIFF in tiles or of JPEG data.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
  *     - Windows and macOS have not been tried.
