@@ -6364,7 +6364,7 @@ typedef struct bzi_tar {
     uint32_t        from_index;       /* what an index says of a member is checked when the member is used */
     uint32_t        field_count;
     uint32_t        key_field;        /* the number of "name", the key; BZI_NO_FIELD: members are called so */
-    bzi_field       fields[BZI_LIMIT_FIELDS + 1];           /* in the order first met; last the key */
+    bzi_field      *fields;           /* in the order first met; last the key */
 } bzi_tar;
 
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
@@ -6378,6 +6378,7 @@ static void bzi_tar_close(bzi_container *c)
         return;
     bzi_release(memory, tar->members, tar->member_count, sizeof *tar->members);
     bzi_release(memory, tar->begins, c->count + 1, sizeof *tar->begins);
+    bzi_release(memory, tar->fields, tar->field_count, sizeof *tar->fields);
     bzi_release(memory, tar, 1, sizeof *tar);
     c->own = NULL;
 }
@@ -6430,6 +6431,7 @@ typedef struct bzi_tar_build {
     uint32_t       last_field;
     uint32_t       left_out;          /* members whose field has too long a name; the first is at left_out_at */
     uint64_t       left_out_at;
+    bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* the tar's: as many as it has are kept */
     uint32_t       key_size;
     uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
 } bzi_tar_build;
@@ -6455,7 +6457,7 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     }
     for (uint32_t i = 0; i < tar->field_count; i++) {
         b->last_field = (b->last_field + 1) % tar->field_count;
-        if (!strcmp(tar->fields[b->last_field].name, field.name))
+        if (!strcmp(b->fields[b->last_field].name, field.name))
             return BZNA_OK;
     }
     if (tar->field_count == BZI_LIMIT_FIELDS) {
@@ -6467,7 +6469,7 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     }
     field.kind = bzi_tar_kind(field.name);
     b->last_field = tar->field_count;
-    tar->fields[tar->field_count++] = field;
+    b->fields[tar->field_count++] = field;
     return BZNA_OK;
 }
 
@@ -6678,21 +6680,22 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     if (b->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are called KEY.FIELD");
     memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
+    tar->key_field = tar->field_count;
+    for (uint32_t i = 0; i < tar->field_count; i++) {
+        if (!strcmp(b->fields[i].name, "cls"))
+            c->target_field = i;
+        if (!strcmp(b->fields[i].name, "name"))
+            tar->key_field = BZI_NO_FIELD;
+    }
+    if (tar->key_field != BZI_NO_FIELD)
+        b->fields[tar->field_count++] = (bzi_field){ BZNA_FIELD_TEXT, 0, "name" };
     c->count = b->count;
     tar->member_count = b->member_count;
     tar->members = bzi_alloc_copy(memory, b->members.data, b->member_count, sizeof *tar->members);
     tar->begins = bzi_alloc_copy(memory, b->begins.data, b->count + 1, sizeof *tar->begins);
-    if (!tar->members || !tar->begins)
+    tar->fields = bzi_alloc_copy(memory, b->fields, tar->field_count, sizeof *tar->fields);
+    if (!tar->members || !tar->begins || !tar->fields)
         return bzi_fail_memory(err, "the index of a tar");
-    tar->key_field = tar->field_count;
-    for (uint32_t i = 0; i < tar->field_count; i++) {
-        if (!strcmp(tar->fields[i].name, "cls"))
-            c->target_field = i;
-        if (!strcmp(tar->fields[i].name, "name"))
-            tar->key_field = BZI_NO_FIELD;
-    }
-    if (tar->key_field != BZI_NO_FIELD)
-        tar->fields[tar->field_count++] = (bzi_field){ BZNA_FIELD_TEXT, 0, "name" };
     c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;

@@ -717,6 +717,7 @@ TEST(an_open_tar_keeps_36_bytes_for_a_sample_of_two_members)
     bzna_dataset_close(dataset);
     dataset = open_tar(context, &u, NULL);
     many = c.bytes - before;
+    CHECK(one < 1000); /* fields that it does not have take no memory */
     CHECK_EQ(many - one, 20000 * 36);
     CHECK_STR(value_of(dataset, 20000, "name"), "d/020000");
     bzna_dataset_close(dataset);
@@ -829,7 +830,8 @@ TEST(an_index_gives_what_the_headers_give)
     CHECK_EQ(bzi_dataset_fingerprint(d[0]), bzi_dataset_fingerprint(d[1]));
     CHECK_EQ(tar_in(d[0])->member_count, tar_in(d[1])->member_count);
     CHECK(!memcmp(tar_in(d[0])->members, tar_in(d[1])->members, 5 * sizeof(bzi_tar_member)));
-    CHECK(!memcmp(tar_in(d[0])->fields, tar_in(d[1])->fields, sizeof tar_in(d[0])->fields));
+    CHECK_EQ(tar_in(d[0])->field_count, tar_in(d[1])->field_count);
+    CHECK(!memcmp(tar_in(d[0])->fields, tar_in(d[1])->fields, tar_in(d[0])->field_count * sizeof(bzi_field)));
     bzna_dataset_close(d[0]);
     bzna_dataset_close(d[1]);
     bzna_context_close(context);
