@@ -232,8 +232,8 @@
  * BZNA_NAME_MAX bytes or more belong to no sample; 64 fields are the most. Sparse files are
  * refused; a field that stands twice fails its sample. Opening walks over the headers (and keeps 36
  * bytes for a sample of two files), or reads SHARD.idx beside SHARD.tar (version 1.2, of DALI's
- * wds2idx or `bzna index`); one that is older than the tar, or contradicted by its headers, is
- * refused with E_BOX, at open or when a sample is used.
+ * wds2idx or `bzna index`), unless that is older than the tar; one that is contradicted by the
+ * headers is refused with E_BOX, at open or when a sample is used.
  *
  * RECORDIO files (MXNet's .rec) have a sample a record: "image", "label" (its numbers), "target"
  * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all bytes,
@@ -254,6 +254,7 @@
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - A batch has one picture a sample, of one size, float32 or float16 RGB. Several outputs,
  *       views, bfloat16, uint8, other filters than linear: settings exist, E_UNSUPPORTED so far.
+ *     - No JPEG with arithmetic coding or subsampled RGB or CMYK; no TIFF in tiles or of JPEG data.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
  *     - Windows and macOS have not been tried.

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     bzna_status   status;
     int           failed  = 0;
 
-    if (argc < 2 || argc > 3) { fprintf(stderr, "usage: %s ARCHIVE [FOLDER]\n", argv[0]); return 2; }
+    if (argc < 2 || argc > 3) { fprintf(stderr, "usage: %s DATA [FOLDER]\n", argv[0]); return 2; }
     const char *folder = argc > 2 ? argv[2] : ".";
 
     bzna_error_init(&err, sizeof err);

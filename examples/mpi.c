@@ -216,7 +216,7 @@ int main(int argc, char **argv)
     if (argc == 4 && !strcmp(argv[2], "--save")) r.save = argv[3];
     if (argc == 4 && !strcmp(argv[2], "--resume")) r.resume = argv[3];
     if (argc == 2 || r.save || r.resume) good = run_all(&r);
-    else if (rank == 0) fprintf(stderr, "usage: %s ARCHIVE [--save FILE | --resume FILE]\n", argv[0]);
+    else if (rank == 0) fprintf(stderr, "usage: %s DATA [--save FILE | --resume FILE]\n", argv[0]);
     MPI_Finalize();
     return !good;
 }

@@ -121,7 +121,7 @@ int main(int argc, char **argv)
     bzna_status   status;
     bzna_loader_config config;
 
-    if (argc != 3 && argc != 5) { fprintf(stderr, "usage: %s ARCHIVE STATE [RANK WORLD_SIZE]\n", argv[0]); return 2; }
+    if (argc != 3 && argc != 5) { fprintf(stderr, "usage: %s DATA STATE [RANK WORLD_SIZE]\n", argv[0]); return 2; }
     uint32_t rank       = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
     uint32_t world_size = argc > 3 ? (uint32_t)strtoul(argv[4], NULL, 10) : 1;
 

@@ -269,7 +269,7 @@ int main(int argc, char **argv)
 {
     long epochs = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 12;
     if (argc < 2 || argc > 3 || epochs < 1) {
-        std::fprintf(stderr, "usage: %s ARCHIVE [EPOCHS]\n", argv[0]);
+        std::fprintf(stderr, "usage: %s DATA [EPOCHS]\n", argv[0]);
         return 2;
     }
     try {

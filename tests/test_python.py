@@ -383,6 +383,14 @@ class Datasets(unittest.TestCase):
         for index in (8, -9):
             with self.assertRaises(IndexError):
                 dataset[index]
+        self.assertEqual(repr(dataset), "<benzina.Dataset: archive, 8 samples>")
+        dataset.close()
+        self.assertEqual(repr(dataset), "<benzina.Dataset: closed>")
+
+    def test_bytes_are_no_path(self):
+        for source in (b"\0\0\0\x18ftypisom", "train\0.bzna", ["train.bzna", b"a\0"]):
+            with self.assertRaisesRegex(ValueError, "NUL"):
+                benzina.Dataset(source)
 
     def test_parts_and_sums(self):
         dataset = benzina.Dataset(ARCHIVE)

@@ -213,6 +213,7 @@ damage_tests() {
     expect 0 "a damaged payload is not seen without --decode" "$bzna" verify "$t/payload.bzna"
     expect 1 "a damaged payload is seen with --decode" "$bzna" verify --decode --jobs 2 --json "$t/payload.bzna"
     same "verify --decode names the sample" "$(grep '"message"' "$t/out" | field index)" 2
+    same "and its file" "$(grep '"message"' "$t/out" | field message | cut -d : -f 1)" "$("$bzna" extract "$t/payload.bzna" 2 --field name)"
     refused 1 "" "extract of a damaged picture" "$bzna" extract "$t/payload.bzna" 2 --md5
     expect 0 "the sample after a damaged one can be extracted" "$bzna" extract "$t/payload.bzna" 3 --md5
 }

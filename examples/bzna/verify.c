@@ -37,13 +37,26 @@ static int same_bytes(const bzna_image_info *a, const bzna_image_info *b)
            a->frame_width == b->frame_width && a->frame_height == b->frame_height;
 }
 
+/* Decodes; a decoder does not know whose picture it was given, so the message gets the sample's name. */
+static bzna_status decode_check(const archive *a, verifier *v, uint64_t index, const bzna_image *image, bzna_error *err)
+{
+    char message[sizeof err->message];
+    const char *filename = NULL;
+    bzna_picture picture = { .struct_size = sizeof picture };
+    bzna_status status = bzna_decoder_decode(v->decoder, image, &picture, err);
+    if (status >= 0) return status;
+    memcpy(message, err->message, sizeof message);
+    if (archive_filename(a, index, &v->buffer, &filename, NULL) >= 0 && filename)
+        snprintf(err->message, sizeof err->message, "%.120s: %.109s", filename, message);
+    return status;
+}
+
 /* One picture of a sample: its boxes; with a decoder, that it decodes. previous: the last one that was decoded. */
 static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, const char *track,
                                  bzna_image_info *previous, bzna_error *err)
 {
     bzna_image_info info;
     bzna_image image;
-    bzna_picture picture = { .struct_size = sizeof picture };
     bzna_status status = bzna_dataset_get_image_info(a->dataset, index, track, &info, sizeof info, err);
     if (status >= 0 && (!info.width || !info.height)) {
         snprintf(err->message, sizeof err->message, "sample %" PRIu64 ": %s does not say its size", index, track);
@@ -53,7 +66,7 @@ static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, 
     if (status < 0 || !v->decoder || (previous->data_size && same_bytes(&info, previous))) return status;
     *previous = info;
     if ((status = archive_read_picture(a, index, track, &v->buffer, &image, err)) < 0) return status;
-    return bzna_decoder_decode(v->decoder, &image, &picture, err);
+    return decode_check(a, v, index, &image, err);
 }
 
 /* Nothing is wrong with what is well coded, but not for this build. */

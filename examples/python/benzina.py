@@ -868,6 +868,13 @@ def _is_path(thing):
     return isinstance(thing, (str, bytes, _os.PathLike))
 
 
+def _path_bytes(path):
+    path = _os.fsencode(path)
+    if b"\0" in path:                           # where C would end it
+        raise ValueError("path: there is a NUL in it (the bytes of a file are opened as io.BytesIO(data))")
+    return path
+
+
 def _absolute(path):
     """What the same path is from any folder."""
     path = _os.fsencode(path)
@@ -909,10 +916,10 @@ class Dataset(_Handled):
         paths = source if isinstance(source, (tuple, type([]))) else None
         self._source = self._origin = None
         if paths is not None:
-            array = (_c.c_char_p * len(paths))(*map(_os.fsencode, paths))
+            array = (_c.c_char_p * len(paths))(*map(_path_bytes, paths))
             _check(lib.bzna_dataset_open_list(context.handle, array, len(paths), config, handle, err), err)
         elif _is_path(source):
-            _check(lib.bzna_dataset_open(context.handle, _os.fsencode(source), config, handle, err), err)
+            _check(lib.bzna_dataset_open(context.handle, _path_bytes(source), config, handle, err), err)
         else:
             self._source = _source_over(source)
             key = _register(self._source)
@@ -1003,6 +1010,10 @@ class Dataset(_Handled):
 
     def _open_context(self):
         return self._context if self._context._handle else _shared_context()
+
+    def __repr__(self):
+        what = "closed" if self._handle is None else "%s, %d samples" % (self.info.container.decode(), len(self))
+        return "<benzina.Dataset: %s>" % what
 
     def __add__(self, other):
         return Dataset.concat([self, other]) if isinstance(other, Dataset) else NotImplemented
