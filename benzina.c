@@ -15454,7 +15454,8 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
     if (state->fingerprint != loader->fingerprint || state->sample_count != loader->shard.count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has "
-                        "%llu", (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count);
+                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count,
+                        state->sample_count == loader->shard.count ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
                         loader->config.order.kind);
