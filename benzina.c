@@ -6434,6 +6434,7 @@ typedef struct bzi_tar_build {
     bzi_field      fields[BZI_LIMIT_FIELDS + 1];
     uint32_t       left_out;          /* members whose field has too long a name; the first is at left_out_at */
     uint64_t       left_out_at;
+    uint32_t       is_old;            /* the index is older than the tar */
     uint32_t       key_size;
     uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
 } bzi_tar_build;
@@ -6664,12 +6665,36 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
         x.end = x.p + file.size;
         status = bzi_tar_parse_index(b, &x, err);
     }
-    if (status == BZNA_OK && file.file.modified_ns < bzi_source_modified_ns(source))
-        status = bzi_tar_fail_index(b, "it is older than the tar", 0, err);
+    b->is_old = file.file.modified_ns < bzi_source_modified_ns(source);
     b->tar->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
     bzi_buffer_free(memory, &buffer);
     bzi_source_close(&file, memory);
+    return status;
+}
+
+static void bzi_tar_build_free(bzi_tar_build *b)
+{
+    bzi_buffer_free(&b->c->host->memory, &b->members);
+    bzi_buffer_free(&b->c->host->memory, &b->begins);
+}
+
+/* An index that is older than its tar, as those of copied files often are, must be what the headers say. */
+static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
+{
+    bzi_tar_build scan;
+    bzna_status status;
+    memset(&scan, 0, sizeof scan);
+    scan.c = b->c;
+    scan.tar = b->tar;
+    status = bzi_tar_scan(&scan, err);
+    if (status == BZNA_OK &&
+        (scan.member_count != b->member_count || scan.count != b->count || scan.field_count != b->field_count ||
+         memcmp(scan.fields, b->fields, b->field_count * sizeof *b->fields) ||
+         (b->count && (memcmp(scan.members.data, b->members.data, b->member_count * sizeof(bzi_tar_member)) ||
+                       memcmp(scan.begins.data, b->begins.data, b->count * sizeof(uint32_t))))))
+        status = bzi_tar_fail_index(b, "it is older than the tar, and of other members", 0, err);
+    bzi_tar_build_free(&scan);
     return status;
 }
 
@@ -6723,10 +6748,11 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
         return bzi_fail_memory(err, "a data set");
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
         status = bzi_tar_scan(&b, err);
+    else if (status == BZNA_OK && b.is_old)
+        status = bzi_tar_confirm(&b, err);
     if (status == BZNA_OK)
         status = bzi_tar_finish(&b, err);
-    bzi_buffer_free(&c->host->memory, &b.members);
-    bzi_buffer_free(&c->host->memory, &b.begins);
+    bzi_tar_build_free(&b);
     return status;
 }
 

@@ -232,8 +232,8 @@
  * BZNA_NAME_MAX bytes or more belong to no sample; 64 fields are the most. Sparse files are
  * refused; a field that stands twice fails its sample. Opening walks over the headers (and keeps 36
  * bytes for a sample of two files), or reads SHARD.idx beside SHARD.tar (version 1.2, of DALI's
- * wds2idx or `bzna index`); one that is older than the tar, or contradicted by its headers, is
- * refused with E_BOX, at open or when a sample is used.
+ * wds2idx or `bzna index`). An index older than the tar must be what a walk finds; one that the
+ * headers contradict is refused with E_BOX, at open or when a sample is used.
  *
  * RECORDIO files (MXNet's .rec) have a sample a record: "image", "label" (its numbers), "target"
  * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all bytes,
