@@ -914,8 +914,9 @@ TEST(what_a_picture_is_rendered_with_is_checked)
     t.struct_size = 3;
     CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_STRUCT_SIZE);
     bzna_transform_init(&t, sizeof t);
-    output.reserved0 = 1;
-    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_STRUCT_SIZE);
+    output.channels = 3;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(e.message, "output.channels: 3");
 }
 
 TEST(numbers_that_would_overflow_are_refused)
