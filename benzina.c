@@ -10489,8 +10489,8 @@ static void bzi_slot_swap(bzi_kernel_slot *slot)
     }
 }
 
-/* What turns a picture's planes into R'G'B': a matrix with luma weights; or, of G, B and R, and of gray, none, whatever
- * matrix is forced. */
+/* What turns a picture's planes into R'G'B': a matrix with luma weights, or YCgCo's; or, of G, B and R, and of gray,
+ * none, whatever matrix is forced. */
 static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *picture, uint32_t forced, bzna_error *err)
 {
     const int is_gray = !picture->plane[1];
@@ -10499,6 +10499,8 @@ static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *pi
     double kr, kb;
     if (is_gray || is_rgb)
         bzi_kernel_identity_matrix(is_gray, color.full_range, slot->depth, slot->rgb);
+    else if (color.matrix == 8)
+        bzi_kernel_ycgco_matrix(color.full_range, slot->depth, slot->rgb);
     else if (bzi_color_weights(color.matrix, &kr, &kb))
         bzi_kernel_rgb_matrix(kr, kb, color.full_range, slot->depth, slot->rgb);
     else

@@ -496,8 +496,8 @@ enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CO
 
 /* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
 enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
-/* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. full_range 1: 0..255;
- * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
+/* ISO/IEC 23091-2 code points (colr nclx, VUI). 2: unspecified. Matrices 0-2 and 4-10 are known.
+ * full_range 1: 0..255; 0: 16..235 and 16..240. present 0: nothing is known of color. */
 typedef struct bzna_color {
     uint16_t primaries, transfer, matrix;
     uint8_t  full_range, present;

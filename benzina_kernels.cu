@@ -590,7 +590,7 @@ BZI_KERNEL_ENTRY bzi_kernel_warp_slots(const bzi_kernel_slots slots, const bzi_k
 /* ---- 5. CPU loops ------------------------------------------------------------------------------------------------ */
 
 /* The 3x4 of bzi_kernel_slot.rgb for Y'CbCr with luma weights kr and kb and code values of depth bits, as ITU-T H.273
- * defines them. The place for YCgCo, which has no kr and kb, is beside this function. */
+ * defines them. */
 BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
 {
     double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), kg = 1.0 - kr - kb;
@@ -603,6 +603,20 @@ BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, 
         rgb[c * 4 + 1] = (float)(cb[c] * chroma);
         rgb[c * 4 + 2] = (float)(cr[c] * chroma);
         rgb[c * 4 + 3] = (float)(-luma * black - (cb[c] + cr[c]) * chroma * neutral);
+    }
+}
+
+/* The same for YCgCo, whose Cg and Co have the range of luma: R = Y - Cg + Co, G = Y + Cg, B = Y - Cg - Co. */
+BZI_KERNEL_CPU void bzi_kernel_ycgco_matrix(int full_range, int depth, float rgb[12])
+{
+    static const double cg[3] = { -1.0, 1.0, -1.0 }, co[3] = { 1.0, 0.0, -1.0 };
+    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), neutral = 128.0 * unit;
+    double scale = 255.0 / (full_range ? top : 219.0 * unit), black = full_range ? 0.0 : 16.0 * unit;
+    for (int c = 0; c < 3; c++) {
+        rgb[c * 4 + 0] = (float)scale;
+        rgb[c * 4 + 1] = (float)(cg[c] * scale);
+        rgb[c * 4 + 2] = (float)(co[c] * scale);
+        rgb[c * 4 + 3] = (float)(-scale * (black + (cg[c] + co[c]) * neutral));
     }
 }
 
