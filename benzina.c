@@ -10491,6 +10491,10 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 
 #include "benzina_kernels.cu"
 
+_Static_assert((int)BZI_KERNEL_FLOAT32 == BZNA_DTYPE_FLOAT32 && (int)BZI_KERNEL_FLOAT16 == BZNA_DTYPE_FLOAT16 &&
+                   (int)BZI_KERNEL_BFLOAT16 == BZNA_DTYPE_BFLOAT16 && (int)BZI_KERNEL_UINT8 == BZNA_DTYPE_UINT8,
+               "the kernel's types of elements are the API's");
+
 /* What messages call a transform's settings: its own members, or those of a loader's config. */
 typedef struct bzi_transform_names {
     const char *filter, *antialias, *matrix, *fill_space;
@@ -10526,21 +10530,38 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     return bzi_transform_check_settings(t, &names, err);
 }
 
-/* Colors of a slot: what a failed sample needs as well. */
-static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t)
+/* Colors of a slot: what a failed sample needs as well. bias and scale are of the channels that are delivered, and so
+ * is a fill in units of the output; one in R, G, B becomes those channels first. */
+static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint32_t channels)
 {
     static const float identity[12] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0 };
+    static const float luma[3] = { 0.299f, 0.587f, 0.114f };  /* PIL's and torchvision's */
+    const int is_gray = channels == BZNA_CHANNELS_GRAY, is_bgr = channels == BZNA_CHANNELS_BGR;
     memcpy(slot->color, t->color, sizeof slot->color);
     slot->flags = memcmp(t->color, identity, sizeof identity) ? BZI_KERNEL_COLOR : 0;
+    slot->flags |= is_gray ? BZI_KERNEL_GRAY : 0;
+    memcpy(slot->luma, luma, sizeof luma);
     for (int i = 0; i < 3; i++) {
+        const float fill = is_gray ? bzi_kernel_luma(luma, t->fill) : t->fill[is_bgr ? 2 - i : i];
         slot->bias[i] = t->bias[i];
         slot->scale[i] = t->scale[i];
-        slot->fill[i] = t->fill_space == BZNA_FILL_OUTPUT ? t->fill[i] : (t->fill[i] - t->bias[i]) * t->scale[i];
+        slot->fill[i] = t->fill_space == BZNA_FILL_OUTPUT ? t->fill[i] : (fill - t->bias[i]) * t->scale[i];
     }
 }
 
-/* What turns a picture's planes into R'G'B': a matrix with luma weights; or, of G, B and R, and of gray, none, whatever
- * matrix is forced. */
+/* B, G, R: the last matrix gives its rows in that order. */
+static void bzi_slot_swap(bzi_kernel_slot *slot)
+{
+    float *matrix = slot->flags & BZI_KERNEL_COLOR ? slot->color : slot->rgb;
+    for (int i = 0; i < 4; i++) {
+        float red = matrix[i];
+        matrix[i] = matrix[8 + i];
+        matrix[8 + i] = red;
+    }
+}
+
+/* What turns a picture's planes into R'G'B': a matrix with luma weights, or YCgCo's; or, of G, B and R, and of gray,
+ * none, whatever matrix is forced. */
 static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *picture, uint32_t forced, bzna_error *err)
 {
     const int is_gray = !picture->plane[1];
@@ -10549,6 +10570,8 @@ static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *pi
     double kr, kb;
     if (is_gray || is_rgb)
         bzi_kernel_identity_matrix(is_gray, color.full_range, slot->depth, slot->rgb);
+    else if (color.matrix == 8)
+        bzi_kernel_ycgco_matrix(color.full_range, slot->depth, slot->rgb);
     else if (bzi_color_weights(color.matrix, &kr, &kb))
         bzi_kernel_rgb_matrix(kr, kb, color.full_range, slot->depth, slot->rgb);
     else
@@ -10584,8 +10607,9 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     }
 }
 
+/* channels: BZNA_CHANNELS_... */
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
-                                 bzna_error *err)
+                                 uint32_t channels, bzna_error *err)
 {
     double h[9];
     bzna_status status = bzi_transform_check(t, err);
@@ -10611,21 +10635,43 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
-    bzi_slot_colors(slot, t);
+    bzi_slot_colors(slot, t, channels);
+    if (channels == BZNA_CHANNELS_BGR)
+        bzi_slot_swap(slot);
     return BZNA_OK;
 }
 
+static uint32_t bzi_channels(uint32_t channels) { return channels == BZNA_CHANNELS_GRAY ? 1 : 3; }
+
 /* Strides of a slot that is densely packed. */
-static bzi_kernel_output bzi_output_make(uint32_t width, uint32_t height, uint32_t dtype, uint32_t layout)
+static bzi_kernel_output bzi_output_make(const bzna_output *o)
 {
-    bzi_kernel_output out = { .width = (int32_t)width, .height = (int32_t)height, .half = dtype == BZNA_DTYPE_FLOAT16 };
-    out.stride_c = layout == BZNA_LAYOUT_NHWC ? 1 : (int64_t)width * height;
-    out.stride_x = layout == BZNA_LAYOUT_NHWC ? 3 : 1;
-    out.stride_y = (int64_t)width * out.stride_x;
+    bzi_kernel_output out = { .width = (int32_t)o->width, .height = (int32_t)o->height, .dtype = o->dtype,
+                              .channels = bzi_channels(o->channels) };
+    out.stride_c = o->layout == BZNA_LAYOUT_NHWC ? 1 : (int64_t)o->width * o->height;
+    out.stride_x = o->layout == BZNA_LAYOUT_NHWC ? out.channels : 1;
+    out.stride_y = (int64_t)o->width * out.stride_x;
     return out;
 }
 
-static uint32_t bzi_dtype_bytes(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4; }
+static uint32_t bzi_dtype_bytes(uint32_t dtype)
+{
+    return dtype == BZNA_DTYPE_FLOAT32 ? 4 : dtype == BZNA_DTYPE_UINT8 ? 1 : 2;
+}
+
+/* Of one picture. Pre: checked, so that it does not overflow. */
+static uint64_t bzi_output_bytes(const bzna_output *o)
+{
+    return (uint64_t)bzi_channels(o->channels) * o->width * o->height * bzi_dtype_bytes(o->dtype);
+}
+
+/* The first output of a loader. */
+static bzna_output bzi_output_of(const bzna_loader_output *o)
+{
+    bzna_output output = { .struct_size = sizeof output, .width = o->width, .height = o->height, .dtype = o->dtype,
+                           .layout = o->layout, .channels = o->channels };
+    return output;
+}
 
 
 /* ==== 36. Software decode ============================================================================================
@@ -12820,8 +12866,8 @@ static uint8_t *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
 
 static bzi_kernel_output bzi_loader_output(const bzna_loader *loader)
 {
-    const bzna_loader_config *config = &loader->config;
-    return bzi_output_make(config->output.width, config->output.height, config->output.dtype, config->output.layout);
+    const bzna_output output = bzi_output_of(&loader->config.output);
+    return bzi_output_make(&output);
 }
 
 /* The tensor of a field. */
@@ -12838,11 +12884,12 @@ static void bzi_loader_describe_image(const bzna_loader *loader, uint64_t slots,
 {
     const bzna_loader_output *output = &loader->config.output;
     const int last = output->layout == BZNA_LAYOUT_NHWC;
+    const uint32_t channels = bzi_channels(output->channels);
     tensor->dtype = output->dtype;
     tensor->dimensions = 4;
-    tensor->shape[1] = last ? output->height : 3;
+    tensor->shape[1] = last ? output->height : channels;
     tensor->shape[2] = last ? output->width : output->height;
-    tensor->shape[3] = last ? 3 : output->width;
+    tensor->shape[3] = last ? channels : output->width;
     tensor->bytes = slots * loader->slot_bytes;
     if (loader->on_device)
         tensor->device = loader->device->info.device;
@@ -13871,7 +13918,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     memset(&slot, 0, sizeof slot);
     slot.x1 = slot.y1 = -1;
     slot.depth = 8;
-    bzi_slot_colors(&slot, &loader->transform);
+    bzi_slot_colors(&slot, &loader->transform, loader->config.output.channels);
     if (lane) {
         bzi_lane_add(lane, item, status, &slot);
         return;
@@ -14020,7 +14067,7 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, bzna_pict
     bzna_status status;
     if (loader->on_device && (status = bzi_worker_upload(worker, picture, err)) != BZNA_OK)
         return status;
-    if ((status = bzi_slot_make(&slot, picture, transform, err)) != BZNA_OK)
+    if ((status = bzi_slot_make(&slot, picture, transform, loader->config.output.channels, err)) != BZNA_OK)
         return status;
     if (loader->on_device) {
         bzi_lane_add(&worker->lane, item, BZNA_OK, &slot);
@@ -14260,7 +14307,7 @@ static void bzi_engine_map(bzi_engine *engine)
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
     if (status == BZNA_OK && (status = bzi_loader_transform(loader, item, &flight.picture, &transform, err)) == BZNA_OK)
-        status = bzi_slot_make(&slot, &flight.picture, &transform, err);
+        status = bzi_slot_make(&slot, &flight.picture, &transform, loader->config.output.channels, err);
     if (status == BZNA_OK) {
         bzi_slot_on_surface(&slot, flight.semi_planar);
         bzi_lane_add(&engine->lane, item, BZNA_OK, &slot);
@@ -15253,7 +15300,11 @@ static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_del
 /* A tensor in DLPack's form. Shapes and strides are the batch's. */
 static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
 {
-    enum { KIND_INT, KIND_UINT, KIND_FLOAT };               /* kDLInt, kDLUInt, kDLFloat */
+    static const struct { uint32_t dtype; uint8_t code, bits; } types[] = {
+        { BZNA_DTYPE_FLOAT32, 2, 32 }, { BZNA_DTYPE_FLOAT16, 2, 16 }, { BZNA_DTYPE_BFLOAT16, 4, 16 },
+        { BZNA_DTYPE_UINT8, 1, 8 }, { BZNA_DTYPE_INT32, 0, 32 }, { BZNA_DTYPE_INT64, 0, 64 },
+        { BZNA_DTYPE_UINT64, 1, 64 },                       /* kDLInt, kDLUInt, kDLFloat, 4: kDLBfloat */
+    };
     bzna_tensor from;
     bzi_dl_tensor to;
     bzi_batch_tensor(batch, number, &from);
@@ -15262,9 +15313,11 @@ static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
     to.device_type = from.device.kind;
     to.device_id = from.device.ordinal;
     to.dimensions = (int32_t)from.dimensions;
-    to.code = from.dtype == BZNA_DTYPE_UINT64 ? KIND_UINT : from.dtype >= BZNA_DTYPE_INT32 ? KIND_INT : KIND_FLOAT;
-    to.bits = from.dtype == BZNA_DTYPE_FLOAT16                                      ? 16 :
-              from.dtype == BZNA_DTYPE_INT64 || from.dtype == BZNA_DTYPE_UINT64 ? 64 : 32;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].dtype == from.dtype) {
+            to.code = types[i].code;
+            to.bits = types[i].bits;
+        }
     to.lanes = 1;
     to.shape = memcpy(batch->shape[number], from.shape, sizeof batch->shape[number]);
     to.strides = batch->strides[number];
@@ -15433,6 +15486,8 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
     hash = bzi_hash(hash, t->bias, sizeof t->bias);
     hash = bzi_hash(hash, t->scale, sizeof t->scale);
     hash = bzi_hash(hash, t->fill, sizeof t->fill);
+    if (c->output.channels)
+        hash = bzi_hash(hash, &c->output.channels, sizeof c->output.channels);
     if (loader->stills)
         hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
     return bzi_hash(hash, loader->pick.name ? loader->pick.name : "",
@@ -15579,17 +15634,20 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     return BZNA_OK;
 }
 
-static bzna_status bzi_output_check(const char *what, uint32_t width, uint32_t height, uint32_t dtype, uint32_t layout,
-                                    bzna_error *err)
+static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna_error *err)
 {
-    if (!width || width > BZI_LIMIT_EDGE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, width, BZI_LIMIT_EDGE);
-    if (!height || height > BZI_LIMIT_EDGE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, height, BZI_LIMIT_EDGE);
-    if (dtype > BZNA_DTYPE_FLOAT16)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32 and float16 so far", what, dtype);
-    if (layout > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, layout);
+    if (!o->width || o->width > BZI_LIMIT_EDGE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width: %u is not in 1..%u", what, o->width, BZI_LIMIT_EDGE);
+    if (!o->height || o->height > BZI_LIMIT_EDGE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.height: %u is not in 1..%u", what, o->height, BZI_LIMIT_EDGE);
+    if (o->dtype > BZNA_DTYPE_UINT8)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.dtype: %u; only float32, float16, bfloat16 and uint8", what,
+                        o->dtype);
+    if (o->layout > BZNA_LAYOUT_NHWC)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.layout: %u; only NCHW and NHWC so far", what, o->layout);
+    if (o->channels > BZNA_CHANNELS_GRAY)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s.channels: %u; only BZNA_CHANNELS_RGB, _BGR, _GRAY", what,
+                        o->channels);
     return BZNA_OK;
 }
 
@@ -15676,8 +15734,10 @@ static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_err
 {
     const bzna_loader_output *o = &c->output;
     const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers;
-    uint32_t none = fields && !o->width && !o->height;
-    return bzi_output_check("loader_config.output", o->width + none, o->height + none, o->dtype, o->layout, err);
+    bzna_output output = bzi_output_of(o);
+    if (fields && !o->width && !o->height)
+        output.width = output.height = 1;
+    return bzi_output_check("loader_config.output", &output, err);
 }
 
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
@@ -15754,9 +15814,6 @@ static bzna_status bzi_loader_check_later(const bzna_loader_config *c, bzna_erro
 {
     if (c->outputs.count || c->outputs.ptr)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.outputs: only the first output so far");
-    if (c->output.channels && c->output.channels != 3)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.output.channels: %u; only 3 so far",
-                        c->output.channels);
     if (c->output.views > 1)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.output.views: %u; only 1 so far", c->output.views);
     return BZNA_OK;
@@ -15766,7 +15823,8 @@ static bzna_status bzi_loader_check_later(const bzna_loader_config *c, bzna_erro
 static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
-    const uint64_t need = (uint64_t)3 * o->width * o->height * bzi_dtype_bytes(o->dtype) * (o->batch_size / o->slices);
+    const bzna_output output = bzi_output_of(o);
+    const uint64_t need = bzi_output_bytes(&output) * (o->batch_size / o->slices);
     if (!o->buffers != !o->buffer_count ||
         (o->buffers && o->buffer_count != (uint64_t)c->pipeline.batches_in_flight * o->slices))
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
@@ -16041,6 +16099,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
                                    bzna_loader **out, bzna_error *err)
 {
     const bzna_loader_config *config = &settings->config;
+    const bzna_output output = bzi_output_of(&config->output);
     bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
     bzna_status status;
     if (!loader)
@@ -16056,8 +16115,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->references = 1;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
-    loader->slot_bytes = (uint64_t)3 * config->output.width * config->output.height *
-                         bzi_dtype_bytes(config->output.dtype);
+    loader->slot_bytes = bzi_output_bytes(&output);
     bzi_loader_init_plan(loader);
     status = bzi_loader_build(loader, err);
     /* the caller's; what is needed of them has been copied */
@@ -16842,17 +16900,18 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
     if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
         (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
-        (status = bzi_api_in(&o, sizeof o, output, offsetof(bzna_output, reserved0), "output", &e)) != BZNA_OK)
+        (status = bzi_api_in(&o, sizeof o, output, 0, "output", &e)) != BZNA_OK)
         BZI_API_END(status);
     if (!p.color.present)
         p.color = bzi_color_of_codecs;
-    if ((status = bzi_output_check("output", o.width, o.height, o.dtype, o.layout, &e)) != BZNA_OK ||
-        (status = bzi_api_picture_check(&p, &e)) != BZNA_OK || (status = bzi_slot_make(&slot, &p, &t, &e)) != BZNA_OK)
+    if ((status = bzi_output_check("output", &o, &e)) != BZNA_OK ||
+        (status = bzi_api_picture_check(&p, &e)) != BZNA_OK ||
+        (status = bzi_slot_make(&slot, &p, &t, o.channels, &e)) != BZNA_OK)
         BZI_API_END(status);
-    out = bzi_output_make(o.width, o.height, o.dtype, o.layout);
-    if (dst_bytes < 3 * bzi_dtype_bytes(o.dtype) * o.width * (uint64_t)o.height)
-        BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for 3 x %u x %u elements of %u bytes",
-                     (unsigned long long)dst_bytes, o.height, o.width, bzi_dtype_bytes(o.dtype));
+    out = bzi_output_make(&o);
+    if (dst_bytes < bzi_output_bytes(&o))
+        BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
+                     (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
     if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
     slot.dst = (uint64_t)(uintptr_t)dst;

@@ -252,8 +252,8 @@
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
- *     - A batch has one picture a sample, of one size, float32 or float16 RGB. Several outputs,
- *       views, bfloat16, uint8, other filters than linear: settings exist, E_UNSUPPORTED so far.
+ *     - A batch has one picture a sample, of one size. Several outputs, views, antialias (must be
+ *       0), other filters than linear: settings exist, E_UNSUPPORTED so far.
  *     - No JPEG with arithmetic coding or subsampled RGB or CMYK; no TIFF in tiles or of JPEG data.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
@@ -497,8 +497,8 @@ enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CO
 
 /* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
 enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
-/* ISO/IEC 23091-2 code points (as in colr nclx and in VUI). 2 = unspecified. full_range 1: 0..255;
- * 0: 16..235 and 16..240. present 0: nothing is known, and the other fields mean nothing. */
+/* ISO/IEC 23091-2 code points (colr nclx, VUI). 2: unspecified. Matrices 0-2 and 4-10 are known.
+ * full_range 1: 0..255; 0: 16..235 and 16..240. present 0: nothing is known of color. */
 typedef struct bzna_color {
     uint16_t primaries, transfer, matrix;
     uint8_t  full_range, present;
@@ -784,24 +784,25 @@ BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, ui
 
 /* ---- Transforms --------------------------------------------------------------------------- */
 enum { BZNA_FILTER_LINEAR = 0 };
-/* Types of elements. FLOAT16: IEEE binary16, rounded to nearest even. BFLOAT16 and UINT8 are kept
- * for later: E_UNSUPPORTED. The integers are those of targets, indices and status. */
+/* Types of elements, rounded to nearest, ties to even. FLOAT16: IEEE binary16. UINT8: y of 0..255,
+ * saturated. The wider integers are those of targets, indices and status. */
 enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
        BZNA_DTYPE_UINT8 = 3, BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };
-/* Planes of R, G and B, or pixels of R, G and B ("channels last"). */
+/* Planes, or pixels ("channels last"), of channels. GRAY: one, 0.299 R + 0.587 G + 0.114 B. */
 enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
+enum { BZNA_CHANNELS_RGB = 0, BZNA_CHANNELS_BGR = 1, BZNA_CHANNELS_GRAY = 2 };
 /* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. Has no effect on pictures
  * that are coded as RGB. */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
        BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
        BZNA_MATRIX_BT2020_FULL = 6 };
-/* RGB: 0..255, before bias and scale; OUTPUT: in units of the output. */
+/* RGB: R, G, B in 0..255, before bias and scale; OUTPUT: the channels delivered, in their units. */
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
 
 /* What happens to one sample: output pixel -> input pixel (homography, row-major: chapter 7); then
  * the 3x4 matrix color, row-major, on R'G'B' in 0..255, [R G B]' = C [R G B 1]'; then
- * y = (x - bias) * scale, channels R, G, B. fill is the out-of-bounds color. The loader fills it
- * from its config; a user's callback may change all of it. antialias must be 0 so far. */
+ * y = (x - bias) * scale, in the order of the channels delivered (GRAY: [0]). fill is the
+ * out-of-bounds color. The loader fills it from its config; a user's callback may change all. */
 typedef struct bzna_transform {
     uint32_t struct_size, filter;
     double   homography[9];
@@ -825,17 +826,17 @@ typedef struct bzna_sample_info {
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
-/* What bzna_picture_render writes: edges of 1..16384 pixels. */
+/* What bzna_picture_render writes: edges of 1..16384 pixels; BZNA_CHANNELS_... */
 typedef struct bzna_output {
-    uint32_t struct_size, width, height, dtype, layout, reserved0;
+    uint32_t struct_size, width, height, dtype, layout, channels;
 } bzna_output;
 
 /* Identity homography, bias 0, scale 1, fill 0, identity color. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
 
-/* Warps one picture into dst (3 * height * width elements, dst_bytes in all) by the plain kernel,
- * on the caller's thread, without allocating. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
+/* Warps one picture into dst (channels * height * width elements, dst_bytes in all), on the
+ * caller's thread, without allocating. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     const bzna_transform *transform, const bzna_output *output, void *dst, size_t dst_bytes,
     bzna_error *err);
@@ -921,9 +922,8 @@ typedef struct bzna_loader_output {
     /* 1..65536 samples; width and height of pictures, 1..16384 pixels. All three must be given, but
      * for sizes of 0 with fields.tensors or bytes: batches without pictures, on the host */
     uint32_t           batch_size, width, height;
-    /* BZNA_DTYPE_..., BZNA_LAYOUT_...; 0 or 3 channels (R, G, B); 0 or 1 augmented versions of each
-     * sample: others are E_UNSUPPORTED so far. slices: equal parts that a batch is delivered in
-     * (one a device, say), default 1; must divide batch_size */
+    /* BZNA_DTYPE_..., BZNA_LAYOUT_..., BZNA_CHANNELS_...; views: 0 or 1 so far. slices: equal parts
+     * that a batch is delivered in (one a device, say), default 1; must divide batch_size */
     uint32_t           dtype, layout, channels, views, slices;
     /* AUTO: on the context's device where it has one, else in host memory. CUDA: on the context's
      * device; ordinal is 0 or that device's */
@@ -1081,8 +1081,8 @@ typedef struct bzna_batch_info {
     /* real samples, which are the first slots; of them, how many have a status < 0, and how many
      * hold another sample than planned (errors.policy; indices says which) */
     uint32_t           struct_size, count, failed, replaced;
-    /* NCHW: {batch, 3, height, width}; NHWC: {batch, height, width, 3}. In several slices, data is
-     * the first slice's: bzna_batch_slice */
+    /* NCHW: {batch, channels, height, width}; NHWC: {batch, height, width, channels}. In several
+     * slices, data is the first slice's: bzna_batch_slice */
     bzna_tensor        image;
     uint32_t           layout, last_of_epoch, slices, reserved0;
     /* batch: number within the epoch, from 0 (from the restored position after a restore).

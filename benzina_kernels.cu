@@ -89,6 +89,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 /* ---- 2. plain data ----------------------------------------------------------------------------------------------- */
 
 #define BZI_KERNEL_COLOR 1u      /* bzi_kernel_slot.flags: color is not the identity */
+#define BZI_KERNEL_GRAY  2u      /* the first channel is the luma of R'G'B' */
 
 /* One sample: surface, warp, color, destination. Addresses are integers so that one layout serves host and device. The
  * rectangle lies inside the frame, 0 <= x0, 0 <= y0; x1 < x0 or y1 < y0 is an empty picture, which is all fill. H,
@@ -108,8 +109,8 @@ typedef struct bzi_kernel_slot {
     float    color[12];      /* 3x4 on the clamped R'G'B' (identity mostly), clamped again */
     float    bias[3], scale[3];
     float    fill[3];         /* out of bounds, in OUTPUT units */
-    uint32_t flags;           /* BZI_KERNEL_COLOR or 0 */
-    uint32_t reserved;
+    uint32_t flags;           /* BZI_KERNEL_COLOR, _GRAY */
+    float    luma[3];         /* weights for _GRAY; as constants, they would keep gcc from vectorizing */
 } bzi_kernel_slot;
 
 /* The samples of one launch, passed by value: a launch's parameters may be 4096 bytes in all. */
@@ -119,15 +120,18 @@ typedef struct bzi_kernel_slots {
     bzi_kernel_slot slot[BZI_KERNEL_SLOTS];
 } bzi_kernel_slots;
 
+/* Types of elements: BZNA_DTYPE_... */
+enum { BZI_KERNEL_FLOAT32 = 0, BZI_KERNEL_FLOAT16 = 1, BZI_KERNEL_BFLOAT16 = 2, BZI_KERNEL_UINT8 = 3 };
+
 typedef struct bzi_kernel_output {
     int32_t  width, height;
     int64_t  stride_c, stride_y, stride_x;   /* elements between channels, rows, pixels of a slot: NCHW or NHWC */
-    uint32_t half;                           /* elements are float32 (0) or IEEE binary16 (1) */
-    uint32_t reserved;
+    uint32_t dtype;
+    uint32_t channels;                       /* 3, or the first alone: 1 */
 } bzi_kernel_output;
 
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 272);
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) == 2176);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 280);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) == 2240);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 40);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) + sizeof(bzi_kernel_output) <= 4096);
 
@@ -292,12 +296,19 @@ BZI_KERNEL_FN void bzi_kernel_apply_matrix(const float m[12], float c[3])
     c[2] = bzi_kernel_clamp(((m[8] * c0 + m[9] * c1) + m[10] * c2) + m[11], 255.0f);
 }
 
+BZI_KERNEL_FN float bzi_kernel_luma(const float weight[3], const float c[3])
+{
+    return (weight[0] * c[0] + weight[1] * c[1]) + weight[2] * c[2];
+}
+
 /* Y'CbCr -> output units, in place. */
 BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_t flags, float c[3])
 {
     bzi_kernel_apply_matrix(slot->rgb, c);
     if (flags & BZI_KERNEL_COLOR)
         bzi_kernel_apply_matrix(slot->color, c);
+    if (flags & BZI_KERNEL_GRAY)
+        c[0] = bzi_kernel_luma(slot->luma, c);
     c[0] = (c[0] - slot->bias[0]) * slot->scale[0];
     c[1] = (c[1] - slot->bias[1]) * slot->scale[1];
     c[2] = (c[2] - slot->bias[2]) * slot->scale[2];
@@ -325,6 +336,17 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
     bzi_kernel_color_convert(slot, slot->flags, c);
 }
 
+BZI_KERNEL_FN uint32_t bzi_kernel_bits(float value)
+{
+    uint32_t bits;
+#if BZI_KERNEL_CUDA
+    __asm__("mov.b32 %0, %1;" : "=r"(bits) : "f"(value));
+#else
+    memcpy(&bits, &value, sizeof bits);
+#endif
+    return bits;
+}
+
 /* The nearest binary16, ties to even: beyond the largest is infinity, subnormals are kept, NaN stays one. Masks,
  * because gcc makes branches of several ?: and no vectors of those. */
 BZI_KERNEL_FN uint16_t bzi_kernel_half(float value)
@@ -349,26 +371,62 @@ BZI_KERNEL_FN uint16_t bzi_kernel_half(float value)
 #endif
 }
 
-/* A pixel into the batch, its first element to address. */
+/* The nearest bfloat16, ties to even: the upper half of a float. NaN stays one. */
+BZI_KERNEL_FN uint16_t bzi_kernel_bfloat(float value)
+{
+    uint32_t bits = bzi_kernel_bits(value), is_nan = 0u - (uint32_t)((bits & 0x7fffffff) > 0x7f800000);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return (uint16_t)((rounded & ~is_nan) | ((bits >> 16 | 0x40) & is_nan));
+}
+
+/* The nearest of 0..255, ties to even; NaN gives 0. The sum's last bit has the value 1: the addition rounds. */
+BZI_KERNEL_FN uint8_t bzi_kernel_byte(float value)
+{
+    float sum = BZI_KERNEL_MAX(value + 8388608.0f, 8388608.0f);
+    return (uint8_t)bzi_kernel_bits(BZI_KERNEL_MIN(sum, 8388863.0f));
+}
+
+BZI_KERNEL_FN float bzi_kernel_float(float value) { return value; }
+
+/* A pixel into the batch, its first element to address: a function a type. */
+#define BZI_KERNEL_PUT(convert, type)                                                                                  \
+    BZI_KERNEL_FN void convert##_put(uint64_t address, const bzi_kernel_output *out, const float c[3])                 \
+    {                                                                                                                  \
+        type BZI_KERNEL_GLOBAL *dst = (type BZI_KERNEL_GLOBAL *)(uintptr_t)address;                                    \
+        dst[0] = convert(c[0]);                                                                                        \
+        if (out->channels == 3) {                                                                                      \
+            dst[out->stride_c] = convert(c[1]);                                                                        \
+            dst[out->stride_c * 2] = convert(c[2]);                                                                    \
+        }                                                                                                              \
+    }
+BZI_KERNEL_PUT(bzi_kernel_float, float)
+BZI_KERNEL_PUT(bzi_kernel_half, uint16_t)
+BZI_KERNEL_PUT(bzi_kernel_bfloat, uint16_t)
+BZI_KERNEL_PUT(bzi_kernel_byte, uint8_t)
+
 BZI_KERNEL_FN void bzi_kernel_put(uint64_t address, const bzi_kernel_output *out, const float c[3])
 {
-    if (out->half) {
-        uint16_t BZI_KERNEL_GLOBAL *dst = (uint16_t BZI_KERNEL_GLOBAL *)(uintptr_t)address;
-        dst[0] = bzi_kernel_half(c[0]);
-        dst[out->stride_c] = bzi_kernel_half(c[1]);
-        dst[out->stride_c * 2] = bzi_kernel_half(c[2]);
-    } else {
-        float BZI_KERNEL_GLOBAL *dst = (float BZI_KERNEL_GLOBAL *)(uintptr_t)address;
-        dst[0] = c[0];
-        dst[out->stride_c] = c[1];
-        dst[out->stride_c * 2] = c[2];
-    }
+    if (out->dtype == BZI_KERNEL_FLOAT32)
+        bzi_kernel_float_put(address, out, c);
+    else if (out->dtype == BZI_KERNEL_FLOAT16)
+        bzi_kernel_half_put(address, out, c);
+    else if (out->dtype == BZI_KERNEL_BFLOAT16)
+        bzi_kernel_bfloat_put(address, out, c);
+    else
+        bzi_kernel_byte_put(address, out, c);
+}
+
+/* log2 of an element's bytes. */
+BZI_KERNEL_FN int32_t bzi_kernel_element_shift(const bzi_kernel_output *out)
+{
+    return out->dtype == BZI_KERNEL_FLOAT32 ? 2 : out->dtype == BZI_KERNEL_UINT8 ? 0 : 1;
 }
 
 BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x, int32_t y,
                                     const float c[3])
 {
-    bzi_kernel_put(slot->dst + ((uint64_t)(y * out->stride_y + x * out->stride_x) << (out->half ? 1 : 2)), out, c);
+    uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
+    bzi_kernel_put(slot->dst + (element << bzi_kernel_element_shift(out)), out, c);
 }
 
 /* The rest of this part is what one GPU thread does, in C too, for the tests. For the pictures that hardware decoders
@@ -456,7 +514,7 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
                                           const bzi_kernel_output *out, bzi_kernel_thread thread, uint32_t x,
                                           int aligned)
 {
-    int32_t  size = out->half ? 2 : 4, step_y = (int32_t)out->stride_y * size;
+    int32_t  size = 1 << bzi_kernel_element_shift(out), step_y = (int32_t)out->stride_y * size;
     uint64_t dst = slot->dst + x * (uint64_t)(out->stride_x * size);
     bzi_kernel_span column[2], row[2];
     float u, v;
@@ -532,7 +590,7 @@ BZI_KERNEL_ENTRY bzi_kernel_warp_slots(const bzi_kernel_slots slots, const bzi_k
 /* ---- 5. CPU loops ------------------------------------------------------------------------------------------------ */
 
 /* The 3x4 of bzi_kernel_slot.rgb for Y'CbCr with luma weights kr and kb and code values of depth bits, as ITU-T H.273
- * defines them. The place for YCgCo, which has no kr and kb, is beside this function. */
+ * defines them. */
 BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, int depth, float rgb[12])
 {
     double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), kg = 1.0 - kr - kb;
@@ -545,6 +603,20 @@ BZI_KERNEL_CPU void bzi_kernel_rgb_matrix(double kr, double kb, int full_range, 
         rgb[c * 4 + 1] = (float)(cb[c] * chroma);
         rgb[c * 4 + 2] = (float)(cr[c] * chroma);
         rgb[c * 4 + 3] = (float)(-luma * black - (cb[c] + cr[c]) * chroma * neutral);
+    }
+}
+
+/* The same for YCgCo, whose Cg and Co have the range of luma: R = Y - Cg + Co, G = Y + Cg, B = Y - Cg - Co. */
+BZI_KERNEL_CPU void bzi_kernel_ycgco_matrix(int full_range, int depth, float rgb[12])
+{
+    static const double cg[3] = { -1.0, 1.0, -1.0 }, co[3] = { 1.0, 0.0, -1.0 };
+    double unit = (double)(1 << (depth - 8)), top = (double)((1 << depth) - 1), neutral = 128.0 * unit;
+    double scale = 255.0 / (full_range ? top : 219.0 * unit), black = full_range ? 0.0 : 16.0 * unit;
+    for (int c = 0; c < 3; c++) {
+        rgb[c * 4 + 0] = (float)scale;
+        rgb[c * 4 + 1] = (float)(cg[c] * scale);
+        rgb[c * 4 + 2] = (float)(co[c] * scale);
+        rgb[c * 4 + 3] = (float)(-scale * (black + (cg[c] + co[c]) * neutral));
     }
 }
 
@@ -710,22 +782,72 @@ BZI_KERNEL_FN void bzi_kernel_color_convert_row(const bzi_kernel_slot *slot, uin
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_half_row(uint16_t *restrict dst, const float *restrict row, int32_t first, int32_t end)
+/* Columns of an output row to the batch: one channel, whose elements lie side by side, or three in pixels. A function
+ * of each kind a type. */
+#define BZI_KERNEL_ROWS(convert, type)                                                                                 \
+    BZI_KERNEL_FN void convert##_plane(uint64_t address, const float *restrict row, int32_t first, int32_t end)        \
+    {                                                                                                                  \
+        type *restrict dst = (type *)(uintptr_t)address;                                                               \
+        for (int32_t x = first; x < end; x++)                                                                          \
+            dst[x] = convert(row[x]);                                                                                  \
+    }                                                                                                                  \
+    BZI_KERNEL_FN void convert##_pixels(uint64_t address, const float *restrict c0, const float *restrict c1,          \
+                                        const float *restrict c2, int32_t first, int32_t end)                          \
+    {                                                                                                                  \
+        type *restrict dst = (type *)(uintptr_t)address;                                                               \
+        for (int32_t x = first; x < end; x++) {                                                                        \
+            dst[(int64_t)x * 3] = convert(c0[x]);                                                                      \
+            dst[(int64_t)x * 3 + 1] = convert(c1[x]);                                                                  \
+            dst[(int64_t)x * 3 + 2] = convert(c2[x]);                                                                  \
+        }                                                                                                              \
+    }
+BZI_KERNEL_ROWS(bzi_kernel_float, float)
+BZI_KERNEL_ROWS(bzi_kernel_half, uint16_t)
+BZI_KERNEL_ROWS(bzi_kernel_bfloat, uint16_t)
+BZI_KERNEL_ROWS(bzi_kernel_byte, uint8_t)
+
+BZI_KERNEL_FN void bzi_kernel_store_plane(uint64_t address, uint32_t dtype, const float *row, int32_t first,
+                                          int32_t end)
 {
-    for (int32_t x = first; x < end; x++)
-        dst[x] = bzi_kernel_half(row[x]);
+    if (dtype == BZI_KERNEL_FLOAT32)
+        bzi_kernel_float_plane(address, row, first, end);
+    else if (dtype == BZI_KERNEL_FLOAT16)
+        bzi_kernel_half_plane(address, row, first, end);
+    else if (dtype == BZI_KERNEL_BFLOAT16)
+        bzi_kernel_bfloat_plane(address, row, first, end);
+    else
+        bzi_kernel_byte_plane(address, row, first, end);
 }
 
-/* lines->row to the batch, in halves or to pixels that do not lie side by side. */
+BZI_KERNEL_FN void bzi_kernel_store_pixels(uint64_t address, uint32_t dtype, const bzi_kernel_lines *l)
+{
+    if (dtype == BZI_KERNEL_FLOAT32)
+        bzi_kernel_float_pixels(address, l->row[0], l->row[1], l->row[2], l->first, l->end);
+    else if (dtype == BZI_KERNEL_FLOAT16)
+        bzi_kernel_half_pixels(address, l->row[0], l->row[1], l->row[2], l->first, l->end);
+    else if (dtype == BZI_KERNEL_BFLOAT16)
+        bzi_kernel_bfloat_pixels(address, l->row[0], l->row[1], l->row[2], l->first, l->end);
+    else
+        bzi_kernel_byte_pixels(address, l->row[0], l->row[1], l->row[2], l->first, l->end);
+}
+
+/* lines->row to the batch, unless it lies there already. */
 BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
                                         const bzi_kernel_output *out, int32_t y)
 {
-    for (int p = 0; p < 3 && out->stride_x == 1; p++)
-        bzi_kernel_half_row((uint16_t *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c, lines->row[p],
-                            lines->first, lines->end);
-    for (int32_t x = lines->first; x < lines->end && out->stride_x != 1; x++) {
-        float c[3] = { lines->row[0][x], lines->row[1][x], lines->row[2][x] };
-        bzi_kernel_store(slot, out, x, y, c);
+    const int32_t shift = bzi_kernel_element_shift(out), channels = (int32_t)out->channels;
+    const uint64_t address = slot->dst + ((uint64_t)(y * out->stride_y) << shift);
+    if (out->stride_x == 1) {
+        for (int p = 0; p < channels; p++)
+            bzi_kernel_store_plane(address + ((uint64_t)(p * out->stride_c) << shift), out->dtype, lines->row[p],
+                                   lines->first, lines->end);
+    } else if (out->stride_x == 3 && out->stride_c == 1 && channels == 3) {
+        bzi_kernel_store_pixels(address, out->dtype, lines);
+    } else {
+        for (int32_t x = lines->first; x < lines->end; x++) {
+            float c[3] = { lines->row[0][x], lines->row[1][x], lines->row[2][x] };
+            bzi_kernel_store(slot, out, x, y, c);
+        }
     }
 }
 
@@ -735,9 +857,10 @@ BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ker
 {
     float *row[3];
     int32_t first = lines->first, end = lines->end;
-    int direct = out->stride_x == 1 && !out->half;
+    int direct = out->stride_x == 1 && out->dtype == BZI_KERNEL_FLOAT32;
     for (int p = 0; p < 3; p++) {
-        row[p] = direct ? (float *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c : lines->row[p];
+        row[p] = direct && p < (int)out->channels ?
+                     (float *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c : lines->row[p];
         if (view->plane[p]) {
             bzi_kernel_vertical(slot, view, lines, p, v);
             bzi_kernel_horizontal(row[p], lines->line[p], lines->index[p > 0], lines->weight[p > 0], first, end);
@@ -746,10 +869,12 @@ BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ker
                 row[p][x] = view->neutral;
         }
     }
-    if (slot->flags & BZI_KERNEL_COLOR)       /* two loops, because a test inside one would keep it scalar */
-        bzi_kernel_color_convert_row(slot, BZI_KERNEL_COLOR, row[0], row[1], row[2], first, end);
-    else
-        bzi_kernel_color_convert_row(slot, 0, row[0], row[1], row[2], first, end);
+    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) {  /* four loops: a test inside keeps one scalar */
+    case 0: bzi_kernel_color_convert_row(slot, 0, row[0], row[1], row[2], first, end); break;
+    case 1: bzi_kernel_color_convert_row(slot, 1, row[0], row[1], row[2], first, end); break;
+    case 2: bzi_kernel_color_convert_row(slot, 2, row[0], row[1], row[2], first, end); break;
+    case 3: bzi_kernel_color_convert_row(slot, 3, row[0], row[1], row[2], first, end); break;
+    }
     if (!direct)
         bzi_kernel_store_row(slot, lines, out, y);
 }

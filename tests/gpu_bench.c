@@ -953,7 +953,7 @@ static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t 
         picture.pitch[p] = SURFACE_EDGE;
     }
     picture.color = (bzna_color){ 1, 13, 5, 1, 1 };
-    if (bzi_slot_make(slot, &picture, &transform, &err) != BZNA_OK)
+    if (bzi_slot_make(slot, &picture, &transform, BZNA_CHANNELS_RGB, &err) != BZNA_OK)
         fail("slot", &err);
     bzi_slot_on_surface(slot, 1);
     slot->dst = k->batch + (uint64_t)i * 3 * EDGE * EDGE * bzi_dtype_bytes(c->dtype);
@@ -964,7 +964,7 @@ static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t 
 
 static double kernel_launches(const kernel_bench *k, const kernel_case *c, bzi_kernel_slots *slots, uint32_t launches)
 {
-    bzi_kernel_output out = bzi_output_make(EDGE, EDGE, c->dtype, BZNA_LAYOUT_NCHW);
+    bzi_kernel_output out = bzi_output_make(&(bzna_output){ .width = EDGE, .height = EDGE, .dtype = c->dtype });
     stopwatch s;
     bzna_error err = fresh_error();
     double start = now();

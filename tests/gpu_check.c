@@ -982,7 +982,7 @@ static void dice_slot(bzi_kernel_slot *slot, uint64_t base, uint8_t *arena, uint
         h[dice(9)] = dice(2) ? (float)NAN : dice(2) ? (float)INFINITY : 1e30f;
     memcpy(slot->h, h, sizeof h);
     bzi_kernel_rgb_matrix(0.299, 0.114, (int)dice(2), slot->depth, slot->rgb);
-    slot->flags = dice(2) ? BZI_KERNEL_COLOR : 0;
+    slot->flags = dice(4);
     for (int i = 0; i < 12; i++)
         slot->color[i] = dice_real(-1, 1) + (i % 5 == 0 ? 1.0f : 0.0f);
     for (int i = 0; i < 3; i++) {
@@ -995,8 +995,9 @@ static void dice_slot(bzi_kernel_slot *slot, uint64_t base, uint8_t *arena, uint
 static bzi_kernel_output dice_output(void)
 {
     uint32_t width = 1 + dice(180), height = 1 + dice(180);
-    return bzi_output_make(width, height, dice(2) ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32,
-                           dice(3) ? BZNA_LAYOUT_NCHW : BZNA_LAYOUT_NHWC);
+    const bzna_output output = { .width = width, .height = height, .dtype = dice(4), .channels = dice(4) ? 0 : 2,
+                                 .layout = dice(3) ? BZNA_LAYOUT_NCHW : BZNA_LAYOUT_NHWC };
+    return bzi_output_make(&output);
 }
 
 /* One launch of several slots, each with its planes and its output in arenas. Returns how many elements differ. */
@@ -1007,7 +1008,7 @@ static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, 
     bzi_kernel_slots slots;
     bzna_error err = fresh_error();
     uint32_t count = 1 + dice(BZI_KERNEL_SLOTS);
-    size_t size = out.half ? 2 : 4;
+    size_t size = bzi_dtype_bytes(out.dtype);
     long long different = 0;
     memset(wanted, 0xa5, (size_t)count * ARENA);
     memset(&slots, 0, sizeof slots);
@@ -1030,7 +1031,8 @@ static long long kernel_round(uint64_t planes, uint64_t outputs, uint8_t *host, 
     if (test_failures)
         printf("  %s\n", err.message);
     for (uint32_t i = 0; i < count; i++) {
-        size_t begin = i * (size_t)ARENA + 256, end = begin + 3 * (size_t)out.width * (size_t)out.height * size;
+        size_t elements = out.channels * (size_t)out.width * (size_t)out.height;
+        size_t begin = i * (size_t)ARENA + 256, end = begin + elements * size;
         if (memcmp(got + i * (size_t)ARENA, wanted + i * (size_t)ARENA, 256) ||
             memcmp(got + end, wanted + end, (i + 1) * (size_t)ARENA - end)) {
             test_failures++;
@@ -1133,7 +1135,7 @@ static void render_here(void *user, uint64_t index, bzna_status status, const pl
     if (status == BZNA_OK)
         status = transform_of(h->loader, h->batch, h->slot, &frame->picture, &transform, &ignored);
     if (status == BZNA_OK)
-        status = bzi_slot_make(&slot, &frame->picture, &transform, &ignored);
+        status = bzi_slot_make(&slot, &frame->picture, &transform, BZNA_CHANNELS_RGB, &ignored);
     if (status != BZNA_OK) {
         snprintf(h->verdict->message, sizeof h->verdict->message, "%s", err->message);
         return;

@@ -292,6 +292,81 @@ TEST(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
     }
 }
 
+/* y as each type should hold it, in double precision: ties to even is nearbyint's way. */
+static int holds(const void *data, uint32_t dtype, size_t at, double y)
+{
+    if (dtype == BZNA_DTYPE_UINT8)
+        return ((const uint8_t *)data)[at] == nearbyint(fmin(fmax(y, 0), 255));
+    if (dtype == BZNA_DTYPE_BFLOAT16) {
+        uint32_t bits = (uint32_t)((const uint16_t *)data)[at] << 16;
+        float value;
+        int exponent;
+        memcpy(&value, &bits, sizeof value);
+        frexp(y, &exponent);                                /* eight bits of precision */
+        return (double)value == ldexp(nearbyint(ldexp(y, 8 - exponent)), exponent - 8);
+    }
+    return dtype == BZNA_DTYPE_FLOAT16 ? fabs(half_value(((const uint16_t *)data)[at]) - y) <= fabs(y) / 2048 + 3e-8 :
+                                         fabs((double)((const float *)data)[at] - y) <= 1e-5 * fabs(y) + 1e-5;
+}
+
+/* How many elements of three samples are not what float32 R'G'B' in planes says that they are. */
+static size_t wrong_elements(const float *in, const void *data, const bzna_loader_config *c)
+{
+    enum { PLANE = HEIGHT * WIDTH };
+    const uint32_t channels = c->output.channels, count = channels == BZNA_CHANNELS_GRAY ? 1 : 3;
+    size_t wrong = 0;
+    for (size_t n = 0; n < 3; n++)
+        for (size_t k = 0; k < count * PLANE; k++) {
+            size_t channel = c->output.layout ? k % count : k / PLANE, pixel = c->output.layout ? k / count : k % PLANE;
+            const float *p = in + n * 3 * PLANE + pixel;
+            double luma = 0.299 * (double)p[0] + 0.587 * (double)p[PLANE] + 0.114 * (double)p[2 * PLANE];
+            float x = count == 1 ? (float)luma : p[(channels == BZNA_CHANNELS_BGR ? 2 - channel : channel) * PLANE];
+            float y = (x - c->color.bias[channel]) * c->color.scale[channel];
+            wrong += !holds(data, c->output.dtype, n * count * PLANE + k, (double)y);
+        }
+    return wrong;
+}
+
+/* Every type, layout and order of channels, from R'G'B' of the same batch in float32. bias and scale are of the channel
+ * delivered. */
+TEST(a_batch_holds_the_channels_that_were_asked_for)
+{
+    static const struct { uint8_t code, bits; } kinds[] = { { 2, 32 }, { 2, 16 }, { 4, 16 }, { 1, 8 } };
+    bzna_loader_config c = config_of(3);
+    bzna_batch *rgb, *batch;
+    rig first;
+    rig_open(&first, &c);
+    REQUIRE((rgb = next_batch(&first)) != NULL);
+    const float *in = info_of(rgb).image.data;
+    for (uint32_t way = 0; way < 24; way++) {
+        const uint32_t dtype = way % 4, last = way / 4 % 2, channels = way / 8, count = channels == 2 ? 1 : 3;
+        size_t wrong;
+        rig r;
+        c.output.dtype = dtype;
+        c.output.layout = last;
+        c.output.channels = channels;
+        for (int i = 0; i < 3; i++) {
+            c.color.bias[i] = 20.0f * (float)i - 0.3f;
+            c.color.scale[i] = 0.77f + (float)i;
+        }
+        rig_open(&r, &c);
+        REQUIRE((batch = next_batch(&r)) != NULL);
+        DLManagedTensor *t = tensor_of(batch, 0);
+        REQUIRE(t != NULL);
+        CHECK(t->dl_tensor.dtype.code == kinds[dtype].code && t->dl_tensor.dtype.bits == kinds[dtype].bits);
+        CHECK_EQ(t->dl_tensor.shape[last ? 3 : 1], count);
+        CHECK_EQ(t->dl_tensor.strides[0], count * HEIGHT * WIDTH);
+        CHECK_EQ(info_of(batch).image.bytes, 3 * count * HEIGHT * WIDTH * kinds[dtype].bits / 8);
+        wrong = wrong_elements(in, t->dl_tensor.data, &c);
+        CHECK(wrong <= (channels == 2 && dtype >= 2 ? 3 : 0));        /* where float32 rounds luma the other way */
+        t->deleter(t);
+        bzna_batch_release(batch);
+        rig_close_all(&r);
+    }
+    bzna_batch_release(rgb);
+    rig_close_all(&first);
+}
+
 /* Separable and general warps, both element types: pixel by pixel what is plane by plane otherwise, to the bit. */
 TEST(channels_last_is_the_same_batch_with_its_axes_in_another_order)
 {
@@ -757,6 +832,7 @@ TEST(tensors_of_the_callers_buffers_point_there)
 TEST_MAIN(RUN(the_structs_are_those_of_dlpack)
           RUN(each_field_is_a_tensor_with_the_batchs_memory_shape_and_type)
           RUN(a_batch_of_halves_is_a_tensor_of_16_bit_floats)
+          RUN(a_batch_holds_the_channels_that_were_asked_for)
           RUN(channels_last_is_the_same_batch_with_its_axes_in_another_order)
     RUN(a_batch_is_on_loan_until_its_release_and_all_deleters_in_any_order)
           RUN(versioned_tensors_are_those_of_dlpack_1_0_and_may_be_out_together_with_the_old_ones)

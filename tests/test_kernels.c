@@ -8,7 +8,6 @@
 #include "random.h"
 
 #define SENTINEL (-12345.0f)
-#define HALF_SENTINEL 0xfdcb          /* a NaN that no conversion gives */
 
 /* ---- Random pictures --------------------------------------------------------------------------------------------- */
 
@@ -64,6 +63,7 @@ static frame frame_make(int32_t frame_w, int32_t frame_h, int planes, int32_t sh
     bzi_kernel_rgb_matrix(0.299, 0.114, 1, depth, slot->rgb);
     for (int c = 0; c < 3; c++) {
         slot->color[c * 5] = slot->scale[c] = 1.0f;
+        slot->luma[c] = (const float[]){ 0.299f, 0.587f, 0.114f }[c];
         slot->fill[c] = (float)(-1000 - c);
     }
     return f;
@@ -98,22 +98,36 @@ static frame frame_random(void)
 
 enum { EDGE = 48, ROOM = 3 * EDGE * EDGE + 2 }; /* outputs are at most EDGE x EDGE; one guard before, one behind */
 static float buffer_a[ROOM], buffer_b[ROOM];
-static uint16_t half_a[ROOM], half_b[ROOM];
+static _Alignas(16) uint8_t bytes_a[4 * ROOM + 32], bytes_b[4 * ROOM + 32];       /* guards of 16 bytes */
 
-static bzi_kernel_output output_nchw(int32_t width, int32_t height)
+enum { NCHW, NHWC };
+static bzi_kernel_output output_of(int32_t width, int32_t height, int layout, uint32_t dtype, uint32_t channels)
 {
-    bzi_kernel_output out = {
-        .width = width, .height = height, .stride_c = (int64_t)width * height, .stride_y = width, .stride_x = 1
-    };
+    bzi_kernel_output out = { .width = width, .height = height, .dtype = dtype, .channels = channels };
+    out.stride_c = layout == NHWC ? 1 : (int64_t)width * height;
+    out.stride_x = layout == NHWC ? (int64_t)channels : 1;
+    out.stride_y = width * out.stride_x;
     return out;
 }
 
-static bzi_kernel_output output_nhwc(int32_t width, int32_t height)
+static bzi_kernel_output output_nchw(int32_t width, int32_t height) { return output_of(width, height, NCHW, 0, 3); }
+static bzi_kernel_output output_nhwc(int32_t width, int32_t height) { return output_of(width, height, NHWC, 0, 3); }
+
+/* A slot that is delivered in one channel is mostly gray. */
+static bzi_kernel_output output_random(bzi_kernel_slot *slot, int32_t width, int32_t height)
 {
-    bzi_kernel_output out = {
-        .width = width, .height = height, .stride_c = 1, .stride_y = (int64_t)width * 3, .stride_x = 3
-    };
-    return out;
+    int layout = random_int(0, 2) ? NCHW : NHWC;
+    uint32_t dtype = (uint32_t)random_int(0, 3), channels = random_int(0, 3) ? 3 : 1;
+    if ((channels == 1) == (random_int(0, 9) != 0))
+        slot->flags |= BZI_KERNEL_GRAY;
+    return output_of(width, height, layout, dtype, channels);
+}
+
+static size_t element_bytes(const bzi_kernel_output *out) { return (const size_t[]){ 4, 2, 2, 1 }[out->dtype]; }
+
+static size_t output_bytes(const bzi_kernel_output *out)
+{
+    return out->channels * (size_t)out->width * (size_t)out->height * element_bytes(out);
 }
 
 typedef void (*warp_fn)(const bzi_kernel_slot *slot, const bzi_kernel_output *out);
@@ -170,27 +184,30 @@ static const float *render(warp_fn warp, bzi_kernel_slot slot, bzi_kernel_output
     return buffer + 1;
 }
 
-/* The same in halves. */
-static const uint16_t *render_half(warp_fn warp, bzi_kernel_slot slot, bzi_kernel_output out, uint16_t *buffer)
+/* The same of any type, to buffer + 16: what is written over one pattern and over another is equal. */
+static const uint8_t *render_bytes(warp_fn warp, bzi_kernel_slot slot, bzi_kernel_output out, uint8_t *buffer)
 {
-    size_t count = 3 * (size_t)out.width * (size_t)out.height, unwritten = 0;
-    for (size_t i = 0; i < count + 2; i++)
-        buffer[i] = HALF_SENTINEL;
-    slot.dst = (uint64_t)(uintptr_t)(buffer + 1);
-    warp(&slot, &out);
-    for (size_t i = 1; i <= count; i++)
-        unwritten += buffer[i] == HALF_SENTINEL;
-    CHECK_EQ(unwritten, 0);
-    CHECK(buffer[0] == HALF_SENTINEL && buffer[count + 1] == HALF_SENTINEL);
-    return buffer + 1;
+    static uint8_t first[sizeof bytes_a];
+    const size_t bytes = output_bytes(&out);
+    slot.dst = (uint64_t)(uintptr_t)(buffer + 16);
+    for (int way = 0; way < 2; way++) {
+        const uint8_t pattern = way ? 0x5a : 0xa5;
+        memset(buffer, pattern, bytes + 32);
+        warp(&slot, &out);
+        for (size_t i = 0; i < 16; i++)
+            CHECK(buffer[i] == pattern && buffer[16 + bytes + i] == pattern);
+        CHECK(!way || !memcmp(first, buffer + 16, bytes));
+        memcpy(first, buffer + 16, bytes);
+    }
+    return buffer + 16;
 }
 
 static int same_bits(warp_fn a, warp_fn b, const bzi_kernel_slot *slot, bzi_kernel_output out)
 {
-    if (out.half) {
-        render_half(a, *slot, out, half_a);
-        render_half(b, *slot, out, half_b);
-        return !memcmp(half_a, half_b, sizeof(uint16_t) * (3 * (size_t)out.width * (size_t)out.height + 1));
+    if (out.dtype != BZI_KERNEL_FLOAT32 || out.channels != 3) {
+        render_bytes(a, *slot, out, bytes_a);
+        render_bytes(b, *slot, out, bytes_b);
+        return !memcmp(bytes_a + 16, bytes_b + 16, output_bytes(&out));
     }
     render(a, *slot, out, buffer_a);
     render(b, *slot, out, buffer_b);
@@ -283,7 +300,7 @@ TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
         frame f = frame_random();
         int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
         random_crop(&f.slot, width, height);
-        bzi_kernel_output out = random_int(0, 3) ? output_nchw(width, height) : output_nhwc(width, height);
+        bzi_kernel_output out = output_random(&f.slot, width, height);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable_base, &f.slot, out);
         frame_free(&f);
@@ -308,8 +325,7 @@ TEST(the_separable_loop_turns_pictures_to_the_bit)
         int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
         random_crop(&f.slot, width, height);
         turn(f.slot.h);
-        bzi_kernel_output out = random_int(0, 3) ? output_nchw(width, height) : output_nhwc(width, height);
-        out.half = (uint32_t)random_int(0, 1);
+        bzi_kernel_output out = output_random(&f.slot, width, height);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
         frame_free(&f);
     }
@@ -378,7 +394,7 @@ TEST(interleaved_pixels_have_the_values_of_planar_ones)
     }
 }
 
-/* ---- Binary16 ---------------------------------------------------------------------------------------------------- */
+/* ---- Types of elements ------------------------------------------------------------------------------------------- */
 
 /* The value of the half with these bits; that of infinity's is 65536, the next in line. */
 static float half_value(int bits)
@@ -410,24 +426,88 @@ TEST(every_half_and_what_lies_between_two_is_rounded_to_the_nearest_even_one)
     CHECK((bzi_kernel_half(NAN) & 0x7fff) > 0x7c00);
 }
 
-TEST(half_output_is_the_float_output_rounded_in_every_loop)
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+TEST(every_bfloat_and_what_lies_between_two_is_rounded_to_the_nearest_even_one)
+{
+    int wrong = 0;
+    for (uint32_t bits = 0; bits < 0x10000; bits++) {
+        if ((bits & 0x7fff) > 0x7f80) {
+            uint16_t got = bzi_kernel_bfloat(float_of(bits << 16)), low = bzi_kernel_bfloat(float_of(bits << 16 | 1));
+            wrong += (got & 0x7fff) <= 0x7f80 || got >> 15 != bits >> 15 || (low & 0x7fff) <= 0x7f80;
+            continue;
+        }
+        wrong += bzi_kernel_bfloat(float_of(bits << 16)) != bits;
+        if ((bits & 0x7fff) == 0x7f80)
+            continue;
+        wrong += bzi_kernel_bfloat(float_of(bits << 16 | 0x7fff)) != bits;
+        wrong += bzi_kernel_bfloat(float_of(bits << 16 | 0x8000)) != bits + (bits & 1);
+        wrong += bzi_kernel_bfloat(float_of(bits << 16 | 0x8001)) != bits + 1;
+    }
+    CHECK_EQ(wrong, 0);
+    CHECK_EQ(bzi_kernel_bfloat(3.4028235e38f), 0x7f80);
+    CHECK_EQ(bzi_kernel_bfloat(-3.4028235e38f), 0xff80);
+    CHECK((bzi_kernel_bfloat(float_of(0x7f800001)) & 0x7fff) > 0x7f80);      /* its upper half is infinity */
+    CHECK((bzi_kernel_bfloat(float_of(0xffffffff)) & 0x7fff) > 0x7f80);
+}
+
+TEST(bytes_are_rounded_to_the_nearest_even_one_and_saturated)
+{
+    int wrong = 0;
+    for (int value = 0; value < 256; value++) {
+        float middle = (float)value + 0.5f;
+        wrong += bzi_kernel_byte((float)value) != value;
+        wrong += bzi_kernel_byte(nextafterf(middle, 0)) != value;
+        wrong += bzi_kernel_byte(middle) != (value == 255 ? 255 : value + (value & 1));
+        wrong += bzi_kernel_byte(nextafterf(middle, 999)) != (value == 255 ? 255 : value + 1);
+    }
+    CHECK_EQ(wrong, 0);
+    static const float low[] = { -1e-45f, -0.0f, -0.5f, -0.50001f, -1, -256, -3.4e38f, -INFINITY, NAN };
+    static const float high[] = { 255.4f, 255.6f, 256, 257, 511.5f, 8388608, 4294967296, 3.4e38f, INFINITY };
+    for (size_t i = 0; i < sizeof low / sizeof *low; i++) {
+        CHECK_EQ(bzi_kernel_byte(low[i]), 0);
+        CHECK_EQ(bzi_kernel_byte(high[i]), 255);
+    }
+}
+
+/* The element at a place of bytes is that float, converted. */
+static int is_element(const uint8_t *bytes, uint32_t dtype, size_t at, float value)
+{
+    uint16_t word = 0;
+    float number;
+    if (dtype == BZI_KERNEL_UINT8)
+        return bytes[at] == bzi_kernel_byte(value);
+    if (dtype == BZI_KERNEL_FLOAT32) {
+        memcpy(&number, bytes + 4 * at, sizeof number);
+        return !memcmp(&number, &value, sizeof value);
+    }
+    memcpy(&word, bytes + 2 * at, sizeof word);
+    return word == (dtype == BZI_KERNEL_FLOAT16 ? bzi_kernel_half(value) : bzi_kernel_bfloat(value));
+}
+
+TEST(every_type_is_the_float_output_rounded_in_every_loop)
 {
     int wrong = 0;
     random_state = 15;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 600; i++) {
         frame f = frame_random();
         int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
         random_crop(&f.slot, width, height);
         bzi_kernel_output out = random_int(0, 1) ? output_nchw(width, height) : output_nhwc(width, height);
         if (random_int(0, 3) == 0)
-            f.slot.scale[1] *= 3000.0f;                   /* up to infinity */
+            f.slot.scale[1] *= 3000.0f;                   /* up to infinity, beyond 255 */
         if (random_int(0, 3) == 0)
             f.slot.scale[2] *= 1e-7f;                     /* down to subnormals */
         const float *floats = render(bzi_kernel_warp_plain, f.slot, out, buffer_a);
-        out.half = 1;
-        const uint16_t *halves = render_half(warp_front, f.slot, out, half_a);
+        out.dtype = (uint32_t)i % 3 + 1;
+        const uint8_t *got = render_bytes(warp_front, f.slot, out, bytes_a);
         for (int32_t k = 0; k < 3 * width * height; k++)
-            wrong += halves[k] != bzi_kernel_half(floats[k]);
+            wrong += !is_element(got, out.dtype, (size_t)k, floats[k]);
         wrong += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
         wrong += !same_bits(bzi_kernel_warp_plain, warp_separable_base, &f.slot, out);
         frame_free(&f);
@@ -435,14 +515,46 @@ TEST(half_output_is_the_float_output_rounded_in_every_loop)
     CHECK_EQ(wrong, 0);
 }
 
-TEST(fill_fills_halves_too)
+TEST(one_channel_is_the_luma_of_the_three)
 {
+    double worst = 0;
+    random_state = 17;
+    for (int i = 0; i < 200; i++) {
+        frame f = frame_random();
+        int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
+        random_crop(&f.slot, width, height);
+        for (int c = 0; c < 3; c++) {
+            f.slot.bias[c] = 0;
+            f.slot.scale[c] = 1;
+            f.slot.fill[c] = 77;
+        }
+        render(bzi_kernel_warp_plain, f.slot, output_nhwc(width, height), buffer_a);
+        f.slot.flags |= BZI_KERNEL_GRAY;
+        bzi_kernel_output out = output_of(width, height, i % 2, BZI_KERNEL_FLOAT32, 1);
+        const uint8_t *got = render_bytes(warp_front, f.slot, out, bytes_a);
+        for (size_t k = 0; k < (size_t)(width * height); k++) {
+            const float *rgb = buffer_a + 1 + 3 * k;
+            float value;
+            memcpy(&value, got + 4 * k, sizeof value);
+            worst = fmax(worst, fabs(0.299 * (double)rgb[0] + 0.587 * (double)rgb[1] + 0.114 * (double)rgb[2] -
+                                     (double)value));
+        }
+        frame_free(&f);
+    }
+    CHECK_NEAR(worst, 0, 1e-4);
+}
+
+TEST(fill_fills_every_type_and_one_channel)
+{
+    static const float fills[3] = { -1000, 0.3f, 254.5f };
     frame f = frame_make(1, 1, 1, 0, 0, 8, 0);
-    bzi_kernel_output out = output_nhwc(5, 4);
-    out.half = 1;
-    const uint16_t *got = render_half(bzi_kernel_fill, f.slot, out, half_a);
-    for (int i = 0; i < 60; i++)
-        CHECK_EQ(got[i], bzi_kernel_half(f.slot.fill[i % 3]));
+    memcpy(f.slot.fill, fills, sizeof fills);
+    for (uint32_t k = 0; k < 16; k++) {
+        bzi_kernel_output out = output_of(5, 4, k & 1, k >> 1 & 3, k < 8 ? 3 : 1);
+        const uint8_t *got = render_bytes(bzi_kernel_fill, f.slot, out, bytes_a);
+        for (size_t i = 0; i < 20 * (size_t)out.channels; i++)
+            CHECK(is_element(got, out.dtype, i, fills[k >= 8 ? 0 : k & 1 ? i % 3 : i / 20]));
+    }
     frame_free(&f);
 }
 
@@ -503,8 +615,7 @@ TEST(gpu_threads_equal_the_plain_loop_to_the_bit)
                                       0;
         if (i % 4 == 3)
             slot->h[random_int(0, i % 8 == 3 ? 5 : 8)] = hostile[random_u32() % (sizeof hostile / sizeof *hostile)];
-        bzi_kernel_output out = random_int(0, 3) ? output_nchw(width, height) : output_nhwc(width, height);
-        out.half = random_u32() & 1;
+        bzi_kernel_output out = output_random(slot, width, height);
         ways[!bzi_kernel_nv12(slot, &out) ? 0 : bzi_kernel_aligned(slot->h) ? 1 : 2]++;
         different += !same_bits(bzi_kernel_warp_plain, warp_threads, slot, out);
         frame_free(&f);
@@ -820,8 +931,11 @@ TEST_MAIN(
     RUN(the_plain_loop_equals_an_oracle_in_double_precision)
     RUN(interleaved_pixels_have_the_values_of_planar_ones)
     RUN(every_half_and_what_lies_between_two_is_rounded_to_the_nearest_even_one)
-    RUN(half_output_is_the_float_output_rounded_in_every_loop)
-    RUN(fill_fills_halves_too)
+    RUN(every_bfloat_and_what_lies_between_two_is_rounded_to_the_nearest_even_one)
+    RUN(bytes_are_rounded_to_the_nearest_even_one_and_saturated)
+    RUN(every_type_is_the_float_output_rounded_in_every_loop)
+    RUN(one_channel_is_the_luma_of_the_three)
+    RUN(fill_fills_every_type_and_one_channel)
     RUN(gpu_threads_equal_the_plain_loop_to_the_bit)
     RUN(half_a_pixel_outside_is_the_border_and_more_is_fill)
     RUN(padding_is_never_read)

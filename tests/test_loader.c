@@ -1963,7 +1963,7 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
     bzna_loader_config c;
     const struct { uint32_t *field; uint32_t limit; int unsupported; const char *name; } limits[] = {
         { &c.output.batch_size, 65536, 0, "output.batch_size" }, { &c.output.width, 16384, 0, "output.width" },
-        { &c.output.height, 16384, 0, "output.height" }, { &c.output.dtype, BZNA_DTYPE_FLOAT16, 1, "output.dtype" },
+        { &c.output.height, 16384, 0, "output.height" }, { &c.output.dtype, BZNA_DTYPE_UINT8, 1, "output.dtype" },
         { &c.output.layout, BZNA_LAYOUT_NHWC, 1, "output.layout" },
         { &c.order.kind, BZNA_ORDER_SHUFFLE, 0, "order.kind" },
         { &c.order.last_batch, BZNA_LAST_PAD, 0, "order.last_batch" }, { &c.shard.rank, 3, 0, "shard.rank" },
@@ -2086,8 +2086,8 @@ TEST(what_is_kept_for_later_is_refused_by_name)
 {
     static const char *const later[] = {
         "loader_config.outputs: ",        "loader_config.outputs: ",          "loader_config.outputs: ",
-        "loader_config.output.views: 2",  "loader_config.output.channels: 1", "loader_config.output.channels: 4",
-        "loader_config.output.dtype: 2",  "loader_config.output.dtype: 3",    "loader_config.output.dtype: 16",
+        "loader_config.output.views: 2",  "loader_config.output.channels: 3", "loader_config.output.channels: 4",
+        "loader_config.output.dtype: 4",  "loader_config.output.dtype: 15",   "loader_config.output.dtype: 16",
         "loader_config.output.dtype: 17", "loader_config.output.dtype: 18",   "loader_config.filter.kind: 1",
         "loader_config.filter.antialias: ",
     };
@@ -2105,10 +2105,10 @@ TEST(what_is_kept_for_later_is_refused_by_name)
         case 1:  c.outputs.ptr = &extra; break;
         case 2:  c.outputs.count = 1; break;
         case 3:  c.output.views = 2; break;
-        case 4:  c.output.channels = 1; break;
+        case 4:  c.output.channels = 3; break;
         case 5:  c.output.channels = 4; break;
-        case 6:  c.output.dtype = BZNA_DTYPE_BFLOAT16; break;
-        case 7:  c.output.dtype = BZNA_DTYPE_UINT8; break;
+        case 6:  c.output.dtype = BZNA_DTYPE_UINT8 + 1; break;
+        case 7:  c.output.dtype = 15; break;
         case 8:  c.output.dtype = BZNA_DTYPE_INT32; break;
         case 9:  c.output.dtype = BZNA_DTYPE_INT64; break;
         case 10: c.output.dtype = BZNA_DTYPE_UINT64; break;
@@ -2121,7 +2121,6 @@ TEST(what_is_kept_for_later_is_refused_by_name)
     }
     c = config_of(5, BZNA_ORDER_SHUFFLE);                   /* what is done anyway may be said */
     c.output.views = 1;
-    c.output.channels = 3;
     CHECK_EQ(walk_all(dataset, &mixed, &c), 8);
     bzna_dataset_close(dataset);
 }

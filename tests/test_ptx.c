@@ -1322,7 +1322,7 @@ static ptx_program *snippet(const char *instruction)
     char text[1024];
     snprintf(text, sizeof text,
              ".version 5.0\n.target sm_60\n.address_size 64\n.visible .entry bzi_kernel_warp_slots(\n.param .align 8 "
-             ".b8 p0[2176],\n.param .align 8 .b8 p1[40]\n)\n{\n"
+             ".b8 p0[2240],\n.param .align 8 .b8 p1[40]\n)\n{\n"
              ".reg .pred %%p<4>;\n.reg .b16 %%rs<4>;\n.reg .b32 %%r<4>;\n.reg .f32 %%f<4>;\n.reg .b64 "
              "%%rd<4>;\n%s\nret;\n}\n",
              instruction);
@@ -1333,7 +1333,7 @@ static ptx_program *snippet(const char *instruction)
 static uint64_t snippet_result(const char *instruction, uint64_t a, uint64_t b, uint64_t c)
 {
     static ptx_thread thread;
-    static const uint8_t parameters[2][2176] = { { 1, 2, 3, 4, 5, 6, 7, 8 }, { 0 } };
+    static const uint8_t parameters[2][2240] = { { 1, 2, 3, 4, 5, 6, 7, 8 }, { 0 } };
     ptx_program *program = snippet(instruction);
     ptx_launch launch = { .program = program, .parameters = { parameters[0], parameters[1] } };
     const uint64_t values[3] = { a, b, c };
@@ -1519,7 +1519,7 @@ static const char *snippet_fault(const char *instructions)
     static ptx_thread thread;
     static ptx_launch launch;
     static uint64_t memory;
-    static const uint8_t parameters[2176], allowed[8] = { 1, 1, 1, 1, 0, 0, 1, 1 };
+    static const uint8_t parameters[2240], allowed[8] = { 1, 1, 1, 1, 0, 0, 1, 1 };
     static uint8_t count[2];
     ptx_readable planes[1][3] = { { { (uint64_t)(uintptr_t)&memory, 8, allowed } } };
     ptx_writable slot = { (uint64_t)(uintptr_t)&memory, 2, count };
@@ -1731,7 +1731,7 @@ static void random_colors(bzi_kernel_slot *slot, int warp)
 {
     static const float hostile[] = { NAN, INFINITY, -INFINITY, 3.4e38f, -0.0f, 1e-45f };
     bzi_kernel_rgb_matrix(0.2126, 0.0722, random_int(0, 1), slot->depth, slot->rgb);
-    slot->flags = random_int(0, 1) ? BZI_KERNEL_COLOR : 0;
+    slot->flags = random_u32() & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY);
     for (int i = 0; i < 12; i++)
         slot->color[i] = (float)(i % 5 == 0) + (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
     for (int c = 0; c < 3; c++) {
@@ -1740,6 +1740,7 @@ static void random_colors(bzi_kernel_slot *slot, int warp)
         /* halves: to infinity, to subnormals */
         slot->scale[c] *= random_int(0, 5) ? 1.0f : random_int(0, 1) ? 3000.0f : 1e-7f;
         slot->fill[c]  = (float)random_real(-1000, 1000);
+        slot->luma[c]  = (float)random_real(0, 1);
     }
     if (warp == HOSTILE && random_int(0, 1)) {
         uint32_t value = random_u32();
@@ -1776,24 +1777,27 @@ typedef struct scene {
 enum { GAP = 5 };                         /* elements between slots, that stay as they were */
 static uint64_t pixels, threads, ways[3];
 
-static size_t scene_bytes(const scene *s) { return (s->span + GAP) * s->count * (s->out.half ? 2u : 4u); }
+static size_t element_bytes(const scene *s) { return (const size_t[]){ 4, 2, 2, 1 }[s->out.dtype]; }
+
+static size_t scene_bytes(const scene *s) { return (s->span + GAP) * s->count * element_bytes(s); }
 
 static uint64_t scene_slot(const scene *s, uint8_t *batch, uint32_t i)
 {
-    return (uint64_t)(uintptr_t)batch + (i * (s->span + GAP) + s->origin) * (s->out.half ? 2u : 4u);
+    return (uint64_t)(uintptr_t)batch + (i * (s->span + GAP) + s->origin) * element_bytes(s);
 }
 
 /* NCHW, NHWC, NCHW with a gap between rows, NCHW from the bottom up. */
-static void scene_layout(scene *s, int32_t width, int32_t height, int layout)
+static void scene_layout(scene *s, int32_t width, int32_t height, int layout, uint32_t channels)
 {
     int64_t row = width + (layout == 2 ? 3 : 0), plane = row * height;
-    s->out = (bzi_kernel_output){ .width = width, .height = height, .stride_c = plane, .stride_y = row, .stride_x = 1 };
-    s->span = (size_t)plane * 3;
+    s->out = (bzi_kernel_output){ .width = width, .height = height, .stride_c = plane, .stride_y = row, .stride_x = 1,
+                                  .channels = channels };
+    s->span = (size_t)plane * channels;
     s->origin = 0;
     if (layout == 1) {
         s->out.stride_c = 1;
-        s->out.stride_y = (int64_t)width * 3;
-        s->out.stride_x = 3;
+        s->out.stride_y = (int64_t)width * channels;
+        s->out.stride_x = channels;
     } else if (layout == 3) {
         s->out.stride_y = -row;
         s->origin = (size_t)(plane - row);
@@ -1817,8 +1821,8 @@ static scene scene_make(uint32_t count, int format, int warp, int32_t width, int
 {
     scene s;
     memset(&s, 0, sizeof s);
-    scene_layout(&s, width, height, random_int(0, 3) ? random_int(0, 1) : random_int(2, 3));
-    s.out.half = random_u32() & 1;
+    scene_layout(&s, width, height, random_int(0, 3) ? random_int(0, 1) : random_int(2, 3), random_int(0, 3) ? 3 : 1);
+    s.out.dtype = random_u32() & 3;
     s.count = count;
     s.grid[0] = ((uint32_t)width + 31) / 32;
     s.grid[1] = ((uint32_t)height + 31) / 32;
@@ -1840,11 +1844,11 @@ static void scene_free(scene *s)
 }
 
 /* Which NaN a half is, after fill's became one, is the conversion's choice, there and here. */
-static int same_element(const uint8_t *a, const uint8_t *b, int is_half)
+static int same_element(const uint8_t *a, const uint8_t *b, const scene *s)
 {
     uint16_t x, y;
-    if (!is_half)
-        return !memcmp(a, b, 4);
+    if (s->out.dtype != BZI_KERNEL_FLOAT16)
+        return !memcmp(a, b, element_bytes(s));
     memcpy(&x, a, sizeof x);
     memcpy(&y, b, sizeof y);
     return x == y || ((x & 0x7fff) > 0x7c00 && (y & 0x7fff) > 0x7c00);
@@ -1852,11 +1856,11 @@ static int same_element(const uint8_t *a, const uint8_t *b, int is_half)
 
 static size_t scene_differences(const scene *s, const uint8_t *batch)
 {
-    size_t size = s->out.half ? 2 : 4, different = 0;
+    size_t size = element_bytes(s), different = 0;
     if (!memcmp(batch, s->expected, scene_bytes(s)))
         return 0;
     for (size_t at = 0; at < scene_bytes(s); at += size)
-        different += !same_element(batch + at, s->expected + at, s->out.half != 0);
+        different += !same_element(batch + at, s->expected + at, s);
     return different;
 }
 
@@ -1867,7 +1871,7 @@ static int scene_written(const scene *s, const ptx_writable *writable)
     for (uint32_t i = 0; i < s->count; i++)
         for (size_t k = 0; k < s->span; k++)
             written += writable[i].count[k];
-    return written == 3 * (size_t)s->out.width * (size_t)s->out.height * s->count;
+    return written == s->out.channels * (size_t)s->out.width * (size_t)s->out.height * s->count;
 }
 
 /* Runs the program; 0, and fault says why or is empty: its picture is another. */
@@ -1885,7 +1889,7 @@ static int scene_run(const scene *s, ptx_program *program, int zeros, uint64_t *
                           .parameters = { (const uint8_t *)&slots, (const uint8_t *)&s->out },
                           .readable = (const ptx_readable(*)[3])readable,
                           .writable = writable,
-                          .element = s->out.half ? 2 : 4,
+                          .element = (uint32_t)element_bytes(s),
                           .zeros = zeros,
                           .limit = *steps ? *steps * 3 : UINT64_MAX };
     for (uint32_t i = 0; i < s->count; i++) {
@@ -1913,8 +1917,9 @@ static int scene_agrees(const scene *s, int zeros)
     pixels += (uint64_t)s->out.width * (uint64_t)s->out.height * s->count;
     threads += (uint64_t)s->grid[0] * s->grid[1] * s->block[0] * s->block[1] * s->count;
     if (!same)
-        printf("  %d x %d, %u slots, strides %lld %lld %lld, half %u: %s\n", s->out.width, s->out.height, s->count,
-               (long long)s->out.stride_c, (long long)s->out.stride_y, (long long)s->out.stride_x, s->out.half,
+        printf("  %d x %d, %u slots, strides %lld %lld %lld, type %u, channels %u: %s\n", s->out.width, s->out.height,
+               s->count, (long long)s->out.stride_c, (long long)s->out.stride_y, (long long)s->out.stride_x,
+               s->out.dtype, s->out.channels,
                fault[0] ? fault : "another picture, or not all of it");
     return same;
 }
@@ -2075,8 +2080,24 @@ static int alter(const char *line, int way, char out[ALTERED])
     return 0;
 }
 
+enum { JUDGES = 9 };
+
+/* Whole samples, whose values lie in the middle between two elements: 256 + an odd number is such a bfloat16. Outside
+ * is NaN. */
+static void judge_ties(bzi_kernel_slot *slot, uint32_t dtype)
+{
+    memset(slot->rgb, 0, sizeof slot->rgb);
+    memset(slot->h, 0, sizeof slot->h);
+    slot->h[0] = slot->h[4] = slot->h[8] = 1.0f;
+    slot->flags = 0;
+    for (int c = 0; c < 3; c++) {
+        slot->rgb[4 * c] = slot->scale[c] = 1.0f;
+        slot->bias[c] = dtype == BZI_KERNEL_BFLOAT16 ? -256.0f : -0.5f;
+        slot->fill[c] = NAN;
+    }
+}
+
 /* Small launches of every kind of slot; fewer threads than pixels, and never as many as their sum. */
-enum { JUDGES = 6 };
 static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
 {
     static const int formats[BZI_KERNEL_SLOTS] = { NV12, NV12, NV12, NV12, NV12, P016, GRAY, ALMOST_NV12 };
@@ -2085,17 +2106,19 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
         char fault[400];
         scene *s = &judges[i];
         memset(s, 0, sizeof *s);
-        scene_layout(s, 37, 11, i & 1);
-        s->out.half = i >> 1 & 1;
+        scene_layout(s, 37, 11, i & 1, i == 6 || i == 8 ? 1 : 3);
+        s->out.dtype = (uint32_t)i >> 1 & 3;
         s->count = BZI_KERNEL_SLOTS;
         s->grid[0] = s->block[0] = 4;
         s->grid[1] = 2;
         s->block[1] = 3;
         for (int k = 0; k < BZI_KERNEL_SLOTS; k++) {
-            s->frames[k] = frame_random(formats[k], i < 4 ? k % 3 : EDGES, 37, 11);
-            s->frames[k].slot.flags = k & 1;
+            s->frames[k] = frame_random(formats[k], i % 4 < 3 ? k % 3 : EDGES, 37, 11);
+            s->frames[k].slot.flags = (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0);
             for (int c = 0; c < 12; c++)
                 s->frames[k].slot.rgb[c] += (float)random_real(-0.1, 0.1);
+            if (s->out.dtype >= BZI_KERNEL_BFLOAT16 && (k == 1 || k == 7))
+                judge_ties(&s->frames[k].slot, s->out.dtype);
         }
         scene_expect(s);
         steps[i] = 0;

@@ -394,7 +394,8 @@ static run run_of(const archive *a, const bzna_loader_config *c)
 
 static size_t slot_bytes(const run *r)
 {
-    return (size_t)3 * r->c.output.width * r->c.output.height * (r->c.output.dtype == BZNA_DTYPE_FLOAT16 ? 2 : 4);
+    const size_t channels = r->c.output.channels == BZNA_CHANNELS_GRAY ? 1 : 3;
+    return channels * r->c.output.width * r->c.output.height * (const size_t[]){ 4, 2, 2, 1 }[r->c.output.dtype];
 }
 
 static void render(const run *r, const bzna_picture *picture, const bzna_transform *t, void *out)
@@ -403,7 +404,8 @@ static void render(const run *r, const bzna_picture *picture, const bzna_transfo
                            .width = r->c.output.width,
                            .height = r->c.output.height,
                            .dtype = r->c.output.dtype,
-                           .layout = r->c.output.layout };
+                           .layout = r->c.output.layout,
+                           .channels = r->c.output.channels };
     if (bzna_picture_render(picture, t, &output, out, slot_bytes(r), NULL) != BZNA_OK)
         abort();
 }
@@ -842,10 +844,11 @@ TEST(under_random_delays_every_slot_holds_its_own_picture)
     BEGIN;
     a = plain_archive(61);
     for (int round = 0; round < 8; round++) {
-        bzna_loader_config c = config_of(round % 2 ? 7 : 16, 0,
-                                         round / 2 % 2 ? BZNA_DTYPE_FLOAT16 : BZNA_DTYPE_FLOAT32);
+        bzna_loader_config c = config_of(round % 2 ? 7 : 16, 0, (uint32_t)round / 2);
         bzna_context *context = gpu_context(14);
         bzna_loader_stats stats;
+        c.output.channels = (uint32_t)round % 3;
+        c.output.layout = (uint32_t)round % 2;
         control->seed = round + 1;
         delays(round % 3 * 700, round % 4 * 200, round % 2 * 60);
         control->parser_index = round % 3;

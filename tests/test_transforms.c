@@ -3,6 +3,7 @@
  * distributions, which no code here repeats. */
 #include "../benzina.c"
 #include "test.h"
+#include "colors.h"
 
 /* ---- Oracles ----------------------------------------------------------------------------------------------------- */
 
@@ -840,36 +841,101 @@ TEST(colors_coded_by_a_matrix_come_back_through_it)
         }
 }
 
-TEST(matrices_that_are_not_known_are_refused)
+/* One pixel, of three code values or, gray, of one. */
+static void render_code(int matrix, int full, int depth, const int *code, int planes, float out[3])
 {
-    uint8_t luma = 100, neutral = 128;
-    bzna_picture picture = { .struct_size = sizeof picture,
-                             .depth = 8,
-                             .width = 1,
-                             .height = 1,
-                             .frame_width = 1,
-                             .frame_height = 1,
-                             .color = { 1, 1, 8, 1, 1 },
-                             .plane = { &luma, &neutral, &neutral },
-                             .pitch = { 1, 1, 1 } };
-    bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
-    bzna_error e = { .struct_size = sizeof e };
+    uint16_t wide[3];
+    uint8_t narrow[3];
+    bzna_picture picture;
     bzna_transform t;
-    float out[3];
+    bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
+    bzna_picture_init(&picture, sizeof picture);
     bzna_transform_init(&t, sizeof t);
-    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_UNSUPPORTED);     /* YCgCo */
-    CHECK_CONTAINS(e.message, "matrix 8");
-    t.matrix = BZNA_MATRIX_BT601_FULL;
-    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_OK);
+    picture.depth = (uint32_t)depth;
+    picture.width = picture.height = picture.frame_width = picture.frame_height = 1;
+    picture.color = (bzna_color){ 1, 1, (uint16_t)matrix, (uint8_t)full, 1 };
+    for (int i = 0; i < planes; i++) {
+        wide[i] = (uint16_t)code[i];
+        narrow[i] = (uint8_t)code[i];
+        picture.plane[i] = depth > 8 ? (const void *)&wide[i] : &narrow[i];
+        picture.pitch[i] = 2;
+    }
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, 3 * sizeof *out, NULL), BZNA_OK);
+}
+
+TEST(every_matrix_range_and_depth_gives_what_zscale_gives)
+{
+    double worst = 0;
+    for (size_t i = 0; i < COUNT(zscale_colors); i++) {
+        float out[3];
+        render_code(zscale_colors[i].matrix, zscale_colors[i].full, zscale_colors[i].depth, zscale_colors[i].code, 3,
+                    out);
+        for (int c = 0; c < 3; c++)
+            worst = fmax(worst, fabs((double)out[c] - zscale_colors[i].rgb[c]));
+    }
+    CHECK_EQ(COUNT(zscale_colors), 360);
+    CHECK_NEAR(worst, 0, 0.002);                            /* it is written to three decimals */
+}
+
+/* ITU-T H.273: a color, each of its channels 0..1, to code values, unrounded. */
+static void h273_encode(int matrix, int full, double unit, const double rgb[3], double code[3])
+{
+    static const double weights[10][2] = { { 0, 0 },       { 0.2126, 0.0722 }, { 0.299, 0.114 }, { 0, 0 },
+                                           { 0.30, 0.11 }, { 0.299, 0.114 },   { 0.299, 0.114 }, { 0.212, 0.087 },
+                                           { 0, 0 },       { 0.2627, 0.0593 } };
+    const double top = 256 * unit - 1, kr = weights[matrix][0], kb = weights[matrix][1];
+    const double y = kr * rgb[0] + (1 - kr - kb) * rgb[1] + kb * rgb[2], pb = (rgb[2] - y) / (2 * (1 - kb)),
+                 pr = (rgb[0] - y) / (2 * (1 - kr));
+    double level[3];                                        /* of R, G, B, for the two matrices of code values */
     for (int i = 0; i < 3; i++)
-        CHECK_NEAR(out[i], 100, 1e-3);
-    t.matrix = BZNA_MATRIX_BT2020_FULL + 1;
-    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(e.message, "transform.matrix");
-    t.matrix = BZNA_MATRIX_AUTO;
-    picture.plane[1] = picture.plane[2] = NULL;
-    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_OK);         /* gray needs none */
-    CHECK(out[0] == 100 && out[1] == 100 && out[2] == 100);
+        level[i] = full ? top * rgb[i] : unit * (219 * rgb[i] + 16);
+    if (matrix == 0) {
+        code[0] = level[1];
+        code[1] = level[2];
+        code[2] = level[0];
+    } else if (matrix == 8) {
+        code[0] = 0.5 * level[1] + 0.25 * (level[0] + level[2]);
+        code[1] = 0.5 * level[1] - 0.25 * (level[0] + level[2]) + 128 * unit;
+        code[2] = 0.5 * (level[0] - level[2]) + 128 * unit;
+    } else {
+        code[0] = full ? top * y : unit * (219 * y + 16);
+        code[1] = full ? top * pb + 128 * unit : unit * (224 * pb + 128);
+        code[2] = full ? top * pr + 128 * unit : unit * (224 * pr + 128);
+    }
+}
+
+/* What rounding code values by up to a half may change: Cb by 2 (1 - kb) of 255/224, at most. */
+TEST(a_chart_encoded_as_h273_says_comes_back)
+{
+    for (int run = 0; run < 10 * 2 * 9; run++) {
+        const int matrix = run % 10, full = run / 10 % 2, depth = 8 + run / 20;
+        const double unit = ldexp(1, depth - 8), step = 255 / (219 * unit);
+        for (int color = 0; color < 64 && matrix != 3; color++) {
+            const double rgb[3] = { color % 4 / 3.0, color / 4 % 4 / 3.0, color / 16 / 3.0 };
+            double code[3];
+            int rounded[3];
+            float out[3];
+            h273_encode(matrix, full, unit, rgb, code);
+            for (int i = 0; i < 3; i++)
+                rounded[i] = (int)fmin(round(code[i]), 256 * unit - 1);
+            render_code(matrix, full, depth, rounded, 3, out);
+            for (int i = 0; i < 3; i++)
+                CHECK_NEAR(out[i], 255 * rgb[i], 1.7 * step + 2e-3);
+        }
+    }
+}
+
+TEST(gray_has_a_range_and_no_matrix)
+{
+    for (int depth = 8; depth <= 16; depth++)
+        for (int i = 0; i < 20; i++) {
+            const double unit = ldexp(1, depth - 8), light = i % 10 / 9.0;
+            const int full = i / 10, code = (int)lround(full ? light * (256 * unit - 1) : unit * (219 * light + 16));
+            float out[3];
+            render_code(14, full, depth, &code, 1, out);
+            CHECK(out[0] == out[1] && out[1] == out[2]);
+            CHECK_NEAR(out[0], 255 * light, 0.6 / unit);
+        }
 }
 
 /* A picture of nine gray samples, a row of them. */
@@ -883,6 +949,103 @@ static bzna_picture gray_row(const uint8_t gray[9])
     picture.plane[0] = gray;
     picture.pitch[0] = 9;
     return picture;
+}
+
+/* Two pixels, R, G, B = 90, 200, 40 and the color out of bounds, by every order of channels: as they are, and with a
+ * matrix that gives G, B, R for R, G, B. bias and scale are of the channels delivered. */
+TEST(channels_come_in_the_order_asked_for)
+{
+    static const uint8_t samples[3] = { 200, 40, 90 };
+    static const float turned[12] = { 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0 };
+    static const struct { float plain[3], turned[3], fill[3]; } expected[] = {
+        { { 89, 396, 111 }, { 199, 76, 261 }, { -1, 56, 171 } },
+        { { 39, 396, 261 }, { 89, 76, 591 }, { 59, 56, -9 } },
+        { { 147.87f, 0, 0 }, { 92.54f, 0, 0 }, { 23.45f, 0, 0 } },
+    };
+    for (uint32_t run = 0; run < 3 * 2 * 2; run++) {
+        const uint32_t channels = run % 3, count = channels == BZNA_CHANNELS_GRAY ? 1 : 3;
+        bzna_output output = { .struct_size = sizeof output, .width = 2, .height = 1, .layout = BZNA_LAYOUT_NHWC,
+                               .channels = channels };
+        bzna_picture picture;
+        bzna_transform t;
+        float out[6];
+        bzna_picture_init(&picture, sizeof picture);
+        bzna_transform_init(&t, sizeof t);
+        picture.depth = 8;
+        picture.width = picture.height = picture.frame_width = picture.frame_height = 1;
+        picture.color = (bzna_color){ 1, 1, 0, 1, 1 };
+        for (int i = 0; i < 3; i++) {
+            picture.plane[i] = &samples[i];
+            picture.pitch[i] = 1;
+            t.bias[i] = t.scale[i] = 1 + (float)i;
+            t.fill[i] = 30.0f * (float)i;
+        }
+        if (run / 3 % 2)
+            memcpy(t.color, turned, sizeof turned);
+        t.fill_space = run / 6 ? BZNA_FILL_OUTPUT : BZNA_FILL_RGB;
+        CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, 2 * count * sizeof *out - 1, NULL), BZNA_E_BUFFER);
+        REQUIRE(bzna_picture_render(&picture, &t, &output, out, 2 * count * sizeof *out, NULL) == BZNA_OK);
+        for (uint32_t i = 0; i < count; i++) {
+            CHECK_NEAR(out[i], (run / 3 % 2 ? expected[channels].turned : expected[channels].plain)[i], 1e-3);
+            CHECK_NEAR(out[count + i], t.fill_space ? t.fill[i] : expected[channels].fill[i], 1e-3);
+        }
+    }
+}
+
+/* uint8 needs no alignment, and is y, not x: bias and scale come first. */
+TEST(bytes_are_what_scale_and_bias_give)
+{
+    static const uint8_t gray[9] = { 0, 1, 2, 3, 100, 127, 128, 200, 255 };
+    static const uint8_t expected[9] = { 0, 0, 0, 0, 138, 192, 194, 255, 255 };      /* (x - 31) * 2 */
+    bzna_picture picture = gray_row(gray);
+    bzna_output output = { .struct_size = sizeof output, .width = 9, .height = 1, .dtype = BZNA_DTYPE_UINT8,
+                           .channels = BZNA_CHANNELS_GRAY };
+    bzna_transform t;
+    uint8_t out[10];
+    bzna_transform_init(&t, sizeof t);
+    picture.color = (bzna_color){ 1, 1, 1, 1, 1 };
+    t.bias[0] = 31;
+    t.scale[0] = 2;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out + 1, 9, NULL), BZNA_OK);
+    CHECK(!memcmp(out + 1, expected, 9));
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out + 1, 8, NULL), BZNA_E_BUFFER);
+}
+
+TEST(matrices_that_are_not_known_are_refused)
+{
+    uint8_t luma = 100, neutral = 128;
+    bzna_picture picture = { .struct_size = sizeof picture,
+                             .depth = 8,
+                             .width = 1,
+                             .height = 1,
+                             .frame_width = 1,
+                             .frame_height = 1,
+                             .color = { 1, 1, 14, 1, 1 },
+                             .plane = { &luma, &neutral, &neutral },
+                             .pitch = { 1, 1, 1 } };
+    bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_transform t;
+    float out[3];
+    bzna_transform_init(&t, sizeof t);
+    for (uint16_t matrix = 0; matrix < 300; matrix++) {     /* 3 is reserved, 11 and 14 are Y'DzDx and ICtCp */
+        picture.color.matrix = matrix;
+        bzna_status status = bzna_picture_render(&picture, &t, &output, out, sizeof out, &e);
+        CHECK_EQ(status, matrix < 11 && matrix != 3 ? BZNA_OK : BZNA_E_UNSUPPORTED);
+        if (status != BZNA_OK)
+            CHECK_CONTAINS(e.message, matrix == 3 ? "matrix 3 " : matrix == 14 ? "matrix 14 " : "matrix ");
+    }
+    t.matrix = BZNA_MATRIX_BT601_FULL;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_OK);
+    for (int i = 0; i < 3; i++)
+        CHECK_NEAR(out[i], 100, 1e-3);
+    t.matrix = BZNA_MATRIX_BT2020_FULL + 1;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "transform.matrix");
+    t.matrix = BZNA_MATRIX_AUTO;
+    picture.plane[1] = picture.plane[2] = NULL;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_OK);         /* gray needs none */
+    CHECK(out[0] == 100 && out[1] == 100 && out[2] == 100);
 }
 
 TEST(what_a_picture_is_rendered_with_is_checked)
@@ -914,8 +1077,9 @@ TEST(what_a_picture_is_rendered_with_is_checked)
     t.struct_size = 3;
     CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_STRUCT_SIZE);
     bzna_transform_init(&t, sizeof t);
-    output.reserved0 = 1;
-    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_STRUCT_SIZE);
+    output.channels = 3;
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(e.message, "output.channels: 3");
 }
 
 TEST(numbers_that_would_overflow_are_refused)
@@ -967,5 +1131,10 @@ TEST_MAIN(
     RUN(matrix_code_points_have_their_weights)
     RUN(forced_matrices_replace_the_streams)
     RUN(colors_coded_by_a_matrix_come_back_through_it)
+    RUN(every_matrix_range_and_depth_gives_what_zscale_gives)
+    RUN(a_chart_encoded_as_h273_says_comes_back)
+    RUN(gray_has_a_range_and_no_matrix)
+    RUN(channels_come_in_the_order_asked_for)
+    RUN(bytes_are_what_scale_and_bias_give)
     RUN(matrices_that_are_not_known_are_refused)
 )

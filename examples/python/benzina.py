@@ -115,6 +115,7 @@ DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA = 0, 1, 2
 DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_UINT8 = 0, 1, 2, 3
 DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 16, 17, 18
 LAYOUT_NCHW, LAYOUT_NHWC = 0, 1
+CHANNELS_RGB, CHANNELS_BGR, CHANNELS_GRAY = 0, 1, 2
 CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1, CODEC_JPEG, CODEC_STILL, CODEC_RAW = range(7)
 PALETTE_COLORS, PALETTE_INDEX = 0, 1
 DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
@@ -182,7 +183,7 @@ transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3
                 antialias; f32 color[12]
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
                 u64 occurrence
-output:         u32 struct_size, width, height, dtype, layout, reserved0
+output:         u32 struct_size, width, height, dtype, layout, channels
 affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
                 crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
 warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v; u32 resize,

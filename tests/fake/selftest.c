@@ -300,7 +300,7 @@ static int surface_rows(const sample *p)
 }
 
 static const bzi_kernel_output output = {
-    .width = OUT, .height = OUT, .stride_c = OUT * OUT, .stride_y = OUT, .stride_x = 1
+    .width = OUT, .height = OUT, .stride_c = OUT * OUT, .stride_y = OUT, .stride_x = 1, .channels = 3
 };
 
 /* One launch for what is mapped, then the surfaces are given back. */

@@ -109,6 +109,9 @@ pub const BZNA_DTYPE_INT64: u32 = 17;
 pub const BZNA_DTYPE_UINT64: u32 = 18;
 pub const BZNA_LAYOUT_NCHW: u32 = 0;
 pub const BZNA_LAYOUT_NHWC: u32 = 1;
+pub const BZNA_CHANNELS_RGB: u32 = 0;
+pub const BZNA_CHANNELS_BGR: u32 = 1;
+pub const BZNA_CHANNELS_GRAY: u32 = 2;
 pub const BZNA_MATRIX_AUTO: u32 = 0;
 pub const BZNA_MATRIX_BT601_FULL: u32 = 1;
 pub const BZNA_MATRIX_BT601: u32 = 2;
@@ -474,7 +477,7 @@ structs! {
         height: u32,
         dtype: u32,
         layout: u32,
-        reserved0: u32,
+        channels: u32,
     }
 
     struct bzna_affine {
