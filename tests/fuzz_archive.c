@@ -153,14 +153,79 @@ static void explore_list(explorer *e, const uint8_t *text, uint64_t size)
     bzi_list list = { .text = bzi_alloc_copy(memory, text, size, 1), .size = size };
     bzna_error err;
     if (list.text && bzi_list_parse(&list, memory, &err) == BZNA_OK && bzi_list_sort(&list, "list", &err) == BZNA_OK)
-        for (uint64_t i = 0; i < list.count; i++)
-            if (bzi_list_find(&list, list.rows[i].index) != &list.rows[i])
+        for (uint64_t i = 0; i < list.count; i++) {
+            const bzi_list_row *row = &list.rows[i];
+            if (bzi_list_find(&list, row->index) != row || row->path_at > size || row->path_size > size - row->path_at ||
+                row->label_at > list.label_count || row->label_count > list.label_count - row->label_at)
                 abort();
+        }
     bzi_list_close(&list, memory);
 }
 
+/* A tar, and an index that may be of it. */
+static void explore_tar_index(explorer *e, const uint8_t *text, uint64_t text_size, bytes tar)
+{
+    static char name[] = "fuzz.tar";
+    const bzi_memory *memory = &e->context->host->memory;
+    bzi_container c;
+    bzi_tar_build b;
+    bzi_tar_index x;
+    bzna_error err;
+    memset(&c, 0, sizeof c);
+    memset(&b, 0, sizeof b);
+    c.host = e->context->host;
+    c.name = name;
+    c.source.path = name;
+    c.source.size = tar.size;
+    c.source.callbacks = (bzna_source){ sizeof(bzna_source), 0, &tar, bytes_read_at, bytes_size, NULL };
+    b.c = &c;
+    b.tar = c.own = bzi_alloc_zero(memory, 1, sizeof *b.tar);
+    memset(&x, 0, offsetof(bzi_tar_index, walk));
+    bzi_tar_walk_begin(&x.walk, &c.source, memory, NULL, 0);
+    x.p = text;
+    x.end = text + text_size;
+    if (b.tar && bzi_tar_parse_index(&b, &x, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
+        for (uint64_t i = 0; i < c.count; i++) {
+            bzi_extent extent;
+            if (bzi_tar_locate(&c, i, &extent, &err) == BZNA_OK &&
+                (extent.offset > tar.size || extent.size > tar.size - extent.offset))
+                abort();
+        }
+    bzi_tar_walk_end(&x.walk);
+    bzi_buffer_free(memory, &b.members);
+    bzi_buffer_free(memory, &b.begins);
+    bzi_tar_close(&c);
+}
+
+/* The paths that a pattern stands for. No folder is searched: what has wildcards is expanded, not matched. */
+static void explore_pattern(explorer *e, const uint8_t *data, uint64_t size)
+{
+    enum { MOST = 200 };
+    char *pattern = malloc((size_t)size + 1), *text = malloc((size_t)size + 1);
+    bzi_names paths = { .memory = &e->context->host->memory };
+    uint64_t count;
+    bzna_error err;
+    if (!pattern || !text)
+        abort();
+    memcpy(pattern, data, (size_t)size);
+    pattern[size] = 0;
+    size = strlen(pattern);
+    if (bzi_brace_check(pattern, &err) == BZNA_OK) {
+        count = bzi_brace_count(pattern, pattern + size);
+        for (uint64_t i = 0; i < count && i < MOST && count <= BZI_LIMIT_PARTS; i++)
+            if (bzi_brace_write(pattern, pattern + size, i % 2 ? count - 1 - i / 2 : i / 2, text) > text + size)
+                abort();
+        if (count <= MOST && !strpbrk(pattern, "*?["))
+            bzi_paths_expand(&paths, pattern, &err);
+        bzi_names_free(&paths);
+    }
+    free(text);
+    free(pattern);
+}
+
 /* What says nothing of itself stands behind a word: "RAW!" and a bzna_records, records; "LST!", a list of samples;
- * "IDX!" and 4 bytes of a file's size, its index. Returns 0 where there is none of these words. */
+ * "IDX!" and 4 bytes of a file's size, its index; "TIX!" and 4 bytes of an index's size, the index of a tar and the
+ * tar; "PAT!", a pattern of paths. Returns 0 where there is none of these words. */
 static int explore_tagged(explorer *e, const bytes *b)
 {
     const uint64_t head = 4 + sizeof(bzna_records);
@@ -173,6 +238,13 @@ static int explore_tagged(explorer *e, const bytes *b)
         return explore_idx(e, bzi_le32(b->data + 4), b->data + 8, b->size - 8), 1;
     if (b->size >= 4 && !memcmp(b->data, "LST!", 4))
         return explore_list(e, b->data + 4, b->size - 4), 1;
+    if (b->size >= 4 && !memcmp(b->data, "PAT!", 4))
+        return explore_pattern(e, b->data + 4, b->size - 4), 1;
+    if (b->size >= 8 && !memcmp(b->data, "TIX!", 4)) {
+        const uint64_t text = bzi_min(bzi_le32(b->data + 4), b->size - 8);
+        rest = (bytes){ b->data + 8 + text, b->size - 8 - text };
+        return explore_tar_index(e, b->data + 8, text, rest), 1;
+    }
     if (b->size < head || memcmp(b->data, "RAW!", 4))
         return 0;
     memcpy(&records, b->data + 4, sizeof records);
