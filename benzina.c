@@ -1226,10 +1226,27 @@ typedef struct bzi_source {
     const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* A file that stays open, without mapping it. */
-static bzna_status bzi_source_open_file(bzi_source *source, const char *path, bzna_error *err)
+/* Closes a file that is idle. Returns 0 when there is none. */
+static int bzi_files_close_one(bzi_files *files)
 {
-    int error = bzi_os_file_open(&source->file, path, 0);
+    int fd;
+    bzi_os_lock(&files->mutex);
+    fd = bzi_files_evict(files);
+    files->open -= fd >= 0;
+    bzi_files_changed(files);
+    bzi_os_unlock(&files->mutex);
+    if (fd >= 0)
+        bzi_os_descriptor_close(fd);
+    return fd >= 0;
+}
+
+/* A file that stays open, without mapping it. files: they give way where descriptors are used up; or NULL. */
+static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, const char *path, bzna_error *err)
+{
+    int error;
+    do
+        error = bzi_os_file_open(&source->file, path, 0);
+    while (error == EMFILE && files && bzi_files_close_one(files));
     if (error)
         return bzi_file_fail_open(error, err);
     source->owns_file = 1;
@@ -5239,7 +5256,7 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     bzna_status status;
     memset(list, 0, sizeof *list);
     memset(&source, 0, sizeof source);
-    if (bzi_source_open_file(&source, path, err) != BZNA_OK)
+    if (bzi_source_open_file(&source, NULL, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
     list->text = bzi_alloc(memory, source.size, 1, 16);
     list->size = source.size;
@@ -6656,7 +6673,7 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
         return BZNA_AGAIN;
     snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, source->path);
     memset(&file, 0, sizeof file);
-    if ((status = bzi_source_open_file(&file, path, err)) != BZNA_OK)
+    if ((status = bzi_source_open_file(&file, &b->c->host->files, path, err)) != BZNA_OK)
         return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, ".idx");
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, source, memory, NULL, 0);
@@ -7178,7 +7195,7 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
     memcpy(path, rec, length - 3);
     memcpy(path + length - 3, "idx", 4);
     memset(&idx, 0, sizeof idx);
-    if ((status = bzi_source_open_file(&idx, path, err)) == BZNA_E_NOT_FOUND)
+    if ((status = bzi_source_open_file(&idx, &c->host->files, path, err)) == BZNA_E_NOT_FOUND)
         return BZNA_AGAIN;
     if (status == BZNA_OK) {
         status = bzi_recordio_load_idx(c, &idx, err);
@@ -8298,7 +8315,8 @@ static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c
 {
     char path[BZI_LIMIT_PATH_BYTES];
     bzna_status status = c->ops->path(c, reading->sample.index, path, sizeof path, err);
-    if (status != BZNA_OK || (status = bzi_source_open_file(&reading->own, path, err)) != BZNA_OK)
+    if (status != BZNA_OK ||
+        (status = bzi_source_open_file(&reading->own, &c->host->files, path, err)) != BZNA_OK)
         return status;
     reading->source = &reading->own;
     reading->sample.extent.size = reading->own.size;

@@ -580,9 +580,9 @@ typedef struct bzna_dataset_config {
 } bzna_dataset_config;
 
 /* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files, 0 for
- * folders) and target_count (samples from the first that have a target) are sums. container
- * ("archive", "mp4 video"), tracks and brands (the major one first; 8 at most) are the first
- * one's. */
+ * folders) and target_count (samples from the first that have a target) are sums. The first one's:
+ * container ("archive", "mp4 video", "folder", "tar", "RecordIO", "records"), tracks, and brands
+ * (the major one first; 8 at most). */
 typedef struct bzna_dataset_info {
     uint32_t struct_size, field_count;
     uint64_t size_bytes, sample_count, target_count;
@@ -637,12 +637,11 @@ typedef struct bzna_image_info {
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
-/* Opens a path, and finds out by its content what it is. The cost does not grow with the number of
- * samples of an archive. config may be NULL. See chapter 12 for its kinds.
- * Errors: E_NOT_FOUND, E_ARGUMENT (unbalanced braces,
- * a setting that does not fit), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES,
- * E_UNFINISHED, E_UNSUPPORTED.
- */
+/* Opens a path, and finds out by its content what it is: chapter 12 has the kinds, and the patterns
+ * that stand for several files. The cost does not grow with the number of samples of an archive.
+ * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (unbalanced braces, a setting that does not
+ * fit the kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED,
+ * E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 

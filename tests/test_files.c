@@ -303,10 +303,13 @@ TEST(a_program_that_has_used_up_its_descriptors_can_still_read)
     const rlim_t was = limit_files(160);
     int taken[160], count = 0;
     bzna_context *narrow = NULL;
-    bzna_dataset *dataset, *more;
+    bzna_dataset *dataset, *more, *folder = NULL;
+    bzna_sample sample;
     require(bzna_context_open(NULL, &narrow, NULL), "context");
     dataset = open_files(narrow, paths, 20);
-    REQUIRE(dataset);
+    CHECK(!mkdir(TOP "/pictures", 0777) && !link(paths[0], TOP "/pictures/1.jpg"));
+    CHECK_EQ(bzna_dataset_open(narrow, TOP "/pictures", NULL, &folder, NULL), BZNA_OK);
+    REQUIRE(dataset && folder);
     while (count < 160 && (taken[count] = dup(0)) >= 0)
         count++;
     more = open_files(narrow, paths + 20, 10);              /* in the place of idle ones */
@@ -314,8 +317,11 @@ TEST(a_program_that_has_used_up_its_descriptors_can_still_read)
     for (uint32_t i = 0; i < 30; i++)
         CHECK_EQ(read_one(i < 20 ? dataset : more, i % 20), BZNA_OK);
     CHECK_EQ(narrow->host->files.open, 20);
+    CHECK_EQ(bzna_dataset_get_sample(folder, 0, &sample, sizeof sample, NULL), BZNA_OK);
+    CHECK_EQ(narrow->host->files.open, 19);
     while (count)
         close(taken[--count]);
+    bzna_dataset_close(folder);
     bzna_dataset_close(more);
     bzna_dataset_close(dataset);
     bzna_context_close(narrow);
