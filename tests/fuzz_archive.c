@@ -155,8 +155,9 @@ static void explore_list(explorer *e, const uint8_t *text, uint64_t size)
     if (list.text && bzi_list_parse(&list, memory, &err) == BZNA_OK && bzi_list_sort(&list, "list", &err) == BZNA_OK)
         for (uint64_t i = 0; i < list.count; i++) {
             const bzi_list_row *row = &list.rows[i];
-            if (bzi_list_find(&list, row->index) != row || row->path_at > size || row->path_size > size - row->path_at ||
-                row->label_at > list.label_count || row->label_count > list.label_count - row->label_at)
+            if (bzi_list_find(&list, row->index) != row || row->path_at > size ||
+                row->path_size > size - row->path_at || row->label_at > list.label_count ||
+                row->label_count > list.label_count - row->label_at)
                 abort();
         }
     bzi_list_close(&list, memory);

@@ -1406,7 +1406,8 @@ TEST(a_state_of_a_view_is_refused_by_views_of_other_lengths_of_the_same_parts)
                        ways[from].count == ways[to].count;
             CHECK_EQ(bzna_loader_restore(loaders[to], &state, &e), same ? BZNA_OK : BZNA_E_ARGUMENT);
             if (!same)
-                CHECK_CONTAINS(e.message, "another data set, of 30 samples an epoch; this one has 30, but not the same");
+                CHECK_CONTAINS(e.message,
+                               "another data set, of 30 samples an epoch; this one has 30, but not the same");
         }
     for (int w = 0; w < WAYS; w++) {
         bzna_loader_close(loaders[w]);
