@@ -6775,11 +6775,20 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 
 /* --- One sample --- */
 
-/* From the first member's header to the last one's end. */
+/* Where the headers of a sample's first member begin: where the sample before ends. */
+static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
+{
+    const uint32_t first = tar->begins[index];
+    return first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
+}
+
+/* From the first member's headers to the last one's end. Headers that describe it, which most writers of shards put
+ * there, have the key; but what else stands before it may be long. */
 static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
     const bzi_tar_member *first = tar->members + tar->begins[index], *last = tar->members + tar->begins[index + 1] - 1;
+    const uint64_t begin = bzi_tar_begin(tar, index);
     uint64_t places[BZI_LIMIT_FIELDS] = { 0 };              /* no member lies at 0: its header is there */
     for (const bzi_tar_member *m = first; m <= last; m++) {
         if (places[m->field])
@@ -6789,7 +6798,7 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
                             (unsigned long long)m->offset - BZI_TAR_BLOCK);
         places[m->field] = m->offset;
     }
-    extent->offset = first->offset - BZI_TAR_BLOCK;
+    extent->offset = first->offset - begin > BZI_TAR_READ ? first->offset - BZI_TAR_BLOCK : begin;
     extent->size = bzi_tar_member_end(last) - extent->offset;
     return BZNA_OK;
 }
@@ -6803,24 +6812,22 @@ static bzna_status bzi_tar_describe_field(const bzi_container *c, uint32_t numbe
     return BZNA_OK;
 }
 
-/* The key, from the headers before the sample's first member: they begin where the last sample ends. Of a sample that
- * was read, its one header is at hand: nothing is read or allocated. */
+/* The key, from the headers of the sample's first member. Of a sample that was read they are at hand, unless they are
+ * long: nothing is read or allocated. */
 static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample, bzi_value *value, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
-    const uint32_t first = tar->begins[sample->index];
-    const uint64_t offset = tar->members[first].offset;
-    const uint64_t begin = first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
+    const uint64_t offset = tar->members[tar->begins[sample->index]].offset, begin = bzi_tar_begin(tar, sample->index);
+    const int at_hand = sample->bytes && sample->extent.offset == begin;
+    bzi_source bytes = { .size = 0 };
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
-    bzi_tar_walk_begin(&walk, &c->source, &c->host->memory, c->source.map, begin);
-    if (sample->bytes && begin + BZI_TAR_BLOCK == offset && bzi_tar_is_header(sample->bytes)) {
-        bzi_tar_own_name(&walk, sample->bytes);
-        walk.offset = offset;
-    }
-    while (status == BZNA_OK && walk.offset < offset)
+    bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
+    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory, at_hand ? bytes.map : c->source.map,
+                       at_hand ? 0 : begin);
+    while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
-    if (status == BZNA_END || (status == BZNA_OK && walk.offset != offset))
+    if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
         status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "its bytes at byte %llu are no member's",
                           (unsigned long long)offset);
     if (status == BZNA_OK)

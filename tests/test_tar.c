@@ -785,6 +785,48 @@ TEST(an_open_tar_keeps_36_bytes_for_a_sample_of_two_members)
     tar_free(&u);
 }
 
+/* With a pax header, as webdataset's writer and Python's tarfile have it for the time; and with too long a one. */
+TEST(the_key_of_a_sample_that_was_read_costs_neither_reads_nor_allocations)
+{
+    enum { SHORT = 2, LONG = 4000 };
+    char text[LONG + 1];
+    counter c;
+    bzna_context *context = context_of(&c);
+    memory_source m;
+    tar t = { 0 };
+    memset(text, '1', LONG);
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "d/%d.txt", i);
+        text[i < 2 ? SHORT : LONG] = 0;
+        tar_pax(&t, 'x', "mtime", text);
+        text[SHORT] = '1';
+        tar_text(&t, name, "hello");
+    }
+    bzna_source source = source_of(&m, t.bytes, t.size);
+    bzna_dataset *dataset = NULL;
+    REQUIRE(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL) == BZNA_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        const bzi_container *tars = dataset->parts[0].container;
+        uint8_t bytes[8192], key[16] = { 0 };
+        bzi_value value = { key, sizeof key, 0, 0 };
+        bzi_reading reading;
+        bzna_error err;
+        CHECK_EQ(bzi_reading_begin(&reading, tars, i, &err), BZNA_OK);
+        REQUIRE(reading.sample.extent.size <= sizeof bytes);
+        CHECK_EQ(bzi_reading_read(&reading, bytes, &err), BZNA_OK);
+        long long calls = c.calls;
+        CHECK_EQ(bzi_container_value(tars, &reading.sample, 1, &value, &err), BZNA_OK);
+        CHECK(value.size == 3 && key[2] == '0' + i);
+        CHECK_EQ(c.calls == calls, i < 2);
+        bzi_reading_end(&reading);
+    }
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 /* Beside its index: 20,000 shards are one data set. */
 TEST(an_open_tar_keeps_less_than_2_kB)
 {
@@ -1086,6 +1128,7 @@ TEST_MAIN(
     RUN(a_tar_without_samples_says_so)
     RUN(opening_reads_headers_and_not_what_lies_between)
     RUN(an_open_tar_keeps_36_bytes_for_a_sample_of_two_members)
+    RUN(the_key_of_a_sample_that_was_read_costs_neither_reads_nor_allocations)
     RUN(an_open_tar_keeps_less_than_2_kB)
     RUN(every_allocation_may_fail)
     RUN(tars_are_told_apart)

@@ -155,7 +155,7 @@ class TarFile(Base):
         with tarfile.open(self.path, "w") as tar:
             tar.addfile(tarfile.TarInfo("a b.bin"))
         refused("byte 0: its name has a blank", self.path)
-        refused("only .tar files", self.path[:-4] + ".zip")
+        refused("only .tar and .rec files", self.path[:-4] + ".zip")
         refused("cannot be read", self.path[:-4] + "2.tar")
         with tarfile.open(self.path, "w") as tar:
             tar.addfile(tarfile.TarInfo("README"))
