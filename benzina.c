@@ -634,7 +634,8 @@ typedef struct bzi_buffer {
 } bzi_buffer;
 
 /* Makes room for size bytes; what was there is kept if keep. Returns 0 when memory is out, and the buffer is as it
- * was. */
+ * was. Small ones and those that are kept are aligned as malloc does it: of what is aligned more, glibc before 2.38
+ * leaves holes that it cannot use again, so that opening many files would take several times what they keep. */
 static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint64_t size, int keep)
 {
     uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
@@ -644,7 +645,7 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     while (capacity < size)
         if (!bzi_mul(capacity, 2, &capacity))
             return 0;
-    data = bzi_alloc(memory, capacity, 1, BZI_BATCH_ALIGN);
+    data = bzi_alloc(memory, capacity, 1, keep || capacity <= 8192 ? 16 : BZI_BATCH_ALIGN);
     if (!data)
         return 0;
     if (keep && buffer->capacity)
