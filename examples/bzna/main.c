@@ -135,8 +135,8 @@ static const tool_command commands[] = {
       "Prints what kind of data set it is, its size in bytes, the numbers of samples, of targets and of classes with\n"
       "names, and the fields of its samples; of an archive, brands and tracks, too. In JSON, \"targets\" is 0 where\n"
       "no sample has a target, \"size\" null where it is not known, \"mime\" null for a track without one, and\n"
-      "\"classes\" is there only where classes have names. Of a .rec, whose records are not read for it, \"targets\" is the\n"
-      "number of samples.", 1, dataset_options, tool_run_info },
+      "\"classes\" is there only where classes have names. Of a .rec, whose records are not read for it,\n"
+      "\"targets\" is the number of samples.", 1, dataset_options, tool_run_info },
     { "list", "DATA", "the samples of a data set",
       DATA_HELP
       "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
@@ -174,9 +174,9 @@ static const tool_command commands[] = {
       1, bench_options, tool_run_bench },
     { "index", "FILE...", "an index beside each .tar or .rec, so that it opens at once",
       "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie; or\n"
-      "RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file that has one is opened without a\n"
-      "walk over its headers. An index that is there is replaced. One that contradicts its file is refused until it is\n"
-      "removed or written again. Names with blanks cannot stand in the index of a tar.",
+      "RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file that has one is opened without\n"
+      "a walk over its headers. An index that is there is replaced. One that contradicts its file is refused until it\n"
+      "is removed or written again. Names with blanks cannot stand in the index of a tar.",
       -1, json_options, tool_run_index },
     { "devices", "", "GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
