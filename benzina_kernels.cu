@@ -12,12 +12,16 @@
  *     SSE2;
  *   - they must stay three, and free of tests: a test of flags in the color loop costs 3x with gcc, one fused loop 1.7x
  *     with clang, since either keeps them scalar;
- *   - the same source compiled for AVX2 takes 0.7 of the time of SSE2, and is chosen at run time.
+ *   - the same source compiled for AVX2 takes 0.7 of the time of SSE2, and is chosen at run time;
+ *   - constants (0 and 255, luma weights) must not meet what a comparison chose: gcc carries them into the choice, and
+ *     the loop stays scalar (4x) or compares bytes (1.2x). Hence integers in bzi_kernel_byte, weights in the slot;
+ *   - of float32 in planes, uint8 takes 1.03 times the time, its pixels 1.08; float32's pixels 1.27.
  *
  * What decided the GPU kernel, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by
- * timing: a pixel of 8 bit NV12 under an axis-aligned H, float32 out, without a color matrix, is 137 instructions, and
- * 192 more once per thread; under any affine H 166. It was 299 with one loop for everything. 64 registers, no spills:
- * half of all warps fit. What brought it down:
+ * timing, before there were four types of elements, which a whole launch has in common: a pixel of 8 bit NV12 under an
+ * axis-aligned H, float32 out, without a color matrix, is 137 instructions, and 192 more once per thread; under any
+ * affine H 166. It was 299 with one loop for everything. 64 registers, no spills: half of all warps fit. What brought
+ * it down:
  *   - slots as parameters, copied to a local before the loops: they are then in uniform registers, and loops load
  *     nothing but samples;
  *   - positions of 32 bits, times the pitch in one IMAD.WIDE; constants for shifts and steps; Cb and Cr in one load;
@@ -379,11 +383,15 @@ BZI_KERNEL_FN uint16_t bzi_kernel_bfloat(float value)
     return (uint16_t)((rounded & ~is_nan) | ((bits >> 16 | 0x40) & is_nan));
 }
 
-/* The nearest of 0..255, ties to even; NaN gives 0. The sum's last bit has the value 1: the addition rounds. */
+/* The nearest of 0..255, ties to even; NaN gives 0. The sum's last bit has the value 1: the addition rounds. Bits of
+ * positive floats are in the order of their values: integers are compared, which gcc makes vectors of. */
 BZI_KERNEL_FN uint8_t bzi_kernel_byte(float value)
 {
-    float sum = BZI_KERNEL_MAX(value + 8388608.0f, 8388608.0f);
-    return (uint8_t)bzi_kernel_bits(BZI_KERNEL_MIN(sum, 8388863.0f));
+    uint32_t is_number = 0u - (uint32_t)(value == value);
+    int32_t bits = (int32_t)(bzi_kernel_bits(value + 8388608.0f) & is_number);
+    bits = bits > 0x4b000000 ? bits : 0x4b000000;
+    bits = bits < 0x4b0000ff ? bits : 0x4b0000ff;
+    return (uint8_t)bits;
 }
 
 BZI_KERNEL_FN float bzi_kernel_float(float value) { return value; }

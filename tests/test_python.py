@@ -1218,6 +1218,39 @@ class Pixels(unittest.TestCase):
         self.assertEqual((tensor.managed.tensor.code, tensor.managed.tensor.bits, tensor.bytes()), (2, 16, pixels(halves)))
         tensor.delete()
 
+    def test_bfloat16_is_the_upper_half_of_a_float(self):
+        field = next(loader_of(dtype="bfloat16", mean=100, std=60).batches()).images
+        self.assertEqual((field.dtype, field.memoryview().format, field.nbytes), ("bfloat16", "H", 3 * 3 * 24 * 24 * 2))
+        singles = struct.unpack("<%dI" % (3 * 3 * 24 * 24), pixels(next(loader_of(mean=100, std=60).batches()).images))
+        self.assertEqual(list(field.memoryview().cast("B").cast("H")), [(bits + 0x7fff + (bits >> 16 & 1)) >> 16 for bits in singles])
+        tensor = Consumer(field)
+        self.assertEqual((tensor.managed.tensor.code, tensor.managed.tensor.bits, tensor.bytes()), (4, 16, pixels(field)))
+        tensor.delete()
+        for wrong in (field.numpy, lambda: field.__array_interface__):
+            with self.assertRaisesRegex(TypeError, "bfloat16"):
+                wrong()
+        with self.assertRaisesRegex(ValueError, "bfloat16"):
+            loader_of(dtype="bfloat16", output="numpy")
+
+    def test_bytes_and_orders_of_channels(self):
+        rgb = floats(next(loader_of().batches()).images)
+        whole = next(loader_of(dtype="uint8").batches()).images
+        self.assertEqual((whole.dtype, whole.memoryview().format, whole.nbytes), ("uint8", "B", 3 * 3 * 24 * 24))
+        self.assertEqual(list(pixels(whole)), [round(value) for value in rgb])       # Python's, too, rounds ties to even
+        tensor = Consumer(whole)
+        self.assertEqual((tensor.managed.tensor.code, tensor.managed.tensor.bits), (1, 8))
+        tensor.delete()
+        swapped = next(loader_of(channels="BGR", layout="NHWC").batches()).images
+        self.assertEqual(list(floats(swapped)), [rgb[(i // 1728 * 3 + 2 - i % 3) * 576 + i // 3 % 576] for i in range(len(rgb))])
+        for name in ("gray", "grey"):
+            one = next(loader_of(channels=name).batches()).images
+            self.assertEqual(one.shape, (3, 1, 24, 24))
+            for i, value in enumerate(floats(one)):
+                red, green, blue = (rgb[(i // 576 * 3 + c) * 576 + i % 576] for c in range(3))
+                self.assertAlmostEqual(value, 0.299 * red + 0.587 * green + 0.114 * blue, delta=1e-3)
+        with self.assertRaises(ValueError):
+            loader_of(channels="YUV")
+
     def test_channels_last(self):
         first, last = (next(loader_of(layout=layout).batches()).images for layout in ("nchw", "nhwc"))
         self.assertEqual((first.shape, last.shape), ((3, 3, 24, 24), (3, 24, 24, 3)))

@@ -107,6 +107,8 @@ usage_tests() {
     done
     refused 2 "--output" "an output that is not among the choices" "$bzna" bench $data/mini_h265.bzna --output gpu
     refused 2 "--dtype" "a dtype that is not among the choices" "$bzna" bench $data/mini_h265.bzna --dtype f64
+    refused 2 "--layout" "a layout that is not among the choices" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --layout nchw
+    refused 2 "--channels" "channels that are not among the choices" "$bzna" bench $data/mini_h265.bzna --channels YUV
     refused 2 "--sessions" "too many sessions" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --sessions 257
     refused 2 "INDEX" "an index that is not a number" "$bzna" extract $data/mini_h265.bzna one --md5
     refused 2 "x.gif" "a format that extract cannot write" "$bzna" extract $data/mini_h265.bzna 0 -o "$t/x.gif"
@@ -705,6 +707,21 @@ batch_tests() {
     expect 0 "batch --json" "$bzna" batch "$t/one.bzna" -o "$t/b4" --warp center --batch 4 --json
     json "$t/out" "batch's report is JSON"
     expect 0 "batch --warp none" "$bzna" batch "$t/one.bzna" -o "$t/b5" --warp none --batch 4
+    for way in "--layout NHWC" "--channels BGR" "--dtype float32 --layout NHWC --channels BGR"; do
+        expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/b7" --warp none --batch 4 $way
+        if diff -r "$t/b5" "$t/b7" >/dev/null; then pass; else fail "batch $way shows the same pictures"; fi
+    done
+    for way in f16 bf16 u8 float16 bfloat16 uint8; do
+        expect 0 "batch --dtype $way" "$bzna" batch "$t/one.bzna" -o "$t/b8" --warp none --batch 4 --dtype $way --layout NHWC
+        same "batch --dtype $way shows the same pictures, nearly" "$(cmp -l "$t/b5/00001.ppm" "$t/b8/00001.ppm" |
+            awk 'function octal(v) { return substr(v, 1, length(v) - 2) * 64 + substr(v, length(v) - 1, 1) * 8 + substr(v, length(v)) }
+                 { d = octal($2) - octal($3); if (d > 1 || d < -1) n++ } END { print n + 0 }')" 0
+    done
+    for way in gray grey; do
+        expect 0 "batch --channels $way" "$bzna" batch "$t/one.bzna" -o "$t/b9" --warp none --batch 4 --channels $way
+        same "batch --channels $way is gray" "$(tail -c 300 "$t/b9/00001.ppm" | od -An -v -tu1 -w3 |
+            awk '$1 != $2 || $2 != $3 { n++ } END { print n + 0 }')" 0
+    done
     refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
     same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 10
@@ -723,6 +740,8 @@ bench_tests() {
     expect 0 "bench of float16" "$bzna" bench --json --seconds 0.2 --batch 4 --threads 1 --decoder software \
         --dtype f16 "$t/one.bzna"
     same "bench tells the type" "$(field dtype <"$t/out")" f16
+    expect 0 "bench of gray bytes" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software \
+        --dtype uint8 --layout NHWC --channels gray "$t/one.bzna"
 }
 
 

@@ -121,7 +121,17 @@ static const option_value warps[] = {
     { "center", BZNA_WARP_CENTER_RESIZED_CROP }, { NULL, 0 },
 };
 static const option_value dtypes[] = {
-    { "f32", BZNA_DTYPE_FLOAT32 }, { "f16", BZNA_DTYPE_FLOAT16 }, { NULL, 0 },
+    { "f32", BZNA_DTYPE_FLOAT32 },  { "float32", BZNA_DTYPE_FLOAT32 },
+    { "f16", BZNA_DTYPE_FLOAT16 },  { "float16", BZNA_DTYPE_FLOAT16 },
+    { "bf16", BZNA_DTYPE_BFLOAT16 }, { "bfloat16", BZNA_DTYPE_BFLOAT16 },
+    { "u8", BZNA_DTYPE_UINT8 },     { "uint8", BZNA_DTYPE_UINT8 }, { NULL, 0 },
+};
+static const option_value layouts[] = {
+    { "NCHW", BZNA_LAYOUT_NCHW }, { "NHWC", BZNA_LAYOUT_NHWC }, { NULL, 0 },
+};
+static const option_value channels[] = {
+    { "RGB", BZNA_CHANNELS_RGB }, { "BGR", BZNA_CHANNELS_BGR }, { "gray", BZNA_CHANNELS_GRAY },
+    { "grey", BZNA_CHANNELS_GRAY }, { NULL, 0 },
 };
 
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader)
@@ -132,6 +142,8 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     config.output.batch_size = (uint32_t)o->batch;
     config.output.width = config.output.height = (uint32_t)o->size;
     config.output.dtype = option_value_of(o->dtype, dtypes);
+    config.output.layout = option_value_of(o->layout, layouts);
+    config.output.channels = option_value_of(o->channels, channels);
     config.order.kind = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
     config.order.seed = (uint64_t)o->seed;
     config.order.epochs = loading->epochs;

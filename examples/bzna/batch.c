@@ -2,6 +2,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,14 +51,53 @@ static int sheet_write(const contact_sheet *sheet, const char *folder)
     return result;
 }
 
-static int pictures_write(const bzna_batch_info *info, const char *folder)
+/* The value of a half's bits. */
+static float half_value(uint16_t bits)
 {
-    uint32_t height = (uint32_t)info->image.shape[2], width = (uint32_t)info->image.shape[3];
+    int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    float size = ldexpf((float)(exponent ? mantissa + 1024 : mantissa), (exponent ? exponent : 1) - 25);
+    return bits & 0x8000 ? -size : size;
+}
+
+static float element(const bzna_tensor *image, size_t at)
+{
+    const uint16_t *words = image->data;
+    uint32_t bits;
+    float value;
+    switch (image->dtype) {
+    case BZNA_DTYPE_FLOAT16: return half_value(words[at]);
+    case BZNA_DTYPE_UINT8:   return ((const uint8_t *)image->data)[at];
+    case BZNA_DTYPE_FLOAT32: return ((const float *)image->data)[at];
+    }
+    bits = (uint32_t)words[at] << 16;         /* bfloat16: the upper half of a float */
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Planes of R, G and B of a slot, whatever the batch's type, layout and channels are. */
+static void slot_planes(const bzna_batch_info *info, int is_bgr, uint32_t slot, float *planes)
+{
+    const int last = info->layout == BZNA_LAYOUT_NHWC;
+    const size_t channels = (size_t)info->image.shape[last ? 3 : 1];
+    const size_t area = (size_t)(info->image.shape[2] * info->image.shape[last ? 1 : 3]);
+    for (size_t c = 0; c < 3; c++) {
+        size_t from = channels == 1 ? 0 : is_bgr ? 2 - c : c;
+        for (size_t i = 0; i < area; i++)
+            planes[c * area + i] = element(&info->image, slot * channels * area +
+                                                         (last ? i * channels + from : from * area + i));
+    }
+}
+
+static int pictures_write(const bzna_batch_info *info, int is_bgr, const char *folder)
+{
+    const int last = info->layout == BZNA_LAYOUT_NHWC;
+    uint32_t height = (uint32_t)info->image.shape[last ? 1 : 2], width = (uint32_t)info->image.shape[last ? 2 : 3];
     contact_sheet sheet = sheet_alloc(info->count, width, height);
     tool_rgb one = tool_rgb_alloc(width, height);
+    float *planes = tool_checked(malloc((size_t)3 * width * height * sizeof *planes));
     int result = EXIT_OK;
     for (uint32_t slot = 0; slot < info->count && result == EXIT_OK; slot++) {
-        const float *planes = (const float *)info->image.data + (size_t)slot * 3 * width * height;
+        slot_planes(info, is_bgr, slot, planes);
         char *path = tool_format("%s/%05" PRIu32 ".ppm", folder, slot);
         sheet_put(&sheet, slot, planes);
         tool_rgb_put_planes(&one, 0, 0, planes, width, height);
@@ -67,6 +107,7 @@ static int pictures_write(const bzna_batch_info *info, const char *folder)
     if (result == EXIT_OK) result = sheet_write(&sheet, folder);
     free(sheet.rgb.pixels);
     free(one.pixels);
+    free(planes);
     return result;
 }
 
@@ -151,7 +192,7 @@ static int batch_save(const tool_options *o, const archive *a, bzna_loader *load
 {
     bzna_batch_info info = { .struct_size = sizeof info };
     bzna_batch_get_info(batch, &info, sizeof info, NULL);
-    if (folder_make(o->out) || pictures_write(&info, o->out)) return EXIT_INPUT;
+    if (folder_make(o->out) || pictures_write(&info, !strcmp(o->channels, "BGR"), o->out)) return EXIT_INPUT;
     report(o->json != 0, a, loader, batch, &info);
     if (!info.failed) return EXIT_OK;
     return tool_error("%" PRIu32 " of %" PRIu32 " samples failed", info.failed, info.count);

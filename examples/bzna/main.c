@@ -48,7 +48,13 @@
       "what pictures with a palette give: colors, or indices as gray" }
 
 /* What batch and bench have in common. */
+#define DTYPES "f32|f16|bf16|u8|float32|float16|bfloat16|uint8"
 #define OPTIONS_LOADER \
+    { "dtype", 0, KIND_CHOICE, FIELD(dtype), 0, 0, DTYPES, "f32", \
+      "type of the batches; uint8 is rounded and saturated" }, \
+    { "layout", 0, KIND_CHOICE, FIELD(layout), 0, 0, "NCHW|NHWC", "NCHW", "planes, or pixels of channels" }, \
+    { "channels", 0, KIND_CHOICE, FIELD(channels), 0, 0, "RGB|BGR|gray|grey", "RGB", \
+      "channels and their order; gray is one, the luma" }, \
     { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", \
       "random resized crop, center resized crop, or none: center crop, not resized" }, \
     { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, in pixels" }, \
@@ -105,7 +111,6 @@ static const tool_option bench_options[] = {
     { "threads", 0, KIND_INTEGER, FIELD(threads), 1, 1024, "N", NULL,
       "threads of the software decoder (default: one for each processor)" },
     { "seconds", 0, KIND_REAL, FIELD(seconds), 0.1, 86400, "S", "5", "how long each of the two rates is measured" },
-    { "dtype", 0, KIND_CHOICE, FIELD(dtype), 0, 0, "f32|f16", "f32", "type of the batches: float32 or float16" },
     { "output", 0, KIND_CHOICE, FIELD(output), 0, 0, "auto|host|device", "auto",
       "memory of the batches\nauto: the device's if there is one and the decoder is not software" },
     OPTIONS_LOADER, OPTION_END

@@ -72,7 +72,7 @@ void tool_progress_end(const tool_progress *p);
 
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
-    const char *out, *track, *field, *codec, *preset, *warp, *decoder, *output, *dtype;
+    const char *out, *track, *field, *codec, *preset, *warp, *decoder, *output, *dtype, *layout, *channels;
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
     int64_t     jobs, batch, size, threads, seed, sessions;

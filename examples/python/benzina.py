@@ -1714,9 +1714,9 @@ class _DLManagedTensorVersioned(_c.Structure):
                 ("flags", _c.c_uint64), ("tensor", _DLTensor)]
 
 
-_DL_CODES = {0: "i", 1: "u", 2: "f"}
-_DTYPES = {"f4": "float32", "f2": "float16", "i4": "int32", "i8": "int64", "u8": "uint64"}
-_FORMATS = {"f4": "f", "f2": "H", "i4": "i", "i8": "q", "u8": "Q"}      # as in struct and memoryview; which has float16 from Python 3.12 on only
+_DL_CODES = {0: "i", 1: "u", 2: "f", 4: "bf"}
+_DTYPES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u1": "uint8", "i4": "int32", "i8": "int64", "u8": "uint64"}
+_FORMATS = {"f4": "f", "f2": "H", "bf2": "H", "u1": "B", "i4": "i", "i8": "q", "u8": "Q"}      # as in struct and memoryview; which has float16 from Python 3.12 on only
 
 # Prototypes of our own: ctypes.pythonapi is shared with everybody else in the process.
 _capsule_new = _c.PYFUNCTYPE(_c.py_object, _c.c_void_p, _c.c_void_p, _c.c_void_p)(("PyCapsule_New", _c.pythonapi))
@@ -1820,22 +1820,27 @@ class Field:
             _delete_managed(address, managed=managed)
             raise
 
+    def _typestr(self):
+        if self.dtype == "bfloat16":            # no AttributeError: numpy would make an array of one object
+            raise TypeError("bfloat16 is no type of numpy's: torch() has it, and memoryview() gives its bits")
+        return ("<" if _sys.byteorder == "little" else ">") + self._kind
+
     @property
     def __array_interface__(self):
         if not self.on_host:
             raise AttributeError("the batch lies on a device")
-        return {"version": 3, "shape": self.shape, "typestr": ("<" if _sys.byteorder == "little" else ">") + self._kind,
+        return {"version": 3, "shape": self.shape, "typestr": self._typestr(),
                 "data": (self.address or _c.addressof(self._managed), False)}    # older numpy takes no 0, even where nothing is read
 
     @property
     def __cuda_array_interface__(self):
         if self._managed.tensor.device_type != DEVICE_CUDA:
             raise AttributeError("the batch lies in host memory")
-        return {"version": 3, "shape": self.shape, "typestr": "<" + self._kind, "data": (self.address, False), "strides": None,
+        return {"version": 3, "shape": self.shape, "typestr": self._typestr(), "data": (self.address, False), "strides": None,
                 "stream": self._batch.stream or 1}
 
     def memoryview(self):
-        """The elements as a memoryview: nothing but Python is needed. float16 comes as its bits. An empty batch's has one dimension."""
+        """The elements as a memoryview: nothing but Python is needed. float16 and bfloat16 come as their bits. An empty batch's has one dimension."""
         if not self.on_host:
             raise BufferError("the batch lies on a device")
         kind = _c.c_char * self.nbytes
@@ -1848,6 +1853,7 @@ class Field:
         import numpy
         if not self.on_host:
             raise BufferError("the batch lies on a device")
+        self._typestr()
         return numpy.asarray(self)
 
     def torch(self):
@@ -1893,7 +1899,7 @@ class Batch(_Handled):
         _check(lib.bzna_batch_move(self.handle, _stream_number(stream), err), err)
         self.info = _told("batch_info", lib.bzna_batch_get_info, self.handle)
 
-    images = property(lambda self: Field(self, "image"), doc="N x 3 x H x W float32 or float16")
+    images = property(lambda self: Field(self, "image"), doc="N x 3 x H x W, as the loader's dtype, layout and channels say")
     targets = property(lambda self: Field(self, "target"), doc="N int64, -1: none")
     indices = property(lambda self: Field(self, "index"), doc="N uint64: of the samples in the dataset")
     status = property(lambda self: Field(self, "status"), doc="N int32: 0, or a Status below 0")
@@ -1959,8 +1965,9 @@ _CHOICES = {
     "on_error": {"fill": ON_ERROR_FILL, "replace": ON_ERROR_REPLACE, "stop": ON_ERROR_STOP},
     "weighting": {None: WEIGHTING_NONE, "replace": WEIGHTING_REPLACE, "once": WEIGHTING_ONCE},
     "warp_law": _LAWS,
-    "dtype": {"float32": DTYPE_FLOAT32, "float16": DTYPE_FLOAT16},
-    "layout": {"nchw": LAYOUT_NCHW, "nhwc": LAYOUT_NHWC},
+    "dtype": {"float32": DTYPE_FLOAT32, "float16": DTYPE_FLOAT16, "bfloat16": DTYPE_BFLOAT16, "uint8": DTYPE_UINT8},
+    "layout": {"NCHW": LAYOUT_NCHW, "NHWC": LAYOUT_NHWC, "nchw": LAYOUT_NCHW, "nhwc": LAYOUT_NHWC},
+    "channels": {"RGB": CHANNELS_RGB, "BGR": CHANNELS_BGR, "gray": CHANNELS_GRAY, "grey": CHANNELS_GRAY},
     "decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
 }
 
@@ -1971,7 +1978,7 @@ _FIELDS = {
     "num_threads": "decode.threads", "decoder": "decode.decoder", "on_error": "errors.policy",
     "multibuffering": "pipeline.batches_in_flight",
 
-    "layout": "output.layout", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
+    "layout": "output.layout", "channels": "output.channels", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
     "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind",
     "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
     "tensors": "fields.tensors", "bytes": "fields.bytes",
@@ -2099,8 +2106,10 @@ class DataLoader(_Handled):
     copy             True: tensors or arrays of their own, which may be kept in any number
     device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
     decoder          "auto": NVDEC where the device has it, and libavcodec for what that cannot; "software", "nvdec"
-    dtype            "float32", "float16"
-    layout           "nchw", "nhwc" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in torch.channels_last)
+    dtype            "float32", "float16", "bfloat16" (which numpy does not have: torch, or its bits by memoryview), "uint8" (rounded
+                     to nearest, ties to even, saturated)
+    channels         "RGB", "BGR", "gray" or "grey" (one channel, the luma); mean and std, bias and norm are in that order
+    layout           "NCHW", "NHWC" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in torch.channels_last)
     memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU, else the host
     stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's object; None: one of the
                      loader's own. What takes a batch by DLPack names its own stream all the same
@@ -2153,6 +2162,8 @@ class DataLoader(_Handled):
             raise ValueError("output: %r is none of %s" % (output, ", ".join(map(repr, _READERS))))
         if epochs is not None and epochs < 1:
             raise ValueError("epochs: %r" % (epochs,))
+        if dtype == "bfloat16" and output == "numpy":
+            raise ValueError("dtype, output: bfloat16 is no type of numpy's")
         if memory == "device" and output in ("numpy", "memoryview"):
             raise ValueError("memory: %s reads host memory" % output)
         laws = {settings.get("warp_law"), getattr(warp_transform, "law", None)} - {None}
@@ -2271,7 +2282,7 @@ class DataLoader(_Handled):
         if self.output is None:                 # found out now: what an import leaves behind must not hold a batch
             host = self.info.image.device.kind == DEVICE_CPU
             self.output = ("torch" if (_installed("torch") if host else _torch_with_cuda()) else
-                           "numpy" if host and _installed("numpy") else "field")
+                           "numpy" if host and _installed("numpy") and self.info.image.dtype != DTYPE_BFLOAT16 else "field")
         if self.copy and self.output not in ("torch", "numpy"):
             raise ValueError("copy: there is neither torch nor numpy to copy with, or output says otherwise")
         return _Epoch(self, self._pair)

@@ -51,8 +51,23 @@ pub enum DecodeWith {
 pub enum Dtype {
     #[default]
     F32 = raw::BZNA_DTYPE_FLOAT32 as isize,
-    /// IEEE binary16, rounded to nearest even: [`Batch::bits`] on the host.
+    /// IEEE binary16, rounded to nearest even: [`Batch::image_bits`] on the host.
     F16 = raw::BZNA_DTYPE_FLOAT16 as isize,
+    /// bfloat16, the upper half of an f32, rounded to nearest even: [`Batch::image_bits`] on the host.
+    Bf16 = raw::BZNA_DTYPE_BFLOAT16 as isize,
+    /// Rounded to nearest even, saturated: [`Batch::image_bytes`] on the host.
+    U8 = raw::BZNA_DTYPE_UINT8 as isize,
+}
+
+/// The channels of a picture. Means, biases and scales are in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Channels {
+    #[default]
+    Rgb = raw::BZNA_CHANNELS_RGB as isize,
+    Bgr = raw::BZNA_CHANNELS_BGR as isize,
+    /// One: 0.299 R + 0.587 G + 0.114 B.
+    Gray = raw::BZNA_CHANNELS_GRAY as isize,
 }
 
 /// How the values of a picture follow each other.
@@ -292,6 +307,11 @@ impl<'a> LoaderBuilder<'a> {
 
     pub fn dtype(mut self, dtype: Dtype) -> Self {
         self.config.output.dtype = dtype as u32;
+        self
+    }
+
+    pub fn channels(mut self, channels: Channels) -> Self {
+        self.config.output.channels = channels as u32;
         self
     }
 
@@ -640,7 +660,7 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Batch, 3, height, width; of [`Layout::Nhwc`] batch, height, width, 3.
+    /// Batch, channels, height, width; of [`Layout::Nhwc`] batch, height, width, channels.
     pub fn shape(&self) -> [usize; 4] {
         [0, 1, 2, 3].map(|i| self.info.image.shape[i] as usize)
     }
@@ -676,6 +696,8 @@ impl Batch {
     pub fn dtype(&self) -> Dtype {
         match self.info.image.dtype {
             raw::BZNA_DTYPE_FLOAT16 => Dtype::F16,
+            raw::BZNA_DTYPE_BFLOAT16 => Dtype::Bf16,
+            raw::BZNA_DTYPE_UINT8 => Dtype::U8,
             _ => Dtype::F32,
         }
     }
@@ -739,16 +761,33 @@ impl Batch {
         unsafe { std::slice::from_raw_parts_mut(self.info.image.data.cast(), count) }
     }
 
-    /// The pixels of a loader of [`Dtype::F16`], as bits: what f16::from_bits takes. Panics as [`image`](Batch::image) does.
+    /// The pixels of a loader of [`Dtype::U8`]. Panics as [`image`](Batch::image) does.
+    pub fn image_bytes(&self) -> &[u8] {
+        let count = self.elements(Dtype::U8);
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.info.image.data.cast(), count) }
+    }
+
+    /// [`Dtype::Bf16`] where the batch is of that; else [`Dtype::F16`].
+    fn dtype_of_bits(&self) -> Dtype {
+        if self.dtype() == Dtype::Bf16 {
+            Dtype::Bf16
+        } else {
+            Dtype::F16
+        }
+    }
+
+    /// The pixels of a loader of [`Dtype::F16`] or [`Dtype::Bf16`], as bits: what f16::from_bits takes. Panics as
+    /// [`image`](Batch::image) does.
     pub fn image_bits(&self) -> &[u16] {
-        let count = self.elements(Dtype::F16);
+        let count = self.elements(self.dtype_of_bits());
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(self.info.image.data.cast(), count) }
     }
 
     /// The same, to be changed in place.
     pub fn image_bits_mut(&mut self) -> &mut [u16] {
-        let count = self.elements(Dtype::F16);
+        let count = self.elements(self.dtype_of_bits());
         // SAFETY: as above, and the only borrow.
         unsafe { std::slice::from_raw_parts_mut(self.info.image.data.cast(), count) }
     }

@@ -3,8 +3,8 @@
 mod common;
 
 use benzina::{
-    Batch, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Image, LastBatch, Law, Layout,
-    Loader, LoaderInfo, Next, Random, State, Status, Tensor, Transform, Warp, Writer,
+    Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Image, LastBatch, Law,
+    Layout, Loader, LoaderInfo, Next, Random, State, Status, Tensor, Transform, Warp, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::path::PathBuf;
@@ -163,6 +163,25 @@ fn half_precision_is_single_precision_rounded_to_the_nearest() {
         let error = (f16_value(*bits) - f64::from(*exact)).abs();
         let neighbors = [bits.wrapping_sub(1), bits + 1].map(|other| (f16_value(other) - f64::from(*exact)).abs());
         assert!(*bits == 0x8000 || neighbors.iter().all(|other| error <= *other), "{exact} became {}", f16_value(*bits));
+    }
+}
+
+#[test]
+fn bytes_bfloats_and_orders_of_channels_are_the_same_pixels() {
+    let data = mini();
+    let open = |dtype, channels| {
+        data.loader().batch_size(4).size(20, 12).dtype(dtype).channels(channels).open().unwrap().next_batch().unwrap().unwrap()
+    };
+    let single = open(Dtype::F32, Channels::Rgb);
+    let (bytes, brain) = (open(Dtype::U8, Channels::Rgb), open(Dtype::Bf16, Channels::Rgb));
+    let (swapped, gray) = (open(Dtype::F32, Channels::Bgr), open(Dtype::U8, Channels::Gray));
+    assert_eq!((bytes.dtype(), brain.dtype(), gray.shape()), (Dtype::U8, Dtype::Bf16, [4, 1, 12, 20]));
+    assert_eq!(gray.image_bytes().len(), 4 * 240);
+    for (i, exact) in single.image().iter().enumerate() {
+        assert!((f32::from(bytes.image_bytes()[i]) - exact).abs() <= 0.5);
+        assert!((f32::from_bits(u32::from(brain.image_bits()[i]) << 16) - exact).abs() <= exact.abs() / 256.0);
+        let (picture, channel, pixel) = (i / 720, i / 240 % 3, i % 240);
+        assert!(swapped.image()[(picture * 3 + 2 - channel) * 240 + pixel].to_bits() == exact.to_bits());
     }
 }
 
