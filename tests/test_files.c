@@ -58,8 +58,9 @@ static const char **make_files(uint32_t count, uint32_t distinct)
     const char **paths = take_memory(count * sizeof *paths);
     clear();
     for (uint32_t i = 0; i < count; i++) {
-        char *path = take_memory(64);
-        snprintf(path, 64, "%s/%05u.bzna", TOP, i);
+        const size_t size = sizeof TOP + 16;
+        char *path = take_memory(size);
+        snprintf(path, size, "%s/%05u.bzna", TOP, i);
         paths[i] = path;
         if (i < distinct)
             write_archive(path, i);

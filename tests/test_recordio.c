@@ -385,7 +385,9 @@ TEST(a_million_records_open_within_a_second_by_their_idx)
     open_path(&o, PATH, NULL);
     start = bzi_os_now_ns() - start;
     CHECK(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == N);
+#ifndef TEST_EMULATED
     CHECK(start < ROUNDS(1000000000u, 10000000000u));
+#endif
     CHECK_EQ(((bzi_recordio *)o.dataset->parts[0].container->own)->room, N + 2);    /* lines, one after the last */
     bzna_dataset_close(o.dataset);
     remove(PATH);
