@@ -1,4 +1,4 @@
-/* Room 7: boxes found by type wherever they stand, tables of every shape, clean apertures, NAL units, parameter sets. A
+/* Boxes found by type wherever they stand, tables of every shape, clean apertures, NAL units, parameter sets. A
  * small tree of boxes here rebuilds the archives of tests/data in other shapes; what they hold must stay as their .json
  * says. */
 #include "../benzina.c"

@@ -1,4 +1,4 @@
-/* Room 6: bounded bytes and bits. Every block of bytes is allocated to size, so that the sanitizer sees a read too
+/* Bounded bytes and bits. Every block of bytes is allocated to size, so that the sanitizer sees a read too
  * far. */
 #include "../benzina.c"
 #include "test.h"

@@ -1,4 +1,4 @@
-/* Room 8 and its public face: archives opened and read. The oracle is tests/data/(name).json, written by the original
+/* Archives opened and read. The oracle is tests/data/(name).json, written by the original
  * tools. */
 #include "../benzina.c"
 #include "test.h"

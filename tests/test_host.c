@@ -1,4 +1,4 @@
-/* Rooms 4 and 5 and their public face: memory, errors, context, log, sources, callbacks. */
+/* Memory, errors, context, log, sources, callbacks. */
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"

@@ -1,4 +1,4 @@
-/* Room 10: archives written. The archives of tests/data are packed again, by path and by sink, and must hold what their
+/* Archives written. The archives of tests/data are packed again, by path and by sink, and must hold what their
  * .json says. */
 #include "../benzina.c"
 #include "test.h"
