@@ -1,4 +1,4 @@
-/* Room 2: checked arithmetic, byte order, text, hashes, versioned structs. */
+/* Checked arithmetic, byte order, text, hashes, versioned structs. */
 #include "../benzina.c"
 #include "test.h"
 

@@ -1,4 +1,4 @@
-/* Room "Lists": text that lists samples, with tabs or commas. */
+/* Text that lists samples, with tabs or commas. */
 #include "../benzina.c"
 #include "test.h"
 

@@ -1,4 +1,4 @@
-/* Rooms 22 and 23: tars, as WebDataset writes shards. What Python's tarfile and webdataset make of the same files is
+/* Tars, as WebDataset writes shards. What Python's tarfile and webdataset make of the same files is
  * in test_tar.py. */
 #include "../benzina.c"
 #include "test.h"
