@@ -14,24 +14,24 @@
  *      16  containers        their types: what holds samples is a row of operations
  *   17-18  mp4               archives, plain video; their samples
  *   19-21  folders           lists of samples; directories; pictures that are files
- *   22-23  tar               headers; WebDataset shards, with or without an index
- *   24-25  records           MXNet's RecordIO; records of one size
- *   26-27  opening           paths and patterns; the table of containers
- *   28-29  data sets         a sample, its pictures and fields; parts over containers
- *   30-32  writer            the same boxes, the other way: pictures, tracks, archives
- *      33  random, order     Philox, the keyed permutation, shards
- *      34  transforms        parameters -> homography, color -> matrix
- *      35  kernels           benzina_kernels.cu as plain C
- *      36  software decode   libavcodec; nothing else touches it
- *   37-39  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
- *   40-41  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
- *   42-44  loader            its state; the life of a batch, and the plan; fields; the locks live here
- *      45  readers
- *   46-47  decode stages     workers: software; engines: NVDEC; the context
- *      48  parts, closing    a loader's batches, queues, order, threads
- *      49  delivering
- *      50  configuration     defaults, checks; opening
- *   51-54  public API        validate, delegate
+ *   22-24  tar               headers; WebDataset shards, with or without an index; their samples
+ *   25-26  records           MXNet's RecordIO; records of one size
+ *   27-28  opening           paths and patterns; the table of containers
+ *   29-30  data sets         a sample, its pictures and fields; parts over containers
+ *   31-33  writer            the same boxes, the other way: pictures, tracks, archives
+ *      34  random, order     Philox, the keyed permutation, shards
+ *      35  transforms        parameters -> homography, color -> matrix
+ *      36  kernels           benzina_kernels.cu as plain C
+ *      37  software decode   libavcodec; nothing else touches it
+ *   38-40  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
+ *   41-42  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
+ *   43-45  loader            its state; the life of a batch, and the plan; fields; the locks live here
+ *      46  readers
+ *   47-48  decode stages     workers: software; engines: NVDEC; the context
+ *      49  parts, closing    a loader's batches, queues, order, threads
+ *      50  delivering
+ *      51  configuration     defaults, checks; opening
+ *   52-55  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -4227,7 +4227,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 
 /* ==== 16. Containers =================================================================================================
  * Calls: rooms 1-15. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
- * video. It is immutable once open, so any thread may use it. Nothing outside rooms 16 to 29 knows which one a sample
+ * video. It is immutable once open, so any thread may use it. Nothing outside rooms 16 to 30 knows which one a sample
  * came from. */
 
 /* Where a sample's bytes lie, in its container's source or in a file of its own. */
@@ -6774,7 +6774,9 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     return status;
 }
 
-/* --- One sample --- */
+
+/* ==== 24. Containers: tar, samples ===================================================================================
+ * Calls: rooms 1-23. */
 
 /* Where the headers of a sample's first member begin: where the sample before ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -6948,7 +6950,7 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 24. Containers: RecordIO =======================================================================================
+/* ==== 25. Containers: RecordIO =======================================================================================
  * Calls: rooms 1-16, 19. MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where
  * they begin, NAME.idx beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not
  * believed: that of an older time must be what a scan finds, and each record's header is checked when it is read. A
@@ -7492,7 +7494,7 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 25. Containers: raw records ====================================================================================
+/* ==== 26. Containers: raw records ====================================================================================
  * Calls: rooms 1-16. Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST,
  * CIFAR, tensors as they are in memory. */
 
@@ -7762,7 +7764,7 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 26. Paths and patterns =========================================================================================
+/* ==== 27. Paths and patterns =========================================================================================
  * Calls: rooms 1-20. What a caller's path stands for. One that exists stands for itself. Else "::" separates several,
  * braces are expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the
  * names of files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or
@@ -8090,8 +8092,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 27. Containers: opening ========================================================================================
- * Calls: rooms 1-26. The table of containers, and data sets: parts of containers laid end to end. Ranges,
+/* ==== 28. Containers: opening ========================================================================================
+ * Calls: rooms 1-27. The table of containers, and data sets: parts of containers laid end to end. Ranges,
  * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
  * here. */
 
@@ -8304,8 +8306,8 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 28. Samples ====================================================================================================
- * Calls: rooms 1-27. One sample of a container: read, looked at on the caller's thread, its pictures and fields. */
+/* ==== 29. Samples ====================================================================================================
+ * Calls: rooms 1-28. One sample of a container: read, looked at on the caller's thread, its pictures and fields. */
 
 /* --- Reading --- */
 
@@ -8591,8 +8593,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 29. Datasets ===================================================================================================
- * Calls: rooms 1-28. Parts of containers laid end to end. Ranges, concatenations and lists of paths are only
+/* ==== 30. Datasets ===================================================================================================
+ * Calls: rooms 1-29. Parts of containers laid end to end. Ranges, concatenations and lists of paths are only
  * parts. */
 
 /* A part of a data set. */
@@ -8909,7 +8911,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 30. Writer: pictures ===========================================================================================
+/* ==== 31. Writer: pictures ===========================================================================================
  * Calls: rooms 1-14. The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs
  * give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries. */
 
@@ -9318,8 +9320,8 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 #endif
 
 
-/* ==== 31. Writer: tracks =============================================================================================
- * Calls: rooms 1-14, 30. The boxes of one track, in a sample or in the index. */
+/* ==== 32. Writer: tracks =============================================================================================
+ * Calls: rooms 1-14, 31. The boxes of one track, in a sample or in the index. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -9516,8 +9518,8 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 #endif
 
 
-/* ==== 32. Writer: archives ===========================================================================================
- * Calls: rooms 1-14, 30-31. Samples go to the sink one after the other, the index at the end. The archive's mdat has
+/* ==== 33. Writer: archives ===========================================================================================
+ * Calls: rooms 1-14, 31-32. Samples go to the sink one after the other, the index at the end. The archive's mdat has
  * length 0 until bzna_writer_finish patches it, which marks it unfinished. */
 
 #ifndef BENZINA_NO_WRITER
@@ -9938,7 +9940,7 @@ static void bzi_writer_close(bzna_writer *writer) { (void)writer; }
 #endif
 
 
-/* ==== 33. Random numbers, order ======================================================================================
+/* ==== 34. Random numbers, order ======================================================================================
  * Calls: rooms 1-2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
 
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -10217,8 +10219,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 34. Transforms, color ==========================================================================================
- * Calls: rooms 1-2, 33. Parameters and random numbers -> homography; color description -> coefficients. Double
+/* ==== 35. Transforms, color ==========================================================================================
+ * Calls: rooms 1-2, 34. Parameters and random numbers -> homography; color description -> coefficients. Double
  * precision. */
 
 static int bzi_finite(const double *values, int n)
@@ -10512,8 +10514,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 35. Kernels on the CPU =========================================================================================
- * Calls: rooms 1-2, 34. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+/* ==== 36. Kernels on the CPU =========================================================================================
+ * Calls: rooms 1-2, 35. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
 #include "benzina_kernels.cu"
 
@@ -10700,7 +10702,7 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 36. Software decode ============================================================================================
+/* ==== 37. Software decode ============================================================================================
  * Calls: rooms 1-13. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
  * samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
  * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
@@ -11082,7 +11084,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 37. CUDA: the driver ===========================================================================================
+/* ==== 38. CUDA: the driver ===========================================================================================
  * Calls: rooms 1-6. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
  * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
@@ -11267,8 +11269,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 38. CUDA: the device ===========================================================================================
- * Calls: rooms 1-6, 37, and room 35's structs. A device with its memory, streams and events. The rooms below see
+/* ==== 39. CUDA: the device ===========================================================================================
+ * Calls: rooms 1-6, 38, and room 36's structs. A device with its memory, streams and events. The rooms below see
  * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
  * with the driver's code in native_code.
  *
@@ -11598,8 +11600,8 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 }
 
 
-/* ==== 39. CUDA: memory and streams ===================================================================================
- * Calls: rooms 1-6, 37-38. Functions say whether they run in the CUDA context. */
+/* ==== 40. CUDA: memory and streams ===================================================================================
+ * Calls: rooms 1-6, 38-39. Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -11837,8 +11839,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 40. NVDEC decoders =============================================================================================
- * Calls: rooms 1-6, 8-13, 37-39. The decoders of a session: made, given another size, and kept in a cache, which also
+/* ==== 41. NVDEC decoders =============================================================================================
+ * Calls: rooms 1-6, 8-13, 38-40. The decoders of a session: made, given another size, and kept in a cache, which also
  * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA
  * context.
  *
@@ -12201,8 +12203,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 41. NVDEC sessions =============================================================================================
- * Calls: rooms 1-13, 35-40. A session decodes pictures in the order in which they are submitted and keeps several in
+/* ==== 42. NVDEC sessions =============================================================================================
+ * Calls: rooms 1-13, 36-41. A session decodes pictures in the order in which they are submitted and keeps several in
  * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
  * thread opens, uses and closes it, in the CUDA context.
  *
@@ -12621,8 +12623,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 42. Loader: state ==============================================================================================
- * Calls: rooms 1-41. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
+/* ==== 43. Loader: state ==============================================================================================
+ * Calls: rooms 1-42. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
  * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
  * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
  * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
@@ -13038,8 +13040,8 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 }
 
 
-/* ==== 43. Loader: the life of a batch, the plan ======================================================================
- * Calls: rooms 1-42. Each change of a batch's state is one function. The plan says which sample goes into which slot.
+/* ==== 44. Loader: the life of a batch, the plan ======================================================================
+ * Calls: rooms 1-43. Each change of a batch's state is one function. The plan says which sample goes into which slot.
  * All with the loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
@@ -13241,8 +13243,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 44. Loader: fields =============================================================================================
- * Calls: rooms 1-43. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
+/* ==== 45. Loader: fields =============================================================================================
+ * Calls: rooms 1-44. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
  * value a slot. The values of a slot belong to whoever holds its item. */
 
 /* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
@@ -13457,8 +13459,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 45. Readers ====================================================================================================
- * Calls: rooms 1-43. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+/* ==== 46. Readers ====================================================================================================
+ * Calls: rooms 1-44. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
@@ -13727,8 +13729,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 46. Decode stages: workers =====================================================================================
- * Calls: rooms 1-45. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+/* ==== 47. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-46. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
  * device; workers, which decode in software. */
 
 /* The coded picture in an item's bytes. */
@@ -14186,8 +14188,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 47. Decode stages: engines =====================================================================================
- * Calls: rooms 1-46. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
+/* ==== 48. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-47. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
  * pool. */
 
 /* After so many samples in a row for which it found no memory, an engine ends. */
@@ -14677,8 +14679,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 48. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-47. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 49. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-48. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
@@ -15142,8 +15144,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 49. Delivering =================================================================================================
- * Calls: rooms 1-48. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 50. Delivering =================================================================================================
+ * Calls: rooms 1-49. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -15619,8 +15621,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 50. Configuration, opening =====================================================================================
- * Calls: rooms 1-49. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
+/* ==== 51. Configuration, opening =====================================================================================
+ * Calls: rooms 1-50. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
@@ -16160,7 +16162,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 51. Public API: contexts =======================================================================================
+/* ==== 52. Public API: contexts =======================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -16374,7 +16376,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 52. Public API: data sets ======================================================================================
+/* ==== 53. Public API: data sets ======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -16736,7 +16738,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 }
 
 
-/* ==== 53. Public API: pictures, numbers, warps =======================================================================
+/* ==== 54. Public API: pictures, numbers, warps =======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -16946,7 +16948,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 54. Public API: loaders, batches, writers ======================================================================
+/* ==== 55. Public API: loaders, batches, writers ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
