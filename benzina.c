@@ -8093,9 +8093,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 28. Containers: opening ========================================================================================
- * Calls: rooms 1-27. The table of containers, and data sets: parts of containers laid end to end. Ranges,
- * concatenations and lists of files are only parts. Errors of samples get the sample's number and the container's name
- * here. */
+ * Calls: rooms 1-27. The table of containers: a file is of the first kind whose row recognizes it. Errors of samples get
+ * the sample's number and the container's name here. */
 
 /* The surest probe first. */
 static const bzi_container_ops *const bzi_containers[] = {
@@ -8677,7 +8676,7 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
     for (uint32_t i = 0; i < from_count; i++) {
         parts += from[i]->part_count;
         if (parts > BZI_LIMIT_PARTS || !bzi_add(samples, from[i]->count, &samples) || samples > (uint64_t)1 << 63)
-            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u archives and 2^63 samples", BZI_LIMIT_PARTS);
+            return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u files and 2^63 samples", BZI_LIMIT_PARTS);
     }
     if ((status = bzi_dataset_make(host, (uint32_t)parts, out, err)) != BZNA_OK)
         return status;
@@ -13390,32 +13389,31 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     return status;
 }
 
-/* Bytes of a field, as many as there is room for. A picture is a stream of its own. */
-static bzna_status bzi_item_get_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
-                                      const bzi_field *field, bzi_value *value, bzna_error *err)
+/* A picture as a stream of its own, as much of it as there is room for. */
+static bzna_status bzi_item_get_picture(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
+                                        const char *name, bzi_value *value, bzna_error *err)
 {
-    const bzi_pick pick = { field->name, 0 };
-    bzi_field same;
+    const bzi_pick pick = { name, 0 };
     bzi_image image;
-    bzna_status status;
-    if (field->kind != BZNA_FIELD_PICTURE)
-        return bzi_container_value(item->container, sample,
-                                   bzi_container_find_field(item->container, field->name, &same), value, err);
-    status = bzi_container_image(item->container, sample, &pick, &reader->scratch, &image, err);
+    bzna_status status = bzi_container_image(item->container, sample, &pick, &reader->scratch, &image, err);
     value->absent = status == BZNA_E_NOT_FOUND;
     if (status != BZNA_OK)
         return value->absent ? BZNA_OK : status;
     return bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
 }
 
-/* Into the slot's memory, which grows. A NUL stands behind them, so that text is a string. */
+/* Into the slot's memory, which grows. A NUL stands behind them, so that text is a string. number: of the field;
+ * BZI_NO_FIELD: it is a picture, asked for by its name. */
 static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
-                                      const bzi_field *field, bzna_error *err)
+                                      uint32_t number, bzna_error *err)
 {
+    const bzi_column *column = &reader->loader->columns[i];
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
     for (;;) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
-        bzna_status status = bzi_item_get_bytes(reader, item, sample, field, &value, err);
+        bzna_status status = number == BZI_NO_FIELD ?
+                                 bzi_item_get_picture(reader, item, sample, column->name, &value, err) :
+                                 bzi_container_value(item->container, sample, number, &value, err);
         if (status != BZNA_OK || value.absent)
             return status;
         if (out->buffer.capacity > value.size) {
@@ -13441,7 +13439,8 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
         if (number == BZI_NO_FIELD)
             continue;                                       /* other parts of the data set have it */
         if (i >= loader->column_count[0])
-            status = bzi_item_put_bytes(reader, item, sample, i, &field, err);
+            status = bzi_item_put_bytes(reader, item, sample, i,
+                                        field.kind == BZNA_FIELD_PICTURE ? BZI_NO_FIELD : number, err);
         else if (field.kind == loader->columns[i].kind)
             status = bzi_item_put_number(item, sample, i, number, err);
         else
