@@ -11014,21 +11014,21 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *given, bzna_picture *picture,
-                                       bzna_error *err)
+/* Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes belong to the decoder
+ * until its next call. */
+static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                       bzna_picture *picture, bzna_error *err)
 {
-    const bzna_image *image = &given->coded;
     const bzi_codec *row = bzi_codec_find(image->codec);
     int result;
     uint64_t size;
     AVCodecContext *codec = NULL;
-    bzi_format sps;
-    bzna_status status = bzi_picture_describe(given, software->max_edge_px, &sps, picture, err);
-    if (status == BZNA_OK && bzi_codec_find(image->codec)->planes) {
-        bzi_codec_find(image->codec)->planes(image, picture);
+    bzna_status status;
+    if (row->planes) {
+        row->planes(image, picture);
         return BZNA_OK;
     }
-    if (status != BZNA_OK || (status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
+    if ((status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
         (status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
@@ -11050,7 +11050,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
-    return bzi_software_planes(software->frame, sps.chroma_format, picture, err);
+    return bzi_software_planes(software->frame, format->chroma_format, picture, err);
 }
 
 #else
@@ -11067,12 +11067,11 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
 }
 
-static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *image, bzna_picture *picture,
-                                       bzna_error *err)
+static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                       bzna_picture *picture, bzna_error *err)
 {
-    bzi_format sps;
-    bzna_status status = bzi_picture_describe(image, software->max_edge_px, &sps, picture, err);
-    return status == BZNA_OK ? BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec") : status;
+    (void)software, (void)image, (void)format, (void)picture;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec");
 }
 
 #endif
@@ -14107,24 +14106,27 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, bzna_pict
     return BZNA_OK;
 }
 
-/* parse -> decode -> transform -> warp. */
+/* parse -> transform -> decode -> warp: the transform is drawn first, by the size that the headers say, and tells what
+ * of the picture is needed. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = worker->loader;
     uint64_t begin = bzi_os_now_ns(), decoded;
     bzna_transform transform;
     bzna_picture picture;
+    bzi_format format;
     bzi_image image;
     bzna_status status;
     if (!loader->slot_bytes)
         return BZNA_OK;                                     /* only fields were asked for */
     if ((status = bzi_item_image(item, &worker->scratch, &image, err)) != BZNA_OK ||
-        (status = bzi_software_decode(&worker->software, &image, &picture, err)) != BZNA_OK)
+        (status = bzi_picture_describe(&image, worker->software.max_edge_px, &format, &picture, err)) != BZNA_OK ||
+        (status = bzi_loader_transform(loader, item, &picture, &transform, err)) != BZNA_OK ||
+        (status = bzi_software_decode(&worker->software, &image.coded, &format, &picture, err)) != BZNA_OK)
         return status;
     decoded = bzi_os_now_ns();
     item->decode_ns += decoded - begin;
-    if ((status = bzi_loader_transform(loader, item, &picture, &transform, err)) == BZNA_OK)
-        status = bzi_worker_warp(worker, item, &picture, &transform, err);
+    status = bzi_worker_warp(worker, item, &picture, &transform, err);
     item->warp_ns = bzi_os_now_ns() - decoded;
     return status;
 }
@@ -16782,6 +16784,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
 {
     bzna_image whole;
     bzi_image alone;
+    bzi_format format;
     bzna_picture all;
     bzna_status status;
     BZI_API_BEGIN;
@@ -16792,7 +16795,8 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
     alone = bzi_image_alone(&whole);
-    if ((status = bzi_software_decode(&decoder->software, &alone, &all, &e)) == BZNA_OK)
+    if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
+        (status = bzi_software_decode(&decoder->software, &whole, &format, &all, &e)) == BZNA_OK)
         bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
     BZI_API_END(status);
 }
