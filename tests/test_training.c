@@ -2164,13 +2164,12 @@ static bzna_loader *obstruct(int obstacle, memory *m, bzna_dataset *dataset)
     c.read.retries = 3;
     c.read.threads = obstacle == BACKING_OFF ? 6 : 2;
     c.pipeline.batches_in_flight = 4;
-    if (obstacle == BACKING_OFF)
+    if (obstacle != BATCHES_WAIT)                           /* whichever reader comes first */
         for (uint64_t i = 0; i < 40; i++)
             break_sample(m, dataset, i, -5, -1);
     if (obstacle == NO_MEMORY) {
         locate(dataset, 0, &offset, &size);
         c.read.memory_bytes = size + size / 2;
-        break_sample(m, dataset, 0, -5, -1);
     }
     loader = open_loader(dataset, &c);
     if (obstacle == BACKING_OFF)
