@@ -10,6 +10,8 @@ log="$BUILD/tests/log.txt"; : > "$log"
 
 # These repeat what others test, in another way. Suites say of parts of theirs "LEFT what".
 LONG="test_loader_nvdec test_training_device"
+# These compile for minutes, and no test of theirs looks at a clock: they run beside the others.
+BESIDE="test_build.sh test_variants.sh"
 
 export TEST_ALL LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0" TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp:print_suppressions=0"
 # A python3 with numpy, if there is one.
@@ -18,26 +20,33 @@ if [ -z "$PYTHON" ]; then
 fi
 export PYTHON
 
-count() { # output, exit status, name: adds up its closing line
-    line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1)
+count() { # name: adds up the closing line of its output
+    out="$BUILD/tests/$1.out"; status=$(cat "$BUILD/tests/$1.status")
+    line=$(grep -E '[0-9]+ passed, [0-9]+ failed' "$out" | tail -n 1)
     if [ -z "$line" ]; then
-        echo "FAIL $3: ended with status $2 and without a closing line"; tail -n 20 "$1"; failed=$((failed + 1)); return
+        echo "FAIL $1: ended with status $status and without a closing line"; tail -n 20 "$out"; failed=$((failed + 1)); return
     fi
     p=$(echo "$line" | sed 's/.* \([0-9]*\) passed.*/\1/'); f=$(echo "$line" | sed 's/.* \([0-9]*\) failed.*/\1/')
     s=$(echo "$line" | sed -n 's/.* \([0-9]*\) skipped.*/\1/p')
-    if [ $((p + f + ${s:-0})) -eq 0 ]; then echo "FAIL $3: it ran nothing"; f=1; fi
+    if [ $((p + f + ${s:-0})) -eq 0 ]; then echo "FAIL $1: it ran nothing"; f=1; fi
     passed=$((passed + p)); failed=$((failed + f)); skipped=$((skipped + ${s:-0}))
-    grep -E '^(FAIL|SKIP)' "$1"
-    left="$left$(sed -n 's/^LEFT /; /p' "$1" | tr -d '\n')"
-    if [ "$f" -gt 0 ] || [ "$2" -ne 0 ]; then grep -vE '^(FAIL|SKIP|LEFT)' "$1" | tail -n 40; fi
-    if [ "$2" -ne 0 ] && [ "$f" -eq 0 ]; then echo "FAIL $3: exit status $2"; failed=$((failed + 1)); fi
+    grep -E '^(FAIL|SKIP)' "$out"
+    left="$left$(sed -n 's/^LEFT /; /p' "$out" | tr -d '\n')"
+    if [ "$f" -gt 0 ] || [ "$status" -ne 0 ]; then grep -vE '^(FAIL|SKIP|LEFT)' "$out" | tail -n 40; fi
+    if [ "$status" -ne 0 ] && [ "$f" -eq 0 ]; then echo "FAIL $1: exit status $status"; failed=$((failed + 1)); fi
 }
-moment() { times > "$BUILD/tests/times"; clock=$(date +%s); processors=$(awk 'END { gsub(/[ms]/, " "); print $1 * 60 + $2 + $3 * 60 + $4 }' "$BUILD/tests/times"); }
-run() { # name, command...
-    name=$1; shift
-    moment; before="$clock $processors"
-    "$@" > "$log" 2>&1; count "$log" $? "$name"
-    moment; echo "$before $clock $processors $name" | awk '{ printf "%6d %8.1f %s\n", $3 - $1, $4 - $2, $5 }' >> "$BUILD/tests/times.txt"
+moment() { # name: times are of this shell's children, so that no subshell may ask
+    times > "$BUILD/tests/$1.times"; clock=$(date +%s)
+    processors=$(awk 'END { gsub(/[ms]/, " "); print $1 * 60 + $2 + $3 * 60 + $4 }' "$BUILD/tests/$1.times")
+}
+run() { # name: its output and its exit status go to files of its name
+    moment "$1"; before="$clock $processors"
+    case $1 in
+    *.sh) sh "tests/$1" "$BUILD/bzna" "$BUILD" > "$BUILD/tests/$1.out" 2>&1 ;;
+    *)    "$BUILD/tests/$1" > "$BUILD/tests/$1.out" 2>&1 ;;
+    esac
+    echo $? > "$BUILD/tests/$1.status"
+    moment "$1"; echo "$before $clock $processors $1" | awk '{ printf "%6d %8.1f %s\n", $3 - $1, $4 - $2, $5 }' >> "$BUILD/tests/times.txt"
 }
 
 # The suites are of the CPU, but for those that bring a driver of their own, which does not look at this.
@@ -59,17 +68,28 @@ for name in $suites; do case $name in *.sh) ;; *) binaries="$binaries $BUILD/tes
 # shellcheck disable=SC2086
 [ -z "$binaries" ] || make --no-print-directory -s -k -j "$(getconf _NPROCESSORS_ONLN)" $binaries > "$log" 2>&1
 
+# A sanitizer does not watch compilers.
+case "$SANITIZE$suites" in ?*" test_build.sh"*)
+    [ -z "$SANITIZE" ] || { echo "SKIP test_build.sh: compilers are not what a sanitizer watches"; skipped=$((skipped + 1)); suites=$(echo "$suites" | sed 's/ test_build.sh//'); } ;;
+esac
+
+beside=
+for name in $suites; do case " $BESIDE " in *" $name "*) beside="$beside $name" ;; esac; done
+(for name in $beside; do run "$name"; done) &
+trap 'kill $! 2>/dev/null' INT TERM
+
 for name in $suites; do
+    case " $BESIDE " in *" $name "*) continue ;; esac
     case $name in
-    test_build.sh) if [ -n "$SANITIZE" ]; then echo "SKIP $name: compilers are not what a sanitizer watches"; skipped=$((skipped + 1)); continue; fi ;;
     *.sh) ;;
     *) if ! make --no-print-directory -s "$BUILD/tests/$name" > "$log" 2>&1; then
            echo "FAIL $name: does not build"; tail -n 20 "$log"; failed=$((failed + 1)); continue
-       fi
-       run "$name" "$BUILD/tests/$name"; continue ;;
+       fi ;;
     esac
-    run "$name" sh "tests/$name" "$BUILD/bzna" "$BUILD"
+    run "$name"; count "$name"
 done
+wait
+for name in $beside; do count "$name"; done
 [ -z "$left" ] || echo "left to make test-all: ${left#; }"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
