@@ -25,13 +25,13 @@
  *      37  software decode   libavcodec; nothing else touches it
  *   38-40  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
  *   41-42  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
- *   43-45  loader            its state; the life of a batch, and the plan; fields; the locks live here
- *      46  readers
- *   47-48  decode stages     workers: software; engines: NVDEC; the context
- *      49  parts, closing    a loader's batches, queues, order, threads
- *      50  delivering
- *      51  configuration     defaults, checks; opening
- *   52-55  public API        validate, delegate
+ *   43-46  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
+ *      47  readers
+ *   48-49  decode stages     workers: software; engines: NVDEC; the context
+ *      50  parts, closing    a loader's batches, queues, order, threads
+ *      51  delivering
+ *   52-54  configuration     defaults, checks; outputs; opening
+ *   55-58  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -123,6 +123,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 /* of a tar's members; a data set's samples have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
+#define BZI_LIMIT_OUTPUTS        16u             /* of a loader: a lane keeps the slots of a launch for each */
+#define BZI_LIMIT_VIEWS          64u             /* of a sample, in all outputs: a thread keeps a slot for each */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 #define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
 #define BZI_LIMIT_MAPS           32768u          /* of files, in a context: Linux lets a process have 65530 */
@@ -12739,15 +12741,40 @@ typedef struct bzi_item {
     uint32_t            in_pool;      /* (L) with the pool or one of its engines */
 } bzi_item;
 
-/* A stream that writes slots of batches, and the launch that is being gathered. All its items are of one loader. */
+/* One output of a loader: in each batch a tensor of pictures of one size, of one or several views of each sample. */
+typedef struct bzi_output {
+    char              name[BZNA_NAME_MAX];
+    bzna_output       shape;          /* of one picture */
+    uint32_t          views;
+    uint32_t          first;          /* of its views, among those of all outputs */
+    uint32_t          random;         /* what the random numbers of its first view are forked with */
+    uint32_t          picture;        /* of the loader's picks, that it is made of */
+    uint32_t          own_warp, own_filter, own_color;      /* 0: as the first output */
+    bzi_similarity    warp;
+    bzna_transform    transform;      /* what every sample starts with */
+    bzi_kernel_output kernel;
+    uint64_t          picture_bytes;
+    uint64_t          offset;         /* in the data of a batch */
+} bzi_output;
+
+/* What becomes of a sample: a transform and a slot for each view of each output, in order. One a thread. */
+typedef struct bzi_views {
+    bzna_transform  transforms[BZI_LIMIT_VIEWS];
+    bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
+} bzi_views;
+
+/* A stream that writes slots of batches, and the launches that are being gathered, one an output. All its items are of
+ * one loader. */
 typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
     uint32_t          number;         /* of its events in batches: engines first, then the loader's workers */
-    uint32_t          count;
-    bzi_kernel_slots  slots;
+    uint32_t          count;          /* of items */
     bzi_item         *items[BZI_KERNEL_SLOTS];
     bzna_status       status[BZI_KERNEL_SLOTS];
+    uint32_t          slot_count[BZI_LIMIT_OUTPUTS];
+    bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];
+    bzna_error        error;          /* status < 0: of a launch since the last flush */
 } bzi_lane;
 
 /* What waits for the device's engines, of all loaders in the order of reading. */
@@ -12791,8 +12818,9 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 5 };               /* of a loader */
 
-/* The tensors that every batch has: bzi_loader_describe_tensor. Those of fields come behind them. */
-enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_COLUMNS };
+/* The tensors that every batch has: bzi_loader_describe_tensor. Behind them come those of fields, then those of further
+ * outputs. */
+enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_COLUMNS + BZI_LIMIT_OUTPUTS - 1, BZI_DIMENSIONS = 5 };
 
 /* A field that batches carry: as a tensor, or as bytes. */
 typedef struct bzi_column {
@@ -12814,7 +12842,7 @@ enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BA
 struct bzna_batch {
     bzna_loader *loader;
     uint32_t     state;               /* (L) changed by bzi_batch_to_free and its four neighbors only */
-    uint32_t     slots;               /* shape[0] */
+    uint32_t     slots;               /* samples, with padding */
     uint32_t     real;                /* slots that are not padding */
     uint32_t     unfinished;          /* (L) slots */
     uint32_t     failed, replaced;    /* (L) of the real ones */
@@ -12833,7 +12861,7 @@ struct bzna_batch {
     void        *columns[2 * BZI_LIMIT_COLUMNS];      /* values of tensors, then bzi_slot_bytes of the others */
     bzi_dl_managed tensors[BZI_TENSORS_MAX];
     bzi_dl_versioned versioned[BZI_TENSORS_MAX];
-    int64_t      shape[BZI_TENSORS_MAX][4], strides[BZI_TENSORS_MAX][4];
+    int64_t      shape[BZI_TENSORS_MAX][BZI_DIMENSIONS], strides[BZI_TENSORS_MAX][BZI_DIMENSIONS];
     uint64_t     device_data;         /* the library's, on the device: the data, or what the host gets a copy of */
     void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's */
@@ -12852,6 +12880,10 @@ typedef struct bzi_worker {
     uint32_t     started;
     bzi_software software;
     bzi_scratch  scratch;
+    bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's, one a pick; what they say; the decoded pictures */
+    bzi_format   formats[BZI_LIMIT_OUTPUTS];
+    bzna_picture pictures[BZI_LIMIT_OUTPUTS];
+    bzi_views    views;
     bzi_buffer   workspace;
     bzi_lane     lane;                /* with batches on the device */
     void        *staging;             /* likewise: pictures go from here, in pinned memory, */
@@ -12872,14 +12904,15 @@ struct bzna_loader {
     bzi_host          *host;          /* the context's */
     bzna_dataset      *dataset;
     bzna_loader_config config;        /* defaults filled in; immutable once open, but for seed */
-    bzi_pick           pick;          /* its name is a copy, of track_size bytes */
-    uint64_t           track_size;
-    bzna_transform     transform;     /* what every sample starts with */
-    bzi_similarity     warp;
+    bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
+    bzi_output         outputs[BZI_LIMIT_OUTPUTS];
+    uint32_t           pick_count, output_count;
     int64_t            process;
     uint64_t           opened_ns;
     uint64_t           fingerprint;
-    uint64_t           slot_bytes, block_bytes;
+    uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
+    uint64_t           data_bytes;    /* of a batch, likewise */
+    uint64_t           block_bytes;
     uint32_t           item_count;
     bzi_device        *device;        /* NULL: nothing of this loader is on a device */
     bzi_pool          *pool;          /* NULL: software decodes */
@@ -12951,16 +12984,17 @@ static uint64_t bzi_column_bytes(const bzi_column *column)
     return column->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : column->length * sizeof(float);
 }
 
-static uint8_t *bzi_batch_slot(const bzna_batch *batch, uint32_t slot)
+/* Where a view of a slot lies in its output: each view is a batch. */
+static uint64_t bzi_output_at(const bzi_output *output, uint32_t view, uint32_t slots, uint32_t slot)
 {
-    uint32_t each = batch->loader->config.output.batch_size / batch->loader->config.output.slices;
-    return batch->slices[slot / each] + (uint64_t)(slot % each) * batch->loader->slot_bytes;
+    return output->offset + ((uint64_t)view * slots + slot) * output->picture_bytes;
 }
 
-static bzi_kernel_output bzi_loader_output(const bzna_loader *loader)
+/* Several slices are of one output and one view. */
+static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_output *output, uint32_t view, uint32_t slot)
 {
-    const bzna_output output = bzi_output_of(&loader->config.output);
-    return bzi_output_make(&output);
+    uint32_t each = batch->loader->config.output.batch_size / batch->loader->config.output.slices;
+    return batch->slices[slot / each] + bzi_output_at(output, view, batch->slots, slot % each);
 }
 
 /* The tensor of a field. */
@@ -12973,53 +13007,69 @@ static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_t
     memcpy(tensor->name, column->name, sizeof tensor->name);
 }
 
-static void bzi_loader_describe_image(const bzna_loader *loader, uint64_t slots, bzna_tensor *tensor)
+static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_output *output, uint64_t slots,
+                                       bzna_tensor *tensor)
 {
-    const bzna_loader_output *output = &loader->config.output;
-    const int last = output->layout == BZNA_LAYOUT_NHWC;
-    const uint32_t channels = bzi_channels(output->channels);
-    tensor->dtype = output->dtype;
-    tensor->dimensions = 4;
-    tensor->shape[1] = last ? output->height : channels;
-    tensor->shape[2] = last ? output->width : output->height;
-    tensor->shape[3] = last ? channels : output->width;
-    tensor->bytes = slots * loader->slot_bytes;
+    const bzna_output *o = &output->shape;
+    const int last = o->layout == BZNA_LAYOUT_NHWC, several = output->views > 1;
+    const uint32_t channels = bzi_channels(o->channels);
+    const int64_t shape[BZI_DIMENSIONS] = { output->views, (int64_t)slots, last ? o->height : channels,
+                                            last ? o->width : o->height, last ? channels : o->width };
+    tensor->dtype = o->dtype;
+    tensor->dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
+    memcpy(tensor->shape, shape + !several, tensor->dimensions * sizeof *shape);
+    tensor->bytes = output->views * slots * output->picture_bytes;
+    memcpy(tensor->name, output->name, sizeof tensor->name);
     if (loader->on_device)
         tensor->device = loader->device->info.device;
 }
 
-static uint32_t bzi_loader_tensors(const bzna_loader *loader) { return BZI_TENSORS + loader->column_count[0]; }
+static uint32_t bzi_loader_tensors(const bzna_loader *loader)
+{
+    return BZI_TENSORS + loader->column_count[0] + loader->output_count - 1;
+}
+
+/* The output that a tensor is; NULL: it is none. */
+static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
+{
+    const uint32_t others = BZI_TENSORS + loader->column_count[0];
+    return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
+}
 
 /* One tensor of a batch of so many slots, without its data. Pre: number < bzi_loader_tensors. */
 static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
 {
     static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
-        { "image", 0, 0 },
+        { "", 0, 0 },
         { "target", BZNA_DTYPE_INT64, 8 },
         { "index", BZNA_DTYPE_UINT64, 8 },
         { "status", BZNA_DTYPE_INT32, 4 },
     };
+    const bzi_output *output = bzi_loader_output(loader, number);
     memset(tensor, 0, sizeof *tensor);
     tensor->struct_size = sizeof *tensor;
     tensor->device.kind = BZNA_DEVICE_CPU;
     tensor->dimensions = 1;
     tensor->shape[0] = (int64_t)slots;
-    if (number >= BZI_TENSORS) {
+    if (output) {
+        bzi_loader_describe_output(loader, output, slots, tensor);
+    } else if (number >= BZI_TENSORS) {
         bzi_column_describe(&loader->columns[number - BZI_TENSORS], slots, tensor);
-        return;
+    } else {
+        tensor->dtype = tensors[number].dtype;
+        tensor->bytes = slots * tensors[number].bytes;
+        bzi_string_copy(tensor->name, sizeof tensor->name, tensors[number].name);
     }
-    tensor->dtype = tensors[number].dtype;
-    tensor->bytes = slots * tensors[number].bytes;
-    bzi_string_copy(tensor->name, sizeof tensor->name, tensors[number].name);
-    if (number == 0)
-        bzi_loader_describe_image(loader, slots, tensor);
 }
 
 static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *tensor)
 {
-    void *const data[BZI_TENSORS] = { batch->slices[0], batch->targets, batch->indices, batch->status };
+    void *const data[BZI_TENSORS] = { NULL, batch->targets, batch->indices, batch->status };
+    const bzi_output *output = bzi_loader_output(batch->loader, number);
     bzi_loader_describe_tensor(batch->loader, number, batch->slots, tensor);
-    tensor->data = number < BZI_TENSORS ? data[number] : batch->columns[number - BZI_TENSORS];
+    tensor->data = output               ? batch->slices[0] + output->offset :
+                   number < BZI_TENSORS ? data[number] :
+                                          batch->columns[number - BZI_TENSORS];
 }
 
 /* A tensor's number, by its name; that of the next one: there is no such tensor. */
@@ -13524,8 +13574,136 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 46. Readers ====================================================================================================
- * Calls: rooms 1-44. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+/* ==== 46. Loader: outputs ============================================================================================
+ * Calls: rooms 1-45. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
+ * decoded; their slots, once they were. */
+
+/* The random numbers of a view. A sample that comes again in an epoch has others. */
+static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)
+{
+    bzna_random random;
+    bzi_random_init(&random, item->batch->loader->config.order.seed, item->batch->epoch, item->index, operation);
+    bzi_random_fork(&random, view, item->batch->order.repeats ? item->position : 0);
+    return random;
+}
+
+/* Whether a matrix cannot be told from one without an inverse: rounding alone may leave such a determinant. */
+static int bzi_is_singular(const double h[9])
+{
+    static const uint8_t terms[6][3] = { { 0, 4, 8 }, { 1, 5, 6 }, { 2, 3, 7 }, { 2, 4, 6 }, { 1, 3, 8 }, { 0, 5, 7 } };
+    double determinant = 0, largest = 0;
+    for (int i = 0; i < 6; i++) {
+        const double term = h[terms[i][0]] * h[terms[i][1]] * h[terms[i][2]];
+        determinant += i < 3 ? term : -term;
+        largest = fmax(largest, fabs(term));
+    }
+    return !(fabs(determinant) > 16 * DBL_EPSILON * largest);
+}
+
+/* What the user's callback makes of a view. */
+static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, uint32_t view,
+                                const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
+{
+    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader_pipeline *pipeline = &loader->config.pipeline;
+    bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, output->random + view);
+    bzna_sample_info info;
+    bzna_status status;
+    memset(&info, 0, sizeof info);
+    info.struct_size = sizeof info;
+    info.slot = item->slot;
+    info.index = item->index;
+    info.epoch = item->batch->epoch;
+    info.target = item->batch->targets[item->slot];
+    info.width = bzi_picture_width(picture);
+    info.height = bzi_picture_height(picture);
+    info.out_width = output->shape.width;
+    info.out_height = output->shape.height;
+    info.occurrence = item->batch->order.repeats ? item->position : 0;
+    info.view = output->random + view;
+    info.output = (uint32_t)(output - loader->outputs);
+    bzi_os_in_callback++;
+    status = pipeline->transform(pipeline->transform_user, &info, &random, transform);
+    bzi_os_in_callback--;
+    if (status < 0)
+        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
+                        (int)status);
+    if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
+    return status;
+}
+
+/* A view that is warped as the first output's is: from its pixels to those of the first output, from there by that warp
+ * to the first picture, and from there to its own. Edges meet edges: x of n pixels is (x + 1/2) * m / n - 1/2 of m. */
+static void bzi_view_share(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
+                           const bzna_picture *pictures, bzna_transform *transform)
+{
+    const bzna_picture *from = &pictures[first->picture], *to = &pictures[output->picture];
+    const bzna_transform *filter = output->own_filter ? &output->transform : given;
+    const double in[2] = { (double)bzi_picture_width(to) / bzi_picture_width(from),
+                           (double)bzi_picture_height(to) / bzi_picture_height(from) };
+    const double out[2] = { (double)first->shape.width / output->shape.width,
+                            (double)first->shape.height / output->shape.height };
+    double *h = transform->homography;
+    *transform = output->own_color ? output->transform : *given;
+    transform->filter = filter->filter;
+    transform->antialias = filter->antialias;
+    for (int row = 0; row < 9; row += 3) {
+        const double *g = given->homography + row;
+        h[row] = g[0] * out[0];
+        h[row + 1] = g[1] * out[1];
+        h[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
+    }
+    for (int i = 0; i < 6; i++)
+        h[i] = h[i] * in[i / 3] + h[6 + i % 3] * (in[i / 3] - 1) / 2;
+}
+
+/* What the config and the user's callback make of a sample: a transform a view, by the sizes that its pictures say. */
+static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
+                                 bzna_error *err)
+{
+    const bzna_loader *loader = item->batch->loader;
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        const bzna_picture *picture = &pictures[output->picture];
+        for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++) {
+            bzna_transform *transform = &transforms[output->first + view];
+            bzna_random random;
+            if (!output->own_warp) {
+                bzi_view_share(output, loader->outputs, &transforms[view], pictures, transform);
+                continue;
+            }
+            *transform = output->transform;
+            random = bzi_item_random(item, BZNA_OPERATION_WARP, output->random + view);
+            bzi_warp_similarity(&random, &output->warp, bzi_picture_width(picture), bzi_picture_height(picture),
+                                output->shape.width, output->shape.height, transform->homography);
+            if (loader->config.pipeline.transform)
+                status = bzi_view_ask(item, output, view, picture, transform, err);
+        }
+    }
+    return status;
+}
+
+/* The slots of one of the sample's pictures, which was decoded, but for where they lie. */
+static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, bzi_views *views,
+                                  bzna_error *err)
+{
+    const bzna_loader *loader = item->batch->loader;
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t n = output->first; output->picture == number && n < output->first + output->views; n++)
+            if ((status = bzi_slot_make(&views->slots[n], picture, &views->transforms[n], output->shape.channels,
+                                        err)) != BZNA_OK)
+                return status;
+    }
+    return BZNA_OK;
+}
+
+
+/* ==== 47. Readers ====================================================================================================
+ * Calls: rooms 1-45. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
@@ -13794,53 +13972,16 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 47. Decode stages: workers =====================================================================================
- * Calls: rooms 1-46. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+/* ==== 48. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-47. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
  * device; workers, which decode in software. */
 
-/* The coded picture in an item's bytes. */
-static bzna_status bzi_item_image(const bzi_item *item, bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+/* One of the coded pictures in an item's bytes. */
+static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
+                                  bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->bytes.data };
-    return bzi_container_image(item->container, &sample, &item->batch->loader->pick, scratch, image, err);
-}
-
-/* What the config and the user's callback make of one sample. */
-static bzna_status bzi_loader_transform(const bzna_loader *loader, const bzi_item *item, const bzna_picture *picture,
-                                        bzna_transform *transform, bzna_error *err)
-{
-    const bzna_loader_config *config = &loader->config;
-    const uint64_t seed = config->order.seed, epoch = item->batch->epoch;
-    const uint64_t occurrence = item->batch->order.repeats ? item->position : 0;
-    bzna_sample_info info;
-    bzna_random random;
-    bzna_status status;
-    *transform = loader->transform;
-    bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_WARP);
-    bzi_random_fork(&random, 0, occurrence);
-    bzi_warp_similarity(&random, &loader->warp, bzi_picture_width(picture), bzi_picture_height(picture),
-                        config->output.width, config->output.height, transform->homography);
-    if (!config->pipeline.transform)
-        return BZNA_OK;
-    info.struct_size = sizeof info;
-    info.slot = item->slot;
-    info.index = item->index;
-    info.epoch = epoch;
-    info.target = item->batch->targets[item->slot];
-    info.width = bzi_picture_width(picture);
-    info.height = bzi_picture_height(picture);
-    info.out_width = config->output.width;
-    info.out_height = config->output.height;
-    info.occurrence = occurrence;
-    bzi_random_init(&random, seed, epoch, item->index, BZNA_OPERATION_USER);
-    bzi_random_fork(&random, 0, occurrence);
-    bzi_os_in_callback++;
-    status = config->pipeline.transform(config->pipeline.transform_user, &info, &random, transform);
-    bzi_os_in_callback--;
-    if (status < 0)
-        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
-                        (int)status);
-    return BZNA_OK;
+    return bzi_container_image(item->container, &sample, &item->batch->loader->picks[number], scratch, image, err);
 }
 
 /* --- Bookkeeping for a sample that was tried --- */
@@ -13931,37 +14072,80 @@ static void bzi_item_report_failure(const bzi_item *item)
 
 /* --- Lanes --- */
 
-/* Where the kernel writes an item's slot. */
-static uint64_t bzi_lane_target(const bzi_item *item)
+/* Where the kernel writes a view of an item. */
+static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, uint32_t view)
 {
     const bzna_batch *batch = item->batch;
-    const bzna_loader *loader = batch->loader;
-    return loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, item->slot) :
-                               batch->device_data + item->slot * loader->slot_bytes;
+    return batch->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, output, view, item->slot) :
+                                      batch->device_data + bzi_output_at(output, view, batch->slots, item->slot);
 }
 
-/* Pre: the launch has a place left, and all gathered so far is of the same loader. */
-static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status, const bzi_kernel_slot *slot)
+/* Enqueues the slots of an output that were gathered. What fails is kept until the lane is flushed. */
+static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
-    lane->slots.slot[lane->count] = *slot;
-    lane->slots.slot[lane->count].dst = bzi_lane_target(item);
+    bzi_kernel_output out = loader->outputs[number].kernel;
+    if (lane->slot_count[number] && lane->error.status == BZNA_OK)
+        bzi_device_warp(lane->device, &lane->slots[number], lane->slot_count[number], &out, lane->stream,
+                        &lane->error);
+    lane->slot_count[number] = 0;
+}
+
+static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
+{
+    for (uint32_t i = 0; i < loader->output_count; i++)
+        bzi_lane_warp(lane, loader, i);
+}
+
+/* The slot of a view joins the launch of its output. Pre: the lane has room for the item, or has it. */
+static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
+                         const bzi_kernel_slot *slot)
+{
+    const bzna_loader *loader = item->batch->loader;
+    const uint32_t number = (uint32_t)(output - loader->outputs);
+    bzi_kernel_slot *to;
+    if (lane->slot_count[number] == BZI_KERNEL_SLOTS)
+        bzi_lane_warp(lane, loader, number);
+    to = &lane->slots[number].slot[lane->slot_count[number]++];
+    *to = *slot;
+    to->dst = bzi_lane_target(item, output, view);
+}
+
+/* All slots of the item are in the lane. Pre: it has room for the item, and all that it has is of the same loader. */
+static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status)
+{
     lane->items[lane->count] = item;
     lane->status[lane->count++] = status;
 }
 
-/* Enqueues what was gathered: one launch; copies, when batches go to the host; an event a batch. */
+/* Copies an item's slots to the host. */
+static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item, bzna_error *err)
+{
+    const bzna_loader *loader = item->batch->loader;
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++)
+            status = bzi_device_download(lane->device, bzi_batch_slot(item->batch, output, view, item->slot),
+                                         bzi_lane_target(item, output, view), output->picture_bytes, lane->stream,
+                                         err);
+    }
+    return status;
+}
+
+/* Enqueues what was gathered: a launch an output; copies, when batches go to the host; an event a batch. */
 static bzna_status bzi_lane_launch(bzi_lane *lane, bzna_error *err)
 {
     const bzna_loader *loader = lane->items[0]->batch->loader;
-    bzi_kernel_output out = bzi_loader_output(loader);
     bzna_status status;
     for (uint32_t i = 0; i < lane->count; i++)
         lane->items[i]->batch->touched[lane->number] = 1;
-    status = bzi_device_warp(lane->device, &lane->slots, lane->count, &out, lane->stream, err);
-    for (uint32_t i = 0; i < lane->count && status == BZNA_OK && !loader->on_device; i++) {
-        void *dst = bzi_batch_slot(lane->items[i]->batch, lane->items[i]->slot);
-        status = bzi_device_download(lane->device, dst, lane->slots.slot[i].dst, loader->slot_bytes, lane->stream, err);
-    }
+    bzi_lane_warp_all(lane, loader);
+    status = lane->error.status;
+    if (status != BZNA_OK)
+        *err = lane->error;
+    lane->error.status = BZNA_OK;
+    for (uint32_t i = 0; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
+        status = bzi_lane_download(lane, lane->items[i], err);
     for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++) {
         bzna_batch *batch = lane->items[i]->batch;
         if (i + 1 == lane->count || lane->items[i + 1]->batch != batch)
@@ -14006,18 +14190,25 @@ static void bzi_lane_flush(bzi_lane *lane)
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
-    bzi_kernel_output out = bzi_loader_output(loader);
     bzi_kernel_slot slot;
     memset(&slot, 0, sizeof slot);
     slot.x1 = slot.y1 = -1;
     slot.depth = 8;
-    bzi_slot_colors(&slot, &loader->transform, loader->config.output.channels);
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        bzi_slot_colors(&slot, &output->transform, output->shape.channels);
+        for (uint32_t view = 0; view < output->views; view++) {
+            slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
+            if (lane)
+                bzi_lane_put(lane, item, output, view, &slot);
+            else
+                bzi_kernel_fill(&slot, &output->kernel);
+        }
+    }
     if (lane) {
-        bzi_lane_add(lane, item, status, &slot);
+        bzi_lane_add(lane, item, status);
         return;
     }
-    slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
-    bzi_kernel_fill(&slot, &out);
     bzi_os_lock(&loader->mutex);
     bzi_item_finish(item, status);
     bzi_os_unlock(&loader->mutex);
@@ -14150,51 +14341,76 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     return status;
 }
 
-/* On the device the slot is gathered; bzi_worker_item launches. */
-static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, bzna_picture *picture,
-                                   const bzna_transform *transform, bzna_error *err)
+/* One view, on the host. */
+static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, const bzi_output *output,
+                                        uint32_t view, bzna_error *err)
 {
-    bzna_loader *loader = worker->loader;
-    bzi_kernel_output out = bzi_loader_output(loader);
-    bzi_kernel_slot slot;
-    bzna_status status;
-    if (loader->on_device && (status = bzi_worker_upload(worker, picture, err)) != BZNA_OK)
-        return status;
-    if ((status = bzi_slot_make(&slot, picture, transform, loader->config.output.channels, err)) != BZNA_OK)
-        return status;
-    if (loader->on_device) {
-        bzi_lane_add(&worker->lane, item, BZNA_OK, &slot);
-        return BZNA_OK;
-    }
-    slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, item->slot);
-    if (!bzi_buffer_reserve(&loader->host->memory, &worker->workspace, bzi_kernel_workspace_bytes(&slot, &out), 0))
+    bzi_kernel_slot *slot = &worker->views.slots[output->first + view];
+    slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
+    if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->workspace,
+                            bzi_kernel_workspace_bytes(slot, &output->kernel), 0))
         return bzi_fail_memory(err, "the warp's workspace");
-    bzi_kernel_warp(&slot, &out, worker->workspace.data, (size_t)worker->workspace.capacity);
+    bzi_kernel_warp(slot, &output->kernel, worker->workspace.data, (size_t)worker->workspace.capacity);
     return BZNA_OK;
 }
 
-/* parse -> transform -> decode -> warp: the transform is drawn first, by the size that the headers say, and tells what
- * of the picture is needed. */
-static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
+/* All views of one of the sample's pictures. On the device they are gathered; bzi_worker_item launches, but for a
+ * sample of several pictures, which take turns in the memory that they are uploaded to. */
+static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, bzna_error *err)
 {
     bzna_loader *loader = worker->loader;
+    bzna_picture *picture = &worker->pictures[number];
+    bzna_status status;
+    if ((loader->on_device && (status = bzi_worker_upload(worker, picture, err)) != BZNA_OK) ||
+        (status = bzi_item_slots(item, number, picture, &worker->views, err)) != BZNA_OK)
+        return status;
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
+            if (loader->on_device)
+                bzi_lane_put(&worker->lane, item, output, view, &worker->views.slots[output->first + view]);
+            else if ((status = bzi_worker_warp_view(worker, item, output, view, err)) != BZNA_OK)
+                return status;
+    }
+    if (loader->on_device && loader->pick_count > 1)
+        bzi_lane_warp_all(&worker->lane, loader);
+    return BZNA_OK;
+}
+
+/* What the sample's pictures say of themselves, by which its transforms are drawn: what of the pictures is needed is
+ * known before they are decoded. */
+static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
+{
+    bzna_status status;
+    for (uint32_t i = 0; i < worker->loader->pick_count; i++)
+        if ((status = bzi_item_image(item, i, &worker->scratch, &worker->images[i], err)) != BZNA_OK ||
+            (status = bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
+                                           &worker->pictures[i], err)) != BZNA_OK)
+            return status;
+    return bzi_item_draw(item, worker->pictures, worker->views.transforms, err);
+}
+
+/* parse -> transforms -> decode -> warp. */
+static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
+{
+    const bzna_loader *loader = worker->loader;
     uint64_t begin = bzi_os_now_ns(), decoded;
-    bzna_transform transform;
-    bzna_picture picture;
-    bzi_format format;
-    bzi_image image;
     bzna_status status;
     if (!loader->slot_bytes)
         return BZNA_OK;                                     /* only fields were asked for */
-    if ((status = bzi_item_image(item, &worker->scratch, &image, err)) != BZNA_OK ||
-        (status = bzi_picture_describe(&image, worker->software.max_edge_px, &format, &picture, err)) != BZNA_OK ||
-        (status = bzi_loader_transform(loader, item, &picture, &transform, err)) != BZNA_OK ||
-        (status = bzi_software_decode(&worker->software, &image.coded, &format, &picture, err)) != BZNA_OK)
-        return status;
-    decoded = bzi_os_now_ns();
-    item->decode_ns += decoded - begin;
-    status = bzi_worker_warp(worker, item, &picture, &transform, err);
-    item->warp_ns = bzi_os_now_ns() - decoded;
+    status = bzi_worker_parse(worker, item, err);
+    for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
+        if ((status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i],
+                                          &worker->pictures[i], err)) != BZNA_OK)
+            break;
+        decoded = bzi_os_now_ns();
+        item->decode_ns += decoded - begin;
+        status = bzi_worker_warp(worker, item, i, err);
+        begin = bzi_os_now_ns();
+        item->warp_ns += begin - decoded;
+    }
+    if (status != BZNA_OK && loader->on_device && loader->pick_count > 1)    /* another sample may take the slot: */
+        bzi_device_stream_wait(worker->lane.device, worker->lane.stream);    /* nothing may be written there later */
     return status;
 }
 
@@ -14207,6 +14423,8 @@ static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
         status = bzi_worker_sample(worker, item, &item->batch->errors[item->slot]);
     if (status != BZNA_OK || !lane)
         bzi_item_complete(item, status, lane);
+    else
+        bzi_lane_add(lane, item, status);
     if (lane && lane->count)
         bzi_lane_flush(lane);
 }
@@ -14256,8 +14474,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 48. Decode stages: engines =====================================================================================
- * Calls: rooms 1-47. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
+/* ==== 49. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-48. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
  * pool. */
 
 /* After so many samples in a row for which it found no memory, an engine ends. */
@@ -14275,6 +14493,7 @@ typedef struct bzi_engine {
     uint32_t    retired;              /* it ends, other engines go on */
     bzi_session session;
     bzi_lane    lane;
+    bzi_views   views;
     bzi_scratch scratch;
 } bzi_engine;
 
@@ -14381,16 +14600,28 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
 
-/* Waits for the oldest picture in flight and adds its slot to the lane. */
+/* Adds all views of a mapped picture to the lane. */
+static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight *flight)
+{
+    const bzna_loader *loader = item->batch->loader;
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; view < output->views; view++) {
+            bzi_kernel_slot *slot = &engine->views.slots[output->first + view];
+            bzi_slot_on_surface(slot, flight->semi_planar);
+            bzi_lane_put(&engine->lane, item, output, view, slot);
+        }
+    }
+    bzi_lane_add(&engine->lane, item, BZNA_OK);
+}
+
+/* Waits for the oldest picture in flight and adds its slots to the lane. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    bzna_loader *loader = item->batch->loader;
     bzna_error *err = &item->batch->errors[item->slot];
     uint64_t start = bzi_os_now_ns();
-    bzi_kernel_slot slot;
-    bzna_transform transform;
     bzi_flight flight;
     bzi_nvdec_result result;
     bzna_status status;
@@ -14402,14 +14633,13 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
-    if (status == BZNA_OK && (status = bzi_loader_transform(loader, item, &flight.picture, &transform, err)) == BZNA_OK)
-        status = bzi_slot_make(&slot, &flight.picture, &transform, loader->config.output.channels, err);
-    if (status == BZNA_OK) {
-        bzi_slot_on_surface(&slot, flight.semi_planar);
-        bzi_lane_add(&engine->lane, item, BZNA_OK, &slot);
-    } else {
+    if (status == BZNA_OK &&
+        (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
+        status = bzi_item_slots(item, 0, &flight.picture, &engine->views, err);
+    if (status == BZNA_OK)
+        bzi_engine_add(engine, item, &flight);
+    else
         bzi_engine_fail(engine, item, status);
-    }
 }
 
 /* Takes the oldest picture in flight; launches when the lane is full, or nothing else is in flight. */
@@ -14471,7 +14701,7 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     bzi_image image;
     bzi_format sps;
     bzi_nvdec_result result;
-    if (bzi_item_image(item, &engine->scratch, &image, err) != BZNA_OK ||
+    if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     result = bzi_session_accepts(session, image.coded.codec, &sps, err);
@@ -14747,22 +14977,23 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 49. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-48. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 50. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-49. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
 /* Arrays of a batch's block: data, targets, indices, status, errors, then a field each. */
 enum { BZI_BATCH_ARRAYS = 5 + 2 * BZI_LIMIT_COLUMNS };
 
-/* Where they lie. data_bytes: of a slot, 0 if the data lies elsewhere. Returns 0 on overflow. */
+/* Where they lie. data_bytes: 0 if the data lies elsewhere. Returns 0 on overflow. */
 static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint64_t offsets[BZI_BATCH_ARRAYS],
                             uint64_t *total)
 {
     const uint32_t tensors = loader->column_count[0], count = 5 + tensors + loader->column_count[1];
-    uint64_t sizes[5] = { data_bytes, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status), sizeof(bzna_error) };
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    uint64_t sizes[5] = { 0, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status), sizeof(bzna_error) };
+    uint64_t at = data_bytes + (BZI_BATCH_ALIGN - data_bytes % BZI_BATCH_ALIGN) % BZI_BATCH_ALIGN;
+    offsets[0] = 0;
+    for (uint32_t i = 1; i < count; i++) {
         uint64_t size = i < 5           ? sizes[i] :
                         i - 5 < tensors ? bzi_column_bytes(&loader->columns[i - 5]) :
                                           sizeof(bzi_slot_bytes);
@@ -14796,7 +15027,7 @@ static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAY
 static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
-    uint64_t bytes = loader->config.output.batch_size * loader->slot_bytes;
+    uint64_t bytes = loader->data_bytes;
     bzna_status status = BZNA_OK;
     batch->written = loader->events + (uint64_t)number * loader->lanes;
     batch->touched = loader->touched + (uint64_t)number * loader->lanes;
@@ -14820,8 +15051,7 @@ static void bzi_batch_free_device(bzna_batch *batch)
     for (uint32_t i = 0; i < loader->lanes; i++)
         bzi_device_event_free(loader->device, batch->written[i]);
     bzi_device_event_free(loader->device, batch->released);
-    bzi_device_free(loader->device, batch->device_data, loader->config.output.batch_size * loader->slot_bytes,
-                    loader->stream);
+    bzi_device_free(loader->device, batch->device_data, loader->data_bytes, loader->stream);
     bzi_device_unpin(loader->device, batch->pinned);
 }
 
@@ -14865,7 +15095,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    uint64_t at[BZI_BATCH_ARRAYS], data_bytes = config->output.buffers || loader->device ? 0 : loader->slot_bytes;
+    uint64_t at[BZI_BATCH_ARRAYS], data_bytes = config->output.buffers || loader->device ? 0 : loader->data_bytes;
     bzna_status status = BZNA_OK;
     if (!bzi_batch_layout(loader, data_bytes, at, &loader->block_bytes))
         return bzi_fail_memory(err, "batches");
@@ -15185,7 +15415,9 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
     bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
     bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
-    bzi_release(memory, (void *)(uintptr_t)loader->pick.name, loader->track_size, 1);
+    for (uint32_t i = 0; i < loader->pick_count; i++)
+        if (loader->picks[i].name)
+            bzi_release(memory, (void *)(uintptr_t)loader->picks[i].name, strlen(loader->picks[i].name) + 1, 1);
     bzi_dataset_drop(loader->dataset);
 }
 
@@ -15212,8 +15444,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 50. Delivering =================================================================================================
- * Calls: rooms 1-49. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 51. Delivering =================================================================================================
+ * Calls: rooms 1-50. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -15570,24 +15802,37 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Of what fixes pixels. Not of dtype and layout, which say how they are stored. */
-static uint64_t bzi_loader_pixels(const bzna_loader *loader)
+/* Of what fixes an output's pixels. Not of dtype and layout, which say how they are stored. */
+static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
-    const bzna_loader_config *c = &loader->config;
-    const bzna_transform *t = &loader->transform;
-    const uint32_t numbers[] = { c->output.width,  c->output.height,     t->filter,          t->antialias,
-                                 t->matrix, t->fill_space, loader->pick.whole, c->pipeline.transform != NULL };
-    uint64_t hash = bzi_hash(BZI_HASH_START, numbers, sizeof numbers);
-    hash = bzi_hash(hash, &loader->warp, sizeof loader->warp);
+    const bzna_transform *t = &output->transform;
+    const bzi_pick *pick = &loader->picks[output->picture];
+    const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
+                                 t->fill_space,       pick->whole,          loader->config.pipeline.transform != NULL };
+    hash = bzi_hash(hash, numbers, sizeof numbers);
+    hash = bzi_hash(hash, &output->warp, sizeof output->warp);
     hash = bzi_hash(hash, t->bias, sizeof t->bias);
     hash = bzi_hash(hash, t->scale, sizeof t->scale);
     hash = bzi_hash(hash, t->fill, sizeof t->fill);
-    if (c->output.channels)
-        hash = bzi_hash(hash, &c->output.channels, sizeof c->output.channels);
+    if (output->shape.channels)
+        hash = bzi_hash(hash, &output->shape.channels, sizeof output->shape.channels);
     if (loader->stills)
         hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
-    return bzi_hash(hash, loader->pick.name ? loader->pick.name : "",
-                    loader->pick.name ? strlen(loader->pick.name) : 0);
+    return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
+}
+
+/* Of all outputs. */
+static uint64_t bzi_loader_pixels(const bzna_loader *loader)
+{
+    uint64_t hash = BZI_HASH_START;
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
+        hash = bzi_output_pixels(loader, output, hash);
+        if (i || output->views > 1)
+            hash = bzi_hash(hash, numbers, sizeof numbers);
+    }
+    return hash;
 }
 
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
@@ -15689,8 +15934,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 51. Configuration, opening =====================================================================================
- * Calls: rooms 1-50. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
+/* ==== 52. Configuration ==============================================================================================
+ * Calls: rooms 1-51. Checks what callers ask for, by field; fills in defaults. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
@@ -15748,6 +15993,14 @@ static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna
 }
 
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
+
+/* "group.member", as messages call a setting. */
+enum { BZI_SETTING_BYTES = 80 };
+static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, const char *member)
+{
+    snprintf(text, BZI_SETTING_BYTES, "%s.%s", group, member);
+    return text;
+}
 
 /* What an epoch consists of: indices, weights, epoch_samples. */
 static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
@@ -15829,7 +16082,8 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
-    const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers;
+    const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers && o->views <= 1 &&
+                       !c->outputs.count;
     bzna_output output = bzi_output_of(o);
     if (fields && !o->width && !o->height)
         output.width = output.height = 1;
@@ -15905,22 +16159,11 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
     return BZNA_OK;
 }
 
-/* What has its place in the config, and cannot be done yet. */
-static bzna_status bzi_loader_check_later(const bzna_loader_config *c, bzna_error *err)
-{
-    if (c->outputs.count || c->outputs.ptr)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.outputs: only the first output so far");
-    if (c->output.views > 1)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.output.views: %u; only 1 so far", c->output.views);
-    return BZNA_OK;
-}
-
-/* The caller's memory for batches. Pre: slices divide batch_size. */
-static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, bzna_error *err)
+/* The caller's memory for batches, of data_bytes each. Pre: slices divide batch_size. */
+static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_t data_bytes, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
-    const bzna_output output = bzi_output_of(o);
-    const uint64_t need = bzi_output_bytes(&output) * (o->batch_size / o->slices);
+    const uint64_t need = data_bytes / o->slices;
     if (!o->buffers != !o->buffer_count ||
         (o->buffers && o->buffer_count != (uint64_t)c->pipeline.batches_in_flight * o->slices))
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
@@ -15938,64 +16181,211 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, bzna_er
     return BZNA_OK;
 }
 
-/* mean/std or bias/scale: one spelling. */
-static bzna_status bzi_loader_check_colors(const bzna_loader_config *c, bzna_transform *t, bzna_error *err)
+/* mean/std or bias/scale: one spelling. where: the group that filter and color stand in. */
+static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
+                                           const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
-    static const bzi_transform_names names = { "loader_config.filter.kind", "loader_config.filter.antialias",
-                                               "loader_config.color.matrix", "loader_config.color.fill_space" };
+    char text[4][BZI_SETTING_BYTES];
+    const bzi_transform_names names = { bzi_setting(text[0], where, "filter.kind"),
+                                        bzi_setting(text[1], where, "filter.antialias"),
+                                        bzi_setting(text[2], where, "color.matrix"),
+                                        bzi_setting(text[3], where, "color.fill_space") };
     int divides = 0, multiplies = 0;
     for (int i = 0; i < 3; i++) {
-        divides |= c->color.mean[i] != 0 || c->color.std[i] != 0;
-        multiplies |= c->color.bias[i] != 0 || c->color.scale[i] != 0;
+        divides |= c->mean[i] != 0 || c->std[i] != 0;
+        multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
     }
     if (divides && multiplies)
-        return BZI_FAIL(
-            err, BZNA_E_ARGUMENT,
-            "loader_config.color.mean, std, bias, scale: give (mean, std), which divides, or (bias, scale), "
-            "which multiplies");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean, std, bias, scale: give (mean, std), which divides, or "
+                        "(bias, scale), which multiplies", where);
     for (int i = 0; i < 3; i++) {
-        if (c->color.std[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.color.std: channel %d is negative", i);
-        t->bias[i] = divides ? c->color.mean[i] : c->color.bias[i];
-        t->scale[i] = divides ? (c->color.std[i] != 0 ? 1.0f / c->color.std[i] : 1.0f) :
-                                (c->color.scale[i] != 0 ? c->color.scale[i] : 1.0f);
-        t->fill[i] = c->color.fill[i];
+        if (c->std[i] < 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.std: channel %d is negative", where, i);
+        t->bias[i] = divides ? c->mean[i] : c->bias[i];
+        t->scale[i] = divides ? (c->std[i] != 0 ? 1.0f / c->std[i] : 1.0f) : (c->scale[i] != 0 ? c->scale[i] : 1.0f);
+        t->fill[i] = c->fill[i];
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.color.%s, %s, fill: channel %d is not a finite number",
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.%s, %s, fill: channel %d is not a finite number", where,
                             divides ? "mean" : "bias", divides ? "std" : "scale", i);
     }
-    t->fill_space = c->color.fill_space;
-    t->matrix = c->color.matrix;
-    t->filter = c->filter.kind;
-    t->antialias = c->filter.antialias;
+    t->fill_space = c->fill_space;
+    t->matrix = c->matrix;
+    t->filter = filter->kind;
+    t->antialias = filter->antialias;
     return bzi_transform_check_settings(t, &names, err);
 }
+
+
+/* ==== 53. Configuration: outputs =====================================================================================
+ * Calls: rooms 1-52. Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
 /* What a loader is to do. */
 typedef struct bzi_loader_settings {
     bzna_loader_config config;
-    bzna_transform     transform;
-    bzi_similarity     warp;
+    bzi_output         outputs[BZI_LIMIT_OUTPUTS];
+    const char        *fields[BZI_LIMIT_OUTPUTS];       /* what the loader's picks are called; NULL: by no name */
+    uint32_t           output_count, pick_count, view_count;
+    uint64_t           data_bytes, slot_bytes;
 } bzi_loader_settings;
 
-/* Pre: config is what the caller gave, and the rest is unset. */
+static int bzi_is_zero(const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    while (size && !bytes[size - 1])
+        size--;
+    return size == 0;
+}
+
+static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+/* Adds an output: what follows from its own settings and those before it. field: the picture that it is made of. */
+static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, const char *field, bzna_error *err)
+{
+    bzi_output *output = &s->outputs[s->output_count++];
+    const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
+    if (s->view_count + output->views > BZI_LIMIT_VIEWS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs: more than %u", where,
+                        output->views, s->view_count, BZI_LIMIT_VIEWS);
+    while (output->picture < s->pick_count && !bzi_name_is(field, s->fields[output->picture]))
+        output->picture++;
+    if (output->picture == s->pick_count)
+        s->fields[s->pick_count++] = field;
+    output->first = s->view_count;
+    output->kernel = bzi_output_make(&output->shape);
+    output->picture_bytes = bzi_output_bytes(&output->shape);
+    output->offset = (s->data_bytes + 255) & ~(uint64_t)255;
+    s->data_bytes = output->offset + bytes * s->config.output.batch_size;    /* below 2^60 */
+    s->slot_bytes += bytes;
+    s->view_count += output->views;
+    return BZNA_OK;
+}
+
+/* The first output. */
+static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
+{
+    const bzna_loader_config *c = &s->config;
+    bzi_output *first = s->outputs;
+    bzna_status status;
+    bzi_string_copy(first->name, sizeof first->name, "image");
+    first->shape = bzi_output_of(&c->output);
+    first->views = bzi_default(c->output.views, 1);
+    first->own_warp = first->own_filter = first->own_color = 1;
+    if (c->output.slices > 1 && (first->views > 1 || c->outputs.count))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or outputs");
+    bzi_transform_init(&first->transform);
+    if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
+        (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK)
+        return status;
+    return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
+}
+
+/* The name and shape of a further output. */
+static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_extra_output *e,
+                                         bzi_output *output, bzna_error *err)
+{
+    const bzi_output *first = s->outputs;
+    const size_t length = e->name ? strlen(e->name) : 0;
+    if (length == 0 || length >= sizeof output->name)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: an output needs one, of at most %u bytes", where,
+                        (unsigned)sizeof output->name - 1);
+    memcpy(output->name, e->name, length + 1);
+    for (uint32_t i = 0; i < s->output_count; i++)
+        if (!strcmp(output->name, s->outputs[i].name))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: \"%s\" is another output's", where, e->name);
+    output->shape = (bzna_output){ .struct_size = sizeof output->shape,
+                                   .width = bzi_default(e->width, first->shape.width),
+                                   .height = bzi_default(e->height, first->shape.height), .dtype = e->dtype,
+                                   .layout = e->layout, .channels = e->channels };
+    if (e->own_warp > 1 || e->own_filter > 1 || e->own_color > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.own_warp, own_filter, own_color: neither 0 nor 1", where);
+    output->own_warp = e->own_warp;
+    output->own_filter = e->own_filter;
+    output->own_color = e->own_color;
+    output->views = bzi_default(e->views, e->own_warp ? 1 : first->views);
+    if (!e->own_warp && output->views != first->views)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u; it shares the warps of the first output's %u views", where,
+                        output->views, first->views);
+    return bzi_output_check(where, &output->shape, err);
+}
+
+/* The groups of settings that it has of its own; of the others, nothing may be set. */
+static bzna_status bzi_extra_check_groups(const char *where, const bzna_extra_output *e, bzna_error *err)
+{
+    const struct { const char *name; const void *group; size_t size; uint32_t own; } groups[] = {
+        { "warp", &e->warp, sizeof e->warp, e->own_warp },
+        { "filter", &e->filter, sizeof e->filter, e->own_filter },
+        { "color", &e->color, sizeof e->color, e->own_color },
+    };
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (!groups[i].own && !bzi_is_zero(groups[i].group, groups[i].size))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect while own_%s is 0", where, groups[i].name,
+                            groups[i].name);
+    if (!bzi_is_zero(e->filter.reserved, sizeof e->filter.reserved) || e->color.reserved0 ||
+        !bzi_is_zero(e->color.reserved, sizeof e->color.reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.filter, color: reserved words are set", where);
+    return BZNA_OK;
+}
+
+/* A further output: what is not its own is as the first output is. */
+static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_extra_output *e,
+                                      bzna_error *err)
+{
+    bzi_output *output = &s->outputs[s->output_count];
+    char text[BZI_SETTING_BYTES];
+    bzna_status status;
+    bzi_transform_init(&output->transform);
+    if ((status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
+        (status = bzi_extra_check_groups(where, e, err)) != BZNA_OK ||
+        (status = bzi_loader_check_colors(where, e->own_filter ? &e->filter : &s->config.filter,
+                                          e->own_color ? &e->color : &s->config.color, &output->transform, err)) !=
+            BZNA_OK ||
+        (e->own_warp &&
+         (status = bzi_warp_resolve(&e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK))
+        return status;
+    for (uint32_t i = 0; i < s->output_count; i++)
+        output->random += s->outputs[i].own_warp ? s->outputs[i].views : 0;
+    return bzi_settings_add(s, where, e->field ? e->field : s->config.fields.image, err);
+}
+
+/* All outputs. The structs of the array are of the size that the first one says. */
+static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
+{
+    const bzna_loader_outputs *given = &s->config.outputs;
+    bzna_status status = bzi_settings_first(s, err);
+    if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.outputs.ptr, count: %llu outputs %s; at most %u",
+                        (unsigned long long)given->count, given->ptr ? "at an address" : "at NULL",
+                        BZI_LIMIT_OUTPUTS - 1);
+    for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
+        const uint8_t *at = (const uint8_t *)given->ptr + (size_t)i * given->ptr->struct_size;
+        char where[BZI_SETTING_BYTES / 2];
+        bzna_extra_output extra;
+        snprintf(where, sizeof where, "loader_config.outputs[%u]", i);
+        if (!bzi_struct_in(&extra, sizeof extra, at) || extra.struct_size != given->ptr->struct_size)
+            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, not that of the first one, or fields unknown "
+                            "to this version are set", where, extra.struct_size);
+        status = bzi_settings_extra(s, where, &extra, err);
+    }
+    return status;
+}
+
+/* Pre: config is what the caller gave, and the rest is zero. */
 static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_dataset *dataset, bzna_error *err)
 {
     bzna_loader_config *config = &settings->config;
     bzna_status status;
-    bzi_transform_init(&settings->transform);
     if ((status = bzi_loader_check_reserved(config, err)) != BZNA_OK ||
-        (status = bzi_loader_check_later(config, err)) != BZNA_OK ||
         (status = bzi_loader_check_order(config, dataset, err)) != BZNA_OK ||
         (status = bzi_loader_check_counts(config, config->order.epoch_samples, err)) != BZNA_OK ||
         (status = bzi_loader_check_services(config, err)) != BZNA_OK ||
-        (status = bzi_loader_check_buffers(config, err)) != BZNA_OK ||
-        (status = bzi_loader_check_colors(config, &settings->transform, err)) != BZNA_OK)
+        (status = bzi_settings_outputs(settings, err)) != BZNA_OK)
         return status;
-    return bzi_warp_resolve(&config->warp, "loader_config.warp", &settings->warp, err);
+    return bzi_loader_check_buffers(config, settings->data_bytes, err);
 }
 
-/* --- Opening --- */
+
+/* ==== 54. Opening ====================================================================================================
+ * Calls: rooms 1-53. Decides who decodes; opens loaders. */
 
 /* What the context's GPU offers to a loader that may use it. */
 typedef struct bzi_loader_gpu {
@@ -16017,16 +16407,18 @@ typedef struct bzi_loader_mode {
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
+    const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1;
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
-    if (!loader->slot_bytes ||
-        (config->output.device.kind == BZNA_DEVICE_CPU && config->decode.decoder == BZNA_DECODER_SOFTWARE))
+    if (loader->pick_count > 1)
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
+    if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
     if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
         gpu->device = NULL;
         return BZNA_OK;
     }
-    if (config->decode.decoder == BZNA_DECODER_SOFTWARE)
+    if (software)
         return BZNA_OK;
     gpu->why = gpu->device->video;
     return gpu->why.status == BZNA_OK ? bzi_context_pool(loader->context, &gpu->pool, err) : BZNA_OK;
@@ -16131,38 +16523,47 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 }
 
 /* A mistyped name is found out here, by the first sample, and not by every sample. One that cannot be read now may be
- * read later. */
-static bzna_status bzi_loader_check_track(const bzna_loader *loader, bzna_error *err)
+ * read later. setting: that names it. */
+static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pick *pick, const char *setting,
+                                         bzna_error *err)
 {
     const bzi_part *part = &loader->dataset->parts[0];
     bzi_image image;
-    bzna_status status = bzi_container_describe_image(part->container, part->first, &loader->pick, &image, err);
+    bzna_status status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
     if (status != BZNA_E_NOT_FOUND || err->native_code)     /* an errno: it is the file that was not found */
         return status == BZNA_E_MEMORY ? status : BZNA_OK;
     bzi_container_fail(part->container, part->first, err);
-    return bzi_error_prefix(err, "loader_config.fields.image");
+    return bzi_error_prefix(err, setting);
 }
 
-/* Which picture of each sample: the one named, else a thumbnail if the output is no larger than those are. */
-static bzna_status bzi_loader_pick(bzna_loader *loader, const char *field, bzna_error *err)
+/* Which pictures of each sample: those named, else a thumbnail if none of its outputs is larger than those are. */
+static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
-    const bzna_loader_config *config = &loader->config;
-    loader->pick.whole = !field && (config->output.width > BZI_THUMB_EDGE || config->output.height > BZI_THUMB_EDGE);
-    if (!field)
-        return BZNA_OK;
-    loader->track_size = strlen(field) + 1;
-    if (!(loader->pick.name = bzi_alloc_copy(&loader->host->memory, field, loader->track_size, 1)))
-        return bzi_fail_memory(err, "loader_config.fields.image");
-    return bzi_loader_check_track(loader, err);
+    char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+        const bzna_output *shape = &loader->outputs[i].shape;
+        const char *field = fields[loader->outputs[i].picture];
+        bzi_pick *pick = &loader->picks[loader->outputs[i].picture];
+        pick->whole |= !field && (shape->width > BZI_THUMB_EDGE || shape->height > BZI_THUMB_EDGE);
+        if (!field || pick->name)
+            continue;
+        if (!(pick->name = bzi_alloc_copy(&loader->host->memory, field, strlen(field) + 1, 1)))
+            return bzi_fail_memory(err, "the names of fields");
+        if (i)
+            snprintf(setting, sizeof setting, "loader_config.outputs[%u].field", i - 1);
+        status = bzi_loader_check_pick(loader, pick, setting, err);
+    }
+    return status;
 }
 
 /* Everything that can fail; what was made is freed by the caller. Pre: the arrays of the caller's config are there. */
-static bzna_status bzi_loader_build(bzna_loader *loader, bzna_error *err)
+static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
     bzna_status status = bzi_loader_make_locks(loader, err);
     if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
-    if ((status = bzi_loader_pick(loader, loader->config.fields.image, err)) != BZNA_OK ||
+    if ((status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
         (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
@@ -16195,7 +16596,6 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
                                    bzna_loader **out, bzna_error *err)
 {
     const bzna_loader_config *config = &settings->config;
-    const bzna_output output = bzi_output_of(&config->output);
     bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
     bzna_status status;
     if (!loader)
@@ -16206,20 +16606,23 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->host = context->host;
     loader->dataset = dataset;
     loader->config = *config;
-    loader->transform = settings->transform;
-    loader->warp = settings->warp;
+    memcpy(loader->outputs, settings->outputs, sizeof loader->outputs);
+    loader->output_count = settings->output_count;
+    loader->pick_count = settings->pick_count;
+    loader->slot_bytes = settings->slot_bytes;
+    loader->data_bytes = settings->data_bytes;
     loader->references = 1;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
-    loader->slot_bytes = bzi_output_bytes(&output);
     bzi_loader_init_plan(loader);
-    status = bzi_loader_build(loader, err);
+    status = bzi_loader_build(loader, settings->fields, err);
     /* the caller's; what is needed of them has been copied */
     loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
     loader->config.order.indices = NULL;
     loader->config.order.weights = NULL;
     loader->config.pipeline.cpus = NULL;
     loader->config.output.buffers = NULL;
+    loader->config.outputs.ptr = NULL;
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
         bzi_loader_free(loader);
@@ -16230,7 +16633,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 52. Public API: contexts =======================================================================================
+/* ==== 55. Public API: contexts =======================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -16444,7 +16847,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 53. Public API: data sets ======================================================================================
+/* ==== 56. Public API: data sets ======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -16806,7 +17209,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 }
 
 
-/* ==== 54. Public API: pictures, numbers, warps =======================================================================
+/* ==== 57. Public API: pictures, numbers, warps =======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -17018,7 +17421,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 55. Public API: loaders, batches, writers ======================================================================
+/* ==== 58. Public API: loaders, batches, writers ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
@@ -17045,6 +17448,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
                      !dataset ? "dataset" :
                      !config  ? "config" :
                                 "out");
+    memset(&settings, 0, sizeof settings);
     if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
                              offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
         BZI_API_END(status);
@@ -17148,6 +17552,7 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
 static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *info)
 {
     const bzna_loader_config *c = &loader->config;
+    const bzi_pick *pick = &loader->picks[0];
     const bzi_shard whole = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
                               c->order.last_batch };        /* an epoch from its start */
     memset(info, 0, sizeof *info);
@@ -17168,13 +17573,13 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
     bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
     bzi_string_copy(info->picture, sizeof info->picture,
-                    loader->pick.name  ? loader->pick.name :
-                    loader->pick.whole ? "image" :
-                                         "thumb");
+                    pick->name  ? pick->name :
+                    pick->whole ? "image" :
+                                  "thumb");
     bzi_string_copy(info->picture_reason, sizeof info->picture_reason,
-                    loader->pick.name  ? "loader_config.fields.image" :
-                    loader->pick.whole ? "the output is larger than 512 pixels, the largest edge of a thumbnail" :
-                                         "the output has 512 pixels at most; where a thumbnail lacks, the picture");
+                    pick->name  ? "loader_config.fields.image" :
+                    pick->whole ? "an output is larger than 512 pixels, the largest edge of a thumbnail" :
+                                  "the output has 512 pixels at most; where a thumbnail lacks, the picture");
 }
 
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
@@ -17300,7 +17705,7 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
     BZI_API_BEGIN;
     if (!batch || slot >= batch->slots)
         BZI_API_FAIL(batch ? BZNA_E_RANGE : BZNA_E_ARGUMENT, "bzna_batch_error: %s",
-                     batch ? "slot is not below shape[0]" : "batch is NULL");
+                     batch ? "there is no such slot" : "batch is NULL");
     if (batch->status[slot] < 0)
         e = batch->errors[slot];
     BZI_API_END(batch->status[slot]);

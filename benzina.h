@@ -118,8 +118,8 @@
  * for what must not be NULL, E_STRUCT_SIZE for a struct_size that does not fit, E_MEMORY, and
  * E_STATE for what chapter 4 forbids in callbacks and after fork.
  *
- * A sample that cannot be read or decoded costs its own slot of the batch, no other: it is filled
- * with the out-of-bounds color, and its status says why (bzna_batch_error has the message).
+ * A sample that cannot be read or decoded costs its own slot of the batch, which is filled with the
+ * out-of-bounds color; its status says why (bzna_batch_error has the message). No other changes.
  *
  * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
  * it says in no decoder's name ("nb_cpb 0 invalid" of damaged H.265, "Invalid code" of bad WebP, on
@@ -144,8 +144,8 @@
  *
  * 9. DETERMINISM AND RESUMING
  * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed
- * by (seed, e), and counted by (sample index, operation): see bzna_random. Where an epoch can hold
- * a sample more than once (weights with replacement, indices that repeat), the position in the
+ * by (seed, e), and counted by (sample index, operation, view): see bzna_random. Where an epoch can
+ * hold a sample more than once (weights with replacement, indices that repeat), the position in the
  * epoch's order counts, too, so that each occurrence is augmented in its own way. So a batch
  * depends on (seed, epoch, position) alone. Rank r of w takes the positions p0 + r, p0 + r + w,
  * p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
@@ -203,8 +203,7 @@
  * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's
  * own too; make the CUDA context first to have it otherwise. The library pushes it around its own
  * calls on the caller's threads and pops it again. When the driver reports that the device is lost
- * (ECC error, illegal address, ...), or the context cannot be pushed, every loader on it, now and
- * later, ends with E_DEVICE_LOST at once.
+ * (ECC error, ...), or its context cannot be pushed, loaders, later ones too, end: E_DEVICE_LOST.
  *
  * 12. KINDS OF DATA SETS
  * A path that names nothing may be a pattern of several paths, which are laid end to end: "a::b"
@@ -249,7 +248,7 @@
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
- *     - A batch has one picture a sample, of one size. Further outputs, views: E_UNSUPPORTED.
+ *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
  *     - No JPEG with arithmetic coding or subsampled RGB or CMYK; no TIFF in tiles or of JPEG data.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
@@ -370,8 +369,7 @@ typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const c
 
 /* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
  * (short counts are asked for again; 0 is the end of the data), or a negative number, which becomes
- * native_code; it is called from several threads at once. size returns the total, bytes, or a
- * negative number. close may be NULL. */
+ * native_code; several threads call it at once. size: all bytes, or negative. close may be NULL. */
 typedef struct bzna_source {
     uint32_t struct_size, reserved0;
     void    *user;
@@ -447,8 +445,7 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context);
 
 /* A CUDA device, as a context uses it. driver: the CUDA version that it supports, 12040 = 12.4.
  * engines: NVDEC engines for 8-bit 4:2:0 H.265, else H.264. sessions: decode sessions that loaders
- * share, 0 before the first one that decodes on the device. video: BZNA_OK if NVDEC can be used,
- * else why not, with message. */
+ * share, 0 before one decodes there. video: BZNA_OK, or why NVDEC cannot be used, with message. */
 typedef struct bzna_device_info {
     uint32_t    struct_size, driver;
     bzna_device device;
@@ -593,9 +590,8 @@ enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZ
        BZNA_FIELD_BYTES = 5 };
 
 /* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
- * both have "target" and "name" where they have the tracks of them. A folder has "image", "target"
- * where its classes are folders or a list says it (of other labels: "label"), and "name", the
- * file's path below it. */
+ * both have "target" and "name" where they have the tracks of them. A folder has "image", "name"
+ * (the file's path below it), "target" where classes are folders or a list has it, else "label". */
 typedef struct bzna_field_info {
     uint32_t struct_size, kind;
     char     name[BZNA_NAME_MAX];
@@ -619,8 +615,7 @@ typedef struct bzna_sample {
 
 /* What is said of one picture of a sample (the fields of bzna_image; fourcc: the sample entry,
  * "hvc1" = 0x68766331, or the kind of file, "jpeg"; clap: the clean aperture as it stands in the
- * file, (n, d) x 4, all 0: there is none), and where the config's payload and the access unit lie
- * in the file, bytes. */
+ * file, (n, d) x 4, all 0: there is none), and where config's payload and the access unit lie. */
 typedef struct bzna_image_info {
     uint32_t   struct_size, codec, fourcc;
     uint32_t   width, height, frame_width, frame_height, crop_x, crop_y;
@@ -635,15 +630,13 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens a path, and finds out by its content what it is: chapter 12 has the kinds, and the patterns
  * that stand for several files. The cost does not grow with the number of samples of an archive.
- * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (unbalanced braces, a setting that does not
- * fit the kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED,
- * E_UNSUPPORTED. */
+ * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (braces, a setting that is not the kind's),
+ * E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
-/* Several paths laid end to end, in their order, by which messages call them (config->name must be
- * NULL). Several threads open them. Errors: those of the first that fails; E_NO_SAMPLES (no path),
- * E_LIMIT (over 65536). */
+/* Several paths laid end to end, by which messages call them (config->name must be NULL), opened by
+ * several threads. Errors: those of the first that fails; E_NO_SAMPLES; E_LIMIT (over 65536). */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -695,8 +688,7 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 /* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
  * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be
  * NULL) gets the size, the NUL counted. A sample without a name among named ones has "". Errors:
- * E_NOT_FOUND (no such field, or none in this sample), E_BUFFER (what is in it is of no use),
- * E_RANGE, E_IO, E_BOX, ... */
+ * E_NOT_FOUND (none of that name, or in this sample), E_BUFFER, E_RANGE, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
 
@@ -736,9 +728,8 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
 
 /* Decodes one access unit; image must have its data and config. *picture, prepared by
- * bzna_picture_init, is filled in; its planes are the decoder's, valid until its next call (those
- * of raw pictures lie in image's data). Errors: E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT,
- * E_BOX; it stays usable after each. */
+ * bzna_picture_init, is filled in; its planes are the decoder's until its next call (raw pictures':
+ * image's). After E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX it can go on. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
@@ -812,17 +803,20 @@ typedef struct bzna_transform {
 } bzna_transform;
 
 /* What a transform callback is told: slot in the batch, size of the picture without padding, as it
- * is seen (bzna_picture.orientation), and of the output, and the occurrence (bzna_random_fork). */
+ * is seen (bzna_picture.orientation), and of the output, what its random numbers are forked with
+ * (bzna_random_fork), and the output: 0 is the first, i + 1 is outputs.ptr[i]. */
 typedef struct bzna_sample_info {
     uint32_t struct_size, slot;
     uint64_t index, epoch;
     int64_t  target;
     uint32_t width, height, out_width, out_height;
     uint64_t occurrence;
+    uint32_t view, output;
 } bzna_sample_info;
 
-/* Called on decoder threads, concurrently, once a sample. A negative result fails the sample with
- * E_CALLBACK. Forbidden inside: every function that takes a context, dataset or loader. */
+/* Called on decoder threads, concurrently, once a view that has a warp of its own. A negative
+ * result fails the sample with E_CALLBACK; a homography that is singular, a number that is not
+ * finite with E_ARGUMENT. Forbidden inside: all that takes a context, dataset or loader. */
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
@@ -922,8 +916,10 @@ typedef struct bzna_loader_output {
     /* 1..65536 samples; width and height of pictures, 1..16384 pixels. All three must be given, but
      * for sizes of 0 with fields.tensors or bytes: batches without pictures, on the host */
     uint32_t           batch_size, width, height;
-    /* BZNA_DTYPE_..., BZNA_LAYOUT_..., BZNA_CHANNELS_...; views: 0 or 1 so far. slices: equal parts
-     * that a batch is delivered in (one a device, say), default 1; must divide batch_size */
+    /* BZNA_DTYPE_..., BZNA_LAYOUT_..., BZNA_CHANNELS_...; views of each sample, default 1, each
+     * with random numbers of its own: of view n, those forked with n. slices: equal parts that a
+     * batch of one output and view is delivered in (one a device, say), default 1; must divide
+     * batch_size */
     uint32_t           dtype, layout, channels, views, slices;
     /* AUTO: on the context's device where it has one, else in host memory. CUDA: on the context's
      * device; ordinal is 0 or that device's */
@@ -932,28 +928,14 @@ typedef struct bzna_loader_output {
      * non-blocking one, which the default stream does not wait for): chapter 11 */
     void              *stream;
     /* memory for batches instead of the library's, batches_in_flight * slices of them (the array is
-     * copied): buffers[batch * slices + slice], each with bytes for batch_size / slices samples,
-     * aligned to 4 bytes, valid until the loader is closed and its batches are released. Device
-     * addresses if the output is on the device; where there is a GPU, device must be named */
+     * copied): buffers[batch * slices + slice], each with bytes for batch_size / slices samples (of
+     * all outputs in order, each from a multiple of 256 bytes on), aligned to 4 bytes, valid until
+     * the loader is closed and its batches are released. Device addresses if the output is on the
+     * device; where there is a GPU, device must be named */
     const bzna_buffer *buffers;
     uint32_t           buffer_count, reserved0;
     uint64_t           reserved[4];
 } bzna_loader_output;
-
-/* A further output of the same samples: the tensor's name, and the picture field that it is made
- * of. own_warp 0: it is warped as the first output is; 1: by warp. */
-typedef struct bzna_extra_output {
-    uint32_t    struct_size, width, height, dtype, layout, channels, views, filter;
-    const char *name, *field;
-    uint32_t    own_warp, reserved0;
-    bzna_warp   warp;
-} bzna_extra_output;
-
-/* The outputs beside the first one: E_UNSUPPORTED so far. */
-typedef struct bzna_loader_outputs {
-    const bzna_extra_output *ptr;
-    uint64_t                 count;
-} bzna_loader_outputs;
 
 /* The samples of an epoch. Arrays are copied. */
 typedef struct bzna_loader_order {
@@ -994,14 +976,35 @@ typedef struct bzna_loader_color {
     uint64_t reserved[4];
 } bzna_loader_color;
 
+/* A further output of the same samples: the tensor's name, and the picture field that it is made
+ * of (NULL: the first output's; a field is decoded once). Sizes of 0 are the first output's.
+ * own_warp 0: view v is warped, filled and colored as view v of the first output is, whatever the
+ * callback made of that; the warp is scaled from the sizes of the first output and picture to its
+ * own, so that edges meet edges. views: 0, or as many. 1: by warp, with random numbers forked with
+ * the view numbers after those of the outputs before it that have warps of their own, and the
+ * callback is asked. own_filter, own_color 0: as the first output; 1: by filter, color. */
+typedef struct bzna_extra_output {
+    uint32_t           struct_size, width, height, dtype, layout, channels, views;
+    uint32_t           own_warp, own_filter, own_color;
+    const char        *name, *field;
+    bzna_warp          warp;
+    bzna_loader_filter filter;
+    bzna_loader_color  color;
+} bzna_extra_output;
+
+/* The outputs beside the first one, at most 15; views of all together: at most 64. */
+typedef struct bzna_loader_outputs {
+    const bzna_extra_output *ptr;
+    uint64_t                 count;
+} bzna_loader_outputs;
+
 /* image: which picture of a sample: "image", "thumb", or the name of a track of the sample; a name
  * that the first sample does not have is refused. Default: if width and height are at most 512, the
  * thumbnail where a sample has one; else the picture. tensors, bytes: further fields of each batch,
  * by name, commas between them. tensors: integers ([N] int64, -1 where a sample has none) and
  * vectors ([N, k] float32). k is how many numbers the first sample has, or stands behind a colon,
- * "cls,label:16"; what a shorter vector, or a sample that failed, leaves of its row is NaN; longer
- * ones fail their sample with E_MISMATCH. bytes: fields of any kind, for bzna_batch_bytes.
- * Copied. */
+ * "cls,label:16"; what a shorter vector, or a failed sample, leaves of its row is NaN; longer ones
+ * fail their sample with E_MISMATCH. bytes: fields of any kind, for bzna_batch_bytes. Copied. */
 typedef struct bzna_loader_fields {
     const char *image, *tensors, *bytes;
     uint64_t    reserved[3];
@@ -1081,8 +1084,9 @@ typedef struct bzna_batch_info {
     /* real samples, which are the first slots; of them, how many have a status < 0, and how many
      * hold another sample than planned (errors.policy; indices says which) */
     uint32_t           struct_size, count, failed, replaced;
-    /* NCHW: {batch, channels, height, width}; NHWC: {batch, height, width, channels}. In several
-     * slices, data is the first slice's: bzna_batch_slice */
+    /* the first output. NCHW: {batch, channels, height, width}; NHWC: {batch, height, width,
+     * channels}; of several views {views, batch, ...}: each view is a batch. In several slices,
+     * data is the first slice's: bzna_batch_slice */
     bzna_tensor        image;
     uint32_t           layout, last_of_epoch, slices, reserved0;
     /* batch: number within the epoch, from 0 (from the restored position after a restore).
@@ -1167,9 +1171,8 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 /* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls,
  * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set (else it is NULL); BZNA_END after the
  * last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when
- * another thread is waiting, or all batches are on loan (waiting would never end); E_DEVICE,
- * E_DEVICE_LOST, or the sample's error with BZNA_ON_ERROR_STOP. The last three stay until
- * bzna_loader_reset or _restore. */
+ * another thread is waiting, or all batches are on loan; E_DEVICE, E_DEVICE_LOST, or the sample's
+ * error with BZNA_ON_ERROR_STOP. The last three stay until bzna_loader_reset or _restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
 
@@ -1199,7 +1202,7 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
     size_t struct_size, bzna_error *err);
 /* The tensors of a full batch, from 0: "image", "target", "index", "status", then those of
- * fields.tensors, which lie on the host. E_RANGE past the end. */
+ * fields.tensors, which lie on the host, then those of outputs. E_RANGE past the end. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
 
@@ -1286,9 +1289,8 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample,
     bzna_error *err);
 
-/* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written when
- * every sample has a thumbnail and all share one decoder configuration, as the format asks.
- * E_NO_SAMPLES: nothing was added. */
+/* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written if every
+ * sample has a thumbnail and all share one configuration. E_NO_SAMPLES: nothing was added. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
 
 /* Without finish, the file is left unfinished, and readers say so. */

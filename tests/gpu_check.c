@@ -513,12 +513,13 @@ static bzna_status transform_of(const bzna_loader *loader, const copied *batch, 
     memset(&in, 0, sizeof in);
     memset(&item, 0, sizeof item);
     memcpy(targets, batch->targets, sizeof targets);
+    in.loader = (bzna_loader *)(uintptr_t)loader;
     in.epoch = batch->epoch;
     in.targets = targets;
     item.batch = &in;
     item.slot = slot;
     item.index = batch->indices[slot];
-    return bzi_loader_transform(loader, &item, picture, transform, err);
+    return bzi_item_draw(&item, picture, transform, err);
 }
 
 static void matrix_md5(const bzna_transform *transform, char text[33])
@@ -1129,7 +1130,7 @@ static void render_here(void *user, uint64_t index, bzna_status status, const pl
     here *h = user;
     bzna_transform transform;
     bzi_kernel_slot slot;
-    bzi_kernel_output out = bzi_loader_output(h->loader);
+    bzi_kernel_output out = h->loader->outputs[0].kernel;
     bzna_error ignored;
     (void)index;
     if (status == BZNA_OK)

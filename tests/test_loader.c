@@ -2085,34 +2085,27 @@ TEST(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
 TEST(what_is_kept_for_later_is_refused_by_name)
 {
     static const char *const later[] = {
-        "loader_config.outputs: ",        "loader_config.outputs: ",          "loader_config.outputs: ",
-        "loader_config.output.views: 2",  "loader_config.output.channels: 3", "loader_config.output.channels: 4",
+        "loader_config.output.channels: 3", "loader_config.output.channels: 4",
         "loader_config.output.dtype: 4",  "loader_config.output.dtype: 15",   "loader_config.output.dtype: 16",
         "loader_config.output.dtype: 17", "loader_config.output.dtype: 18",   "loader_config.filter.kind: 1",
         "loader_config.filter.antialias: ",
     };
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
-    bzna_extra_output extra;
     bzna_loader_config c;
-    bzna_extra_output_init(&extra, sizeof extra);
     for (size_t i = 0; i < COUNT(later); i++) {
         bzna_loader *loader = (bzna_loader *)&m;
         bzna_error e = { .struct_size = sizeof e };
         c = config_of(5, BZNA_ORDER_SHUFFLE);
         switch (i) {
-        case 0:  c.outputs.ptr = &extra; c.outputs.count = 1; break;
-        case 1:  c.outputs.ptr = &extra; break;
-        case 2:  c.outputs.count = 1; break;
-        case 3:  c.output.views = 2; break;
-        case 4:  c.output.channels = 3; break;
-        case 5:  c.output.channels = 4; break;
-        case 6:  c.output.dtype = BZNA_DTYPE_UINT8 + 1; break;
-        case 7:  c.output.dtype = 15; break;
-        case 8:  c.output.dtype = BZNA_DTYPE_INT32; break;
-        case 9:  c.output.dtype = BZNA_DTYPE_INT64; break;
-        case 10: c.output.dtype = BZNA_DTYPE_UINT64; break;
-        case 11: c.filter.kind = 1; break;
+        case 0:  c.output.channels = 3; break;
+        case 1:  c.output.channels = 4; break;
+        case 2:  c.output.dtype = BZNA_DTYPE_UINT8 + 1; break;
+        case 3:  c.output.dtype = 15; break;
+        case 4:  c.output.dtype = BZNA_DTYPE_INT32; break;
+        case 5:  c.output.dtype = BZNA_DTYPE_INT64; break;
+        case 6:  c.output.dtype = BZNA_DTYPE_UINT64; break;
+        case 7:  c.filter.kind = 1; break;
         default: c.filter.antialias = 1; break;
         }
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_UNSUPPORTED);
