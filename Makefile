@@ -16,11 +16,13 @@ VERSION  := $(shell awk '/define BZNA_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3
 SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
 
-DEPS      = gcc make pkg-config libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev clang
+DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and says so.
 DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev python3-numpy python3-braceexpand
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
+# libjpeg-turbo's jpeglib.h: others have no such version.
+HAVE_JPEG     := $(shell pkg-config --exists libjpeg 2>/dev/null && printf '\043include <stdio.h>\n\043include <jpeglib.h>\nint version[LIBJPEG_TURBO_VERSION_NUMBER > 0 ? 1 : -1];\n' | $(CC) $$(pkg-config --cflags libjpeg) -x c -fsyntax-only - 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
 
 # sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9. From 16 on, clang must be told so; before, it cannot be.
@@ -38,6 +40,12 @@ AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
 AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
 else
 AV_CFLAGS := -DBENZINA_NO_AVCODEC
+endif
+ifeq ($(HAVE_JPEG),yes)
+AV_CFLAGS += $(shell pkg-config --cflags libjpeg)
+AV_LIBS   += $(shell pkg-config --libs libjpeg)
+else
+AV_CFLAGS += -DBENZINA_NO_JPEG
 endif
 # The kernel goes into the library as PTX, made by clang without a CUDA toolkit.
 ifeq ($(HAVE_CUDA),yes)
@@ -63,7 +71,7 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 all: what $(LIB) $(PROGRAMS)
 
 what:
-	@echo "benzina $(VERSION): software decoder: $(if $(HAVE_AVCODEC),libavcodec,none (libavcodec-dev is missing)); tool: $(if $(findstring bzna,$(PROGRAMS)),build/bzna,none (libavformat-dev or libswscale-dev is missing)); GPU path: $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,none (clang or libffmpeg-nvenc-dev is missing))"
+	@echo "benzina $(VERSION): software decoders: $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing)); JPEG: $(if $(HAVE_JPEG),libjpeg-turbo,$(if $(HAVE_AVCODEC),libavcodec,none) (libjpeg-dev is missing)); tool: $(if $(findstring bzna,$(PROGRAMS)),build/bzna,none (libavformat-dev or libswscale-dev is missing)); GPU path: $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,none (clang or libffmpeg-nvenc-dev is missing))"
 
 $(BUILD):
 	@mkdir -p $@
@@ -157,7 +165,7 @@ $(BUILD)/bench/lib%.so.1: tests/null_driver.c
 # clang and NVIDIA's headers are, and gpu-data, where an encoder is, makes what they compare and measure with (PHOTOS=DIR: of pictures of yours).
 $(BUILD)/gpu/%: tests/%.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
-	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< -lm -lpthread -ldl
+	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< -lm -lpthread -ldl
 $(BUILD)/gpu/gpu_record: tests/gpu_check.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)

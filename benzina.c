@@ -81,6 +81,21 @@
 #  include <libavutil/pixdesc.h>
 #endif
 
+#ifndef BENZINA_NO_JPEG
+#  include <setjmp.h>
+#  include <jpeglib.h>
+#  include <jerror.h>
+#  ifndef LIBJPEG_TURBO_VERSION
+#    error "this jpeglib.h is not libjpeg-turbo's: define BENZINA_NO_JPEG"
+#  endif
+#endif
+
+#if defined(BENZINA_NO_AVCODEC) && defined(BENZINA_NO_JPEG)
+#  define BZI_SOFTWARE 0                                    /* nothing is decoded in software */
+#else
+#  define BZI_SOFTWARE 1
+#endif
+
 _Static_assert(sizeof(bzna_error) == 256, "bzna_error is part of the ABI");
 _Static_assert(sizeof(bzna_loader_state) == 128, "bzna_loader_state is part of the ABI");
 _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t");
@@ -2101,9 +2116,23 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 
 
 /* ==== 10. JPEG =======================================================================================================
- * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF). All its markers are walked,
- * past the coded data, because decoders conceal what is missing: data that end early, tables of an earlier picture, a
- * component without data. Works on memory, without allocating. */
+ * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders conceal
+ * what is missing (tables of an earlier picture, a scan, a component without data), so a picture of several scans is
+ * walked to its end, and must be whole. Of a single scan, the rows above damage are of use; where it is, the decoder
+ * says. Works on memory, without allocating.
+ *
+ * Who decodes them is fixed when the library is built, because their pixels depend on it. */
+
+#ifndef BENZINA_NO_JPEG
+#  define BZI_JPEG_DECODER "libjpeg-turbo"
+#else
+#  define BZI_JPEG_DECODER "libavcodec"
+#endif
+#if !defined(BENZINA_NO_JPEG) && defined(D_ARITH_CODING_SUPPORTED)
+#  define BZI_JPEG_ARITHMETIC 1
+#else
+#  define BZI_JPEG_ARITHMETIC 0
+#endif
 
 /* --- TIFF: what EXIF data are, too --- */
 
@@ -2156,8 +2185,8 @@ static uint32_t bzi_tiff_orientation(bzi_span tiff)
 
 /* --- Markers --- */
 
-enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_DAC = 0xcc,
-       BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_RST7 = 0xd7, BZI_JPEG_SOI = 0xd8, BZI_JPEG_EOI = 0xd9,
+enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_SOF9 = 0xc9,
+       BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_RST7 = 0xd7, BZI_JPEG_SOI = 0xd8, BZI_JPEG_EOI = 0xd9,
        BZI_JPEG_SOS = 0xda, BZI_JPEG_DQT = 0xdb, BZI_JPEG_DRI = 0xdd, BZI_JPEG_DHP = 0xde, BZI_JPEG_EXP = 0xdf,
        BZI_JPEG_APP0 = 0xe0, BZI_JPEG_APP1 = 0xe1, BZI_JPEG_APP14 = 0xee, BZI_JPEG_APP15 = 0xef, BZI_JPEG_SOF55 = 0xf7,
        BZI_JPEG_COM = 0xfe };
@@ -2165,16 +2194,19 @@ enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG
 typedef struct bzi_jpeg_component {
     uint32_t id, h, v;                /* h, v: sampling factors */
     uint32_t table;                   /* of quantization */
+    uint64_t final;                   /* coefficients of which a scan has the last bit, a bit each */
 } bzi_jpeg_component;
 
 /* What was said up to here. Sets are a bit each. */
 typedef struct bzi_jpeg {
     uint32_t            frame;        /* the marker of the frame header; 0: there was none */
+    uint64_t            height_at;    /* where the height stands */
     uint32_t            width, height, count;
     bzi_jpeg_component  component[4];
     uint32_t            quantization, dc, ac;               /* tables that are defined */
     uint32_t            restart;      /* units between restart markers; 0: there are none */
     uint32_t            scans, seen;  /* seen: components that a scan began */
+    uint32_t            several;      /* scans, each of a part of the picture's components or coefficients */
     uint64_t            scan_units;   /* of the scan before, 0: there is none, or it has ended */
     uint64_t            restarts;     /* restart markers in it */
     uint32_t            jfif, adobe;  /* adobe: its transform; UINT32_MAX: there is no such marker */
@@ -2259,9 +2291,10 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     uint32_t bits = bzi_cursor_u8(c), ids[4] = { 0 };
     if (j->frame)
         return bzi_jpeg_fail(err, c, "a second frame header");
-    if (marker > BZI_JPEG_SOF2)
+    if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
         return bzi_jpeg_refuse(marker, err);
     j->frame = marker;
+    j->height_at = bzi_cursor_offset(c);
     j->height = bzi_cursor_u16(c);
     j->width = bzi_cursor_u16(c);
     j->count = bzi_cursor_u8(c);
@@ -2314,28 +2347,45 @@ static uint64_t bzi_jpeg_units(const bzi_jpeg *j, const bzi_jpeg_component *one)
     return (uint64_t)bzi_jpeg_divide(j->width, 8 * h) * bzi_jpeg_divide(j->height, 8 * v);
 }
 
-/* Where a scan ends: whether it had as many restart markers as it must. One more at its end does no harm. */
+/* Restart markers that a scan must have. More at its end do no harm. */
+static uint64_t bzi_jpeg_restarts(const bzi_jpeg *j)
+{
+    return j->scan_units && j->restart ? (j->scan_units - 1) / j->restart : 0;
+}
+
 static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_error *err)
 {
-    uint64_t wanted = j->scan_units && j->restart ? (j->scan_units - 1) / j->restart : 0;
-    if (j->scan_units && j->restarts != wanted && j->restarts != wanted + 1)
-        return bzi_jpeg_fail(err, c, "restart markers are missing, or too many: the coded data are damaged");
+    if (j->restarts < bzi_jpeg_restarts(j))
+        return bzi_jpeg_fail(err, c, "restart markers are missing: the coded data are damaged");
     j->scan_units = 0;
     return BZNA_OK;
 }
 
 static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c, bzna_error *err)
 {
-    if (j->scan_units && marker != BZI_JPEG_RST0 + j->restarts % 8)
+    if (j->restarts < bzi_jpeg_restarts(j) && marker != BZI_JPEG_RST0 + j->restarts % 8)
         return bzi_jpeg_fail(err, c, "restart markers are out of order: the coded data are damaged");
     j->restarts++;
     return BZNA_OK;
 }
 
-/* B.2.3. Every table that the scan uses must be this picture's: a decoder may have others of pictures before. */
-static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
+static int bzi_jpeg_is_progressive(const bzi_jpeg *j) { return (j->frame & 7) == 2; }
+
+/* The coefficients of a scan, and their bits: what the scans have of the components that are in the set. */
+static void bzi_jpeg_coefficients(bzi_jpeg *j, uint32_t set, uint32_t first, uint32_t last, uint32_t bits)
 {
-    uint32_t count = bzi_cursor_u8(c), quantization = 0, dc = 0, ac = 0, seen = 0, first, before;
+    j->several |= bzi_jpeg_is_progressive(j) || set != (1u << j->count) - 1;
+    j->seen |= first ? 0 : set;
+    for (uint32_t i = 0; i < j->count; i++)
+        if (set >> i & 1 && !(bits & 15) && last < 64)
+            j->component[i].final |= UINT64_MAX >> (63 - last) & UINT64_MAX << (first & 63);
+}
+
+/* B.2.3. Every table that the scan uses must be this picture's: a decoder may have others of pictures before. rows: of
+ * a picture of one scan, those that are wanted; 0: all. */
+static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna_error *err)
+{
+    uint32_t count = bzi_cursor_u8(c), quantization = 0, dc = 0, ac = 0, seen = 0, first, last, bits;
     const bzi_jpeg_component *one = NULL;
     if (!j->frame)
         return bzi_jpeg_fail(err, c, "a scan before the frame header");
@@ -2357,19 +2407,23 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
         ac |= 1u << (tables & 15);
     }
     first = bzi_cursor_u8(c);
-    bzi_cursor_u8(c);                                       /* the last coefficient */
-    before = bzi_cursor_u8(c) >> 4;                         /* the bit that a scan before has left off at */
-    if (j->frame != BZI_JPEG_SOF2)
-        first = before = 0;
+    last = bzi_cursor_u8(c);
+    bits = bzi_cursor_u8(c);                                /* where a scan before has left off, and this one does */
+    if (!bzi_jpeg_is_progressive(j))
+        first = bits = 0, last = 63;
     else if (first)
         dc = 0;
     else
         ac = 0;
-    if ((quantization & ~j->quantization) || (dc & ~j->dc && !before) || (ac & ~j->ac))
+    if (j->frame > BZI_JPEG_SOF2)
+        dc = ac = 0;                                        /* arithmetic coding does without */
+    if ((quantization & ~j->quantization) || (dc & ~j->dc && !(bits >> 4)) || (ac & ~j->ac))
         return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
+    bzi_jpeg_coefficients(j, seen, first, last, bits);
+    if (!j->several && rows && rows < j->height)
+        j->height = rows;
     j->scan_units = bzi_jpeg_units(j, one);
     j->restarts = 0;
-    j->seen |= first ? 0 : seen;
     return BZNA_OK;
 }
 
@@ -2391,7 +2445,7 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
 }
 
 /* One marker of the picture and its segment. */
-static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, bzi_cursor *segment, bzna_error *err)
+static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bzi_cursor *segment, bzna_error *err)
 {
     bzna_status status;
     if (marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_RST7)
@@ -2404,7 +2458,7 @@ static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, bzi_cursor *segme
     case BZI_JPEG_SOI:  return bzi_jpeg_fail(err, segment, "a picture inside the picture");
     case BZI_JPEG_DQT:  return bzi_jpeg_quantization(j, segment, err);
     case BZI_JPEG_DHT:  return bzi_jpeg_huffman(j, segment, err);
-    case BZI_JPEG_SOS:  return bzi_jpeg_scan(j, segment, err);
+    case BZI_JPEG_SOS:  return bzi_jpeg_scan(j, rows, segment, err);
     case BZI_JPEG_DHP:
     case BZI_JPEG_EXP:
     case BZI_JPEG_SOF55: return bzi_jpeg_refuse(marker, err);
@@ -2420,7 +2474,18 @@ static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, bzi_cursor *segme
     return BZNA_OK;
 }
 
-static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, bzna_error *err)
+/* Whether the scans have every bit of the picture, so that none can be missing. */
+static int bzi_jpeg_is_complete(const bzi_jpeg *j)
+{
+    uint64_t final = j->frame ? UINT64_MAX : 0;
+    for (uint32_t i = 0; i < j->count; i++)
+        final &= j->component[i].final;
+    return final == UINT64_MAX;
+}
+
+/* All of a picture of several scans. One of a single scan is known when that begins; with rows, as many of its rows are
+ * walked as well, and become its height. */
+static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
     uint32_t marker;
@@ -2431,10 +2496,14 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it begins otherwise");
     c.pos = 2;
     while ((marker = bzi_jpeg_next(&c, &segment)) != BZI_JPEG_EOI) {
+        if ((!marker || c.overrun) && bzi_jpeg_is_complete(j) && j->restarts >= bzi_jpeg_restarts(j))
+            break;
         if (!marker || c.overrun)
             return bzi_jpeg_fail(err, &c, "truncated: the end marker is missing");
-        if ((status = bzi_jpeg_take(j, marker, &segment, err)) != BZNA_OK)
+        if ((status = bzi_jpeg_take(j, marker, rows, &segment, err)) != BZNA_OK)
             return status;
+        if (j->scans && !j->several && !rows)
+            return BZNA_OK;
     }
     if ((status = bzi_jpeg_scan_end(j, &c, err)) != BZNA_OK)
         return status;
@@ -2449,7 +2518,7 @@ static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 {
     const bzi_jpeg_component *c = j->component;
     if (j->count == 4)
-        return j->adobe == 0;                               /* CMYK: libavcodec multiplies by K, here and below */
+        return j->adobe == 0;                               /* CMYK, multiplied by K */
     if (j->count == 1 || j->jfif)
         return 0;
     if (j->adobe != UINT32_MAX)
@@ -2457,16 +2526,16 @@ static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
     return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B';
 }
 
-/* The chroma format; of CMYK and YCCK it is that of 4:4:4. */
+/* The chroma format; of CMYK and YCCK it is that of 4:4:4, whatever their factors are. */
 static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, bzna_error *err)
 {
     static const struct { uint8_t x, y, format; } known[] = { { 1, 1, 3 }, { 2, 1, 2 }, { 2, 2, 1 },
                                                               { 1, 2, BZI_CHROMA_440 }, { 4, 1, BZI_CHROMA_411 } };
     const bzi_jpeg_component *c = j->component;
-    int alike = c[1].h == c[2].h && c[1].v == c[2].v && (j->count < 4 || (c[3].h == c[0].h && c[3].v == c[0].v));
-    size_t full = j->count == 4 || bzi_jpeg_is_rgb(j) ? 1 : sizeof known / sizeof known[0];
-    *chroma_format = 0;
-    if (j->count == 1)
+    int alike = c[1].h == c[2].h && c[1].v == c[2].v;
+    size_t full = bzi_jpeg_is_rgb(j) ? 1 : sizeof known / sizeof known[0];
+    *chroma_format = j->count == 4 ? 3 : 0;
+    if (j->count != 3)
         return BZNA_OK;
     for (size_t i = 0; i < full && alike; i++)
         if (c[0].h == c[1].h * known[i].x && c[0].v == c[1].v * known[i].y) {
@@ -2474,19 +2543,19 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
             return BZNA_OK;
         }
     return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u "
-                    "are not supported", j->count, j->count == 4 ? "CMYK" : bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr",
-                    c[0].h, c[0].v, c[1].h, c[1].v, c[2].h, c[2].v);
+                    "are not supported", j->count, bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h,
+                    c[1].v, c[2].h, c[2].v);
 }
 
-/* A decoder of progressive pictures keeps all coefficients: two bytes each, and one a block. */
+/* A decoder of several scans keeps all coefficients: two bytes each, and one a block. */
 static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
 {
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < j->count; i++)
         blocks += bzi_jpeg_units(j, NULL) * j->component[i].h * j->component[i].v;
-    if (j->frame == BZI_JPEG_SOF2 && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
+    if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT,
-                        "JPEG: the coefficients of %ux%u progressive take %llu bytes, more than %llu", j->width,
+                        "JPEG: the coefficients of %ux%u in several scans take %llu bytes, more than %llu", j->width,
                         j->height, (unsigned long long)blocks * 129, (unsigned long long)BZI_LIMIT_JPEG_BYTES);
     return BZNA_OK;
 }
@@ -2494,7 +2563,7 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
 static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_walk(&j, data, err);
+    bzna_status status = bzi_jpeg_walk(&j, data, 0, err);
     memset(format, 0, sizeof *format);
     if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
         (status = bzi_jpeg_check_memory(&j, err)) != BZNA_OK)
@@ -2514,7 +2583,21 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     return BZNA_OK;
 }
 
-/* Takes out, in place, what a decoder shall not see: notes, by which libavcodec knows programs that it decodes
+/* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
+ * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. */
+BZI_MAYBE_UNUSED static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t size, uint32_t rows, bzna_error *err)
+{
+    bzi_span whole = { data, size };
+    bzi_jpeg j;
+    bzna_status status = bzi_jpeg_walk(&j, whole, rows ? rows : 1, err);
+    if (status == BZNA_OK) {
+        data[j.height_at] = (uint8_t)(j.height >> 8);
+        data[j.height_at + 1] = (uint8_t)j.height;
+    }
+    return status;
+}
+
+/* Takes out, in place, what libavcodec shall not see: notes, by which libavcodec knows programs that it decodes
  * otherwise, now and later; Adobe's, too, where JFIF's counts. Returns the size that is left. */
 BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 {
@@ -2524,7 +2607,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
     bzi_jpeg j;
     bzna_error ignored;
     uint32_t marker;
-    if (bzi_jpeg_walk(&j, whole, &ignored) != BZNA_OK)
+    if (bzi_jpeg_walk(&j, whole, 0, &ignored) != BZNA_OK)
         return size;
     c.pos = 2;
     do {
@@ -8859,7 +8942,7 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
  * differ. 0: there are none. */
 static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
 {
-    static const char decoder[] = "libavcodec";
+    static const char decoder[] = BZI_JPEG_DECODER;
     uint64_t hash = 0;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
@@ -10705,7 +10788,7 @@ static int32_t bzi_slot_luma_row(const bzi_kernel_slot *slot, const bzi_kernel_v
 /* The last row of the frame, in luma samples, that the warp of a slot can read, and of chroma row >> shift_y, so that a
  * decoder may stop behind it; -1: none. Of an axis-aligned H, turned or not, the row itself; of another affine one some
  * row behind it; else the picture's last. */
-BZI_MAYBE_UNUSED static int32_t bzi_slot_last_row(const bzi_kernel_slot *given, const bzi_kernel_output *to)
+static int32_t bzi_slot_last_row(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
     bzi_kernel_slot slot = *given;
     bzi_kernel_output out = *to;
@@ -10770,9 +10853,201 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
+/* ==== 37. JPEG decode ================================================================================================
+ * Calls: rooms 1-13. The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of their
+ * own ("raw data"), neither upsampled nor converted, and no row below those that are wanted is decoded. libjpeg keeps
+ * the tables of pictures before; a picture that would use them was refused by bzi_jpeg_walk. What it allocates for a
+ * picture it frees after it; coefficients of several scans take most, and bzi_jpeg_check_memory bounds them. */
+
+/* The planes of a picture's components, and their sampling factors. */
+typedef struct bzi_components {
+    uint32_t count, width, height;
+    uint8_t *plane[4];
+    int64_t  pitch[4];
+    uint32_t h[4], v[4];
+} bzi_components;
+
+#ifdef BENZINA_NO_JPEG
+#  define BZI_TURBO ""
+#else
+#  define BZI_TEXT_OF(version) #version
+#  define BZI_TEXT(version) BZI_TEXT_OF(version)
+#  define BZI_TURBO "libjpeg-turbo " BZI_TEXT(LIBJPEG_TURBO_VERSION)
+
+typedef struct bzi_turbo {
+    struct jpeg_decompress_struct info;
+    struct jpeg_error_mgr         errors;
+    struct jpeg_source_mgr        source;
+    jmp_buf                       jump;       /* where errors go while libjpeg is at work */
+    const bzi_memory             *memory;
+    bzi_span                      data;
+    uint32_t                      rows;       /* that are wanted */
+    uint32_t                      ended;      /* libjpeg has asked for more bytes than there are */
+    bzi_buffer                    pixels;     /* memory of the planes */
+    bzi_components                out;
+} bzi_turbo;
+
+static void bzi_turbo_exit(j_common_ptr info) { longjmp(((bzi_turbo *)info->client_data)->jump, 1); }
+static void bzi_turbo_be_silent(j_common_ptr info) { (void)info; }
+
+/* Warnings have negative levels. Those that mean damage are errors; the others leave the pixels as they were meant. */
+static void bzi_turbo_message(j_common_ptr info, int level)
+{
+    const int code = info->err->msg_code;
+    if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM && code != JWRN_JFIF_MAJOR &&
+        code != JWRN_NOT_SEQUENTIAL)
+        bzi_turbo_exit(info);
+}
+
+/* Past the end there are end markers: whether something is missing there, is known by what libjpeg needs of it. */
+static boolean bzi_turbo_fill(j_decompress_ptr info)
+{
+    static const JOCTET end[2] = { 0xff, JPEG_EOI };
+    ((bzi_turbo *)info->client_data)->ended = 1;
+    info->src->next_input_byte = end;
+    info->src->bytes_in_buffer = sizeof end;
+    return TRUE;
+}
+
+static void bzi_turbo_skip(j_decompress_ptr info, long count)
+{
+    const size_t left = info->src->bytes_in_buffer, skipped = count < 0 ? 0 : (size_t)bzi_min((uint64_t)count, left);
+    info->src->next_input_byte += skipped;
+    info->src->bytes_in_buffer -= skipped;
+}
+
+static void bzi_turbo_nothing(j_decompress_ptr info) { (void)info; }
+
+/* The only place that errors of libjpeg return to. 0: there was one. */
+static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
+{
+    if (setjmp(turbo->jump))
+        return 0;
+    return step(turbo);
+}
+
+static int bzi_turbo_create(bzi_turbo *turbo)
+{
+    jpeg_create_decompress(&turbo->info);
+    turbo->info.mem->max_memory_to_use = BZI_LIMIT_JPEG_BYTES;
+    turbo->info.src = &turbo->source;
+    return 1;
+}
+
+static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bzna_error *err)
+{
+    memset(turbo, 0, sizeof *turbo);
+    turbo->memory = memory;
+    turbo->info.err = jpeg_std_error(&turbo->errors);
+    turbo->info.client_data = turbo;
+    turbo->errors.error_exit = bzi_turbo_exit;
+    turbo->errors.emit_message = bzi_turbo_message;
+    turbo->errors.output_message = bzi_turbo_be_silent;
+    turbo->source.init_source = turbo->source.term_source = bzi_turbo_nothing;
+    turbo->source.fill_input_buffer = bzi_turbo_fill;
+    turbo->source.skip_input_data = bzi_turbo_skip;
+    turbo->source.resync_to_restart = jpeg_resync_to_restart;
+    return bzi_turbo_try(turbo, bzi_turbo_create) ? BZNA_OK : bzi_fail_memory(err, "libjpeg-turbo's decoder");
+}
+
+static void bzi_turbo_close(bzi_turbo *turbo)
+{
+    jpeg_destroy_decompress(&turbo->info);
+    if (turbo->memory)
+        bzi_buffer_free(turbo->memory, &turbo->pixels);
+}
+
+/* Reads the headers; of several scans, all of the picture. */
+static int bzi_turbo_start(bzi_turbo *turbo)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    jpeg_read_header(info, TRUE);
+    info->raw_data_out = TRUE;
+    info->do_fancy_upsampling = info->do_block_smoothing = FALSE;
+    info->dct_method = JDCT_ISLOW;
+    return jpeg_start_decompress(info) && info->num_components <= 4;
+}
+
+/* Room for all rows, those that are not decoded, too. */
+static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
+{
+    const struct jpeg_decompress_struct *info = &turbo->info;
+    bzi_components *out = &turbo->out;
+    uint64_t offset[4], size = 0;
+    out->count = (uint32_t)info->num_components;
+    out->width = info->image_width;
+    out->height = info->image_height;
+    for (uint32_t i = 0; i < out->count; i++) {
+        const jpeg_component_info *component = &info->comp_info[i];
+        out->h[i] = (uint32_t)component->h_samp_factor;
+        out->v[i] = (uint32_t)component->v_samp_factor;
+        out->pitch[i] = ((int64_t)component->width_in_blocks * DCTSIZE + 63) & ~(int64_t)63;
+        offset[i] = size;
+        size += (uint64_t)out->pitch[i] * info->total_iMCU_rows * out->v[i] * DCTSIZE;
+    }
+    if (!bzi_buffer_reserve(turbo->memory, &turbo->pixels, size, 0))
+        return bzi_fail_memory(err, "a picture's planes");
+    for (uint32_t i = 0; i < out->count; i++)
+        out->plane[i] = turbo->pixels.data + offset[i];
+    return BZNA_OK;
+}
+
+/* Decodes into the planes, a row of MCUs at a time. */
+static int bzi_turbo_read(bzi_turbo *turbo)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    const uint32_t lines = (uint32_t)info->max_v_samp_factor * DCTSIZE;
+    JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
+    JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
+    while (info->output_scanline < turbo->rows && info->output_scanline < info->output_height) {
+        const uint32_t n = info->output_scanline / lines;
+        for (uint32_t i = 0; i < turbo->out.count; i++)
+            for (uint32_t k = 0, each = turbo->out.v[i] * DCTSIZE; k < each; k++)
+                rows[i][k] = turbo->out.plane[i] + ((int64_t)n * each + k) * turbo->out.pitch[i];
+        if (!jpeg_read_raw_data(info, planes, lines))
+            return 0;
+    }
+    return 1;
+}
+
+/* What libjpeg said last, and where. */
+static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    const int code = turbo->errors.msg_code;
+    const uint64_t at = turbo->ended ? turbo->data.size : turbo->data.size - turbo->source.bytes_in_buffer;
+    char text[JMSG_LENGTH_MAX];
+    if (code == JERR_OUT_OF_MEMORY)
+        return bzi_fail_memory(err, "libjpeg-turbo");
+    turbo->errors.format_message((j_common_ptr)info, text);
+    return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
+                    (unsigned long long)at, turbo->ended ? "truncated after" : "damaged near",
+                    info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
+}
+
+/* So many rows of a picture that was inspected, as planes that stay until the next call. */
+static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, uint32_t rows, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    turbo->data = data;
+    turbo->rows = rows;
+    turbo->ended = turbo->info.input_iMCU_row = 0;
+    turbo->source.next_input_byte = data.data;
+    turbo->source.bytes_in_buffer = (size_t)data.size;
+    if (!bzi_turbo_try(turbo, bzi_turbo_start))
+        status = bzi_turbo_fail(turbo, err);
+    else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
+        status = bzi_turbo_fail(turbo, err);
+    jpeg_abort_decompress(&turbo->info);
+    return status;
+}
+
+#endif
+
+
 /* ==== 37. Software decode ============================================================================================
- * Calls: rooms 1-13. The only room that knows libavcodec. One of these a thread; its codec contexts stay open across
- * samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
+ * Calls: rooms 1-13, 37. The only room that knows libavcodec, and who decodes what: libjpeg-turbo JPEGs where it is built
+ * in, libavcodec all else. One of these a thread; its codec contexts stay open across samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
  * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
  * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
  * H.265 slices that end early leave pixels unwritten and nobody says so. */
@@ -10781,27 +11056,80 @@ typedef struct bzi_software {
     const bzi_memory *memory;
     uint32_t          max_edge_px;
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
+    bzi_buffer        pixels;         /* of one that does not come as planes that can be warped, as such planes */
+#ifndef BENZINA_NO_JPEG
+    bzi_turbo         turbo;
+#endif
 #ifndef BENZINA_NO_AVCODEC
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
     /* as many frame sizes or encoders may alternate without opening one anew */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        key;            /* of the picture being decoded */
-    bzi_buffer        pixels;         /* of a still that did not come as planes, as planes */
     uint32_t          fill;           /* the byte that frame memory is cleared with */
     AVFrame          *frame;
     AVPacket         *packet;
 #endif
 } bzi_software;
 
-#ifndef BENZINA_NO_AVCODEC
-
-static void bzi_software_name(char *text, size_t size)
+/* C, M, Y and K, or Y', Cb, Cr and K, inverted as Adobe's programs write them: so many rows of what is left when each of
+ * the three is multiplied by K, in planes of the picture's size. Of components that are subsampled, samples repeat. */
+BZI_MAYBE_UNUSED static bzna_status bzi_software_multiply(bzi_software *software, const bzi_components *in,
+                                                          int is_cmyk, uint32_t rows, bzna_picture *picture,
+                                                          bzna_error *err)
 {
-    unsigned v = avcodec_version();
-    snprintf(text, size, "libavcodec %u.%u.%u", v >> 16, v >> 8 & 255, v & 255);
+    const uint64_t size = (uint64_t)in->width * in->height;
+    uint32_t h = 1, v = 1;
+    if (!bzi_buffer_reserve(software->memory, &software->pixels, 3 * size, 0))
+        return bzi_fail_memory(err, "a picture's planes");
+    for (int i = 0; i < 4; i++) {
+        h = in->h[i] > h ? in->h[i] : h;
+        v = in->v[i] > v ? in->v[i] : v;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        uint8_t *dst = software->pixels.data + i * size;
+        picture->plane[is_cmyk ? (i + 2) % 3 : i] = dst;    /* C, M, Y become R, G, B */
+        picture->pitch[i] = in->width;
+        for (uint32_t y = 0; y < rows && y < in->height; y++) {
+            const uint8_t *row = in->plane[i] + in->pitch[i] * (y * in->v[i] / v);
+            const uint8_t *k = in->plane[3] + in->pitch[3] * (y * in->v[3] / v);
+            for (uint32_t x = 0; x < in->width; x++) {
+                const int sample = row[x * in->h[i] / h], black = k[x * in->h[3] / h];
+                const int value = is_cmyk ? (sample * black + 127) / 255 :
+                                  i == 0 ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
+                *dst++ = (uint8_t)(value > 255 ? 255 : value);
+            }
+        }
+    }
+    return BZNA_OK;
 }
 
-static void bzi_software_close(bzi_software *software)
+#ifndef BENZINA_NO_JPEG
+/* The planes belong to the decoder until its next call. */
+static bzna_status bzi_software_jpeg(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                     uint32_t rows, bzna_picture *picture, bzna_error *err)
+{
+    const bzi_components *out = &software->turbo.out;
+    const int is_rgb = format->color.matrix == 0;
+    bzna_status status = bzi_turbo_decode(&software->turbo, bzi_image_data(image), rows, err);
+    if (status != BZNA_OK)
+        return status;
+    if (out->width != picture->frame_width || out->height != picture->frame_height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", out->width, out->height,
+                        picture->frame_width, picture->frame_height);
+    if (out->count == 4)
+        return bzi_software_multiply(software, out, is_rgb, rows, picture, err);
+    for (uint32_t i = 0; i < out->count; i++) {
+        const uint32_t place = is_rgb ? (i + 2) % 3 : i;    /* R, G, B become G, B, R */
+        picture->plane[place] = out->plane[i];
+        picture->pitch[place] = out->pitch[i];
+    }
+    return BZNA_OK;
+}
+#endif
+
+#ifndef BENZINA_NO_AVCODEC
+
+static void bzi_av_close(bzi_software *software)
 {
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
         avcodec_free_context(&software->codecs[i]);
@@ -10809,7 +11137,6 @@ static void bzi_software_close(bzi_software *software)
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
     bzi_buffer_free(software->memory, &software->key);
-    bzi_buffer_free(software->memory, &software->pixels);
     bzi_buffer_free(software->memory, &software->stream);
 }
 
@@ -10888,18 +11215,11 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
     return BZNA_OK;
 }
 
-static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
-                                     bzna_error *err)
+static bzna_status bzi_av_open(bzi_software *software, bzna_error *err)
 {
-    memset(software, 0, sizeof *software);
-    software->memory = memory;
-    software->max_edge_px = max_edge_px;
     software->frame = av_frame_alloc();
     software->packet = av_packet_alloc();
-    if (software->frame && software->packet)
-        return BZNA_OK;
-    bzi_software_close(software);
-    return bzi_fail_memory(err, "a decoder");
+    return software->frame && software->packet ? BZNA_OK : bzi_fail_memory(err, "a decoder");
 }
 
 /* One access unit in, its frame out. Drains when the decoder would wait for more. */
@@ -11083,28 +11403,21 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes belong to the decoder
- * until its next call. */
-static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                       bzna_picture *picture, bzna_error *err)
+/* The picture as libavcodec takes it: padded, and of a JPEG only what it needs. */
+static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
-    int result;
     uint64_t size;
-    AVCodecContext *codec = NULL;
-    bzna_status status;
-    if (row->planes) {
-        row->planes(image, picture);
-        return BZNA_OK;
-    }
-    if ((status = bzi_software_choose(software, image, &codec, err)) != BZNA_OK ||
-        (status = bzi_image_stream(image, NULL, 0, &size, err)) != BZNA_OK)
+    bzna_status status = bzi_image_stream(image, NULL, 0, &size, err);
+    if (status != BZNA_OK)
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
         return BZI_FAIL(err, BZNA_E_LIMIT, "an access unit of %llu bytes", (unsigned long long)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
-    if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK)
+    if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK ||
+        (image->codec == BZNA_CODEC_JPEG &&
+         (status = bzi_jpeg_cut(software->stream.data, size, rows, err)) != BZNA_OK))
         return status;
     if (row->strip)
         size = row->strip(software->stream.data, size);
@@ -11112,6 +11425,17 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
     software->packet->flags = AV_PKT_FLAG_KEY;              /* else libavcodec adds the picture before to a PNG */
+    return BZNA_OK;
+}
+
+static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                 uint32_t rows, bzna_picture *picture, bzna_error *err)
+{
+    AVCodecContext *codec = NULL;
+    int result;
+    bzna_status status = bzi_software_choose(software, image, &codec, err);
+    if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
+        return status;
     result = bzi_software_frame(software, codec);
     if (result < 0)
         return bzi_software_fail(result, bzi_image_codec_name(image), err);
@@ -11122,28 +11446,73 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     return bzi_software_planes(software->frame, format->chroma_format, picture, err);
 }
 
-#else
+#endif
 
-static void bzi_software_name(char *text, size_t size) { bzi_string_copy(text, size, "none"); }
-static void bzi_software_close(bzi_software *software) { (void)software; }
+/* Who decodes, for people. */
+static void bzi_software_name(char *text, size_t size)
+{
+#ifndef BENZINA_NO_AVCODEC
+    unsigned v = avcodec_version();
+    snprintf(text, size, "libavcodec %u.%u.%u%s", v >> 16, v >> 8 & 255, v & 255, *BZI_TURBO ? ", " BZI_TURBO : "");
+#else
+    bzi_string_copy(text, size, *BZI_TURBO ? BZI_TURBO : "none");
+#endif
+}
+
+static void bzi_software_close(bzi_software *software)
+{
+#ifndef BENZINA_NO_JPEG
+    bzi_turbo_close(&software->turbo);
+#endif
+#ifndef BENZINA_NO_AVCODEC
+    bzi_av_close(software);
+#endif
+    bzi_buffer_free(software->memory, &software->pixels);
+}
 
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
                                      bzna_error *err)
 {
+    bzna_status status = BZI_SOFTWARE ? BZNA_OK :
+                         BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has neither libavcodec nor "
+                                  "libjpeg-turbo (BENZINA_NO_AVCODEC, BENZINA_NO_JPEG)");
     memset(software, 0, sizeof *software);
     software->memory = memory;
     software->max_edge_px = max_edge_px;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
-}
-
-static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                       bzna_picture *picture, bzna_error *err)
-{
-    (void)software, (void)image, (void)format, (void)picture;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec");
-}
-
+#ifndef BENZINA_NO_JPEG
+    status = bzi_turbo_open(&software->turbo, memory, err);
 #endif
+#ifndef BENZINA_NO_AVCODEC
+    if (status == BZNA_OK)
+        status = bzi_av_open(software, err);
+#endif
+    if (status != BZNA_OK)
+        bzi_software_close(software);
+    return status;
+}
+
+/* So many rows of a picture, at least. Pre: picture and format are what bzi_picture_describe made of the image. The
+ * picture's planes belong to the decoder until its next call; below those rows they may hold anything. */
+static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                       uint32_t rows, bzna_picture *picture, bzna_error *err)
+{
+    const bzi_codec *row = bzi_codec_find(image->codec);
+    if (row->planes) {
+        row->planes(image, picture);
+        return BZNA_OK;
+    }
+#ifndef BENZINA_NO_JPEG
+    if (image->codec == BZNA_CODEC_JPEG)
+        return bzi_software_jpeg(software, image, format, rows, picture, err);
+#endif
+#ifndef BENZINA_NO_AVCODEC
+    return bzi_av_decode(software, image, format, rows, picture, err);
+#else
+    (void)software, (void)format, (void)rows;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s",
+                    bzi_image_codec_name(image));
+#endif
+}
 
 struct bzna_decoder {
     bzi_host     *host;
@@ -14354,6 +14723,24 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
+/* How many rows of a picture's frame its views need. Its planes are not there yet. */
+static bzna_status bzi_worker_rows(bzi_worker *worker, const bzi_item *item, uint32_t number, uint32_t *rows,
+                                   bzna_error *err)
+{
+    const bzna_loader *loader = worker->loader;
+    bzna_status status = bzi_item_slots(item, number, &worker->pictures[number], &worker->views, err);
+    *rows = 0;
+    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; output->picture == number && view < output->views; view++) {
+            const bzi_kernel_slot *slot = &worker->views.slots[output->first + view];
+            uint32_t wanted = (uint32_t)(bzi_slot_last_row(slot, &output->kernel) + 1);
+            *rows = wanted > *rows ? wanted : *rows;
+        }
+    }
+    return status;
+}
+
 /* All views of one of the sample's pictures. On the device they are gathered; bzi_worker_item launches, but for a
  * sample of several pictures, which take turns in the memory that they are uploaded to. */
 static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, bzna_error *err)
@@ -14395,12 +14782,14 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
 {
     const bzna_loader *loader = worker->loader;
     uint64_t begin = bzi_os_now_ns(), decoded;
+    uint32_t rows;
     bzna_status status;
     if (!loader->slot_bytes)
         return BZNA_OK;                                     /* only fields were asked for */
     status = bzi_worker_parse(worker, item, err);
     for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
-        if ((status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i],
+        if ((status = bzi_worker_rows(worker, item, i, &rows, err)) != BZNA_OK ||
+            (status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], rows,
                                           &worker->pictures[i], err)) != BZNA_OK)
             break;
         decoded = bzi_os_now_ns();
@@ -16429,9 +16818,8 @@ static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *
 {
     const uint32_t sessions = mode->pool ? mode->pool->count : 0;
     mode->workers = config->decode.threads;
-#ifdef BENZINA_NO_AVCODEC
-    mode->workers = mode->pool ? 0 : config->decode.threads;       /* without sessions, opening fails with the reason */
-#endif
+    if (!BZI_SOFTWARE && mode->pool)                        /* without sessions, opening fails with the reason */
+        mode->workers = 0;
     mode->lanes = sessions + (mode->on_device ? mode->workers : 0);
     mode->reader_threads = config->read.threads;
     if (!mode->reader_threads)
@@ -16571,8 +16959,8 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     loader->fingerprint = bzi_loader_fingerprint(loader);
     loader->stills = bzi_dataset_hash_stills(loader->dataset);
 #ifdef BENZINA_NO_AVCODEC
-    if (loader->stills && loader->slot_bytes)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes JPEG and other stills");
+    if (loader->slot_bytes && (loader->stills ? !BZI_SOFTWARE : !loader->pool))
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
 #endif
     return bzi_loader_start(loader, err);
 }
@@ -17266,7 +17654,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
         BZI_API_END(status);
     alone = bzi_image_alone(&whole);
     if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
-        (status = bzi_software_decode(&decoder->software, &whole, &format, &all, &e)) == BZNA_OK)
+        (status = bzi_software_decode(&decoder->software, &whole, &format, all.frame_height, &all, &e)) == BZNA_OK)
         bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
     BZI_API_END(status);
 }

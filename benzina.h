@@ -18,14 +18,15 @@
  * both into your tree and compile benzina.c as C11:
  *
  *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c \
- *        $(pkg-config --cflags libavcodec libavutil ffnvcodec)
- *     cc program.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl
+ *        $(pkg-config --cflags libavcodec libavutil libjpeg ffnvcodec)
+ *     cc program.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl
  *
  * -ffp-contract=off keeps results equal between machines with and without fused multiply-add.
  * Switches, defined when benzina.c is compiled; structs and functions are the same with each:
  *
  *     BENZINA_NO_CUDA      no GPU path, and no need of nv-codec-headers (ffnvcodec): chapter 11
- *     BENZINA_NO_AVCODEC   no software decoder, no libavcodec; archives are still read and written
+ *     BENZINA_NO_AVCODEC   no libavcodec: no software decoder but that of JPEG
+ *     BENZINA_NO_JPEG      no libjpeg-turbo: libavcodec decodes JPEG, more slowly, not arithmetic
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
@@ -105,7 +106,7 @@
  * 5. MEMORY
  * What the library allocates goes through the context's allocator, and is released with its size.
  * The alignment asked for is a power of two: 16 for most blocks, 64 for batches, never more.
- * (libavcodec allocates its frames by its own means, NVIDIA's driver pinned memory.) A loader
+ * (libavcodec and libjpeg-turbo allocate by their own means, NVIDIA's driver does so.) A loader
  * allocates its batches, queues and threads when it is opened; its read buffers grow to the largest
  * sample met; after that it allocates nothing per batch. An archive's index is mapped when it is
  * opened by its path: nothing is allocated per sample, and the file must not be shortened while it
@@ -121,9 +122,9 @@
  * A sample that cannot be read or decoded costs its own slot of the batch, which is filled with the
  * out-of-bounds color; its status says why (bzna_batch_error has the message). No other changes.
  *
- * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
- * it says in no decoder's name ("nb_cpb 0 invalid" of damaged H.265, "Invalid code" of bad WebP, on
- * stderr) goes through its process-wide log, the program's to set: av_log_set_level.
+ * Errors are returned, never printed. What libavcodec prints in no decoder's name (of some damaged
+ * H.265 parameter sets "nb_cpb 0 invalid", of some damaged WebP "Invalid code", on stderr) goes
+ * through its process-wide log, which is the program's to set: av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
@@ -242,16 +243,16 @@
  * RGB, CMYK, YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000. Alpha is
  * dropped, as PIL's convert("RGB") does it. They are turned as their EXIF data say, unless
  * dataset_config.orientation is IGNORE, as in torchvision's ImageFolder; transforms see the turned
- * size. A JPEG's pixels are those of its decoder, libavcodec; if damaged or too short, it fails.
+ * size. A JPEG's pixels are those of its decoder, libjpeg-turbo or libavcodec. Damage fails it down
+ * to the last row that its warp reads; if it has several scans (progressive), anywhere.
  *
  * 13. WHAT IT DOES NOT DO
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
- *     - No JPEG with arithmetic coding or subsampled RGB or CMYK; no TIFF in tiles or of JPEG data.
- *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
- *       come through a bzna_source.
+ *     - No lossless JPEG, none of subsampled RGB; no TIFF in tiles or of JPEG data.
+ *     - No network, compression, subprocess or spooling: other bytes come by a bzna_source.
  *     - Windows and macOS have not been tried.
  */
 #ifndef BENZINA_H
@@ -1135,8 +1136,7 @@ typedef struct bzna_loader_stats {
     uint64_t         failed_read, failed_format, failed_decode, failed_other;
     /* attempts at a replacement; reads tried again; memory that samples read ahead hold now */
     uint64_t         replaced, retries, read_memory_bytes;
-    /* decoded by NVDEC, and by libavcodec; of the latter, what NVDEC was to decode and could not
-     * (the first reason of each kind is logged) */
+    /* by NVDEC; in software; of these, what NVDEC was to and could not (reasons are logged once) */
     uint64_t         samples_nvdec, samples_software, fallbacks;
     /* the context's decoders: created, and given another frame size; both stand still in steady
      * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row */

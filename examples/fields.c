@@ -1,6 +1,6 @@
 /* fields.c - several data sets as one, and what batches carry beside pictures: labels and texts
  *
- *     cc -std=c11 fields.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o fields
+ *     cc -std=c11 fields.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o fields
  *     ./fields cls txt "shard-{000..003}.tar"            integers or vectors, then texts; "-" for none
  *     ./fields - name train/ more.tar extra.bzna */
 #include "../benzina.h"

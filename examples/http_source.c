@@ -1,7 +1,7 @@
 /* http_source.c - an epoch from an archive that lies on a web server or in an object store, by HTTP range requests with
  * libcurl
  *
- * cc -std=c11 http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil) -lm -lpthread -ldl -o
+ * cc -std=c11 http_source.c benzina.o $(pkg-config --libs libcurl libavcodec libavutil libjpeg) -lm -lpthread -ldl -o
  * http_source
  * ./http_source https://host/train.bzna [READERS]        or a path, to compare: the same pictures give the same hash
  *

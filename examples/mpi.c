@@ -1,6 +1,6 @@
 /* mpi.c - an epoch shared by many processes, and a run that is stopped with one number of them and goes on with another
  *
- *     mpicc -std=c11 mpi.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o mpi
+ *     mpicc -std=c11 mpi.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o mpi
  *     mpirun -n 4 ./mpi train.bzna                       one epoch, a quarter of it on each rank
  *     mpirun -n 4 ./mpi train.bzna --save state          stops in the middle of it
  *     mpirun -n 3 ./mpi train.bzna --resume state        the other half, on three ranks

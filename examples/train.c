@@ -1,6 +1,6 @@
 /* train.c - the loop of a long training run: one process's share of the samples, errors, and a state to go on from
  *
- *     cc -std=c11 train.c benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o train
+ *     cc -std=c11 train.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o train
  *     ./train train.bzna run.state [RANK WORLD_SIZE]
  *
  * Start it again after it was interrupted: it goes on from the state that it saved last, also with another number of

@@ -1,6 +1,6 @@
 /* train.cpp - a training loop in C++17: a linear classifier (softmax regression) on small pictures, in plain C++
  *
- *     c++ -std=c++17 -O2 train.cpp benzina.o $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl -o train
+ *     c++ -std=c++17 -O2 train.cpp benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o train
  *     ./train train.bzna [EPOCHS]
  *
  * The loader works ahead on its own threads while the classifier computes: what is left of loading is the time that the loop waits, which

@@ -11,6 +11,8 @@ WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 if [ -n "$TEST_ALL" ]; then O=-O2; else O=-O0; echo "LEFT test_build.sh: every build optimized, the library's size without shards"; fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
+JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
+AV_CFLAGS="$AV_CFLAGS $JPEG_CFLAGS"; AV_LIBS="$AV_LIBS $JPEG_LIBS"
 TOOL_CFLAGS=$(pkg-config --cflags libavformat libavcodec libswscale libavutil 2>/dev/null)
 LIBS="-lm -lpthread -ldl"
 # With the GPU path: NVIDIA's headers, and the kernel's PTX that make wrote to $BUILD (the pair has that inside).
@@ -32,10 +34,12 @@ cuda_with() { # tool, name, command...: of a build with the GPU path
 }
 
 # Headers that must not be asked for: these come before the system's.
-mkdir -p "$T/no_nvidia/ffnvcodec" "$T/no_av/libavcodec" "$T/no_av/libavutil"
+mkdir -p "$T/no_nvidia/ffnvcodec" "$T/no_av/libavcodec" "$T/no_av/libavutil" "$T/no_jpeg"
 for h in dynlink_cuda.h dynlink_cuviddec.h dynlink_nvcuvid.h nvEncodeAPI.h; do echo '#error "asked for, though BENZINA_NO_CUDA is defined"' > "$T/no_nvidia/ffnvcodec/$h"; done
 for h in libavcodec/avcodec.h libavutil/error.h libavutil/pixdesc.h; do echo '#error "asked for, though BENZINA_NO_AVCODEC is defined"' > "$T/no_av/$h"; done
-NO_CUDA="-DBENZINA_NO_CUDA -I$root/$T/no_nvidia"; NO_AV="-DBENZINA_NO_AVCODEC -I$root/$T/no_av"
+for h in no_av no_jpeg; do echo '#error "asked for, though BENZINA_NO_JPEG is defined"' > "$T/$h/jpeglib.h"; done
+NO_CUDA="-DBENZINA_NO_CUDA -I$root/$T/no_nvidia"; NO_AV="-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG -I$root/$T/no_av"
+NO_JPEG="-DBENZINA_NO_JPEG -I$root/$T/no_jpeg"
 
 # --- the header ---
 echo '#include "benzina.h"' > "$T/header.c"; cp "$T/header.c" "$T/header.cc"
@@ -47,6 +51,8 @@ for cc in gcc clang; do
     done
     cuda_with $cc "library_compiles_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
     cuda_with $cc "library_compiles_without_libavcodec_with_$cc" $cc -std=c11 $O $WARN $NO_AV $NV_CFLAGS -I"$BUILD" -I. -c benzina.c -o "$T/$cc.o"
+    with $cc "library_compiles_without_libjpeg_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_JPEG $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
+    with $cc "library_compiles_with_libjpeg_alone_with_$cc" $cc -std=c11 $O $WARN $JPEG_CFLAGS -DBENZINA_NO_AVCODEC $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_cuda_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_CUDA -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_both_with_$cc" $cc -std=c11 $O $WARN $NO_CUDA $NO_AV -I. -c benzina.c -o "$T/$cc.o"
     with $cc "library_compiles_without_the_writer_with_$cc" $cc -std=c11 $O $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. -c benzina.c -o "$T/no_writer_$cc.o"
@@ -162,6 +168,7 @@ check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" F
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
 check only_software_decode_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
+check only_jpeg_decode_knows_libjpeg sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /JPEG decode|Includes/ && /[^_a-z]jpeg_[a-z]|J(ERR|WRN|SAMP|CS)_|JSAMP/ && !/^ \*|\"/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /CUDA|NVDEC|Includes/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 
 # --- the vendored pair, in an empty folder, in other people's builds: with and without the GPU path ---
@@ -309,7 +316,7 @@ for cc in gcc clang; do
 done
 # One program with the GPU path in one copy and without it in the other.
 [ -z "$cuda" ] || check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
-[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 5"
+[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 6"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
 mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
 printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\nif(LEAN)\n    target_compile_definitions(benzina PRIVATE BENZINA_NO_WRITER BENZINA_NO_SHARDS)\nendif()\n' > "$T/cmake/CMakeLists.txt"

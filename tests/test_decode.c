@@ -1851,7 +1851,7 @@ TEST(without_libavcodec_it_compiles_without_warnings_and_says_so)
     fputs(program, file);
     fclose(file);
     result = shell("cc -std=c11 -O0 -ffp-contract=off -I. -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
-                   "-DBENZINA_NO_AVCODEC " TEST_CUDA " -o " TEST_BUILD "/tests/no_avcodec " TEST_BUILD
+                   "-DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG " TEST_CUDA " -o " TEST_BUILD "/tests/no_avcodec " TEST_BUILD
                    "/tests/no_avcodec.c benzina.c -lm -lpthread -ldl 2>&1",
                    output, sizeof output);
     CHECK_EQ(result, 0);
@@ -1859,7 +1859,8 @@ TEST(without_libavcodec_it_compiles_without_warnings_and_says_so)
     result = shell(TEST_BUILD "/tests/no_avcodec 2>&1", output, sizeof output);
     CHECK_EQ(result, 0);
     CHECK_STR(output,
-              "BZNA_E_UNSUPPORTED decoder: this build has no libavcodec (BENZINA_NO_AVCODEC) 1 BZNA_E_UNSUPPORTED");
+              "BZNA_E_UNSUPPORTED decoder: this build has neither libavcodec nor libjpeg-turbo (BENZINA_NO_AVCODEC, "
+              "BENZINA_NO_JPEG) 1 BZNA_E_UNSUPPORTED");
 }
 
 /* ---- What is printed --------------------------------------------------------------------------------------------- */

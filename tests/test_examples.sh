@@ -11,7 +11,7 @@ if [ ! -x "$BZNA" ] || [ ! -x "$BUILD/draw_pictures" ]; then skip examples "no $
 rm -rf "$BUILD/tests/examples"; mkdir -p "$BUILD/tests/examples"
 T=$(cd "$BUILD/tests/examples" && pwd)
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
-LIBS="$BUILD/libbenzina.a $(pkg-config --libs libavcodec libavutil) -lm -lpthread -ldl"
+LIBS="$BUILD/libbenzina.a $(pkg-config --libs libavcodec libavutil) $(pkg-config --libs libjpeg 2>/dev/null) -lm -lpthread -ldl"
 archive="$T/drawn.bzna"
 
 have() { command -v "$1" >/dev/null 2>&1; }

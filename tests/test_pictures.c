@@ -49,6 +49,12 @@ TEST_MAIN(RUN(headers_say_size_and_orientation) RUN(pictures_are_decoded))
 
 #define DATA "tests/data/pictures/"
 
+#ifdef BENZINA_NO_JPEG
+enum { BY_LIBAVCODEC = 1 };                   /* JPEGs are decoded */
+#else
+enum { BY_LIBAVCODEC = 0 };
+#endif
+
 /* ---- Files and pictures ------------------------------------------------------------------------------------------ */
 
 /* Bytes in memory of exactly their size, so that a sanitizer sees every step outside. */
@@ -297,17 +303,31 @@ TEST(a_component_without_data_is_damage)
     free(whole.data);
 }
 
+/* Unless nothing is missing but the end marker, and bits that fill the last byte. libavcodec looks only before each MCU
+ * whether there are bits left. */
 TEST(a_jpeg_that_ends_anywhere_is_damaged)
 {
     static const char *const names[] = { "jpeg_420_progressive.jpg", "jpeg_422_restarts.jpg", "jpeg_rgb_adobe.jpg" };
+    const size_t more = BY_LIBAVCODEC ? 20 : 0;
     for (size_t i = 0; i < COUNT(names); i++) {
         bytes whole = fixture(names[i]);
-        for (size_t size = 4; size < whole.size; size += i ? 7 : 1) {
+        float *wanted = look_at(BZNA_CODEC_JPEG, whole, 0);
+        size_t lenient = 0;
+        for (size_t size = 4; size < whole.size; size++) {
             bytes b = bytes_make(whole.data, size);
-            check_refused(BZNA_CODEC_JPEG, b, BZNA_E_DECODE, "truncated");
-            CHECK(last.byte_offset <= size);
+            float *got = look_at(BZNA_CODEC_JPEG, b, 0);
+            lenient += got != NULL;
+            CHECK_EQ(last.status, got ? BZNA_OK : BZNA_E_DECODE);
+            CHECK(!got || size + 3 + more >= whole.size);
+            CHECK(!got || size + 2 < whole.size || !memcmp(wanted, got, 3 * PIXELS * sizeof *got));
+            CHECK(got || size + 2 < whole.size);
+            CHECK(got || strstr(last.message, "truncated"));
+            CHECK(got || BY_LIBAVCODEC || last.byte_offset <= size);
+            free(got);
             free(b.data);
         }
+        CHECK(lenient >= 2 && lenient <= 3 + more);
+        free(wanted);
         free(whole.data);
     }
 }
@@ -328,24 +348,12 @@ TEST(restart_markers_that_are_missing_or_out_of_order_are_damage)
     bytes whole = fixture("jpeg_422_restarts.jpg");
     size_t third = find(whole, 0, "\xff\xd2", 2), end = whole.size - 2;
     bytes lost = spliced(whole, third, NULL, 0, third + 2), more = spliced(whole, end, "\xff\xd0\xff\xd1", 4, end);
-    bytes one_more;
-    size_t highest = 0;
-    uint8_t marker[2] = { 0xff, 0 };
-    check_refused(BZNA_CODEC_JPEG, lost, BZNA_E_DECODE, "restart markers are out of order");
+    check_refused(BZNA_CODEC_JPEG, lost, BZNA_E_DECODE,
+                  BY_LIBAVCODEC ? "restart markers are out of order" : "damaged near row");
     CHECK_EQ(last.byte_offset > third, 1);
-    for (size_t at = 0; at + 1 < whole.size; at++)          /* the last one: what follows it in order */
-        if (whole.data[at] == 0xff && (whole.data[at + 1] & 0xf8) == 0xd0)
-            highest = at;
-    marker[1] = (uint8_t)(0xd0 + (whole.data[highest + 1] + 1) % 8);
-    free(more.data);
-    one_more = spliced(whole, end, marker, 2, end);
-    free(look_at(BZNA_CODEC_JPEG, one_more, 0));
+    free(look_at(BZNA_CODEC_JPEG, more, 0));                /* behind the picture */
     CHECK_EQ(last.status, BZNA_OK);
-    marker[1] = (uint8_t)(0xd0 + (marker[1] + 1) % 8);
-    more = spliced(one_more, end + 2, marker, 2, end + 2);
-    check_refused(BZNA_CODEC_JPEG, more, BZNA_E_DECODE, "restart markers are missing, or too many");
     free(more.data);
-    free(one_more.data);
     free(lost.data);
     free(whole.data);
 }
@@ -381,6 +389,8 @@ TEST(jpegs_that_are_not_decoded_are_refused_by_name)
     bytes b = fixture("jpeg_440.jpg");
     size_t frame = find(b, 0, "\xff\xc0", 2);
     for (size_t i = 0; i < COUNT(codings); i++) {
+        if (BZI_JPEG_ARITHMETIC && !strcmp(codings[i].name, "arithmetic"))
+            continue;
         b.data[frame + 1] = codings[i].marker;
         check_refused(BZNA_CODEC_JPEG, b, BZNA_E_CODEC, codings[i].name);
     }

@@ -8,6 +8,7 @@ T="$BUILD/tests/variants"
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null) && av=1 || av=
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
+JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
 export CUDA_VISIBLE_DEVICES=                                # the suites are of the CPU
 
@@ -15,12 +16,14 @@ export CUDA_VISIBLE_DEVICES=                                # the suites are of 
 # suites that know its switch.
 describe() {
     cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=
-    neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC"
+    neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"
     case $1 in
-    without_cuda)    flags="$flags $AV_CFLAGS -DBENZINA_NO_CUDA"; libs=$AV_LIBS; switch=BENZINA_NO_CUDA
+    without_cuda)    flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA"; libs="$AV_LIBS $JPEG_LIBS"; switch=BENZINA_NO_CUDA
                      suites="loader host dataset dlpack" ;;
-    without_avcodec) flags="$flags $NV_CFLAGS -I$BUILD -DBENZINA_NO_AVCODEC"; switch=BENZINA_NO_AVCODEC
+    without_avcodec) flags="$flags $NV_CFLAGS -I$BUILD -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"; switch=BENZINA_NO_AVCODEC
                      suites="host boxes dataset writer dlpack" ;;
+    without_jpeg)    flags="$flags $AV_CFLAGS $NV_CFLAGS -I$BUILD -DBENZINA_NO_JPEG"; libs=$AV_LIBS
+                     suites="pictures contract"; switch=BENZINA_NO_JPEG ;;
     without_both)    flags="$flags $neither"
                      suites="host boxes dataset writer dlpack" ;;
     aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"
@@ -89,6 +92,7 @@ else add without_cuda rest; fi
 if [ -z "$cuda" ]; then skip without_avcodec "no clang or no nv-codec-headers here"
 elif [ -z "$av" ]; then skip without_avcodec "$same"
 else add without_avcodec rest; fi
+if [ -z "$av" ] || [ -z "$cuda" ]; then skip without_jpeg "no libavcodec, no clang or no nv-codec-headers here"; else add without_jpeg; fi
 if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest; fi
 for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm; do
     variant=${machine%%:*}; qemu=${machine##*:}; cross=${machine#*:}; cross=${cross%:*}

@@ -16,8 +16,9 @@ fn main() {
 
     println!("cargo:rustc-link-search=native={}", folder.display());
     println!("cargo:rustc-link-lib=static=benzina");
-    // Where pkg-config finds no libavcodec, the makefile has built the library without it: there is nothing to link then.
-    if let Ok(output) = Command::new("pkg-config").args(["--libs", "libavcodec", "libavutil"]).output() {
+    // What pkg-config does not find, the makefile has built the library without: there is nothing to link then.
+    for packages in [&["libavcodec", "libavutil"][..], &["libjpeg"]] {
+        let Ok(output) = Command::new("pkg-config").arg("--libs").args(packages).output() else { continue };
         if output.status.success() {
             for word in String::from_utf8_lossy(&output.stdout).split_whitespace() {
                 if let Some(path) = word.strip_prefix("-L") {
