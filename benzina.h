@@ -124,8 +124,7 @@
  *
  * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
  * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", of some
- * damaged WebP "Invalid code", on stderr) goes through its process-wide log, which is the program's
- * to set: av_log_set_level.
+ * damaged WebP "Invalid code", on stderr) is the program's to silence, by av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
@@ -254,6 +253,7 @@
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - A batch has one picture a sample, of one size. Several outputs, views, antialias (must be
  *       0), other filters than linear: settings exist, E_UNSUPPORTED so far.
+ *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
  *     - No JPEG with arithmetic coding or subsampled RGB or CMYK; no TIFF in tiles or of JPEG data.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
@@ -810,8 +810,8 @@ typedef struct bzna_transform {
     float    color[12];
 } bzna_transform;
 
-/* What a transform callback is told: slot in the batch, size of the picture without padding, as it
- * is seen (bzna_picture.orientation), and of the output, and the occurrence (bzna_random_fork). */
+/* What a transform callback is told: slot, size of the picture as it is seen (without padding;
+ * bzna_picture.orientation), and of the output, and the occurrence (bzna_random_fork). */
 typedef struct bzna_sample_info {
     uint32_t struct_size, slot;
     uint64_t index, epoch;
@@ -859,7 +859,8 @@ enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_R
        BZNA_WARP_SIMILARITY = 3 };
 
 /* The laws by which a crop is drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the
- * original's. BENZINA: log-uniform area. TORCHVISION: uniform area, boxes of whole pixels. */
+ * original's. BENZINA: log-uniform area. TORCHVISION: uniform area, boxes of whole pixels; of
+ * CENTER_RESIZED_CROP Resize and CenterCrop, whose sizes and places are whole pixels. */
 enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 
 /* A random warp. A setting that has no effect on the kind is refused. */

@@ -601,6 +601,74 @@ TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
     }
 }
 
+/* What torchvision 0.29 makes of a picture of the first two numbers: Resize(to) gives the size width x height, and
+ * CenterCrop(out) begins at left, top there. Less than 0: a margin. */
+static const struct {
+    uint32_t in_width, in_height, out, to;
+    double   width, height, left, top;
+} torchvision_crops[] = {
+    { 500, 375, 224, 256, 341, 256, 58, 16 }, { 375, 500, 224, 256, 256, 341, 16, 58 },
+    { 1300, 900, 224, 256, 369, 256, 72, 16 }, { 640, 427, 224, 256, 383, 256, 80, 16 },
+    { 7, 3000, 224, 256, 256, 109714, 16, 54745 }, { 301, 299, 224, 256, 257, 256, 16, 16 },
+    { 500, 375, 299, 342, 456, 342, 78, 22 }, { 375, 500, 299, 342, 342, 456, 22, 78 },
+    { 1300, 900, 299, 342, 494, 342, 98, 22 }, { 640, 427, 299, 342, 512, 342, 106, 22 },
+    { 7, 3000, 299, 342, 342, 146571, 22, 73136 }, { 301, 299, 299, 342, 344, 342, 22, 22 },
+    { 500, 375, 32, 33, 44, 33, 6, 0 }, { 375, 500, 32, 33, 33, 44, 0, 6 },
+    { 1300, 900, 32, 33, 47, 33, 8, 0 }, { 640, 427, 32, 33, 49, 33, 8, 0 },
+    { 7, 3000, 32, 33, 33, 14142, 0, 7055 }, { 301, 299, 32, 33, 33, 33, 0, 0 },
+    { 500, 375, 32, 35, 46, 35, 7, 2 }, { 375, 500, 32, 35, 35, 46, 2, 7 },
+    { 1300, 900, 32, 35, 50, 35, 9, 2 }, { 640, 427, 32, 35, 52, 35, 10, 2 },
+    { 7, 3000, 32, 35, 35, 15000, 2, 7484 }, { 301, 299, 32, 35, 35, 35, 2, 2 },
+    { 500, 375, 66, 47, 62, 47, -2, -9 }, { 375, 500, 66, 47, 47, 62, -9, -2 },
+    { 1300, 900, 66, 47, 67, 47, 0, -9 }, { 640, 427, 66, 47, 70, 47, 2, -9 },
+    { 7, 3000, 66, 47, 47, 20142, -9, 10038 }, { 301, 299, 66, 47, 47, 47, -9, -9 },
+};
+
+TEST(center_resized_crop_by_torchvisions_law_is_its_resize_and_center_crop)
+{
+    for (int i = 0; i < 2 * (int)COUNT(torchvision_crops); i++) {
+        const int k = i / 2, mirrored = i % 2;
+        const uint32_t iw = torchvision_crops[k].in_width, ih = torchvision_crops[k].in_height,
+                       out = torchvision_crops[k].out;
+        const double step_x = iw / torchvision_crops[k].width, step_y = ih / torchvision_crops[k].height,
+                     left = (torchvision_crops[k].left + 0.5) * step_x - 0.5,
+                     top = (torchvision_crops[k].top + 0.5) * step_y - 0.5;
+        bzna_warp p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+        bzna_random random = stream(1), untouched = random;
+        double h[9];
+        p.law = BZNA_LAW_TORCHVISION;
+        p.scale[0] = (double)out / torchvision_crops[k].to;
+        p.flip_h = mirrored;
+        CHECK_EQ(bzna_warp_draw(&random, &p, iw, ih, out, out, h, NULL), BZNA_OK);
+        CHECK(!memcmp(&random, &untouched, sizeof random));
+        CHECK_NEAR(h[0], mirrored ? -step_x : step_x, 1e-12 * iw);
+        CHECK_NEAR(h[4], step_y, 1e-12 * ih);
+        CHECK_NEAR(h[2], mirrored ? iw - 1 - left : left, 1e-9 * iw);
+        CHECK_NEAR(h[5], top, 1e-9 * ih);
+        CHECK(h[1] == 0 && h[3] == 0);
+    }
+}
+
+/* An output that is no square: the edge that limits is resized to a whole number, and the other one covers its own. */
+TEST(torchvisions_law_fills_outputs_that_are_no_squares)
+{
+    static const uint32_t outs[][2] = { { 64, 32 }, { 32, 64 }, { 1, 300 }, { 300, 1 } };
+    for (size_t i = 0; i < 2 * COUNT(outs); i++) {
+        const uint32_t *out = outs[i / 2];
+        bzna_warp p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+        bzna_random random = stream(i);
+        double h[9];
+        p.law = BZNA_LAW_TORCHVISION;
+        p.scale[0] = i % 2 ? 0.9 : 0;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 500, 375, out[0], out[1], h, NULL), BZNA_OK);
+        crop c = crop_of(h, out[0], out[1]);
+        CHECK(c.left >= -1e-9 && c.right <= 500 + 1e-9 && c.top >= -1e-9 && c.bottom <= 375 + 1e-9);
+        CHECK(i % 2 || fabs(fmin(500 - c.width, 375 - c.height)) < 1e-9);
+        CHECK_NEAR(500 / h[0], round(500 / h[0]), 1e-9);    /* whole pixels, both ways */
+        CHECK_NEAR(375 / h[4], round(375 / h[4]), 1e-9);
+    }
+}
+
 TEST(no_warp_is_the_centered_picture_one_to_one)
 {
     bzna_warp p = similarity();
@@ -1124,6 +1192,8 @@ TEST_MAIN(
     RUN(a_flip_mirrors_about_the_middle)
     RUN(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
     RUN(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
+    RUN(center_resized_crop_by_torchvisions_law_is_its_resize_and_center_crop)
+    RUN(torchvisions_law_fills_outputs_that_are_no_squares)
     RUN(no_warp_is_the_centered_picture_one_to_one)
     RUN(a_similarity_without_meaning_is_refused)
     RUN(a_loaders_warp_fields_mean_what_the_header_says)
