@@ -860,9 +860,8 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
        BZNA_WARP_SIMILARITY = 3 };
 
-/* The laws by which a crop is drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the
- * original's. BENZINA: log-uniform area. TORCHVISION: uniform area, boxes of whole pixels; of
- * CENTER_RESIZED_CROP Resize and CenterCrop, whose sizes and places are whole pixels. */
+/* How crops are drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the original's:
+ * log-uniform area. TORCHVISION: uniform area, whole pixels; centered: its Resize, CenterCrop. */
 enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 
 /* A random warp. A setting that has no effect on the kind is refused. */
@@ -878,8 +877,7 @@ typedef struct bzna_warp {
     double   degrees[2], translate[2];
     /* probabilities of mirroring; with every kind */
     double   flip_h, flip_v;
-    /* SIMILARITY: scale the crop to the output (forced by scale or ratio); keep its ratio; take it
-     * anywhere, instead of centered */
+    /* SIMILARITY: scale crops to the output (forced by scale, ratio); keep ratios; from anywhere */
     uint32_t resize, keep_ratio, random_crop, reserved0;
     uint64_t reserved[4];
 } bzna_warp;
