@@ -10364,6 +10364,7 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
 typedef struct bzi_similarity {
     uint32_t law;                     /* never AUTO */
     uint32_t resize, keep_ratio, random_crop;
+    double   edge;                    /* CENTER_RESIZED_CROP: the output's, of the resized picture's; else 0 */
     double   scale[2];                /* of the crop's area */
     double   ratio[2];                /* 0, 0: the input's own */
     double   degrees[2], translate[2];
@@ -10407,6 +10408,27 @@ static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, do
     return 0;
 }
 
+/* torchvision's Resize and CenterCrop: the edge that is the shorter one beside the output's becomes output / edge, the
+ * other one keeps the ratio, both in whole pixels; then the middle, moved to whole pixels. What is larger than the
+ * resized picture has a margin. */
+static void bzi_crop_resized(double edge, bzna_affine *a)
+{
+    const double in[2] = { a->in_width, a->in_height }, out[2] = { a->out_width, a->out_height };
+    const int s = in[0] * out[1] > in[1] * out[0];
+    double resized[2], center[2];
+    resized[s] = fmax(1, floor(out[s] / edge + 0.5));
+    resized[!s] = fmax(1, floor(resized[s] * in[!s] / in[s]));
+    for (int i = 0; i < 2; i++) {
+        double around = (resized[i] - out[i]) / 2, first = around < 0 ? ceil(around) : rint(around);
+        center[i] = (first + out[i] / 2 - resized[i] / 2) * (in[i] / resized[i]);
+    }
+    a->crop_x = center[0];
+    a->crop_y = center[1];
+    a->crop_width = out[0] * (in[0] / resized[0]);
+    a->crop_height = out[1] * (in[1] / resized[1]);
+    a->keep_ratio = 0;
+}
+
 /* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0 when it falls back to the central
  * crop. */
 static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double width, double height, int resize,
@@ -10443,7 +10465,9 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, ui
     a.has_crop = 1;
     a.resize = (uint32_t)resize;
     a.keep_ratio = p->keep_ratio;
-    if (p->law == BZNA_LAW_TORCHVISION && resize) {
+    if (p->law == BZNA_LAW_TORCHVISION && p->edge > 0) {
+        bzi_crop_resized(p->edge, &a);
+    } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
         found = bzi_crop_torchvision(random, p, in_width, in_height, &a);
     } else {
         found = bzi_crop_benzina(random, p, in_width, in_height, resize, &a);
@@ -10542,11 +10566,13 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
     }
     if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
+    if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
+        p->edge = w->scale[0] != 0 ? w->scale[0] : 1;
     for (int i = 0; i < 2; i++) {
         p->degrees[i] = w->degrees[i];
         p->translate[i] = w->translate[i];
-        if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && w->scale[0] != 0)
-            p->scale[i] = w->scale[0] * w->scale[0];
+        if (p->edge > 0)
+            p->scale[i] = p->edge * p->edge;
         else if (w->scale[0] != 0 || w->scale[1] != 0)
             p->scale[i] = w->scale[i];
         if (w->ratio[0] != 0 || w->ratio[1] != 0)

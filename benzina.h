@@ -251,6 +251,7 @@
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
+ *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
  *     - No lossless JPEG, none of subsampled RGB; no TIFF in tiles or of JPEG data.
  *     - No network, compression, subprocess or spooling: other bytes come by a bzna_source.
  *     - Windows and macOS have not been tried.
@@ -854,8 +855,8 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
        BZNA_WARP_SIMILARITY = 3 };
 
-/* The laws by which a crop is drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the
- * original's. BENZINA: log-uniform area. TORCHVISION: uniform area, boxes of whole pixels. */
+/* How crops are drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the original's:
+ * log-uniform area. TORCHVISION: uniform area, whole pixels; centered: its Resize, CenterCrop. */
 enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
 
 /* A random warp. A setting that has no effect on the kind is refused. */
@@ -871,8 +872,7 @@ typedef struct bzna_warp {
     double   degrees[2], translate[2];
     /* probabilities of mirroring; with every kind */
     double   flip_h, flip_v;
-    /* SIMILARITY: scale the crop to the output (forced by scale or ratio); keep its ratio; take it
-     * anywhere, instead of centered */
+    /* SIMILARITY: scale crops to the output (forced by scale, ratio); keep ratios; from anywhere */
     uint32_t resize, keep_ratio, random_crop, reserved0;
     uint64_t reserved[4];
 } bzna_warp;

@@ -601,6 +601,74 @@ TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
     }
 }
 
+/* What torchvision 0.29 makes of a picture of the first two numbers: Resize(to) gives the size width x height, and
+ * CenterCrop(out) begins at left, top there. Less than 0: a margin. */
+static const struct {
+    uint32_t in_width, in_height, out, to;
+    double   width, height, left, top;
+} torchvision_crops[] = {
+    { 500, 375, 224, 256, 341, 256, 58, 16 }, { 375, 500, 224, 256, 256, 341, 16, 58 },
+    { 1300, 900, 224, 256, 369, 256, 72, 16 }, { 640, 427, 224, 256, 383, 256, 80, 16 },
+    { 7, 3000, 224, 256, 256, 109714, 16, 54745 }, { 301, 299, 224, 256, 257, 256, 16, 16 },
+    { 500, 375, 299, 342, 456, 342, 78, 22 }, { 375, 500, 299, 342, 342, 456, 22, 78 },
+    { 1300, 900, 299, 342, 494, 342, 98, 22 }, { 640, 427, 299, 342, 512, 342, 106, 22 },
+    { 7, 3000, 299, 342, 342, 146571, 22, 73136 }, { 301, 299, 299, 342, 344, 342, 22, 22 },
+    { 500, 375, 32, 33, 44, 33, 6, 0 }, { 375, 500, 32, 33, 33, 44, 0, 6 },
+    { 1300, 900, 32, 33, 47, 33, 8, 0 }, { 640, 427, 32, 33, 49, 33, 8, 0 },
+    { 7, 3000, 32, 33, 33, 14142, 0, 7055 }, { 301, 299, 32, 33, 33, 33, 0, 0 },
+    { 500, 375, 32, 35, 46, 35, 7, 2 }, { 375, 500, 32, 35, 35, 46, 2, 7 },
+    { 1300, 900, 32, 35, 50, 35, 9, 2 }, { 640, 427, 32, 35, 52, 35, 10, 2 },
+    { 7, 3000, 32, 35, 35, 15000, 2, 7484 }, { 301, 299, 32, 35, 35, 35, 2, 2 },
+    { 500, 375, 66, 47, 62, 47, -2, -9 }, { 375, 500, 66, 47, 47, 62, -9, -2 },
+    { 1300, 900, 66, 47, 67, 47, 0, -9 }, { 640, 427, 66, 47, 70, 47, 2, -9 },
+    { 7, 3000, 66, 47, 47, 20142, -9, 10038 }, { 301, 299, 66, 47, 47, 47, -9, -9 },
+};
+
+TEST(center_resized_crop_by_torchvisions_law_is_its_resize_and_center_crop)
+{
+    for (int i = 0; i < 2 * (int)COUNT(torchvision_crops); i++) {
+        const int k = i / 2, mirrored = i % 2;
+        const uint32_t iw = torchvision_crops[k].in_width, ih = torchvision_crops[k].in_height,
+                       out = torchvision_crops[k].out;
+        const double step_x = iw / torchvision_crops[k].width, step_y = ih / torchvision_crops[k].height,
+                     left = (torchvision_crops[k].left + 0.5) * step_x - 0.5,
+                     top = (torchvision_crops[k].top + 0.5) * step_y - 0.5;
+        bzna_warp p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+        bzna_random random = stream(1), untouched = random;
+        double h[9];
+        p.law = BZNA_LAW_TORCHVISION;
+        p.scale[0] = (double)out / torchvision_crops[k].to;
+        p.flip_h = mirrored;
+        CHECK_EQ(bzna_warp_draw(&random, &p, iw, ih, out, out, h, NULL), BZNA_OK);
+        CHECK(!memcmp(&random, &untouched, sizeof random));
+        CHECK_NEAR(h[0], mirrored ? -step_x : step_x, 1e-12 * iw);
+        CHECK_NEAR(h[4], step_y, 1e-12 * ih);
+        CHECK_NEAR(h[2], mirrored ? iw - 1 - left : left, 1e-9 * iw);
+        CHECK_NEAR(h[5], top, 1e-9 * ih);
+        CHECK(h[1] == 0 && h[3] == 0);
+    }
+}
+
+/* An output that is no square: the edge that limits is resized to a whole number, and the other one covers its own. */
+TEST(torchvisions_law_fills_outputs_that_are_no_squares)
+{
+    static const uint32_t outs[][2] = { { 64, 32 }, { 32, 64 }, { 1, 300 }, { 300, 1 } };
+    for (size_t i = 0; i < 2 * COUNT(outs); i++) {
+        const uint32_t *out = outs[i / 2];
+        bzna_warp p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+        bzna_random random = stream(i);
+        double h[9];
+        p.law = BZNA_LAW_TORCHVISION;
+        p.scale[0] = i % 2 ? 0.9 : 0;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 500, 375, out[0], out[1], h, NULL), BZNA_OK);
+        crop c = crop_of(h, out[0], out[1]);
+        CHECK(c.left >= -1e-9 && c.right <= 500 + 1e-9 && c.top >= -1e-9 && c.bottom <= 375 + 1e-9);
+        CHECK(i % 2 || fabs(fmin(500 - c.width, 375 - c.height)) < 1e-9);
+        CHECK_NEAR(500 / h[0], round(500 / h[0]), 1e-9);    /* whole pixels, both ways */
+        CHECK_NEAR(375 / h[4], round(375 / h[4]), 1e-9);
+    }
+}
+
 TEST(no_warp_is_the_centered_picture_one_to_one)
 {
     bzna_warp p = similarity();
@@ -873,7 +941,7 @@ TEST(every_matrix_range_and_depth_gives_what_zscale_gives)
         for (int c = 0; c < 3; c++)
             worst = fmax(worst, fabs((double)out[c] - zscale_colors[i].rgb[c]));
     }
-    CHECK_EQ(COUNT(zscale_colors), 360);
+    CHECK_EQ(COUNT(zscale_colors), 480);
     CHECK_NEAR(worst, 0, 0.002);                            /* it is written to three decimals */
 }
 
@@ -938,6 +1006,212 @@ TEST(gray_has_a_range_and_no_matrix)
         }
 }
 
+/* ---- Chroma formats ---------------------------------------------------------------------------------------------- */
+
+enum { CHART_WIDTH = 32, CHART_HEIGHT = 24, CHART_AREA = CHART_WIDTH * CHART_HEIGHT };
+
+/* Planes of code values in memory, and the picture over them. planes: 1 is gray. */
+typedef struct chart {
+    bzna_picture picture;
+    uint8_t      narrow[3][CHART_AREA];
+    uint16_t     wide[3][CHART_AREA];
+} chart;
+
+static void chart_init(chart *c, int width, int height, int depth, int planes, int shift_x, int shift_y)
+{
+    bzna_picture_init(&c->picture, sizeof c->picture);
+    c->picture.width = c->picture.frame_width = (uint32_t)width;
+    c->picture.height = c->picture.frame_height = (uint32_t)height;
+    c->picture.depth = (uint32_t)depth;
+    c->picture.chroma_shift_x = (uint32_t)shift_x;
+    c->picture.chroma_shift_y = (uint32_t)shift_y;
+    c->picture.color.present = 1;
+    for (int p = 0; p < planes; p++) {
+        c->picture.plane[p] = depth > 8 ? (const void *)c->wide[p] : c->narrow[p];
+        c->picture.pitch[p] = (width >> (p ? shift_x : 0)) * (depth > 8 ? 2 : 1);
+    }
+}
+
+static void chart_put(chart *c, int plane, int at, int code)
+{
+    c->wide[plane][at] = (uint16_t)code;
+    c->narrow[plane][at] = (uint8_t)code;
+}
+
+static double chart_get(const chart *c, int plane, int at)
+{
+    return c->picture.depth > 8 ? c->wide[plane][at] : c->narrow[plane][at];
+}
+
+/* What lies at a pixel: of luma its sample; of chroma the linear interpolation between samples, which lie where the
+ * siting says. */
+static double chart_at(const chart *c, int plane, int x, int y)
+{
+    const int sx = plane ? (int)c->picture.chroma_shift_x : 0, sy = plane ? (int)c->picture.chroma_shift_y : 0;
+    const int width = (int)c->picture.width >> sx, height = (int)c->picture.height >> sy;
+    double u = c->picture.chroma_left || !sx ? x / ldexp(1, sx) : (x + 0.5) / ldexp(1, sx) - 0.5;
+    double v = c->picture.chroma_top || !sy ? y / ldexp(1, sy) : (y + 0.5) / ldexp(1, sy) - 0.5;
+    u = fmin(fmax(u, 0), width - 1);
+    v = fmin(fmax(v, 0), height - 1);
+    const int i = (int)u, j = (int)v, right = i + 1 < width;
+    const int at = j * width + i, below = j + 1 < height ? at + width : at;
+    u -= i;
+    v -= j;
+    return (1 - v) * ((1 - u) * chart_get(c, plane, at) + u * chart_get(c, plane, at + right)) +
+           v * ((1 - u) * chart_get(c, plane, below) + u * chart_get(c, plane, below + right));
+}
+
+/* ITU-T H.273 the other way: code values, which need not be whole, to 0..255. */
+static void h273_decode(int matrix, int full, double unit, const double code[3], double rgb[3])
+{
+    static const double weights[10][2] = { { 0, 0 },       { 0.2126, 0.0722 }, { 0.299, 0.114 }, { 0, 0 },
+                                           { 0.30, 0.11 }, { 0.299, 0.114 },   { 0.299, 0.114 }, { 0.212, 0.087 },
+                                           { 0, 0 },       { 0.2627, 0.0593 } };
+    const double top = 256 * unit - 1, kr = weights[matrix][0], kb = weights[matrix][1];
+    const double range = full ? top : 219 * unit, chroma = full ? top : 224 * unit, black = full ? 0 : 16 * unit;
+    if (matrix == 0) {
+        rgb[0] = code[2] - black;
+        rgb[1] = code[0] - black;
+        rgb[2] = code[1] - black;
+    } else if (matrix == 8) {
+        double y = code[0] - black, cg = code[1] - 128 * unit, co = code[2] - 128 * unit;
+        rgb[0] = y - cg + co;
+        rgb[1] = y + cg;
+        rgb[2] = y - cg - co;
+    } else {
+        double y = code[0] - black;
+        rgb[0] = y + 2 * (1 - kr) * (code[2] - 128 * unit) / chroma * range;
+        rgb[2] = y + 2 * (1 - kb) * (code[1] - 128 * unit) / chroma * range;
+        rgb[1] = (y - kr * rgb[0] - kb * rgb[2]) / (1 - kr - kb);
+    }
+    for (int i = 0; i < 3; i++)
+        rgb[i] = fmin(fmax(255 * rgb[i] / range, 0), 255);
+}
+
+/* Twelve colors in blocks of 8x8 pixels, coded as H.273 says and rounded. */
+static void chart_draw(chart *c, int planes, double colors[12][3])
+{
+    const double unit = ldexp(1, (int)c->picture.depth - 8);
+    for (int i = 0; i < 12; i++) {
+        double code[3];
+        for (int k = 0; k < 3; k++)
+            colors[i][k] = (i * (k + 2) * 7 + i / 4 * 3 + k) % 11 / 10.0;
+        h273_encode(c->picture.color.matrix, c->picture.color.full_range, unit, colors[i], code);
+        for (int p = 0; p < planes; p++) {
+            const int sx = p ? (int)c->picture.chroma_shift_x : 0, sy = p ? (int)c->picture.chroma_shift_y : 0;
+            for (int y = i / 4 * 8 >> sy; y < (i / 4 + 1) * 8 >> sy; y++)
+                for (int x = i % 4 * 8 >> sx; x < (i % 4 + 1) * 8 >> sx; x++)
+                    chart_put(c, p, y * (CHART_WIDTH >> sx) + x, (int)fmin(round(code[p]), 256 * unit - 1));
+        }
+    }
+}
+
+/* The largest difference from H.273's formulas over the chart, and in the middle of its blocks from the colors that it
+ * was drawn in: half a code value of each plane, at most. */
+static void chart_check(const chart *c, int planes, double colors[12][3], double *worst, double *middle)
+{
+    static float out[3 * CHART_AREA];
+    const int matrix = c->picture.color.matrix, full = c->picture.color.full_range;
+    const double unit = ldexp(1, (int)c->picture.depth - 8);
+    bzna_output output = { .struct_size = sizeof output, .width = CHART_WIDTH, .height = CHART_HEIGHT,
+                           .layout = BZNA_LAYOUT_NHWC };
+    bzna_transform t;
+    bzna_transform_init(&t, sizeof t);
+    REQUIRE(bzna_picture_render(&c->picture, &t, &output, out, sizeof out, NULL) == BZNA_OK);
+    for (int i = 0; i < CHART_AREA; i++) {
+        const int x = i % CHART_WIDTH, y = i / CHART_WIDTH, block = y / 8 * 4 + x / 8;
+        double code[3] = { 0, 128 * unit, 128 * unit }, rgb[3];
+        for (int p = 0; p < planes; p++)
+            code[p] = chart_at(c, p, x, y);
+        h273_decode(matrix, full, unit, code, rgb);
+        for (int k = 0; k < 3; k++) {
+            *worst = fmax(*worst, fabs((double)out[3 * i + k] - rgb[k]));
+            if (planes == 3 && x % 8 == 4 && y % 8 == 4)
+                *middle = fmax(*middle, fabs((double)out[3 * i + k] - 255 * colors[block][k]) * unit);
+        }
+    }
+}
+
+static const struct { int planes, shift_x, shift_y; } chroma_formats[] = {
+    { 1, 0, 0 }, { 3, 0, 0 }, { 3, 1, 0 }, { 3, 1, 1 }, { 3, 2, 0 }, { 3, 0, 1 }, { 3, 2, 2 },  /* 4:0:0 .. 4:1:0 */
+};
+
+TEST(a_chart_comes_back_in_every_chroma_format_matrix_range_depth_and_siting)
+{
+    static const int depths[] = { 8, 10, 12, 16 };
+    static chart c;
+    double worst = 0, middle = 0;
+    int charts = 0;
+    for (size_t f = 0; f < COUNT(chroma_formats); f++)
+        for (int run = 0; run < 10 * 2 * 4 * 4; run++) {
+            const int matrix = run % 10, full = run / 10 % 2, siting = run / 80, planes = chroma_formats[f].planes;
+            const int is_444 = !chroma_formats[f].shift_x && !chroma_formats[f].shift_y;
+            double colors[12][3];
+            if (matrix == 3 || (matrix == 0 && (!is_444 || planes == 1)) || (is_444 && siting))
+                continue;
+            chart_init(&c, CHART_WIDTH, CHART_HEIGHT, depths[run / 20 % 4], planes, chroma_formats[f].shift_x,
+                       chroma_formats[f].shift_y);
+            c.picture.chroma_left = (uint32_t)siting & 1;
+            c.picture.chroma_top = (uint32_t)siting >> 1;
+            c.picture.color.matrix = (uint16_t)(planes == 1 && matrix == 8 ? 1 : matrix);   /* YCgCo's Y' is another */
+            c.picture.color.full_range = (uint8_t)full;
+            chart_draw(&c, planes, colors);
+            chart_check(&c, planes, colors, &worst, &middle);
+            charts++;
+        }
+    CHECK_EQ(charts, 4 * 2 * (8 + 9 + 5 * 4 * 8));
+    CHECK_NEAR(worst, 0, 1e-3);
+    CHECK(middle <= 1.7 * 255 / 219 + 0.6);                 /* as above; of 16 bits, floats round as much again */
+}
+
+TEST(gbr_with_less_chroma_is_refused)
+{
+    static chart c;
+    for (size_t f = 2; f < COUNT(chroma_formats); f++) {
+        bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
+        bzna_transform t;
+        float out[3];
+        chart_init(&c, 8, 8, 8, 3, chroma_formats[f].shift_x, chroma_formats[f].shift_y);
+        bzna_transform_init(&t, sizeof t);
+        CHECK_EQ(bzna_picture_render(&c.picture, &t, &output, out, sizeof out, NULL), BZNA_E_UNSUPPORTED);
+    }
+}
+
+/* tests/colors.py has the same. */
+static int code_of(int plane, int x, int y, int depth)
+{
+    const int unit = 1 << (depth - 8);
+    return ((plane ? 100 : 70) + (x * 37 + y * 101 + plane * 59) % 64) * unit + (x * 7 + y * 13 + plane) % unit;
+}
+
+TEST(chroma_of_every_format_and_siting_is_upsampled_as_zscale_does)
+{
+    static chart c;
+    double worst = 0;
+    for (size_t i = 0; i < COUNT(zscale_pictures); i++) {
+        const int depth = zscale_pictures[i].depth;
+        bzna_output output = { .struct_size = sizeof output, .width = 8, .height = 4 };
+        bzna_transform t;
+        float out[3 * 8 * 4];
+        chart_init(&c, 8, 4, depth, 3, zscale_pictures[i].shift_x, zscale_pictures[i].shift_y);
+        c.picture.color.matrix = 1;
+        c.picture.chroma_left = (uint32_t)zscale_pictures[i].left;
+        c.picture.chroma_top = (uint32_t)zscale_pictures[i].top;
+        for (int p = 0; p < 3; p++) {
+            const int width = 8 >> (p ? zscale_pictures[i].shift_x : 0),
+                      height = 4 >> (p ? zscale_pictures[i].shift_y : 0);
+            for (int at = 0; at < width * height; at++)
+                chart_put(&c, p, at, code_of(p, at % width, at / width, depth));
+        }
+        bzna_transform_init(&t, sizeof t);
+        REQUIRE(bzna_picture_render(&c.picture, &t, &output, out, sizeof out, NULL) == BZNA_OK);
+        for (int k = 0; k < 3 * 8 * 4; k++)
+            worst = fmax(worst, fabs((double)out[k] - zscale_pictures[i].rgb[k] / 100.0));
+    }
+    CHECK_EQ(COUNT(zscale_pictures), 4 + 5 + 7 + 2 + 2 + 3);
+    CHECK_NEAR(worst, 0, 0.0062);                           /* it is written to two decimals */
+}
+
 /* A picture of nine gray samples, a row of them. */
 static bzna_picture gray_row(const uint8_t gray[9])
 {
@@ -988,6 +1262,52 @@ TEST(channels_come_in_the_order_asked_for)
         for (uint32_t i = 0; i < count; i++) {
             CHECK_NEAR(out[i], (run / 3 % 2 ? expected[channels].turned : expected[channels].plain)[i], 1e-3);
             CHECK_NEAR(out[count + i], t.fill_space ? t.fill[i] : expected[channels].fill[i], 1e-3);
+        }
+    }
+}
+
+/* An element of any type, as a number. */
+static double element_of(const void *elements, uint32_t dtype, size_t at)
+{
+    const uint16_t *words = elements;
+    if (dtype == BZNA_DTYPE_UINT8)
+        return ((const uint8_t *)elements)[at];
+    if (dtype == BZNA_DTYPE_FLOAT32)
+        return (double)((const float *)elements)[at];
+    const int bits = dtype == BZNA_DTYPE_FLOAT16 ? 10 : 7, bias = dtype == BZNA_DTYPE_FLOAT16 ? 15 : 127;
+    const int exponent = (words[at] & 0x7fff) >> bits, fraction = words[at] & ((1 << bits) - 1);
+    const double size = ldexp(fraction + (exponent ? 1 << bits : 0), (exponent ? exponent : 1) - bias - bits);
+    return words[at] & 0x8000 ? -size : size;
+}
+
+/* Every type keeps the number but for its own rounding, here of at most half a unit in the last place. */
+TEST(the_color_outside_is_in_units_of_input_or_output_in_every_type)
+{
+    static const uint8_t gray[9] = { 0 };
+    static const float fill[3] = { 200, 31.4f, 300 }, bias[3] = { 12.5f, 40, -20 }, scale[3] = { 0.5f, 2, 1 };
+    static const double steps[4] = { 0x1p-24, 0x1p-11, 0x1p-8, 0 };
+    for (uint32_t run = 0; run < 4 * 3 * 2 * 2; run++) {
+        const uint32_t dtype = run % 4, channels = run / 4 % 3, layout = run / 12 % 2, space = run / 24;
+        const size_t count = channels == BZNA_CHANNELS_GRAY ? 1 : 3;
+        bzna_output output = { .struct_size = sizeof output, .width = 2, .height = 2, .dtype = dtype, .layout = layout,
+                               .channels = channels };
+        bzna_picture picture = gray_row(gray);
+        bzna_transform t;
+        float out[12];
+        bzna_transform_init(&t, sizeof t);
+        memcpy(t.fill, fill, sizeof fill);
+        memcpy(t.bias, bias, sizeof bias);
+        memcpy(t.scale, scale, sizeof scale);
+        t.fill_space = space;
+        t.homography[2] = 1000;
+        REQUIRE(bzna_picture_render(&picture, &t, &output, out, sizeof out, NULL) == BZNA_OK);
+        for (size_t i = 0; i < 4 * count; i++) {
+            const size_t c = layout == BZNA_LAYOUT_NHWC ? i % count : i / 4;
+            const double luma = 0.299 * 200 + 0.587 * 31.4 + 0.114 * 300;
+            const double x = count == 1 ? luma : (double)fill[channels == BZNA_CHANNELS_BGR ? 2 - c : c];
+            double y = space == BZNA_FILL_OUTPUT ? (double)fill[c] : (x - (double)bias[c]) * (double)scale[c];
+            y = dtype == BZNA_DTYPE_UINT8 ? fmin(fmax(rint(y), 0), 255) : y;
+            CHECK_NEAR(element_of(out, dtype, i), y, steps[dtype] * fabs(y) + (dtype == BZNA_DTYPE_UINT8 ? 0 : 1e-5));
         }
     }
 }
@@ -1124,6 +1444,8 @@ TEST_MAIN(
     RUN(a_flip_mirrors_about_the_middle)
     RUN(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
     RUN(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
+    RUN(center_resized_crop_by_torchvisions_law_is_its_resize_and_center_crop)
+    RUN(torchvisions_law_fills_outputs_that_are_no_squares)
     RUN(no_warp_is_the_centered_picture_one_to_one)
     RUN(a_similarity_without_meaning_is_refused)
     RUN(a_loaders_warp_fields_mean_what_the_header_says)
@@ -1134,7 +1456,11 @@ TEST_MAIN(
     RUN(every_matrix_range_and_depth_gives_what_zscale_gives)
     RUN(a_chart_encoded_as_h273_says_comes_back)
     RUN(gray_has_a_range_and_no_matrix)
+    RUN(a_chart_comes_back_in_every_chroma_format_matrix_range_depth_and_siting)
+    RUN(gbr_with_less_chroma_is_refused)
+    RUN(chroma_of_every_format_and_siting_is_upsampled_as_zscale_does)
     RUN(channels_come_in_the_order_asked_for)
+    RUN(the_color_outside_is_in_units_of_input_or_output_in_every_type)
     RUN(bytes_are_what_scale_and_bias_give)
     RUN(matrices_that_are_not_known_are_refused)
 )

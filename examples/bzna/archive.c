@@ -120,6 +120,14 @@ static const option_value warps[] = {
     { "none", BZNA_WARP_NONE }, { "random", BZNA_WARP_RANDOM_RESIZED_CROP },
     { "center", BZNA_WARP_CENTER_RESIZED_CROP }, { NULL, 0 },
 };
+static const option_value laws[] = {
+    { "auto", BZNA_LAW_AUTO }, { "benzina", BZNA_LAW_BENZINA }, { "torchvision", BZNA_LAW_TORCHVISION }, { NULL, 0 },
+};
+static const option_value filters[] = {
+    { "nearest", BZNA_FILTER_NEAREST }, { "linear", BZNA_FILTER_LINEAR }, { "cubic", BZNA_FILTER_CUBIC },
+    { "lanczos", BZNA_FILTER_LANCZOS3 }, { "area", BZNA_FILTER_AREA }, { "cubic-0.75", BZNA_FILTER_CUBIC_075 },
+    { "lanczos4", BZNA_FILTER_LANCZOS4 }, { NULL, 0 },
+};
 static const option_value dtypes[] = {
     { "f32", BZNA_DTYPE_FLOAT32 },  { "float32", BZNA_DTYPE_FLOAT32 },
     { "f16", BZNA_DTYPE_FLOAT16 },  { "float16", BZNA_DTYPE_FLOAT16 },
@@ -151,7 +159,10 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     config.pipeline.batches_in_flight = loading->batches_in_flight;
     config.decode.decoder = option_value_of(o->decoder, decoders);
     config.warp.kind = option_value_of(o->warp, warps);
+    config.warp.law = option_value_of(o->law, laws);
     config.warp.flip_h = o->flip;
+    config.filter.kind = option_value_of(o->filter, filters);
+    config.filter.antialias = o->antialias < 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
     config.fields.image = o->track;
     config.output.device.kind = (int32_t)option_value_of(o->output, outputs);
     /* What software decodes stays on the host unless the device was asked for. */

@@ -49,6 +49,7 @@
 
 /* What batch and bench have in common. */
 #define DTYPES "f32|f16|bf16|u8|float32|float16|bfloat16|uint8"
+#define FILTERS "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4"
 #define OPTIONS_LOADER \
     { "dtype", 0, KIND_CHOICE, FIELD(dtype), 0, 0, DTYPES, "f32", \
       "type of the batches; uint8 is rounded and saturated" }, \
@@ -57,6 +58,12 @@
       "channels and their order; gray is one, the luma" }, \
     { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", \
       "random resized crop, center resized crop, or none: center crop, not resized" }, \
+    { "law", 0, KIND_CHOICE, FIELD(law), 0, 0, "auto|benzina|torchvision", "auto", \
+      "how crops are drawn; auto: random ones as torchvision's" }, \
+    { "filter", 0, KIND_CHOICE, FIELD(filter), 0, 0, FILTERS, "linear", \
+      "how pixels are resampled" }, \
+    OPTION_FLAG("antialias", antialias, "widen the filter where a picture shrinks: the default"), \
+    { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen it" }, \
     { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, in pixels" }, \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
                  "(default: sizes up to 512 load the thumbnail where there is one)"), \

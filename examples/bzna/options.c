@@ -85,7 +85,7 @@ static int device_parse(const char *value, bzna_device *device)
 static const char *option_set(const tool_option *p, tool_options *o, const char *value)
 {
     char *field = (char *)o + p->offset, *end = NULL;
-    int64_t integer = 1;
+    int64_t integer = p->lowest < 0 ? -1 : 1;
     bzna_device device;
     double real;
     errno = 0;

@@ -72,12 +72,13 @@ void tool_progress_end(const tool_progress *p);
 
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
-    const char *out, *track, *field, *codec, *preset, *warp, *decoder, *output, *dtype, *layout, *channels;
+    const char *out, *track, *field, *codec, *preset, *decoder, *output, *dtype, *layout, *channels;
+    const char *warp, *law, *filter;
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
     int64_t     jobs, batch, size, threads, seed, sessions;
     bzna_device device;
-    int64_t     json, md5, decode, shuffle, overwrite;        /* flags */
+    int64_t     json, md5, decode, shuffle, overwrite, antialias;        /* flags: 0, 1; -1: --no-... */
     char      **operand;
     int         operand_count;
 } tool_options;
@@ -91,7 +92,7 @@ typedef struct tool_option {
     char             letter;          /* 0: there is no short form */
     tool_option_kind kind;
     size_t           offset;          /* of the field in tool_options */
-    double           lowest, highest; /* numbers only */
+    double           lowest, highest; /* of numbers; a flag with lowest -1 sets its field to that */
     const char      *argument;        /* as help shows it; "a|b|c" for a choice */
     const char      *default_value;   /* NULL: 0, or what the help text says */
     const char      *help;

@@ -78,6 +78,15 @@ const BZNA_PALETTE_COLORS = UInt32(0)
 const BZNA_PALETTE_INDEX = UInt32(1)
 const BZNA_CLASS_ORDER_TEXT = UInt32(0)
 const BZNA_CLASS_ORDER_NUMERIC = UInt32(1)
+const BZNA_FILTER_LINEAR = UInt32(0)
+const BZNA_FILTER_NEAREST = UInt32(1)
+const BZNA_FILTER_CUBIC = UInt32(2)
+const BZNA_FILTER_AREA = UInt32(3)
+const BZNA_FILTER_LANCZOS4 = UInt32(4)
+const BZNA_FILTER_LANCZOS3 = UInt32(5)
+const BZNA_FILTER_CUBIC_075 = UInt32(6)
+const BZNA_ANTIALIAS_AUTO = UInt32(0)
+const BZNA_ANTIALIAS_OFF = UInt32(1)
 const BZNA_DTYPE_FLOAT32 = UInt32(0)
 const BZNA_DTYPE_FLOAT16 = UInt32(1)
 const BZNA_DTYPE_BFLOAT16 = UInt32(2)
@@ -579,7 +588,9 @@ using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZ
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
     BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
     BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
-    BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC,
+    BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
+    BZNA_FILTER_LANCZOS4, BZNA_FILTER_LANCZOS3, BZNA_FILTER_CUBIC_075, BZNA_ANTIALIAS_AUTO, BZNA_ANTIALIAS_OFF,
+    BZNA_CHANNELS_RGB, BZNA_CHANNELS_BGR, BZNA_CHANNELS_GRAY, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC,
     BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP
 
 # ---- Errors, and how structs cross over ----------------------------------------------------------------------------------------------
@@ -888,6 +899,9 @@ end
 const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
                center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY)
 const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
+const FILTERS = (nearest = BZNA_FILTER_NEAREST, linear = BZNA_FILTER_LINEAR, cubic = BZNA_FILTER_CUBIC, lanczos = BZNA_FILTER_LANCZOS3,
+                 area = BZNA_FILTER_AREA, cubic_075 = BZNA_FILTER_CUBIC_075, lanczos4 = BZNA_FILTER_LANCZOS4)
+const CHANNELS = (RGB = BZNA_CHANNELS_RGB, BGR = BZNA_CHANNELS_BGR, gray = BZNA_CHANNELS_GRAY, grey = BZNA_CHANNELS_GRAY)
 const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
 
@@ -906,6 +920,9 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     degrees, translate                    pairs, and resize, keep_ratio, random_crop = false: of :similarity
     law = :auto                           by the warp's name; :benzina, :torchvision draw crops by that law
     flip = 0, flip_v = 0                  probabilities of mirroring
+    filter = :linear                      :nearest, :cubic, :lanczos (PIL's); :cubic_075, :lanczos4, :area (OpenCV's)
+    antialias = true                      whether the filter is widened where a picture shrinks, as in PIL; false: as in OpenCV
+    channels = :RGB                       :BGR, :gray (one channel, the luma); mean, std, bias, scale are in that order
     mean, std                             triples, y = (x - mean) / std with x in 0..255; or bias, scale: y = (x - bias) * scale
     fill = (0, 0, 0)                      the out-of-bounds color
     tensors = nothing                     names of further numeric fields of batches, for `tensor`: ["id", "label:5"]
@@ -936,12 +953,13 @@ mutable struct Loader
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
                     bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
                     tensors = nothing, bytes = nothing,
+                    filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
-        config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2],
+        config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], channels = choice(CHANNELS, channels),
                                 device = bzna_device(BZNA_DEVICE_CPU, 0))       # where an Array can be
         config.order = changed(config.order; kind = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
                                last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
@@ -950,6 +968,7 @@ mutable struct Loader
         config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
                               resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
                               given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate)...)
+        config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF)
         config.color = changed(config.color; given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads)
@@ -998,7 +1017,7 @@ function Base.show(io::IO, loader::Loader)
 end
 
 """
-One batch: `data` (width x height x 3 x samples), `targets` (-1 where a sample has none), `indices` (counted from 1), `status` (0, or why a
+One batch: `data` (width x height x channels x samples), `targets` (-1 where a sample has none), `indices` (counted from 1), `status` (0, or why a
 slot holds the out-of-bounds color), `count` (how many are real, when the last batch is padded), `epoch`, and whether it is the `last` of it.
 """
 struct Batch

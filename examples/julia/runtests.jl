@@ -43,6 +43,19 @@ end
     @test_throws ArgumentError Loader(ARCHIVE; batchsize = 1, size = (32, 24), warp = :sideways)
 end
 
+@testset "filters and channels by their names" begin
+    first_of(; keywords...) = copy(first(Loader(ARCHIVE; batchsize = 1, size = (24, 16), warp = :center_resized_crop, keywords...))[1])
+    @test first_of() == first_of(filter = :linear, antialias = true, channels = :RGB)
+    pictures = [first_of(filter = name) for name in (:nearest, :linear, :cubic, :lanczos, :area, :cubic_075, :lanczos4)]
+    push!(pictures, first_of(antialias = false))
+    @test allunique(pictures)
+    @test first_of(channels = :BGR) == first_of()[:, :, 3:-1:1, :]
+    @test size(first_of(channels = :gray)) == (24, 16, 1, 1)
+    @test_throws ArgumentError first_of(filter = :bilinear)
+    @test_throws ArgumentError first_of(channels = :CMYK)
+    @test_throws BenzinaError first_of(filter = :area, antialias = false)
+end
+
 @testset "whoever decodes, arrays are on the host" begin
     keywords = (batchsize = 2, size = (24, 16), shuffle = true, seed = 5, warp = :random_resized_crop)
     expected = collected(Loader(ARCHIVE; device = :cpu, decoder = :software, keywords...))

@@ -112,6 +112,8 @@ EPOCHS_ENDLESS = 2**64 - 1
 WAIT_FOREVER = -1
 
 DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA = 0, 1, 2
+FILTER_LINEAR, FILTER_NEAREST, FILTER_CUBIC, FILTER_AREA, FILTER_LANCZOS4, FILTER_LANCZOS3, FILTER_CUBIC_075 = range(7)
+ANTIALIAS_AUTO, ANTIALIAS_OFF = 0, 1
 DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_UINT8 = 0, 1, 2, 3
 DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 16, 17, 18
 LAYOUT_NCHW, LAYOUT_NHWC = 0, 1
@@ -729,13 +731,18 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
         """What the sample holds, by name, each read when it is asked for: see Dataset.field. None where it has none."""
         return _Fields(self._of(), self.index)
 
-    def image(self, field=None):
+    def image(self, field=None, shape=None, box=None, filter="linear", antialias=True):
         """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor normalized.
         field: "image" (or None), "thumb", or one of images. libavcodec decodes it, on this thread. Where it is damaged,
-        an Error names the sample."""
+        an Error names the sample.
+
+        shape: (height, width) to resize it to, or one number for both; box: (left, top, right, bottom), the part of it that
+        is resized, in pixels and parts of them; filter, antialias: as DataLoader's. So PIL's resize(size, resample, box)."""
         numpy = _installed("numpy")
         if numpy is None:
             raise ImportError("Sample.image() gives a numpy array: numpy is not installed")
+        transform, output = _new("transform"), _new("output")                   # the identity
+        transform.filter, transform.antialias = _choice("filter", filter), _choice("antialias", antialias)
         coded, kept = self._coded(field)
         decoder, picture, err = _c.c_void_p(), _new("picture"), _new("error")
         _check(lib.bzna_decoder_open(self._dataset._open_context().handle, decoder, err), err)
@@ -745,9 +752,10 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
                 width, height = picture.width, picture.height
                 if picture.orientation > 4:     # it lies on its side
                     width, height = height, width
-                pixels = numpy.empty((height, width, 3), numpy.float32)
-                transform, output = _new("transform"), _new("output")           # the identity
-                output.width, output.height, output.layout = width, height, LAYOUT_NHWC
+                box = (0, 0, width, height) if box is None else _floats("box", box, 4)
+                output.height, output.width, transform.homography[:] = _resizing(box, shape)
+                output.layout = LAYOUT_NHWC
+                pixels = numpy.empty((output.height, output.width, 3), numpy.float32)
                 status = lib.bzna_picture_render(picture, transform, output, pixels.ctypes.data, pixels.nbytes, err)
         finally:
             lib.bzna_decoder_close(decoder)
@@ -1487,6 +1495,22 @@ def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(
     return tuple(matrix)
 
 
+def _resizing(box, shape):
+    """(height, width, homography) of the part of a picture between left, top, right and bottom, resized to shape; None: as large as it is."""
+    left, top, right, bottom = box
+    height, width = (round(bottom - top), round(right - left)) if shape is None else _height_width(shape)
+    if not (right > left and bottom > top):
+        raise ValueError("box: %r is not (left, top, right, bottom)" % (box,))
+    if not (1 <= width <= 16384 and 1 <= height <= 16384):
+        raise ValueError("shape: %r is not in 1..16384" % ((height, width),))
+    x, y = (right - left) / width, (bottom - top) / height
+    return height, width, (x, 0, left + x / 2 - 0.5, 0, y, top + y / 2 - 0.5, 0, 0, 1)
+
+
+def _height_width(shape):
+    return (shape, shape) if isinstance(shape, int) else tuple(shape)
+
+
 _LAWS = {"benzina": LAW_BENZINA, "torchvision": LAW_TORCHVISION}
 
 
@@ -1656,16 +1680,32 @@ def _make_ops():
 ops = _make_ops()
 
 
+def _inter_method_9(homography, rng):
+    """Cubic where both sides grow, area where both shrink, else linear."""
+    steps = [_math.hypot(homography[i], homography[i + 3]) for i in (0, 1)]
+    return _INTER_METHODS[2 if max(steps) < 1 else 3 if min(steps) > 1 else 1]
+
+
+def _inter_method_10(homography, rng):
+    return _INTER_METHODS[rng.randrange(5)]
+
+
+# MXNet's: OpenCV's filters, which are not widened where a picture shrinks.
+_INTER_METHODS = {0: (FILTER_NEAREST, ANTIALIAS_OFF), 1: (FILTER_LINEAR, ANTIALIAS_OFF), 2: (FILTER_CUBIC_075, ANTIALIAS_OFF),
+                  3: (FILTER_AREA, ANTIALIAS_AUTO), 4: (FILTER_LANCZOS4, ANTIALIAS_OFF), 9: _inter_method_9, 10: _inter_method_10}
+
+
 class _Hooks:
     """What a loader's transform callback does to a sample: each of these (index, in_size, out_size, rng), or None."""
 
     def __init__(self):
         self.warp = self.bias = self.norm = self.oob = self.color = None
+        self.filter = None                      # (homography, rng)
         self.whole = None                       # (sample_info, rng, transform), last of all
         self.failure = None
 
     def needed(self):
-        return any((self.warp, self.bias, self.norm, self.oob, self.color, self.whole))
+        return any((self.warp, self.bias, self.norm, self.oob, self.color, self.filter, self.whole))
 
     def apply(self, info, rng, transform):
         about = (info.index, (info.width, info.height), (info.out_width, info.out_height), rng)
@@ -1679,6 +1719,8 @@ class _Hooks:
             transform.fill[:] = _floats("oob_transform", self.oob(*about), 3)
         if self.color:
             transform.matrix = int(_floats("color_transform", self.color(*about), 1)[0]) + 1
+        if self.filter:
+            transform.filter, transform.antialias = self.filter(transform.homography, rng)
         if self.whole:
             self.whole(info, rng, transform)
 
@@ -1968,6 +2010,9 @@ _CHOICES = {
     "dtype": {"float32": DTYPE_FLOAT32, "float16": DTYPE_FLOAT16, "bfloat16": DTYPE_BFLOAT16, "uint8": DTYPE_UINT8},
     "layout": {"NCHW": LAYOUT_NCHW, "NHWC": LAYOUT_NHWC, "nchw": LAYOUT_NCHW, "nhwc": LAYOUT_NHWC},
     "channels": {"RGB": CHANNELS_RGB, "BGR": CHANNELS_BGR, "gray": CHANNELS_GRAY, "grey": CHANNELS_GRAY},
+    "filter": {"nearest": FILTER_NEAREST, "linear": FILTER_LINEAR, "cubic": FILTER_CUBIC, "lanczos": FILTER_LANCZOS3,
+               "area": FILTER_AREA, "cubic-0.75": FILTER_CUBIC_075, "lanczos4": FILTER_LANCZOS4},
+    "antialias": {True: ANTIALIAS_AUTO, False: ANTIALIAS_OFF},
     "decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
 }
 
@@ -1980,6 +2025,7 @@ _FIELDS = {
 
     "layout": "output.layout", "channels": "output.channels", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
     "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind",
+    "antialias": "filter.antialias",
     "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
     "tensors": "fields.tensors", "bytes": "fields.bytes",
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
@@ -2110,6 +2156,11 @@ class DataLoader(_Handled):
                      to nearest, ties to even, saturated)
     channels         "RGB", "BGR", "gray" or "grey" (one channel, the luma); mean and std, bias and norm are in that order
     layout           "NCHW", "NHWC" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in torch.channels_last)
+    filter           "nearest", "linear", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75", "lanczos4", "area": OpenCV's
+    antialias        True: where a picture shrinks, the filter is widened by as much, as in PIL and torchvision ("nearest" is not;
+                     "area" always is); False: it is not, as in OpenCV
+    inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where both
+                     sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
     memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU, else the host
     stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's object; None: one of the
                      loader's own. What takes a batch by DLPack names its own stream all the same
@@ -2134,7 +2185,7 @@ class DataLoader(_Handled):
                  bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
                  last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None,
-                 fields=None, **settings):
+                 fields=None, inter_method=None, **settings):
         _dispose_put_off()
         _refuse_unknown(settings)               # before anything else: who writes torch's arguments is told so
         self._tensors, self._bytes = _fields_of(fields, settings)
@@ -2148,7 +2199,7 @@ class DataLoader(_Handled):
             dataset = Dataset(path if dataset is None else dataset, context=context)
         if context is None or context._device == dataset._context._device:
             context = dataset._context
-        height, width = (shape or 0, shape or 0) if shape is None or isinstance(shape, int) else shape
+        height, width = _height_width(shape or 0)
         self._bytes = {name: dataset._kind(name) for name in self._bytes}
         if seed is None:
             if world_size != 1:
@@ -2166,6 +2217,8 @@ class DataLoader(_Handled):
             raise ValueError("dtype, output: bfloat16 is no type of numpy's")
         if memory == "device" and output in ("numpy", "memoryview"):
             raise ValueError("memory: %s reads host memory" % output)
+        if inter_method is not None and not settings.keys().isdisjoint(("filter", "antialias")):
+            raise ValueError("inter_method, filter, antialias: give MXNet's number, or the other two")
         laws = {settings.get("warp_law"), getattr(warp_transform, "law", None)} - {None}
         if len(laws) > 1:
             raise ValueError("warp_law, warp_transform.law: they contradict each other")
@@ -2190,6 +2243,12 @@ class DataLoader(_Handled):
                 raise ValueError("std: 0 divides nothing")
         _warn_of_mean(mean, std)
         hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
+        if inter_method is not None:
+            method = _choice("inter_method", inter_method, {"inter_method": _INTER_METHODS})
+            if callable(method):
+                hooks.filter = method
+            else:
+                config.filter.kind, config.filter.antialias = method
         for name, value in settings.items():    # warp_law behind the warp
             _configure(config, name, value)
 

@@ -81,6 +81,25 @@ pub enum Layout {
     Nhwc = raw::BZNA_LAYOUT_NHWC as isize,
 }
 
+/// How pixels are resampled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Filter {
+    #[default]
+    Linear = raw::BZNA_FILTER_LINEAR as isize,
+    Nearest = raw::BZNA_FILTER_NEAREST as isize,
+    /// PIL's, a = -0.5.
+    Cubic = raw::BZNA_FILTER_CUBIC as isize,
+    /// PIL's, a = 3.
+    Lanczos = raw::BZNA_FILTER_LANCZOS3 as isize,
+    /// The mean of what a pixel covers; linear where a picture grows.
+    Area = raw::BZNA_FILTER_AREA as isize,
+    /// OpenCV's, a = -0.75.
+    Cubic075 = raw::BZNA_FILTER_CUBIC_075 as isize,
+    /// OpenCV's, over 8 x 8 pixels.
+    Lanczos4 = raw::BZNA_FILTER_LANCZOS4 as isize,
+}
+
 /// How weights draw samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weighting {
@@ -232,7 +251,8 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// The center, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate.
+    /// The center, resized so that the output is this fraction of the picture's short edge: 224.0 / 256.0 to validate, with
+    /// [`Law::Torchvision`] as its Resize(256) and CenterCrop(224).
     pub fn center_resized_crop(mut self, fraction: f64) -> Self {
         self.config.warp.kind = raw::BZNA_WARP_CENTER_RESIZED_CROP;
         self.config.warp.scale[0] = fraction;
@@ -317,6 +337,17 @@ impl<'a> LoaderBuilder<'a> {
 
     pub fn layout(mut self, layout: Layout) -> Self {
         self.config.output.layout = layout as u32;
+        self
+    }
+
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.config.filter.kind = filter as u32;
+        self
+    }
+
+    /// Whether the filter is widened where a picture shrinks, as in PIL and torchvision (the default), or not, as in OpenCV.
+    pub fn antialias(mut self, antialias: bool) -> Self {
+        self.config.filter.antialias = if antialias { raw::BZNA_ANTIALIAS_AUTO } else { raw::BZNA_ANTIALIAS_OFF };
         self
     }
 

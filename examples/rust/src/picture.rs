@@ -43,7 +43,7 @@ pub enum Law {
     Auto = raw::BZNA_LAW_AUTO as isize,
     /// The original's: the area is log-uniform.
     Benzina = raw::BZNA_LAW_BENZINA as isize,
-    /// The area is uniform, boxes are of whole pixels.
+    /// The area is uniform, boxes are of whole pixels; centered ones are those of Resize and CenterCrop.
     Torchvision = raw::BZNA_LAW_TORCHVISION as isize,
 }
 
