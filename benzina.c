@@ -110,6 +110,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
 /* coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: those of 175 megapixels in 4:2:0 */
 #define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
+/* decoded, of a still in however few bytes: a solid picture of 16 megapixels; larger ones need a coded byte for each
+ * BZI_LIMIT_STILL_RATIO */
+#define BZI_LIMIT_STILL_BYTES    (64u << 20)
+#define BZI_LIMIT_STILL_RATIO    4096u           /* of real pictures, at most about 1000 */
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
 #define BZI_LIMIT_BATCH          65536u
@@ -1710,6 +1714,7 @@ typedef struct bzi_format {
     uint32_t    has_chroma_location, chroma_location;
     bzna_color  color;                /* present when the VUI has video_signal_type */
     uint32_t    orientation;          /* EXIF's, 1..8; 0: none is said */
+    uint32_t    pixel_bits;           /* of a still, decoded; 0: its size was compared with that of the file */
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
@@ -2638,26 +2643,45 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 
 /* --- WebP --- */
 
-static int bzi_webp_size(uint32_t type, bzi_cursor *c, uint32_t size[2])
+/* Whether a VP8 picture has segments and no map of them: libavcodec would take that of the picture before. The first four
+ * bits of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and 9.3). */
+static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
-    if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
-        bzi_cursor_take(c, 6);                              /* the frame's tag, the start code */
-        size[0] = bzi_cursor_le(c, 2) & 0x3fff;
-        size[1] = bzi_cursor_le(c, 2) & 0x3fff;
-    } else {
-        uint32_t bits;
-        bzi_cursor_take(c, 1);
-        bits = bzi_cursor_le(c, 4);
-        size[0] = (bits & 0x3fff) + 1;
-        size[1] = (bits >> 14 & 0x3fff) + 1;
+    uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t split = (range + 1) / 2, bit = value >= split << 8;
+        value -= bit ? split << 8 : 0;
+        range = bit ? range - split : split;
+        bits = bits << 1 | bit;
+        for (; range < 128; range <<= 1)
+            value <<= 1;
     }
-    return !c->overrun && size[0] && size[1];
+    return (bits & 3) == 2;
+}
+
+/* Sizes. Of VP8, a macroblock costs more than 2 bits. Returns 0 where it is no picture that stands alone. */
+static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
+{
+    uint32_t bits;
+    if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
+        const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
+        format->width = bzi_cursor_le(c, 2) & 0x3fff;
+        format->height = bzi_cursor_le(c, 2) & 0x3fff;
+        format->color = (bzna_color){ 1, 13, 5, 0, 1 };
+        return !(tag & 1) && code == 0x2a019d && !bzi_vp8_lacks_map(*c) && format->width && format->height &&
+               (uint64_t)((format->width + 15) / 16) * ((format->height + 15) / 16) / 4 <= bzi_cursor_left(c);
+    }
+    bzi_cursor_take(c, 1);
+    bits = bzi_cursor_le(c, 4);
+    format->width = (bits & 0x3fff) + 1;
+    format->height = (bits >> 14 & 0x3fff) + 1;
+    format->pixel_bits = 32;
+    return !c->overrun;
 }
 
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
-    uint32_t size[2] = { 0, 0 };
     bzi_cursor_take(&c, 4);
     riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
     if (c.overrun)
@@ -2671,19 +2695,15 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
         bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* even sizes */
         if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
-        if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !size[0] &&
-            !bzi_webp_size(type, &chunk, size))
-            return bzi_still_fail(err, &chunk, "WebP", "the header is damaged");
-        if (type == BZI_FOURCC('V', 'P', '8', ' '))
-            format->color = (bzna_color){ 1, 13, 5, 0, 1 };
+        if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !format->width &&
+            !bzi_webp_read(type, &chunk, format))
+            return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
         if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
             uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
             format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
         }
     }
-    format->width = size[0];
-    format->height = size[1];
-    return size[0] ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
+    return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
 }
 
 /* --- GIF --- */
@@ -2695,25 +2715,37 @@ static void bzi_gif_skip_blocks(bzi_cursor *c)
         bzi_cursor_take(c, size);
 }
 
-/* Goes to the first picture, and past it. *control: where the flags are that say of a transparent color; 0: nowhere. */
-static int bzi_gif_first(bzi_cursor *c, uint64_t *control)
+typedef struct bzi_gif {
+    uint64_t control;                 /* where the flags are that say of a transparent color; 0: nowhere */
+    uint64_t palettes[2];             /* where they are: that of all pictures, that of the first */
+    uint32_t colors[2];
+} bzi_gif;
+
+static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own)
+{
+    gif->palettes[own] = c->pos;
+    gif->colors[own] = flags & 0x80 ? 2u << (flags & 7) : 0;
+    bzi_cursor_take(c, 3 * gif->colors[own]);
+}
+
+/* Goes to the first picture, and past it. */
+static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
 {
     uint32_t block, flags;
-    *control = 0;
+    memset(gif, 0, sizeof *gif);
     bzi_cursor_take(c, 10);
     flags = bzi_cursor_u8(c);
     bzi_cursor_take(c, 2);
-    bzi_cursor_take(c, flags & 0x80 ? 3 * (2u << (flags & 7)) : 0);
+    bzi_gif_palette(c, flags, gif, 0);
     while ((block = bzi_cursor_u8(c)) == 0x21) {
         if (bzi_cursor_u8(c) == 0xf9)
-            *control = c->pos + 1;
+            gif->control = c->pos + 1;
         bzi_gif_skip_blocks(c);
     }
     if (block != 0x2c)
         return 0;
     bzi_cursor_take(c, 8);
-    flags = bzi_cursor_u8(c);
-    bzi_cursor_take(c, flags & 0x80 ? 3 * (2u << (flags & 7)) : 0);
+    bzi_gif_palette(c, bzi_cursor_u8(c), gif, 1);
     bzi_cursor_u8(c);
     bzi_gif_skip_blocks(c);
     return !c->overrun;
@@ -2722,11 +2754,12 @@ static int bzi_gif_first(bzi_cursor *c, uint64_t *control)
 static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
-    uint64_t control;
+    bzi_gif gif;
     bzi_cursor_take(&c, 6);
     format->width = bzi_cursor_le(&c, 2);
     format->height = bzi_cursor_le(&c, 2);
-    if (!bzi_gif_first(&all, &control))
+    format->pixel_bits = 8;
+    if (!bzi_gif_first(&all, &gif))
         return bzi_still_fail(err, &all, "GIF", all.overrun ? "truncated" : "there is no picture");
     return BZNA_OK;
 }
@@ -2735,12 +2768,24 @@ static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error
 static uint64_t bzi_gif_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0);
-    uint64_t control;
-    if (!bzi_gif_first(&c, &control))
+    bzi_gif gif;
+    if (!bzi_gif_first(&c, &gif))
         return size;
-    if (control)
-        data[control] &= 0xfe;
+    if (gif.control)
+        data[gif.control] &= 0xfe;
     return c.pos;
+}
+
+/* Each color of the palettes becomes its own number, so that what libavcodec decodes are indices. */
+static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
+{
+    bzi_cursor c = bzi_cursor_make(data, size, 0);
+    bzi_gif gif;
+    if (!bzi_gif_first(&c, &gif))
+        return;
+    for (int own = 0; own < 2; own++)
+        for (uint32_t i = 0; i < 3 * gif.colors[own]; i++)
+            data[gif.palettes[own] + i] = (uint8_t)(i / 3);
 }
 
 /* --- BMP, TIFF, PNM --- */
@@ -2760,6 +2805,7 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
     bzi_cursor_take(&c, 2);
     bits = bzi_cursor_le(&c, 2);
     compression = header == 12 ? 0 : bzi_cursor_le(&c, 4);
+    format->pixel_bits = compression == RLE8 || compression == RLE4 ? 8 : 0;
     if (c.overrun || bits > 32 || pixels > file.size ||
         (compression != RLE8 && compression != RLE4 && format->height &&
          ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
@@ -2770,12 +2816,14 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
 /* libavcodec decodes tiles, and JPEG inside, to black without an error. */
 static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    enum { WIDTH = 256, HEIGHT = 257, BITS = 258, COMPRESSION = 259, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
-           OLD_JPEG = 6, JPEG = 7, FLOATS = 3 };
-    uint32_t compression = bzi_tiff_value(file, COMPRESSION), bits = bzi_tiff_value(file, BITS);
+    enum { WIDTH = 256, HEIGHT = 257, BITS = 258, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322,
+           SAMPLE_FORMAT = 339, OLD_JPEG = 6, JPEG = 7, FLOATS = 3 };
+    const uint32_t compression = bzi_tiff_value(file, COMPRESSION), bits = bzi_tiff_value(file, BITS);
+    const uint32_t samples = bzi_tiff_value(file, SAMPLES);
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
+    format->pixel_bits = (bits ? (uint32_t)bzi_min(bits, 16) : 1) * (samples ? (uint32_t)bzi_min(samples, 4) : 1);
     format->orientation = bzi_tiff_orientation(file);
     if (compression == JPEG || compression == OLD_JPEG)
         return bzi_still_refuse(err, "TIFF compressed as JPEG");
@@ -2914,8 +2962,10 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     bottom = bzi_cursor_u32(&c);
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
-    bzi_cursor_take(&c, 18);
+    bzi_cursor_take(&c, 16);
+    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* components */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
+    format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
         return bzi_still_fail(err, &c, "JPEG 2000", "the header is damaged");
     format->width = right - x;
@@ -2939,24 +2989,27 @@ typedef struct bzi_still {
     bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err);
     /* as bzi_codec.strip */
     uint64_t    (*strip)(uint8_t *data, uint64_t size);
+    /* libavcodec's decoder takes nothing of a picture for the next. Those of the others do: GIF's colors past the end of
+     * a palette; TIFF's palette, planes, subsampling; JPEG 2000's palette and color space */
+    uint32_t    forgets;
 } bzi_still;
 
 static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL },
+    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1 },
+    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1 },
+    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0 },
+    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1 },
+    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
+    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
+    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
+    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
+    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
+    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
+    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
+    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
+    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1 },
+    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
+    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
 };
 
 /* What kind of still begins so; NULL: none that is known. */
@@ -2985,6 +3038,7 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
 {
     const bzi_still *still = bzi_still_find(file);
     bzna_status status;
+    uint64_t bytes;
     memset(format, 0, sizeof *format);
     if (!still)
         return BZI_FAIL(err, BZNA_E_CODEC, "no still that is known: PNG, WebP, GIF, BMP, TIFF, PNM and JPEG 2000 are");
@@ -2996,6 +3050,11 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
         return status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
+    if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
+        (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a byte "
+                        "for each %u", still->name, format->width, format->height, (unsigned long long)file.size,
+                        BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
@@ -3003,6 +3062,14 @@ BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
 {
     const bzi_still *still = bzi_still_find((bzi_span){ data, size });
     return still && still->strip ? still->strip(data, size) : size;
+}
+
+/* Of a picture with a palette, of which libavcodec gives colors alone. */
+BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t size)
+{
+    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
+    if (still && still->inspect == bzi_gif_inspect)
+        bzi_gif_number_colors(data, size);
 }
 
 
@@ -5333,22 +5400,25 @@ static int bzi_path_join(char *path, uint64_t capacity, const char *folder, cons
     return n >= 0 && (uint64_t)n < capacity;
 }
 
-/* Whether a name ends with one of these extensions, in any case. list: between blanks. */
+/* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
+static int bzi_word_is_in(const char *word, const char *list)
+{
+    char wanted[16];
+    size_t length = strlen(word);
+    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
+        return 0;
+    wanted[0] = ' ';
+    for (size_t i = 0; i < length; i++)
+        wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+    memcpy(wanted + length + 1, " ", 2);
+    return strstr(list, wanted) != NULL;
+}
+
+/* Whether a name ends with one of these extensions. */
 static int bzi_path_has_extension(const char *name, const char *list)
 {
     const char *dot = strrchr(name, '.');
-    char wanted[16];
-    size_t length;
-    if (!dot || (length = strlen(dot + 1)) == 0 || length > sizeof wanted - 3)
-        return 0;
-    for (size_t i = 0; i < length; i++) {
-        if (dot[1 + i] == ' ')
-            return 0;
-        wanted[i + 1] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32) : dot[1 + i];
-    }
-    wanted[0] = ' ';
-    memcpy(wanted + length + 1, " ", 2);
-    return strstr(list, wanted) != NULL;
+    return dot && bzi_word_is_in(dot + 1, list);
 }
 
 /* Of two things that begin with a text. */
@@ -5591,6 +5661,7 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
  * has no classes. A list can name the files instead. Opening looks at no file; each sample's is opened when it is
  * read. */
 
+#define BZI_SPLIT_NAMES " train training val valid validation dev eval test testing "
 /* ImageFolder's, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
 
@@ -5703,6 +5774,8 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     if (!folder->classes)
         return bzi_fail_memory(err, "classes");
     folder->class_room = c->class_count = count;
+    if (config->classes && config->class_order)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes says the order");
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
@@ -5737,19 +5810,22 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     return status;
 }
 
-/* A class without pictures, as ImageFolder refuses it; and a root that holds roots, such as train and val, where the
- * classes would be those. */
+/* A class without pictures, as ImageFolder refuses it; and a root that holds roots, where train and val would be the
+ * classes: its folders hold only folders, or are called as splits are. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
                                             bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    uint64_t roots = 0;
-    for (uint64_t i = 0; i < c->class_count; i++)
+    uint64_t roots = 0, splits = 0;
+    for (uint64_t i = 0; i < c->class_count; i++) {
         roots += folder->classes[i].only_folders;
-    if (roots == c->class_count && !config->classes)
+        splits += (uint64_t)bzi_word_is_in(folder->classes[i].name, BZI_SPLIT_NAMES);
+    }
+    if ((roots == c->class_count || splits == c->class_count) && !config->classes)
         return BZI_FAIL(err, BZNA_E_FORMAT,
-                        "its folders hold only folders: open one of them (\"%.64s\"), or name those that are classes "
-                        "in dataset_config.classes",
+                        "its folders %s: open one of them (\"%.64s\"), or name those that are classes in "
+                        "dataset_config.classes",
+                        splits == c->class_count ? "are called as splits are" : "hold only folders",
                         folder->classes[0].name);
     for (uint64_t i = 0; i < c->class_count; i++)
         if (!folder->classes[i].tree.count)
@@ -5781,8 +5857,9 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     const bzi_list *list = &folder->list;
     int64_t target;
     bzna_status status;
-    if (config->classes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: with a list, its labels say the classes");
+    if (config->classes || config->class_order)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: with a list, its labels say the classes",
+                        config->classes ? "classes" : "class_order");
     if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
         return status;
     c->count = list->count;
@@ -5802,6 +5879,8 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     if (config->classes)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
                         config->classes[0]);
+    if (config->class_order)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
     if (!walk->names.count)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the folder holds neither pictures nor folders of them");
     if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
@@ -7465,12 +7544,13 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
     return bzi_image_found(picture, sample->extent.offset + entry.picture_at, image, err);
 }
 
-/* Tells files apart: sizes, and the index entries at both ends. */
+/* Tells files apart: sizes, the index entries at both ends, and the list. */
 static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
     hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash(hash, own->list.text, (size_t)own->list.size);
     hash = bzi_hash(hash, own->offsets, (size_t)end * sizeof *own->offsets);
     return bzi_hash(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets);
 }
@@ -7565,6 +7645,10 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
                         "which the loader normalizes");
+    if (!own->is_picture && r->layout)
+        return bzi_records_fail("layout", r->layout, "it has no effect on vectors", err);
+    if (!r->label_type && r->label_offset)
+        return bzi_records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
     if (!isfinite(r->scale) || !isfinite(r->bias))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g", (double)r->scale,
                         (double)r->bias);
@@ -7590,7 +7674,6 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
                         (unsigned long long)r->stride, (unsigned long long)own->bytes);
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
-    r->label_offset = r->label_type ? r->label_offset : 0;
     own->layout[0] = (uint8_t)r->channels;
     own->layout[1] = (uint8_t)r->layout;
     return BZNA_OK;
@@ -7747,7 +7830,8 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
     const uint64_t words[] = { c->source.size, r->data_type,   r->layout,       r->width,        r->height,
                                r->channels,    r->header_bytes, r->stride,      r->data_offset,  r->label_offset,
                                r->label_type };
-    return bzi_hash(hash, words, sizeof words);
+    const float scaling[] = { r->scale, r->bias };
+    return bzi_hash(bzi_hash(hash, words, sizeof words), scaling, sizeof scaling);
 }
 
 static const bzi_container_ops bzi_records_ops = {
@@ -8174,21 +8258,24 @@ static bzna_status bzi_container_fail_kind(const uint8_t *head, uint64_t size, c
                     "of no known kind: no mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
-/* What a row cannot do, or a caller cannot have asked of it. */
+/* A setting that has no effect on this kind is an error: the caller expects one. */
 static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
                                               bzna_error *err)
 {
-    if (config->split && !c->ops->track)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.split: only mp4 files have splits; this is a %s",
-                        c->ops->name);
-    if (config->list && !c->ops->listed)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.list: only folders and RecordIO have lists; this is a %s",
-                        c->ops->name);
-    if (config->classes && !c->ops->class_name)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: only folders have classes; this is a %s",
-                        c->ops->name);
-    if (config->records && c->ops != &bzi_records_ops)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.format: \"%s\"; records are \"records\"", c->ops->name);
+    const bzi_container_ops *ops = c->ops;
+    const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
+        { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
+        { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
+        { "classes", config->classes != NULL, ops->class_name != NULL, "folders" },
+        { "class_order", config->class_order != 0, ops->class_name != NULL, "folders" },
+        { "orientation", config->orientation != 0, ops->still != 0, "folders, tars and RecordIO files" },
+        { "palette", config->palette != 0, ops->still != 0, "folders, tars and RecordIO files" },
+        { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        if (settings[i].is_set && !settings[i].has_effect)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
+                            settings[i].name, settings[i].kinds, ops->name);
     return BZNA_OK;
 }
 
@@ -10805,8 +10892,8 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, software->key.data, size);
-    /* libavcodec's decoders of stills keep palettes and more of pictures before: one of its own for each */
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) || image->codec == BZNA_CODEC_STILL) {
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
+        (image->codec == BZNA_CODEC_STILL && !bzi_still_find(bzi_image_data(image))->forgets)) {
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
@@ -10986,10 +11073,11 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const AVFrame *frame = software->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const int has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
-    const int is_index = has_palette && image->palette == BZNA_PALETTE_INDEX;
+    const int is_gif = bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF;
+    const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
     const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
-    const int is_planar = is_index || (format && bzi_frame_is_planar(format, count));
+    const int is_planar = is_index ? has_palette : format && bzi_frame_is_planar(format, count);
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
         (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s can't be used", bzi_image_codec_name(image),
@@ -10997,8 +11085,6 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
                         picture->frame_width, picture->frame_height);
-    if (image->palette == BZNA_PALETTE_INDEX && bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "image.palette: libavcodec has no indices of GIF");
     picture->depth = has_palette || format->comp[0].depth < 8 ? 8 : (uint32_t)format->comp[0].depth;
     picture->chroma_shift_x = is_gray || is_rgb ? 0 : format->log2_chroma_w;
     picture->chroma_shift_y = is_gray || is_rgb ? 0 : format->log2_chroma_h;
@@ -11039,6 +11125,8 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzi_image *
         return status;
     if (row->strip)
         size = row->strip(software->stream.data, size);
+    if (image->palette == BZNA_PALETTE_INDEX)
+        bzi_still_number_colors(software->stream.data, size);
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
