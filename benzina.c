@@ -129,6 +129,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 #define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
+/* until a read fails because the process has no descriptor left: longer than others take to read a sample */
+#define BZI_DESCRIPTOR_WAIT_NS   1000000000u
 #define BZI_LIMIT_MAPS           32768u          /* of files, in a context: Linux lets a process have 65530 */
 #define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
 #define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
@@ -348,6 +350,13 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     file->id[2] = (uint64_t)info.st_mtim.tv_sec;
     file->id[3] = (uint64_t)info.st_mtim.tv_nsec;
     return 0;
+}
+
+/* Its size now: a file may be shortened while it is open. */
+static uint64_t bzi_os_file_size(const bzi_file *file)
+{
+    struct stat info;
+    return fstat(file->fd, &info) ? file->size : (uint64_t)info.st_size;
 }
 
 /* How many files the process may have open. */
@@ -1067,6 +1076,25 @@ static int bzi_files_evict(bzi_files *files)
     return fd;
 }
 
+/* The process has no descriptor left: that of an idle file, in *fd, which the caller closes; or -1, after a short wait
+ * for one that others read, or that is not ours. Returns 0 when there was none until *deadline_ns, which is set when it
+ * is 0. With the lock, which it gives up meanwhile. */
+static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
+{
+    const uint64_t now = bzi_os_now_ns();
+    *fd = bzi_files_evict(files);
+    files->open -= *fd >= 0;
+    if (*fd >= 0)
+        return 1;
+    *deadline_ns = *deadline_ns ? *deadline_ns : now + BZI_DESCRIPTOR_WAIT_NS;
+    if (now >= *deadline_ns)
+        return 0;
+    files->waiting++;
+    bzi_os_wait_until(&files->wake, &files->mutex, now + BZI_DESCRIPTOR_WAIT_NS / 100);
+    files->waiting--;
+    return 1;
+}
+
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
@@ -1092,6 +1120,7 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
 {
     bzna_status status;
     bzi_file file;
+    uint64_t deadline_ns = 0;
     int fd = -1;
     while (f->opening || (f->file.fd < 0 && files->open == files->limit && !files->oldest)) {
         files->waiting++;
@@ -1109,9 +1138,7 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
         bzi_os_unlock(&files->mutex);
         status = bzi_file_open(f, fd, &file, err);
         bzi_os_lock(&files->mutex);
-        fd = status != BZNA_OK && err->native_code == EMFILE ? bzi_files_evict(files) : -1;
-        files->open -= fd >= 0;       /* the program needs more than was left to it */
-    } while (fd >= 0);
+    } while (status != BZNA_OK && err->native_code == EMFILE && bzi_files_give_way(files, &deadline_ns, &fd));
     f->opening = 0;
     if (status == BZNA_OK) {
         file.map = f->file.map;
@@ -1231,27 +1258,27 @@ typedef struct bzi_source {
     const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* Closes a file that is idle. Returns 0 when there is none. */
-static int bzi_files_close_one(bzi_files *files)
+/* As bzi_files_give_way; closes the file. */
+static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
 {
-    int fd;
+    int fd, again;
     bzi_os_lock(&files->mutex);
-    fd = bzi_files_evict(files);
-    files->open -= fd >= 0;
+    again = bzi_files_give_way(files, deadline_ns, &fd);
     bzi_files_changed(files);
     bzi_os_unlock(&files->mutex);
     if (fd >= 0)
         bzi_os_descriptor_close(fd);
-    return fd >= 0;
+    return again;
 }
 
 /* A file that stays open, without mapping it. files: they give way where descriptors are used up; or NULL. */
 static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, const char *path, bzna_error *err)
 {
+    uint64_t deadline_ns = 0;
     int error;
     do
         error = bzi_os_file_open(&source->file, path, 0);
-    while (error == EMFILE && files && bzi_files_close_one(files));
+    while (error == EMFILE && files && bzi_files_close_one(files, &deadline_ns));
     if (error)
         return bzi_file_fail_open(error, err);
     source->owns_file = 1;
@@ -1334,11 +1361,24 @@ static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
     }
 }
 
+/* Why a read has failed: n < 0; or the data end, at `at` or before. */
+static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
+{
+    const bzi_file *file = source->owns_file || source->shared ? source->callbacks.user : NULL;
+    const uint64_t end = file ? bzi_min(bzi_os_file_size(file), at) : at;
+    if (n < 0)
+        return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
+                        (unsigned long long)left, (unsigned long long)at, (long long)n, file ? " (" : "",
+                        file ? strerror((int)-n) : "", file ? ")" : "");
+    return bzi_fail(err, BZNA_E_TRUNCATED, end, 0, 0, "the data end at byte %llu, %llu bytes too early%s",
+                    (unsigned long long)end, (unsigned long long)(at + left - end),
+                    file && end < file->size ? ": the file was shortened after it was opened" : "");
+}
+
 /* All of it or an error. */
 static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
                                         bzna_error *err)
 {
-    const int is_file = source->owns_file || source->shared;
     uint8_t *p = dst;
     uint64_t done = 0;
     while (done < size) {
@@ -1346,15 +1386,8 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
         bzi_os_in_callback++;
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
         bzi_os_in_callback--;
-        if (n < 0)
-            return bzi_fail(err, BZNA_E_IO, offset + done, 0, is_file ? -n : n,
-                            "reading %llu bytes at byte %llu failed with %lld%s%s%s", (unsigned long long)(size - done),
-                            (unsigned long long)(offset + done), (long long)n, is_file ? " (" : "",
-                            is_file ? strerror((int)-n) : "", is_file ? ")" : "");
-        if (n == 0)
-            return bzi_fail(err, BZNA_E_TRUNCATED, offset + done, 0, 0,
-                            "the data ends at byte %llu, %llu bytes too early", (unsigned long long)(offset + done),
-                            (unsigned long long)(size - done));
+        if (n <= 0)
+            return bzi_source_fail(source, n, offset + done, size - done, err);
         if ((uint64_t)n > size - done)
             return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
                             (long long)n, (unsigned long long)(size - done));
@@ -3452,6 +3485,45 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
 
+/* Files of a kind that is met, and not read: what they are; as one picture among others, what begins as a container
+ * may is of such a kind, too. NULL: not known either. */
+static const char *bzi_codec_unread(bzi_span head, int as_picture)
+{
+    static const struct { const char *magic; uint32_t at, size, as_picture; const char *what; } known[] = {
+        { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
+        { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+        { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
+        { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
+        { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
+        { "ftypavif", 4, 8, 0, "an AVIF picture, which is not read" },
+        { "ftypavis", 4, 8, 0, "an AVIF image sequence, which is not read" },
+        { "ftyphei", 4, 7, 0, "a HEIF picture (HEIC), which is not read" },
+        { "ftyphev", 4, 7, 0, "a HEIF image sequence, which is not read" },
+        { "ftypmif1", 4, 8, 0, "a HEIF picture, which is not read" },
+        { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which is not read" },
+        { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
+        { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
+        { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
+        { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
+        { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
+        { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
+        { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
+        { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
+        { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, no picture" },
+        { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
+        { "<", 0, 1, 1, "text (SVG, XML or HTML), no picture" },
+#ifdef BENZINA_NO_SHARDS
+        { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
+        { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+#endif
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (head.size >= known[i].at + known[i].size && as_picture >= (int)known[i].as_picture &&
+            !memcmp(head.data + known[i].at, known[i].magic, known[i].size))
+            return known[i].what;
+    return NULL;
+}
+
 /* What messages call the picture's codec. Likewise. */
 BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
 {
@@ -3668,6 +3740,9 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     if (bytes.size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
                         (unsigned long long)offset);
+    if (coded.codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes, 1))
+        return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0, "the picture at byte %llu is %s", (unsigned long long)offset,
+                        bzi_codec_unread(bytes, 1));
     if (coded.codec == BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0,
                         "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
@@ -6905,8 +6980,8 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
     bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
-    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory, at_hand ? bytes.map : c->source.map,
-                       at_hand ? 0 : begin);
+    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
+                       at_hand ? bytes.map : c->source.in_memory ? c->source.map : NULL, at_hand ? 0 : begin);
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
@@ -8218,36 +8293,10 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* Files of a kind that is met, and not read: what they are. NULL: not known either. */
-static const char *bzi_container_unread(const uint8_t *head, uint64_t size)
-{
-    static const struct { const char *magic; uint32_t at, size; const char *what; } known[] = {
-        { "\x1f\x8b", 0, 2, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-        { "(\xb5/\xfd", 0, 4, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
-        { "1AY&SY", 4, 6, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-        { "\xfd" "7zXZ", 0, 5, "compressed by xz: decompress it (unxz), or read it through a source that does" },
-        { "PK\x03\x04", 0, 4, "a zip file, which is not read: unpack it into a folder" },
-        { "ftypavif", 4, 8, "an AVIF picture, which is not read" },
-        { "ftypavis", 4, 8, "an AVIF image sequence, which is not read" },
-        { "ftyphei", 4, 7, "a HEIF picture (HEIC), which is not read" },
-        { "ftyphev", 4, 7, "a HEIF image sequence, which is not read" },
-        { "ftypmif1", 4, 8, "a HEIF picture, which is not read" },
-        { "ftypmsf1", 4, 8, "a HEIF image sequence, which is not read" },
-#ifdef BENZINA_NO_SHARDS
-        { "ustar", 257, 5, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-        { "\n#\xd7\xce", 0, 4, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
-#endif
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (size >= known[i].at + known[i].size && !memcmp(head + known[i].at, known[i].magic, known[i].size))
-            return known[i].what;
-    return NULL;
-}
-
 /* No row took it. */
 static bzna_status bzi_container_fail_kind(const uint8_t *head, uint64_t size, const char *format, bzna_error *err)
 {
-    const char *what = bzi_container_unread(head, size);
+    const char *what = bzi_codec_unread((bzi_span){ head, size }, 0);
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     if (format)
@@ -8298,7 +8347,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
-    if (!config->records && bzi_container_unread(head, size))
+    if (!config->records && bzi_codec_unread((bzi_span){ head, size }, 0))
         return bzi_container_fail_kind(head, size, config->format, err);
     for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
         const bzi_container_ops *ops = bzi_containers[i];
@@ -13400,7 +13449,8 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
     const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
     if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice", column->name);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice; fields.bytes "
+                        "takes a field of that name", column->name);
     if (!part)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->name);
     column->kind = field.kind;

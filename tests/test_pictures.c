@@ -1207,6 +1207,31 @@ TEST(files_are_recognized_by_their_first_bytes)
     }
 }
 
+TEST(files_that_are_no_pictures_of_ours_are_called_what_they_are)
+{
+    static const struct { const char *head; size_t size; const char *what; } heads[] = {
+        { "\0\0\0\x18" "ftypheic", 12, "a HEIF picture (HEIC), which is not read" },
+        { "\0\0\0\x18" "ftypmif1", 12, "a HEIF picture, which" },
+        { "\0\0\0\x1c" "ftypavif", 12, "an AVIF picture, which is not read" },
+        { "\0\0\0\x0cJXL \r\n\x87\n", 12, "a JPEG XL picture" }, { "\xff\x0a\x10", 3, "a JPEG XL picture" },
+        { "8BPS\0\1", 6, "a Photoshop file" }, { "v/1\x01\2", 5, "an OpenEXR picture" },
+        { "\0\0\1\0\1", 5, "an icon (ICO)" }, { "<svg xmlns", 10, "an SVG drawing" },
+        { "<!DOCTYPE html>", 15, "text (SVG, XML or HTML), no picture" }, { "%PDF-1.4", 8, "a PDF document" },
+        { "\x1a\x45\xdf\xa3\1", 5, "a video (Matroska, WebM)" }, { "RIFF1234AVI LIST", 16, "a video (AVI)" },
+        { "\0\0\0\x20" "ftypisom", 12, "an mp4 or QuickTime file, no picture" },
+        { "\x1f\x8b\x08", 3, "compressed by gzip" }, { "abcdef", 6, "of no known kind: it begins with 61 62 63 64" },
+    };
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        bzna_error err = { .struct_size = sizeof err };
+        bytes b = bytes_make(heads[i].head, heads[i].size);
+        bzi_image image;
+        CHECK_EQ(bzi_image_found((bzi_span){ b.data, b.size }, 7, &image, &err), BZNA_E_CODEC);
+        CHECK_CONTAINS(err.message, "the picture at byte 7 is ");
+        CHECK_CONTAINS(err.message, heads[i].what);
+        free(b.data);
+    }
+}
+
 /* ---- RGB in video codecs ----------------------------------------------------------------------------------------- */
 
 static void check_coded_rgb(const char *encoder, uint32_t codec, enum AVPixelFormat format)
@@ -1434,6 +1459,7 @@ TEST_MAIN(RUN(headers_say_size_and_orientation)
           RUN(a_few_bytes_are_no_picture_of_gigabytes)
           RUN(large_pictures_of_one_color_are_decoded)
           RUN(files_are_recognized_by_their_first_bytes)
+          RUN(files_that_are_no_pictures_of_ours_are_called_what_they_are)
           RUN(h264_coded_as_rgb_is_rgb)
           RUN(h265_coded_as_rgb_is_rgb)
           RUN(all_orientations_turn_the_picture_exactly)

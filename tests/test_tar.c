@@ -194,6 +194,45 @@ TEST(targets_are_decimal_numbers_and_others_fail_alone)
     tar_free(&t);
 }
 
+/* Tensors of that name are the library's own. */
+TEST(a_field_called_index_comes_as_bytes)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_error err = fresh_error();
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info;
+    bzna_dataset *dataset;
+    const void *data = NULL;
+    uint64_t size = 0;
+    tar t = { 0 };
+    tar_text(&t, "0.index", "4711");
+    tar_end(&t);
+    dataset = open_tar(context, &t, NULL);
+    REQUIRE(dataset);
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 1;
+    config.fields.tensors = "index";
+    CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "\"index\" is a tensor of every batch, or named twice; fields.bytes takes a field of");
+    config.fields.tensors = NULL;
+    config.fields.bytes = "index";
+    CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &err), BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+    CHECK_EQ(bzna_batch_bytes(batch, "index", 0, &data, &size, &err), BZNA_OK);
+    CHECK(size == 8 && !memcmp(data, &(int64_t){ 4711 }, 8));
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
+    CHECK_EQ(info.indices[0], 0);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST(a_field_called_target_is_not_the_target)
 {
     counter c;
@@ -1126,6 +1165,7 @@ TEST_MAIN(
     RUN(fields_stand_in_the_order_first_met_with_the_kind_of_their_last_extension)
     RUN(a_member_called_name_is_the_name)
     RUN(targets_are_decimal_numbers_and_others_fail_alone)
+    RUN(a_field_called_index_comes_as_bytes)
     RUN(a_field_called_target_is_not_the_target)
     RUN(a_field_twice_fails_its_sample_and_no_other)
     RUN(the_picture_is_the_first_one_or_that_of_the_name)
