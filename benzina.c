@@ -125,6 +125,10 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
 /* coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: those of 175 megapixels in 4:2:0 */
 #define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
+/* decoded, of a still in however few bytes: a solid picture of 16 megapixels; larger ones need a coded byte for each
+ * BZI_LIMIT_STILL_RATIO */
+#define BZI_LIMIT_STILL_BYTES    (64u << 20)
+#define BZI_LIMIT_STILL_RATIO    4096u           /* of real pictures, at most about 1000 */
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
 #define BZI_LIMIT_BATCH          65536u
@@ -142,6 +146,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_VIEWS          64u             /* of a sample, in all outputs: a thread keeps a slot for each */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 #define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
+/* until a read fails because the process has no descriptor left: longer than others take to read a sample */
+#define BZI_DESCRIPTOR_WAIT_NS   1000000000u
 #define BZI_LIMIT_MAPS           32768u          /* of files, in a context: Linux lets a process have 65530 */
 #define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
 #define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
@@ -361,6 +367,13 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     file->id[2] = (uint64_t)info.st_mtim.tv_sec;
     file->id[3] = (uint64_t)info.st_mtim.tv_nsec;
     return 0;
+}
+
+/* Its size now: a file may be shortened while it is open. */
+static uint64_t bzi_os_file_size(const bzi_file *file)
+{
+    struct stat info;
+    return fstat(file->fd, &info) ? file->size : (uint64_t)info.st_size;
 }
 
 /* How many files the process may have open. */
@@ -1080,6 +1093,25 @@ static int bzi_files_evict(bzi_files *files)
     return fd;
 }
 
+/* The process has no descriptor left: that of an idle file, in *fd, which the caller closes; or -1, after a short wait
+ * for one that others read, or that is not ours. Returns 0 when there was none until *deadline_ns, which is set when it
+ * is 0. With the lock, which it gives up meanwhile. */
+static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
+{
+    const uint64_t now = bzi_os_now_ns();
+    *fd = bzi_files_evict(files);
+    files->open -= *fd >= 0;
+    if (*fd >= 0)
+        return 1;
+    *deadline_ns = *deadline_ns ? *deadline_ns : now + BZI_DESCRIPTOR_WAIT_NS;
+    if (now >= *deadline_ns)
+        return 0;
+    files->waiting++;
+    bzi_os_wait_until(&files->wake, &files->mutex, now + BZI_DESCRIPTOR_WAIT_NS / 100);
+    files->waiting--;
+    return 1;
+}
+
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
@@ -1105,6 +1137,7 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
 {
     bzna_status status;
     bzi_file file;
+    uint64_t deadline_ns = 0;
     int fd = -1;
     while (f->opening || (f->file.fd < 0 && files->open == files->limit && !files->oldest)) {
         files->waiting++;
@@ -1122,9 +1155,7 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
         bzi_os_unlock(&files->mutex);
         status = bzi_file_open(f, fd, &file, err);
         bzi_os_lock(&files->mutex);
-        fd = status != BZNA_OK && err->native_code == EMFILE ? bzi_files_evict(files) : -1;
-        files->open -= fd >= 0;       /* the program needs more than was left to it */
-    } while (fd >= 0);
+    } while (status != BZNA_OK && err->native_code == EMFILE && bzi_files_give_way(files, &deadline_ns, &fd));
     f->opening = 0;
     if (status == BZNA_OK) {
         file.map = f->file.map;
@@ -1244,27 +1275,27 @@ typedef struct bzi_source {
     const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* Closes a file that is idle. Returns 0 when there is none. */
-static int bzi_files_close_one(bzi_files *files)
+/* As bzi_files_give_way; closes the file. */
+static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
 {
-    int fd;
+    int fd, again;
     bzi_os_lock(&files->mutex);
-    fd = bzi_files_evict(files);
-    files->open -= fd >= 0;
+    again = bzi_files_give_way(files, deadline_ns, &fd);
     bzi_files_changed(files);
     bzi_os_unlock(&files->mutex);
     if (fd >= 0)
         bzi_os_descriptor_close(fd);
-    return fd >= 0;
+    return again;
 }
 
 /* A file that stays open, without mapping it. files: they give way where descriptors are used up; or NULL. */
 static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, const char *path, bzna_error *err)
 {
+    uint64_t deadline_ns = 0;
     int error;
     do
         error = bzi_os_file_open(&source->file, path, 0);
-    while (error == EMFILE && files && bzi_files_close_one(files));
+    while (error == EMFILE && files && bzi_files_close_one(files, &deadline_ns));
     if (error)
         return bzi_file_fail_open(error, err);
     source->owns_file = 1;
@@ -1347,11 +1378,24 @@ static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
     }
 }
 
+/* Why a read has failed: n < 0; or the data end, at `at` or before. */
+static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
+{
+    const bzi_file *file = source->owns_file || source->shared ? source->callbacks.user : NULL;
+    const uint64_t end = file ? bzi_min(bzi_os_file_size(file), at) : at;
+    if (n < 0)
+        return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
+                        (unsigned long long)left, (unsigned long long)at, (long long)n, file ? " (" : "",
+                        file ? strerror((int)-n) : "", file ? ")" : "");
+    return bzi_fail(err, BZNA_E_TRUNCATED, end, 0, 0, "the data end at byte %llu, %llu bytes too early%s",
+                    (unsigned long long)end, (unsigned long long)(at + left - end),
+                    file && end < file->size ? ": the file was shortened after it was opened" : "");
+}
+
 /* All of it or an error. */
 static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
                                         bzna_error *err)
 {
-    const int is_file = source->owns_file || source->shared;
     uint8_t *p = dst;
     uint64_t done = 0;
     while (done < size) {
@@ -1359,15 +1403,8 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
         bzi_os_in_callback++;
         n = source->callbacks.read_at(source->callbacks.user, offset + done, p + done, size - done);
         bzi_os_in_callback--;
-        if (n < 0)
-            return bzi_fail(err, BZNA_E_IO, offset + done, 0, is_file ? -n : n,
-                            "reading %llu bytes at byte %llu failed with %lld%s%s%s", (unsigned long long)(size - done),
-                            (unsigned long long)(offset + done), (long long)n, is_file ? " (" : "",
-                            is_file ? strerror((int)-n) : "", is_file ? ")" : "");
-        if (n == 0)
-            return bzi_fail(err, BZNA_E_TRUNCATED, offset + done, 0, 0,
-                            "the data ends at byte %llu, %llu bytes too early", (unsigned long long)(offset + done),
-                            (unsigned long long)(size - done));
+        if (n <= 0)
+            return bzi_source_fail(source, n, offset + done, size - done, err);
         if ((uint64_t)n > size - done)
             return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
                             (long long)n, (unsigned long long)(size - done));
@@ -1727,6 +1764,7 @@ typedef struct bzi_format {
     uint32_t    has_chroma_location, chroma_location;
     bzna_color  color;                /* present when the VUI has video_signal_type */
     uint32_t    orientation;          /* EXIF's, 1..8; 0: none is said */
+    uint32_t    pixel_bits;           /* of a still, decoded; 0: its size was compared with that of the file */
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
@@ -2723,26 +2761,45 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 
 /* --- WebP --- */
 
-static int bzi_webp_size(uint32_t type, bzi_cursor *c, uint32_t size[2])
+/* Whether a VP8 picture has segments and no map of them: libavcodec would take that of the picture before. The first four
+ * bits of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and 9.3). */
+static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
-    if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
-        bzi_cursor_take(c, 6);                              /* the frame's tag, the start code */
-        size[0] = bzi_cursor_le(c, 2) & 0x3fff;
-        size[1] = bzi_cursor_le(c, 2) & 0x3fff;
-    } else {
-        uint32_t bits;
-        bzi_cursor_take(c, 1);
-        bits = bzi_cursor_le(c, 4);
-        size[0] = (bits & 0x3fff) + 1;
-        size[1] = (bits >> 14 & 0x3fff) + 1;
+    uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t split = (range + 1) / 2, bit = value >= split << 8;
+        value -= bit ? split << 8 : 0;
+        range = bit ? range - split : split;
+        bits = bits << 1 | bit;
+        for (; range < 128; range <<= 1)
+            value <<= 1;
     }
-    return !c->overrun && size[0] && size[1];
+    return (bits & 3) == 2;
+}
+
+/* Sizes. Of VP8, a macroblock costs more than 2 bits. Returns 0 where it is no picture that stands alone. */
+static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
+{
+    uint32_t bits;
+    if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
+        const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
+        format->width = bzi_cursor_le(c, 2) & 0x3fff;
+        format->height = bzi_cursor_le(c, 2) & 0x3fff;
+        format->color = (bzna_color){ 1, 13, 5, 0, 1 };
+        return !(tag & 1) && code == 0x2a019d && !bzi_vp8_lacks_map(*c) && format->width && format->height &&
+               (uint64_t)((format->width + 15) / 16) * ((format->height + 15) / 16) / 4 <= bzi_cursor_left(c);
+    }
+    bzi_cursor_take(c, 1);
+    bits = bzi_cursor_le(c, 4);
+    format->width = (bits & 0x3fff) + 1;
+    format->height = (bits >> 14 & 0x3fff) + 1;
+    format->pixel_bits = 32;
+    return !c->overrun;
 }
 
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
-    uint32_t size[2] = { 0, 0 };
     bzi_cursor_take(&c, 4);
     riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
     if (c.overrun)
@@ -2756,19 +2813,15 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
         bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* even sizes */
         if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
-        if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !size[0] &&
-            !bzi_webp_size(type, &chunk, size))
-            return bzi_still_fail(err, &chunk, "WebP", "the header is damaged");
-        if (type == BZI_FOURCC('V', 'P', '8', ' '))
-            format->color = (bzna_color){ 1, 13, 5, 0, 1 };
+        if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !format->width &&
+            !bzi_webp_read(type, &chunk, format))
+            return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
         if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
             uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
             format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
         }
     }
-    format->width = size[0];
-    format->height = size[1];
-    return size[0] ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
+    return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
 }
 
 /* --- GIF --- */
@@ -2780,25 +2833,37 @@ static void bzi_gif_skip_blocks(bzi_cursor *c)
         bzi_cursor_take(c, size);
 }
 
-/* Goes to the first picture, and past it. *control: where the flags are that say of a transparent color; 0: nowhere. */
-static int bzi_gif_first(bzi_cursor *c, uint64_t *control)
+typedef struct bzi_gif {
+    uint64_t control;                 /* where the flags are that say of a transparent color; 0: nowhere */
+    uint64_t palettes[2];             /* where they are: that of all pictures, that of the first */
+    uint32_t colors[2];
+} bzi_gif;
+
+static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own)
+{
+    gif->palettes[own] = c->pos;
+    gif->colors[own] = flags & 0x80 ? 2u << (flags & 7) : 0;
+    bzi_cursor_take(c, 3 * gif->colors[own]);
+}
+
+/* Goes to the first picture, and past it. */
+static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
 {
     uint32_t block, flags;
-    *control = 0;
+    memset(gif, 0, sizeof *gif);
     bzi_cursor_take(c, 10);
     flags = bzi_cursor_u8(c);
     bzi_cursor_take(c, 2);
-    bzi_cursor_take(c, flags & 0x80 ? 3 * (2u << (flags & 7)) : 0);
+    bzi_gif_palette(c, flags, gif, 0);
     while ((block = bzi_cursor_u8(c)) == 0x21) {
         if (bzi_cursor_u8(c) == 0xf9)
-            *control = c->pos + 1;
+            gif->control = c->pos + 1;
         bzi_gif_skip_blocks(c);
     }
     if (block != 0x2c)
         return 0;
     bzi_cursor_take(c, 8);
-    flags = bzi_cursor_u8(c);
-    bzi_cursor_take(c, flags & 0x80 ? 3 * (2u << (flags & 7)) : 0);
+    bzi_gif_palette(c, bzi_cursor_u8(c), gif, 1);
     bzi_cursor_u8(c);
     bzi_gif_skip_blocks(c);
     return !c->overrun;
@@ -2807,11 +2872,12 @@ static int bzi_gif_first(bzi_cursor *c, uint64_t *control)
 static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
-    uint64_t control;
+    bzi_gif gif;
     bzi_cursor_take(&c, 6);
     format->width = bzi_cursor_le(&c, 2);
     format->height = bzi_cursor_le(&c, 2);
-    if (!bzi_gif_first(&all, &control))
+    format->pixel_bits = 8;
+    if (!bzi_gif_first(&all, &gif))
         return bzi_still_fail(err, &all, "GIF", all.overrun ? "truncated" : "there is no picture");
     return BZNA_OK;
 }
@@ -2820,12 +2886,24 @@ static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error
 static uint64_t bzi_gif_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0);
-    uint64_t control;
-    if (!bzi_gif_first(&c, &control))
+    bzi_gif gif;
+    if (!bzi_gif_first(&c, &gif))
         return size;
-    if (control)
-        data[control] &= 0xfe;
+    if (gif.control)
+        data[gif.control] &= 0xfe;
     return c.pos;
+}
+
+/* Each color of the palettes becomes its own number, so that what libavcodec decodes are indices. */
+static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
+{
+    bzi_cursor c = bzi_cursor_make(data, size, 0);
+    bzi_gif gif;
+    if (!bzi_gif_first(&c, &gif))
+        return;
+    for (int own = 0; own < 2; own++)
+        for (uint32_t i = 0; i < 3 * gif.colors[own]; i++)
+            data[gif.palettes[own] + i] = (uint8_t)(i / 3);
 }
 
 /* --- BMP, TIFF, PNM --- */
@@ -2845,6 +2923,7 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
     bzi_cursor_take(&c, 2);
     bits = bzi_cursor_le(&c, 2);
     compression = header == 12 ? 0 : bzi_cursor_le(&c, 4);
+    format->pixel_bits = compression == RLE8 || compression == RLE4 ? 8 : 0;
     if (c.overrun || bits > 32 || pixels > file.size ||
         (compression != RLE8 && compression != RLE4 && format->height &&
          ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
@@ -2855,12 +2934,14 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
 /* libavcodec decodes tiles, and JPEG inside, to black without an error. */
 static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    enum { WIDTH = 256, HEIGHT = 257, BITS = 258, COMPRESSION = 259, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
-           OLD_JPEG = 6, JPEG = 7, FLOATS = 3 };
-    uint32_t compression = bzi_tiff_value(file, COMPRESSION), bits = bzi_tiff_value(file, BITS);
+    enum { WIDTH = 256, HEIGHT = 257, BITS = 258, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322,
+           SAMPLE_FORMAT = 339, OLD_JPEG = 6, JPEG = 7, FLOATS = 3 };
+    const uint32_t compression = bzi_tiff_value(file, COMPRESSION), bits = bzi_tiff_value(file, BITS);
+    const uint32_t samples = bzi_tiff_value(file, SAMPLES);
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
+    format->pixel_bits = (bits ? (uint32_t)bzi_min(bits, 16) : 1) * (samples ? (uint32_t)bzi_min(samples, 4) : 1);
     format->orientation = bzi_tiff_orientation(file);
     if (compression == JPEG || compression == OLD_JPEG)
         return bzi_still_refuse(err, "TIFF compressed as JPEG");
@@ -2999,8 +3080,10 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     bottom = bzi_cursor_u32(&c);
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
-    bzi_cursor_take(&c, 18);
+    bzi_cursor_take(&c, 16);
+    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* components */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
+    format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
         return bzi_still_fail(err, &c, "JPEG 2000", "the header is damaged");
     format->width = right - x;
@@ -3024,24 +3107,27 @@ typedef struct bzi_still {
     bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err);
     /* as bzi_codec.strip */
     uint64_t    (*strip)(uint8_t *data, uint64_t size);
+    /* libavcodec's decoder takes nothing of a picture for the next. Those of the others do: GIF's colors past the end of
+     * a palette; TIFF's palette, planes, subsampling; JPEG 2000's palette and color space */
+    uint32_t    forgets;
 } bzi_still;
 
 static const bzi_still bzi_stills[] = {
-    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip },
-    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL },
-    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip },
-    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL },
-    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip },
-    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip },
-    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL },
-    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL },
-    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL },
-    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL },
-    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL },
-    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL },
-    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL },
-    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL },
-    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL },
+    { "PNG", "\x89PNG\r\n\x1a\n", 8, BZI_AV_ID(PNG), bzi_png_inspect, bzi_png_strip, 1 },
+    { "WebP", "RIFF....WEBP", 12, BZI_AV_ID(WEBP), bzi_webp_inspect, NULL, 1 },
+    { "GIF", "GIF8.a", 6, BZI_AV_ID(GIF), bzi_gif_inspect, bzi_gif_strip, 0 },
+    { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1 },
+    { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
+    { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
+    { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
+    { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
+    { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
+    { "PBM", "P4", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
+    { "PGM", "P5", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
+    { "PPM", "P6", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
+    { "PAM", "P7", 2, BZI_AV_ID(PAM), bzi_pnm_inspect, NULL, 1 },
+    { "JPEG 2000", "\0\0\0\x0cjP  \r\n\x87\n", 12, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
+    { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
 };
 
 /* What kind of still begins so; NULL: none that is known. */
@@ -3070,6 +3156,7 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
 {
     const bzi_still *still = bzi_still_find(file);
     bzna_status status;
+    uint64_t bytes;
     memset(format, 0, sizeof *format);
     if (!still)
         return BZI_FAIL(err, BZNA_E_CODEC, "no still that is known: PNG, WebP, GIF, BMP, TIFF, PNM and JPEG 2000 are");
@@ -3081,6 +3168,11 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
         return status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
+    if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
+        (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a byte "
+                        "for each %u", still->name, format->width, format->height, (unsigned long long)file.size,
+                        BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
@@ -3088,6 +3180,14 @@ BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
 {
     const bzi_still *still = bzi_still_find((bzi_span){ data, size });
     return still && still->strip ? still->strip(data, size) : size;
+}
+
+/* Of a picture with a palette, of which libavcodec gives colors alone. */
+BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t size)
+{
+    const bzi_still *still = bzi_still_find((bzi_span){ data, size });
+    if (still && still->inspect == bzi_gif_inspect)
+        bzi_gif_number_colors(data, size);
 }
 
 
@@ -3470,6 +3570,45 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
 
+/* Files of a kind that is met, and not read: what they are; as one picture among others, what begins as a container
+ * may is of such a kind, too. NULL: not known either. */
+static const char *bzi_codec_unread(bzi_span head, int as_picture)
+{
+    static const struct { const char *magic; uint32_t at, size, as_picture; const char *what; } known[] = {
+        { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
+        { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+        { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
+        { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
+        { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
+        { "ftypavif", 4, 8, 0, "an AVIF picture, which is not read" },
+        { "ftypavis", 4, 8, 0, "an AVIF image sequence, which is not read" },
+        { "ftyphei", 4, 7, 0, "a HEIF picture (HEIC), which is not read" },
+        { "ftyphev", 4, 7, 0, "a HEIF image sequence, which is not read" },
+        { "ftypmif1", 4, 8, 0, "a HEIF picture, which is not read" },
+        { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which is not read" },
+        { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
+        { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
+        { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
+        { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
+        { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
+        { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
+        { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
+        { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
+        { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, no picture" },
+        { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
+        { "<", 0, 1, 1, "text (SVG, XML or HTML), no picture" },
+#ifdef BENZINA_NO_SHARDS
+        { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
+        { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+#endif
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (head.size >= known[i].at + known[i].size && as_picture >= (int)known[i].as_picture &&
+            !memcmp(head.data + known[i].at, known[i].magic, known[i].size))
+            return known[i].what;
+    return NULL;
+}
+
 /* What messages call the picture's codec. Likewise. */
 BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
 {
@@ -3686,6 +3825,9 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     if (bytes.size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
                         (unsigned long long)offset);
+    if (coded.codec == BZNA_CODEC_UNKNOWN && bzi_codec_unread(bytes, 1))
+        return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0, "the picture at byte %llu is %s", (unsigned long long)offset,
+                        bzi_codec_unread(bytes, 1));
     if (coded.codec == BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_CODEC, offset, 0, 0,
                         "the picture at byte %llu is of no known kind: it begins with %02x %02x %02x %02x",
@@ -5418,22 +5560,25 @@ static int bzi_path_join(char *path, uint64_t capacity, const char *folder, cons
     return n >= 0 && (uint64_t)n < capacity;
 }
 
-/* Whether a name ends with one of these extensions, in any case. list: between blanks. */
+/* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
+static int bzi_word_is_in(const char *word, const char *list)
+{
+    char wanted[16];
+    size_t length = strlen(word);
+    if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
+        return 0;
+    wanted[0] = ' ';
+    for (size_t i = 0; i < length; i++)
+        wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+    memcpy(wanted + length + 1, " ", 2);
+    return strstr(list, wanted) != NULL;
+}
+
+/* Whether a name ends with one of these extensions. */
 static int bzi_path_has_extension(const char *name, const char *list)
 {
     const char *dot = strrchr(name, '.');
-    char wanted[16];
-    size_t length;
-    if (!dot || (length = strlen(dot + 1)) == 0 || length > sizeof wanted - 3)
-        return 0;
-    for (size_t i = 0; i < length; i++) {
-        if (dot[1 + i] == ' ')
-            return 0;
-        wanted[i + 1] = dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? (char)(dot[1 + i] + 32) : dot[1 + i];
-    }
-    wanted[0] = ' ';
-    memcpy(wanted + length + 1, " ", 2);
-    return strstr(list, wanted) != NULL;
+    return dot && bzi_word_is_in(dot + 1, list);
 }
 
 /* Of two things that begin with a text. */
@@ -5676,6 +5821,7 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
  * has no classes. A list can name the files instead. Opening looks at no file; each sample's is opened when it is
  * read. */
 
+#define BZI_SPLIT_NAMES " train training val valid validation dev eval test testing "
 /* ImageFolder's, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
 
@@ -5788,6 +5934,8 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     if (!folder->classes)
         return bzi_fail_memory(err, "classes");
     folder->class_room = c->class_count = count;
+    if (config->classes && config->class_order)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes says the order");
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
@@ -5822,19 +5970,22 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     return status;
 }
 
-/* A class without pictures, as ImageFolder refuses it; and a root that holds roots, such as train and val, where the
- * classes would be those. */
+/* A class without pictures, as ImageFolder refuses it; and a root that holds roots, where train and val would be the
+ * classes: its folders hold only folders, or are called as splits are. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
                                             bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    uint64_t roots = 0;
-    for (uint64_t i = 0; i < c->class_count; i++)
+    uint64_t roots = 0, splits = 0;
+    for (uint64_t i = 0; i < c->class_count; i++) {
         roots += folder->classes[i].only_folders;
-    if (roots == c->class_count && !config->classes)
+        splits += (uint64_t)bzi_word_is_in(folder->classes[i].name, BZI_SPLIT_NAMES);
+    }
+    if ((roots == c->class_count || splits == c->class_count) && !config->classes)
         return BZI_FAIL(err, BZNA_E_FORMAT,
-                        "its folders hold only folders: open one of them (\"%.64s\"), or name those that are classes "
-                        "in dataset_config.classes",
+                        "its folders %s: open one of them (\"%.64s\"), or name those that are classes in "
+                        "dataset_config.classes",
+                        splits == c->class_count ? "are called as splits are" : "hold only folders",
                         folder->classes[0].name);
     for (uint64_t i = 0; i < c->class_count; i++)
         if (!folder->classes[i].tree.count)
@@ -5866,8 +6017,9 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     const bzi_list *list = &folder->list;
     int64_t target;
     bzna_status status;
-    if (config->classes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: with a list, its labels say the classes");
+    if (config->classes || config->class_order)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: with a list, its labels say the classes",
+                        config->classes ? "classes" : "class_order");
     if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
         return status;
     c->count = list->count;
@@ -5887,6 +6039,8 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     if (config->classes)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
                         config->classes[0]);
+    if (config->class_order)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
     if (!walk->names.count)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the folder holds neither pictures nor folders of them");
     if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
@@ -6911,8 +7065,8 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
     bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
-    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory, at_hand ? bytes.map : c->source.map,
-                       at_hand ? 0 : begin);
+    bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
+                       at_hand ? bytes.map : c->source.in_memory ? c->source.map : NULL, at_hand ? 0 : begin);
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
@@ -7550,12 +7704,13 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
     return bzi_image_found(picture, sample->extent.offset + entry.picture_at, image, err);
 }
 
-/* Tells files apart: sizes, and the index entries at both ends. */
+/* Tells files apart: sizes, the index entries at both ends, and the list. */
 static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
     const uint64_t end = bzi_min(c->count, 64), words[2] = { c->source.size, c->count };
     hash = bzi_hash(hash, words, sizeof words);
+    hash = bzi_hash(hash, own->list.text, (size_t)own->list.size);
     hash = bzi_hash(hash, own->offsets, (size_t)end * sizeof *own->offsets);
     return bzi_hash(hash, own->offsets + (c->count - end), (size_t)end * sizeof *own->offsets);
 }
@@ -7650,6 +7805,10 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
                         "which the loader normalizes");
+    if (!own->is_picture && r->layout)
+        return bzi_records_fail("layout", r->layout, "it has no effect on vectors", err);
+    if (!r->label_type && r->label_offset)
+        return bzi_records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
     if (!isfinite(r->scale) || !isfinite(r->bias))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g", (double)r->scale,
                         (double)r->bias);
@@ -7675,7 +7834,6 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
                         (unsigned long long)r->stride, (unsigned long long)own->bytes);
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
-    r->label_offset = r->label_type ? r->label_offset : 0;
     own->layout[0] = (uint8_t)r->channels;
     own->layout[1] = (uint8_t)r->layout;
     return BZNA_OK;
@@ -7832,7 +7990,8 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
     const uint64_t words[] = { c->source.size, r->data_type,   r->layout,       r->width,        r->height,
                                r->channels,    r->header_bytes, r->stride,      r->data_offset,  r->label_offset,
                                r->label_type };
-    return bzi_hash(hash, words, sizeof words);
+    const float scaling[] = { r->scale, r->bias };
+    return bzi_hash(bzi_hash(hash, words, sizeof words), scaling, sizeof scaling);
 }
 
 static const bzi_container_ops bzi_records_ops = {
@@ -8219,36 +8378,10 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* Files of a kind that is met, and not read: what they are. NULL: not known either. */
-static const char *bzi_container_unread(const uint8_t *head, uint64_t size)
-{
-    static const struct { const char *magic; uint32_t at, size; const char *what; } known[] = {
-        { "\x1f\x8b", 0, 2, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-        { "(\xb5/\xfd", 0, 4, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
-        { "1AY&SY", 4, 6, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-        { "\xfd" "7zXZ", 0, 5, "compressed by xz: decompress it (unxz), or read it through a source that does" },
-        { "PK\x03\x04", 0, 4, "a zip file, which is not read: unpack it into a folder" },
-        { "ftypavif", 4, 8, "an AVIF picture, which is not read" },
-        { "ftypavis", 4, 8, "an AVIF image sequence, which is not read" },
-        { "ftyphei", 4, 7, "a HEIF picture (HEIC), which is not read" },
-        { "ftyphev", 4, 7, "a HEIF image sequence, which is not read" },
-        { "ftypmif1", 4, 8, "a HEIF picture, which is not read" },
-        { "ftypmsf1", 4, 8, "a HEIF image sequence, which is not read" },
-#ifdef BENZINA_NO_SHARDS
-        { "ustar", 257, 5, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-        { "\n#\xd7\xce", 0, 4, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
-#endif
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (size >= known[i].at + known[i].size && !memcmp(head + known[i].at, known[i].magic, known[i].size))
-            return known[i].what;
-    return NULL;
-}
-
 /* No row took it. */
 static bzna_status bzi_container_fail_kind(const uint8_t *head, uint64_t size, const char *format, bzna_error *err)
 {
-    const char *what = bzi_container_unread(head, size);
+    const char *what = bzi_codec_unread((bzi_span){ head, size }, 0);
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     if (format)
@@ -8259,21 +8392,24 @@ static bzna_status bzi_container_fail_kind(const uint8_t *head, uint64_t size, c
                     "of no known kind: no mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
-/* What a row cannot do, or a caller cannot have asked of it. */
+/* A setting that has no effect on this kind is an error: the caller expects one. */
 static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
                                               bzna_error *err)
 {
-    if (config->split && !c->ops->track)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.split: only mp4 files have splits; this is a %s",
-                        c->ops->name);
-    if (config->list && !c->ops->listed)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.list: only folders and RecordIO have lists; this is a %s",
-                        c->ops->name);
-    if (config->classes && !c->ops->class_name)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: only folders have classes; this is a %s",
-                        c->ops->name);
-    if (config->records && c->ops != &bzi_records_ops)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.format: \"%s\"; records are \"records\"", c->ops->name);
+    const bzi_container_ops *ops = c->ops;
+    const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
+        { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
+        { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
+        { "classes", config->classes != NULL, ops->class_name != NULL, "folders" },
+        { "class_order", config->class_order != 0, ops->class_name != NULL, "folders" },
+        { "orientation", config->orientation != 0, ops->still != 0, "folders, tars and RecordIO files" },
+        { "palette", config->palette != 0, ops->still != 0, "folders, tars and RecordIO files" },
+        { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        if (settings[i].is_set && !settings[i].has_effect)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
+                            settings[i].name, settings[i].kinds, ops->name);
     return BZNA_OK;
 }
 
@@ -8296,7 +8432,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
-    if (!config->records && bzi_container_unread(head, size))
+    if (!config->records && bzi_codec_unread((bzi_span){ head, size }, 0))
         return bzi_container_fail_kind(head, size, config->format, err);
     for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
         const bzi_container_ops *ops = bzi_containers[i];
@@ -11227,8 +11363,8 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, software->key.data, size);
-    /* libavcodec's decoders of stills keep palettes and more of pictures before: one of its own for each */
-    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) || image->codec == BZNA_CODEC_STILL) {
+    if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
+        (image->codec == BZNA_CODEC_STILL && !bzi_still_find(bzi_image_data(image))->forgets)) {
         avcodec_free_context(&software->codecs[index]);
         if (!bzi_lru_set(&software->keys, software->memory, index, software->key.data, size))
             return bzi_fail_memory(err, "parameter sets");
@@ -11401,10 +11537,11 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const AVFrame *frame = software->frame;
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     const int has_palette = format && (format->flags & AV_PIX_FMT_FLAG_PAL);
-    const int is_index = has_palette && image->palette == BZNA_PALETTE_INDEX;
+    const int is_gif = bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF;
+    const int is_index = (has_palette || is_gif) && image->palette == BZNA_PALETTE_INDEX;
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
     const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
-    const int is_planar = is_index || (format && bzi_frame_is_planar(format, count));
+    const int is_planar = is_index ? has_palette : format && bzi_frame_is_planar(format, count);
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
         (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s can't be used", bzi_image_codec_name(image),
@@ -11412,8 +11549,6 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
                         picture->frame_width, picture->frame_height);
-    if (image->palette == BZNA_PALETTE_INDEX && bzi_still_find(bzi_image_data(image))->av_id == AV_CODEC_ID_GIF)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "image.palette: libavcodec has no indices of GIF");
     picture->depth = has_palette || format->comp[0].depth < 8 ? 8 : (uint32_t)format->comp[0].depth;
     picture->chroma_shift_x = is_gray || is_rgb ? 0 : format->log2_chroma_w;
     picture->chroma_shift_y = is_gray || is_rgb ? 0 : format->log2_chroma_h;
@@ -11447,6 +11582,8 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
         return status;
     if (row->strip)
         size = row->strip(software->stream.data, size);
+    if (image->palette == BZNA_PALETTE_INDEX)
+        bzi_still_number_colors(software->stream.data, size);
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
@@ -13823,7 +13960,8 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
     const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
     if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice", column->name);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice; fields.bytes "
+                        "takes a field of that name", column->name);
     if (!part)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->name);
     column->kind = field.kind;

@@ -3,6 +3,10 @@
 #include "../benzina.c"
 #include "test.h"
 #include "archives.h"
+#ifndef BENZINA_NO_SHARDS
+#  include "recordio.h"
+#  include "tars.h"
+#endif
 #include <ftw.h>
 
 #define TOP TEST_BUILD "/tests/files"
@@ -380,6 +384,159 @@ TEST(a_read_waits_until_a_descriptor_is_free)
     limit_files(was);
 }
 
+/* A data set whose first file is open and pinned, and whose second one is closed, when the process has no descriptor
+ * left; taken[0] to taken[count - 1] are in its way. */
+typedef struct exhausted {
+    bzna_context    *context;
+    bzna_dataset    *dataset, *folder;
+    bzi_shared_file *pinned;
+    rlim_t           limit;
+    int              taken[64], count;
+} exhausted;
+
+static void exhaust(exhausted *x, const char *const *paths)
+{
+    uint64_t passed = 1;              /* the time to wait is over */
+    memset(x, 0, sizeof *x);
+    x->limit = limit_files(64);
+    require(bzna_context_open(NULL, &x->context, NULL), "context");
+    x->dataset = open_files(x->context, paths, 2);
+    CHECK(!mkdir(TOP "/pictures", 0777) && !link(paths[0], TOP "/pictures/1.jpg"));
+    CHECK_EQ(bzna_dataset_open(x->context, TOP "/pictures", NULL, &x->folder, NULL), BZNA_OK);
+    while (bzi_files_close_one(&x->context->host->files, &passed))
+        continue;
+    x->pinned = x->dataset->parts[0].container->source.shared;
+    CHECK_EQ(bzi_file_pin(x->pinned, &why), BZNA_OK);
+    while (x->count < 64 && (x->taken[x->count] = dup(0)) >= 0)
+        x->count++;
+}
+
+static void recover(exhausted *x)
+{
+    while (x->count)
+        close(x->taken[--x->count]);
+    bzna_dataset_close(x->dataset);
+    bzna_dataset_close(x->folder);
+    bzna_context_close(x->context);
+    limit_files(x->limit);
+}
+
+TEST(a_read_without_a_descriptor_waits_until_a_file_is_released)
+{
+    const char **paths = make_files(2, 2);
+    exhausted x;
+    one_read last = { .index = 1 };
+    pthread_t thread;
+    exhaust(&x, paths);
+    REQUIRE(x.dataset);
+    last.dataset = x.dataset;
+    pthread_create(&thread, NULL, read_in_thread, &last);
+    sleep_us(50000);
+    CHECK(!last.ended);
+    bzi_file_unpin(x.pinned);
+    pthread_join(thread, NULL);
+    CHECK_EQ(last.status, BZNA_OK);
+    CHECK_EQ(x.context->host->files.open, 1);
+    recover(&x);
+    free_files(paths, 2);
+}
+
+TEST(a_file_of_a_folder_waits_for_a_descriptor_too)
+{
+    const char **paths = make_files(2, 2);
+    exhausted x;
+    one_read last = { .index = 0 };
+    pthread_t thread;
+    exhaust(&x, paths);
+    REQUIRE(x.folder);
+    last.dataset = x.folder;
+    pthread_create(&thread, NULL, read_in_thread, &last);
+    sleep_us(50000);
+    CHECK(!last.ended);
+    close(x.taken[--x.count]);                              /* the program's own */
+    pthread_join(thread, NULL);
+    CHECK(last.status != BZNA_E_IO);                        /* it was read, and is no picture */
+    bzi_file_unpin(x.pinned);
+    recover(&x);
+    free_files(paths, 2);
+}
+
+TEST(a_read_that_never_gets_a_descriptor_fails)
+{
+    const char **paths = make_files(2, 2);
+    exhausted x;
+    uint64_t begin;
+    exhaust(&x, paths);
+    REQUIRE(x.dataset);
+    begin = bzi_os_now_ns();
+    CHECK_EQ(read_one(x.dataset, 1), BZNA_E_IO);
+    CHECK_CONTAINS(why.message, "Too many open files");
+    CHECK(bzi_os_now_ns() - begin < 20000000000u);
+    bzi_file_unpin(x.pinned);
+    CHECK_EQ(read_one(x.dataset, 1), BZNA_OK);
+    recover(&x);
+    free_files(paths, 2);
+}
+
+#ifndef BENZINA_NO_SHARDS
+/* A loader's statuses of the samples of a file that was shortened after it was opened. */
+static void check_shortened(const char *path, const char *field, uint64_t end)
+{
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_dataset *dataset = open_files(NULL, &path, 1);
+    REQUIRE(dataset);
+    CHECK_EQ(bzna_dataset_count(dataset), 4);
+    CHECK(!truncate(path, (off_t)end));
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 4;
+    config.fields.bytes = field;
+    CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &why), BZNA_OK);
+    REQUIRE(loader);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &why), BZNA_OK);
+    for (uint32_t slot = 0; slot < 4; slot++) {
+        char wanted[96];
+        CHECK_EQ(bzna_batch_error(batch, slot, &why), slot < 2 ? BZNA_OK : BZNA_E_TRUNCATED);
+        if (slot < 2)
+            continue;
+        snprintf(wanted, sizeof wanted, "the data end at byte %llu, ", (unsigned long long)end);
+        CHECK_CONTAINS(why.message, wanted);
+        CHECK_CONTAINS(why.message, "the file was shortened after it was opened");
+        CHECK_EQ(why.byte_offset, end);
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_file_that_is_shortened_costs_the_samples_past_its_new_end)
+{
+    static const char bytes[1000] = "12";
+    const float label = 1;
+    rec_file *rec = rec_new();
+    tar t = { 0 };
+    FILE *f;
+    clear();
+    prepare();
+    for (int i = 0; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d.bin", i);
+        tar_member(&t, '0', name, bytes, sizeof bytes);
+        rec_add_picture(rec, (uint64_t)i, &label, 1, bytes, sizeof bytes);
+    }
+    tar_end(&t);
+    f = fopen(TOP "/a.tar", "wb");
+    CHECK(f && fwrite(t.bytes, 1, t.size, f) == t.size && !fclose(f));
+    rec_save(rec, TOP "/a.rec", 1);
+    check_shortened(TOP "/a.tar", "bin", 3 * 1024 + 600);
+    check_shortened(TOP "/a.rec", "record", rec->offsets[2] + 100);
+    tar_free(&t);
+    free(rec);
+    clear();
+}
+#endif
+
 /* Two that fail, one after the other. */
 typedef struct failing { uint64_t last; atomic_int begun, failed; } failing;
 
@@ -705,6 +862,12 @@ int main(int argc, char **argv)
     RUN(files_are_found_again_when_the_working_folder_changes)
     RUN(a_program_that_has_used_up_its_descriptors_can_still_read)
     RUN(a_read_waits_until_a_descriptor_is_free)
+    RUN(a_read_without_a_descriptor_waits_until_a_file_is_released)
+    RUN(a_file_of_a_folder_waits_for_a_descriptor_too)
+    RUN(a_read_that_never_gets_a_descriptor_fails)
+#ifndef BENZINA_NO_SHARDS
+    RUN(a_file_that_is_shortened_costs_the_samples_past_its_new_end)
+#endif
     RUN(of_errors_at_once_the_first_index_counts)
     RUN(the_error_is_that_of_the_first_path_that_fails)
     RUN(braces_expand_as_braceexpand_does)

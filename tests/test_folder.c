@@ -386,7 +386,7 @@ TEST(what_a_folder_cannot_have_is_refused)
     MAKE("d/a/1.jpg");
     bzna_dataset_config_init(&config, sizeof config);
     config.split = "train";
-    check_refused("d", &config, BZNA_E_ARGUMENT, "this is a folder");
+    check_refused("d", &config, BZNA_E_ARGUMENT, "this is of kind folder");
     config.split = NULL;
     config.format = "archive";
     check_refused("d", &config, BZNA_E_FORMAT, "it is a folder, no archive");
@@ -394,6 +394,40 @@ TEST(what_a_folder_cannot_have_is_refused)
     check_refused("d/a/1.jpg", &config, BZNA_E_FORMAT, "it is no folder");
     config.class_order = 2;
     check_refused("d", &config, BZNA_E_ARGUMENT, "class_order");
+    config.class_order = BZNA_CLASS_ORDER_NUMERIC;
+    check_refused("d/a", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
+    config.list = "none.lst";
+    check_refused("d", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: with a list, its labels say the classes");
+    config.list = NULL;
+    config.classes = (const char *const[]){ "a" };
+    config.class_count = 1;
+    check_refused("d", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes says the order");
+}
+
+TEST(folders_that_are_called_as_splits_are_no_classes)
+{
+    static const char *const names[] = { "train", "val", "Test" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    MAKE("d/train/1.jpg", "d/val/2.jpg", "d/Test/3.jpg", "one/valid/1.jpg", "more/train/1.jpg", "more/plane/1.jpg");
+    check_refused("d", NULL, BZNA_E_FORMAT, "its folders are called as splits are: open one of them (\"Test\"), or name");
+    check_refused("one", NULL, BZNA_E_FORMAT, "called as splits are");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.classes = names;
+    config.class_count = 3;
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "0 train/1.jpg", "1 val/2.jpg", "2 Test/3.jpg");
+    bzna_dataset_close(dataset);
+    dataset = open_folder("more");                          /* a train among other things */
+    REQUIRE(dataset);
+    CHECK_SAMPLES(dataset, "0 plane/1.jpg", "1 train/1.jpg");
+    bzna_dataset_close(dataset);
+    spill(under("l.lst"), "0\t4\ttrain/1.jpg\n");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = TOP "/l.lst";
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "4 train/1.jpg");
+    bzna_dataset_close(dataset);
 }
 
 /* ---- Lists ---- */
@@ -665,6 +699,7 @@ int main(int argc, char **argv)
     RUN(a_folder_without_folders_has_no_targets)
     RUN(roots_that_are_not_class_folders_are_refused_with_a_hint)
     RUN(what_a_folder_cannot_have_is_refused)
+    RUN(folders_that_are_called_as_splits_are_no_classes)
     RUN(a_list_names_the_files_and_their_targets)
     RUN(a_list_of_other_labels_gives_vectors)
     RUN(links_that_lead_back_are_refused_by_their_path)

@@ -654,16 +654,18 @@ static double component_of(const AVFrame *frame, int x, int y, int c)
     return d->comp[c].depth < 8 ? floor(value * 255 / top) : value * 255 / top;
 }
 
+/* What libavcodec encodes. */
+static const struct { const char *encoder, *formats; } kinds[] = {
+    { "png", "rgb24 rgba rgb48be rgba64be pal8 gray ya8 gray16be ya16be monob" },
+    { "bmp", "bgra bgr24 rgb565le rgb555le rgb444le pal8 gray monob" },
+    { "tiff", "rgb24 rgb48le rgba rgba64le pal8 gray ya8 gray16le ya16le monob monow" },
+    { "ppm", "rgb24 rgb48be" }, { "pgm", "gray gray16be" }, { "pbm", "monow" },
+    { "pam", "rgb24 rgba rgb48be gray ya8 gray16be monob" },
+    { "jpeg2000", "rgb24 gray rgb48le gray16le" },
+};
+
 TEST(stills_of_every_pixel_format_come_back_exactly)
 {
-    static const struct { const char *encoder, *formats; } kinds[] = {
-        { "png", "rgb24 rgba rgb48be rgba64be pal8 gray ya8 gray16be ya16be monob" },
-        { "bmp", "bgra bgr24 rgb565le rgb555le rgb444le pal8 gray monob" },
-        { "tiff", "rgb24 rgb48le rgba rgba64le pal8 gray ya8 gray16le ya16le monob monow" },
-        { "ppm", "rgb24 rgb48be" }, { "pgm", "gray gray16be" }, { "pbm", "monow" },
-        { "pam", "rgb24 rgba rgb48be gray ya8 gray16be monob" },
-        { "jpeg2000", "rgb24 gray rgb48le gray16le" },
-    };
     uint32_t tried = 0;
     for (size_t k = 0; k < COUNT(kinds); k++) {
         char formats[128], *rest = formats, *name;
@@ -734,7 +736,7 @@ TEST(a_palette_can_come_as_its_indices)
 {
     static const char *const encoders[] = { "png", "bmp", "tiff" };
     AVFrame *frame = frame_random(AV_PIX_FMT_PAL8, 5);
-    bytes gif = fixture("gif_87.gif"), two = fixture("png_palette_2.png");
+    bytes two = fixture("png_palette_2.png");
     bzna_image image;
     for (size_t i = 0; i < COUNT(encoders); i++) {
         bytes b = encoded(encoders[i], frame);
@@ -756,14 +758,47 @@ TEST(a_palette_can_come_as_its_indices)
     for (int i = 0; i < 3 * PIXELS; i++)
         CHECK(pixels[i] < 4 && pixels[i] == floorf(pixels[i]));
     free(pixels);
-    image = image_of(BZNA_CODEC_STILL, gif);
-    image.palette = BZNA_PALETTE_INDEX;
-    CHECK(!look(decoder, &image));
-    CHECK_EQ(last.status, BZNA_E_UNSUPPORTED);
-    CHECK_CONTAINS(last.message, "image.palette");
     av_frame_free(&frame);
     free(two.data);
+}
+
+/* Against Pillow's indices. */
+static void check_indices(bytes file, bytes wanted)
+{
+    bzna_image image = image_of(BZNA_CODEC_STILL, file);
+    bzna_decoder *d = decoder_new();
+    image.palette = BZNA_PALETTE_INDEX;
+    free(look(d, &image));
+    CHECK_EQ(last.status, BZNA_OK);
+    CHECK_EQ(wanted.size, PIXELS);
+    CHECK(seen.depth == 8 && !seen.plane[1] && !seen.plane[2]);
+    for (int y = 0; y < H && last.status == BZNA_OK; y++)
+        CHECK(!memcmp((const uint8_t *)seen.plane[0] + y * seen.pitch[0], wanted.data + y * W, W));
+    bzna_decoder_close(d);
+}
+
+TEST(a_gif_gives_its_indices_too)
+{
+    bytes gif = fixture("gif_87.gif"), wanted = fixture("gif_87.gif.index"), own;
+    bytes clear = fixture("gif_animated_clear.gif"), wanted_clear = fixture("gif_animated_clear.gif.index");
+    const size_t palette = 3 * (2u << (gif.data[10] & 7));
+    check_indices(gif, wanted);
+    check_indices(clear, wanted_clear);
+    own = bytes_make(gif.data, gif.size);                   /* the palette is the picture's own */
+    memmove(own.data + 13, own.data + 13 + palette, 10);
+    memcpy(own.data + 23, gif.data + 13, palette);
+    own.data[22] |= 0x80 | (gif.data[10] & 7);
+    own.data[10] &= 0x7f;
+    check_indices(own, wanted);
+    float *as_local = look_at(BZNA_CODEC_STILL, own, 0), *as_global = look_at(BZNA_CODEC_STILL, gif, 0);
+    CHECK(as_local && as_global && !memcmp(as_local, as_global, 3 * PIXELS * sizeof *as_local));
+    free(as_local);
+    free(as_global);
     free(gif.data);
+    free(wanted.data);
+    free(own.data);
+    free(clear.data);
+    free(wanted_clear.data);
 }
 
 /* A PNG of gray rows, not compressed: rows of them are there, all of one value. */
@@ -910,6 +945,148 @@ TEST(what_a_decoder_has_seen_does_not_show)
     }
 }
 
+enum { MANY = 96 };
+
+/* Stills of every kind: the fixtures, and what libavcodec encodes. Returns how many. */
+static size_t all_stills(bytes files[MANY])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < COUNT(stills); i++)
+        files[count++] = fixture(stills[i].name);
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        char formats[128], *rest = formats, *name;
+        snprintf(formats, sizeof formats, "%s", kinds[k].formats);
+        while (count < MANY && (name = strtok_r(rest, " ", &rest)) != NULL) {
+            AVFrame *frame = frame_random(av_get_pix_fmt(name), (uint32_t)count);
+            bytes b = encoded(kinds[k].encoder, frame);
+            if (b.size)
+                files[count++] = b;
+            av_frame_free(&frame);
+        }
+    }
+    return count;
+}
+
+TEST(stills_decode_alike_after_any_other)
+{
+    bytes files[MANY];
+    float *wanted[MANY];
+    size_t count = all_stills(files), compared = 0;
+    bzna_decoder *seasoned = decoder_new();
+    for (size_t i = 0; i < count; i++) {
+        bzna_image image = image_of(BZNA_CODEC_STILL, files[i]);
+        bzna_decoder *fresh = decoder_new();
+        wanted[i] = look(fresh, &image);
+        bzna_decoder_close(fresh);
+    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < 2 * count; k++) {            /* the other, whole and without its second half */
+            if (k % 2 && bzi_still_find((bzi_span){ files[k / 2].data, files[k / 2].size })->av_id !=
+                             bzi_still_find((bzi_span){ files[i].data, files[i].size })->av_id)
+                continue;
+            bytes other = bytes_make(files[k / 2].data, k % 2 ? files[k / 2].size / 2 : files[k / 2].size);
+            bzna_image a = image_of(BZNA_CODEC_STILL, files[i]), b = image_of(BZNA_CODEC_STILL, other);
+            free(look(seasoned, &b));
+            float *got = look(seasoned, &a);
+            CHECK_EQ(!got, !wanted[i]);
+            CHECK(!got || !wanted[i] || !memcmp(got, wanted[i], 3 * PIXELS * sizeof *got));
+            compared += got != NULL;
+            free(got);
+            free(other.data);
+        }
+    CHECK(compared > count * count);
+    for (size_t i = 0; i < count; i++) {
+        free(wanted[i]);
+        free(files[i].data);
+    }
+    bzna_decoder_close(seasoned);
+}
+
+/* Whether the decoder's codec contexts are the same after another picture of the kind. */
+static int keeps_context(const char *name)
+{
+    bytes b = fixture(name);
+    bzna_image image = image_of(BZNA_CODEC_STILL, b);
+    bzna_decoder *d = decoder_new();
+    int kept = 0;
+    free(look(d, &image));
+    for (size_t i = 0; i < BZI_LRU_SLOTS; i++)
+        if (d->software.codecs[i])
+            d->software.codecs[i]->rc_max_rate = 4711;      /* decoders leave it alone */
+    free(look(d, &image));
+    for (size_t i = 0; i < BZI_LRU_SLOTS; i++)
+        kept += d->software.codecs[i] && d->software.codecs[i]->rc_max_rate == 4711;
+    bzna_decoder_close(d);
+    free(b.data);
+    return kept;
+}
+
+TEST(a_decoder_is_made_once_but_for_kinds_that_remember)
+{
+    CHECK(keeps_context("png_palette_2.png") && keeps_context("bmp_palette_8.bmp"));
+    CHECK(keeps_context("webp_lossy.webp") && keeps_context("webp_lossless_clear.webp"));
+    CHECK(!keeps_context("gif_87.gif") && !keeps_context("tiff_lzw.tif") && !keeps_context("jpeg2000.jp2"));
+}
+
+TEST(colors_past_the_end_of_a_gifs_palette_are_none_of_the_gif_before)
+{
+    bytes other = fixture("gif_animated_clear.gif"), whole = fixture("gif_87.gif");
+    const size_t end = 13 + 3 * (2u << (whole.data[10] & 7));
+    bytes b = spliced(whole, 13 + 6, NULL, 0, end);         /* two colors are left */
+    const bzna_image before = image_of(BZNA_CODEC_STILL, other), image = image_of(BZNA_CODEC_STILL, b);
+    bzna_decoder *fresh = decoder_new(), *seasoned = decoder_new();
+    float *wanted, *got;
+    b.data[10] &= 0xf8;
+    wanted = look(fresh, &image);
+    free(look(seasoned, &before));
+    got = look(seasoned, &image);
+    CHECK(got && wanted && !memcmp(got, wanted, 3 * PIXELS * sizeof *got));
+    free(got);
+    free(wanted);
+    bzna_decoder_close(fresh);
+    bzna_decoder_close(seasoned);
+    free(other.data);
+    free(whole.data);
+    free(b.data);
+}
+
+/* Its first bits say whether there are segments, and a map of them: without one, libavcodec would take that of the
+ * picture before. */
+TEST(a_webp_takes_nothing_of_the_picture_before_whatever_its_first_bytes_are)
+{
+    bytes before = fixture("webp_lossy.webp"), b = fixture("webp_lossy.webp");
+    const bzna_image first = image_of(BZNA_CODEC_STILL, before), image = image_of(BZNA_CODEC_STILL, b);
+    const size_t at = find(b, 0, "\x9d\x01\x2a", 3);
+    bzna_decoder *seasoned = decoder_new();
+    uint32_t decoded = 0;
+    REQUIRE(at < b.size);
+    for (int i = 0; i < 256; i++) {
+        bzna_decoder *fresh = decoder_new();
+        b.data[at + 7] = (uint8_t)i;
+        float *wanted = look(fresh, &image), *got;
+        bzna_decoder_close(fresh);
+        free(look(seasoned, &first));
+        CHECK_EQ(last.status, BZNA_OK);
+        got = look(seasoned, &image);
+        CHECK_EQ(!got, !wanted);
+        CHECK(!got || !wanted || !memcmp(got, wanted, 3 * PIXELS * sizeof *got));
+        decoded += got != NULL;
+        free(got);
+        free(wanted);
+    }
+    printf("%u of them were decoded\n", decoded);
+    CHECK(decoded > 20);
+    memcpy(b.data, before.data, b.size);
+    b.data[at - 3] |= 1;                                    /* a frame that needs the one before */
+    free(look(seasoned, &first));
+    CHECK(!look(seasoned, &image));
+    CHECK_CONTAINS(last.message, "WebP, byte");
+    CHECK_CONTAINS(last.message, "the header is damaged");
+    bzna_decoder_close(seasoned);
+    free(before.data);
+    free(b.data);
+}
+
 TEST(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
 {
     static const char tiled[] = "II*\0\x08\0\0\0\3\0" "\0\1\3\0\1\0\0\0\x10\0\0\0" "\1\1\3\0\1\0\0\0\x10\0\0\0"
@@ -946,8 +1123,66 @@ TEST(stills_of_absurd_sizes_are_refused_before_decoding)
     free(b.data);
     b = fixture("gif_87.gif");
     memcpy(b.data + 6, "\1\x40\1\x40", 4);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "more than 64 MiB needs a byte for each 4096");
+    memcpy(b.data + 6, "\1\x40\1\0", 4);
     check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "max_edge_px");
     free(b.data);
+}
+
+/* A fixture whose size is another: its bytes from `at` are replaced. */
+static void check_bomb(const char *name, size_t at, const char *size, size_t bytes_of_size, bzna_status status)
+{
+    bytes b = fixture(name);
+    memcpy(b.data + at, size, bytes_of_size);
+    check_refused(BZNA_CODEC_STILL, b, status, status == BZNA_E_LIMIT ? "15900 pixels in" : "pixels are missing");
+    free(b.data);
+}
+
+TEST(a_few_bytes_are_no_picture_of_gigabytes)
+{
+    bytes lossless = fixture("webp_lossless_clear.webp"), lossy = fixture("webp_lossy.webp");
+    bytes j2k = fixture("jpeg2000_gray.j2k"), tiff = fixture("tiff_lzw.tif");
+    const size_t entry = AV_RL32(tiff.data + 4) + 2;        /* its directory begins with width and height */
+    CHECK(AV_RL16(tiff.data + entry) == 256 && AV_RL16(tiff.data + entry + 12) == 257);
+    AV_WL32(tiff.data + entry + 8, 15900);
+    AV_WL32(tiff.data + entry + 20, 15900);
+    check_refused(BZNA_CODEC_STILL, tiff, BZNA_E_LIMIT, "TIFF: 15900x15900 pixels in");
+    check_bomb("webp_lossless_clear.webp", find(lossless, 0, "VP8L", 4) + 9, "\x1b\xfe\x86\x1f", 4, BZNA_E_LIMIT);
+    check_bomb("webp_lossy.webp", find(lossy, 0, "VP8 ", 4) + 14, "\x1c\x3e\x1c\x3e", 4, BZNA_E_DECODE);
+    check_bomb("jpeg2000_gray.j2k", find(j2k, 0, "\xff\x51", 2) + 6, "\0\0\x3e\x1c\0\0\x3e\x1c", 8, BZNA_E_LIMIT);
+    check_bomb("gif_87.gif", 6, "\x1c\x3e\x1c\x3e", 4, BZNA_E_LIMIT);
+    free(lossless.data);
+    free(lossy.data);
+    free(j2k.data);
+    free(tiff.data);
+}
+
+/* Nothing is coded as shortly as one color. */
+TEST(large_pictures_of_one_color_are_decoded)
+{
+    static const struct { const char *encoder; enum AVPixelFormat format; int edge; } large[] = {
+        { "png", AV_PIX_FMT_GRAY8, 9000 }, { "png", AV_PIX_FMT_RGB24, 3000 }, { "jpeg2000", AV_PIX_FMT_GRAY8, 1500 },
+        { "tiff", AV_PIX_FMT_GRAY8, 3000 }, { "bmp", AV_PIX_FMT_GRAY8, 2000 } };
+    for (size_t i = 0; i < COUNT(large); i++) {
+        AVFrame *frame = av_frame_alloc();
+        bzna_decoder *d = decoder_new();
+        bzna_error err = { .struct_size = sizeof err };
+        bytes b;
+        frame->format = large[i].format;
+        frame->width = frame->height = large[i].edge;
+        REQUIRE(av_frame_get_buffer(frame, 0) >= 0);
+        memset(frame->buf[0]->data, 200, frame->buf[0]->size);
+        b = encoded(large[i].encoder, frame);
+        if (b.size) {
+            const bzna_image image = image_of(BZNA_CODEC_STILL, b);
+            bzna_picture_init(&seen, sizeof seen);
+            CHECK_EQ(bzna_decoder_decode(d, &image, &seen, &err), BZNA_OK);
+            CHECK(seen.width == (uint32_t)large[i].edge && *(const uint8_t *)seen.plane[0] == 200);
+        }
+        free(b.data);
+        av_frame_free(&frame);
+        bzna_decoder_close(d);
+    }
 }
 
 TEST(files_are_recognized_by_their_first_bytes)
@@ -978,6 +1213,31 @@ TEST(files_are_recognized_by_their_first_bytes)
         bytes b = bytes_make(heads[i].head, heads[i].size);
         CHECK_EQ(bzi_codec_recognize((bzi_span){ b.data, b.size }), heads[i].codec);
         CHECK_STR(bzi_still_name((bzi_span){ b.data, b.size }), heads[i].name);
+        free(b.data);
+    }
+}
+
+TEST(files_that_are_no_pictures_of_ours_are_called_what_they_are)
+{
+    static const struct { const char *head; size_t size; const char *what; } heads[] = {
+        { "\0\0\0\x18" "ftypheic", 12, "a HEIF picture (HEIC), which is not read" },
+        { "\0\0\0\x18" "ftypmif1", 12, "a HEIF picture, which" },
+        { "\0\0\0\x1c" "ftypavif", 12, "an AVIF picture, which is not read" },
+        { "\0\0\0\x0cJXL \r\n\x87\n", 12, "a JPEG XL picture" }, { "\xff\x0a\x10", 3, "a JPEG XL picture" },
+        { "8BPS\0\1", 6, "a Photoshop file" }, { "v/1\x01\2", 5, "an OpenEXR picture" },
+        { "\0\0\1\0\1", 5, "an icon (ICO)" }, { "<svg xmlns", 10, "an SVG drawing" },
+        { "<!DOCTYPE html>", 15, "text (SVG, XML or HTML), no picture" }, { "%PDF-1.4", 8, "a PDF document" },
+        { "\x1a\x45\xdf\xa3\1", 5, "a video (Matroska, WebM)" }, { "RIFF1234AVI LIST", 16, "a video (AVI)" },
+        { "\0\0\0\x20" "ftypisom", 12, "an mp4 or QuickTime file, no picture" },
+        { "\x1f\x8b\x08", 3, "compressed by gzip" }, { "abcdef", 6, "of no known kind: it begins with 61 62 63 64" },
+    };
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        bzna_error err = { .struct_size = sizeof err };
+        bytes b = bytes_make(heads[i].head, heads[i].size);
+        bzi_image image;
+        CHECK_EQ(bzi_image_found((bzi_span){ b.data, b.size }, 7, &image, &err), BZNA_E_CODEC);
+        CHECK_CONTAINS(err.message, "the picture at byte 7 is ");
+        CHECK_CONTAINS(err.message, heads[i].what);
         free(b.data);
     }
 }
@@ -1194,14 +1454,22 @@ TEST_MAIN(RUN(headers_say_size_and_orientation)
           RUN(y_cb_cr_stills_come_as_their_planes)
           RUN(what_is_told_of_colors_without_decoding_is_the_formats)
           RUN(a_palette_can_come_as_its_indices)
+          RUN(a_gif_gives_its_indices_too)
           RUN(a_png_without_all_of_its_rows_is_damaged)
           RUN(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
           RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)
           RUN(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
           RUN(what_a_decoder_has_seen_does_not_show)
+          RUN(stills_decode_alike_after_any_other)
+          RUN(a_decoder_is_made_once_but_for_kinds_that_remember)
+          RUN(colors_past_the_end_of_a_gifs_palette_are_none_of_the_gif_before)
+          RUN(a_webp_takes_nothing_of_the_picture_before_whatever_its_first_bytes_are)
           RUN(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
           RUN(stills_of_absurd_sizes_are_refused_before_decoding)
+          RUN(a_few_bytes_are_no_picture_of_gigabytes)
+          RUN(large_pictures_of_one_color_are_decoded)
           RUN(files_are_recognized_by_their_first_bytes)
+          RUN(files_that_are_no_pictures_of_ours_are_called_what_they_are)
           RUN(h264_coded_as_rgb_is_rgb)
           RUN(h265_coded_as_rgb_is_rgb)
           RUN(all_orientations_turn_the_picture_exactly)

@@ -620,8 +620,13 @@ TEST(stills_in_records_are_delivered_as_they_are)
 
 TEST(fingerprints_tell_files_apart)
 {
+    static const char list[] = TEST_BUILD "/tests/fingerprints.lst";
+    bzna_dataset_config config;
     rec_file *f = three_records(), *g = rec_new();
+    uint64_t listed[2];
     opened a, b;
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = list;
     rec_put(g, f->bytes, f->size);
     rec_add(g, "", 0);
     open_file(&a, f, BY_MEMORY, NULL);
@@ -632,8 +637,19 @@ TEST(fingerprints_tell_files_apart)
     open_file(&b, g, BY_MEMORY, NULL);
     REQUIRE(b.status == BZNA_OK);
     CHECK(bzi_dataset_fingerprint(a.dataset) != bzi_dataset_fingerprint(b.dataset));
+    bzna_dataset_close(b.dataset);
+    for (int i = 0; i < 2; i++) {                           /* other labels are other samples */
+        static const char *const lists[] = { "40\t1\ta\n41\t2\tb\n", "40\t1\ta\n41\t3\tb\n" };
+        spill(list, lists[i], strlen(lists[i]));
+        open_file(&b, f, BY_MEMORY, &config);
+        REQUIRE(b.status == BZNA_OK);
+        listed[i] = bzi_dataset_fingerprint(b.dataset);
+        bzna_dataset_close(b.dataset);
+        CHECK(listed[i] != bzi_dataset_fingerprint(a.dataset));
+    }
+    CHECK(listed[0] != listed[1]);
     close_all(&a, f);
-    close_all(&b, g);
+    free(g);
 }
 
 int main(int argc, char **argv)

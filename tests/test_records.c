@@ -411,10 +411,12 @@ TEST(settings_without_a_meaning_are_refused_by_name)
         { { .data_offset = UINT64_MAX }, "data_offset" }, { { .data_offset = UINT64_MAX - 47 }, "data_offset" },
         { { .label_type = 3, .label_offset = UINT64_MAX - 3 }, "label_offset" },
         { { .label_type = 3, .label_offset = 1ull << 40 }, "label_offset" },
+        { { .label_offset = 4 }, "label_offset: 4; it has no effect without label_type" },
+        { { .data_type = BZNA_RECORD_INT32, .layout = 1 }, "layout: 1; it has no effect on vectors" },
         { { .scale = 2 }, "no effect on pictures" },  { { .bias = 2 }, "no effect on pictures" } };
     for (size_t i = 0; i < COUNT(cases); i++) {
         const bzna_records *c = &cases[i].r;
-        const int is_type = !strncmp(cases[i].words, "data_type", 9);
+        const int is_type = !strncmp(cases[i].words, "data_type", 9) || c->data_type;
         bzna_records r = records_of(is_type ? c->data_type : BZNA_RECORD_UINT8, 3, 4, 4);
         r.label_type = c->label_type;
         r.layout = c->layout;
@@ -497,7 +499,37 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     config.format = "archive";
     open_config(&o, file, sizeof file, BY_MEMORY, &config);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.format: \"archive\"");
+    CHECK_CONTAINS(o.err.message, "dataset_config.records: it has an effect on the format \"records\" only");
+    config.format = "records";
+    config.orientation = BZNA_ORIENTATION_IGNORE;
+    open_config(&o, file, sizeof file, BY_MEMORY, &config);
+    CHECK_EQ(o.status, BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(o.err.message, "dataset_config.orientation: it has an effect on folders, tars and RecordIO files");
+    config.orientation = BZNA_ORIENTATION_APPLY;
+    config.palette = BZNA_PALETTE_INDEX;
+    open_config(&o, file, sizeof file, BY_MEMORY, &config);
+    CHECK_EQ(o.status, BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(o.err.message, "dataset_config.palette");
+}
+
+/* Numbers that are scaled otherwise are other samples. */
+TEST(fingerprints_tell_settings_apart)
+{
+    bzna_records r = records_of(BZNA_RECORD_INT32, 1, 4, 1);
+    uint8_t file[64] = { 0 };
+    uint64_t seen[4];
+    const float scales[] = { 0, 2, 1, 1 }, biases[] = { 0, 0, 3, 0 };
+    for (int i = 0; i < 4; i++) {
+        opened o;
+        r.scale = scales[i];
+        r.bias = biases[i];
+        open_records(&o, file, sizeof file, BY_MEMORY, &r);
+        REQUIRE(o.status == BZNA_OK);
+        seen[i] = bzi_dataset_fingerprint(o.dataset);
+        bzna_dataset_close(o.dataset);
+    }
+    CHECK(seen[0] != seen[1] && seen[0] != seen[2] && seen[1] != seen[2]);
+    CHECK_EQ(seen[0], seen[3]);       /* a scale of 0 counts as 1 */
 }
 
 int main(int argc, char **argv)
@@ -512,6 +544,7 @@ int main(int argc, char **argv)
     RUN(settings_without_a_meaning_are_refused_by_name) RUN(sizes_that_are_missing_or_overflow_are_refused_by_name)
     RUN(a_file_of_no_whole_records_is_refused_at_its_byte)
     RUN(records_are_what_the_settings_say_whatever_their_bytes)
+    RUN(fingerprints_tell_settings_apart)
     bzna_context_close(context);
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
     return test_failed != 0;

@@ -194,6 +194,45 @@ TEST(targets_are_decimal_numbers_and_others_fail_alone)
     tar_free(&t);
 }
 
+/* Tensors of that name are the library's own. */
+TEST(a_field_called_index_comes_as_bytes)
+{
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_error err = fresh_error();
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info;
+    bzna_dataset *dataset;
+    const void *data = NULL;
+    uint64_t size = 0;
+    tar t = { 0 };
+    tar_text(&t, "0.index", "4711");
+    tar_end(&t);
+    dataset = open_tar(context, &t, NULL);
+    REQUIRE(dataset);
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 1;
+    config.fields.tensors = "index";
+    CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, "\"index\" is a tensor of every batch, or named twice; fields.bytes takes a field of");
+    config.fields.tensors = NULL;
+    config.fields.bytes = "index";
+    CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &err), BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+    CHECK_EQ(bzna_batch_bytes(batch, "index", 0, &data, &size, &err), BZNA_OK);
+    CHECK(size == 8 && !memcmp(data, &(int64_t){ 4711 }, 8));
+    bzna_batch_get_info(batch, &info, sizeof info, NULL);
+    CHECK_EQ(info.indices[0], 0);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+    tar_free(&t);
+}
+
 TEST(a_field_called_target_is_not_the_target)
 {
     counter c;
@@ -547,27 +586,44 @@ TEST(what_is_not_read_is_refused_clearly)
     check_refused(&t, BZNA_E_UNSUPPORTED, 1536, "gives all members one path or one size");
 }
 
-TEST(settings_that_a_tar_cannot_heed_are_refused_by_name)
+static void check_setting(const tar *t, const bzna_dataset_config *config, const char *setting)
 {
-    static const char *const classes[] = { "a" };
     counter c;
     bzna_context *context = context_of(&c);
-    bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     bzna_error err = fresh_error();
+    CHECK_EQ(bzna_dataset_open_memory(context, t->bytes, t->size, config, &dataset, &err), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(err.message, setting);
+    CHECK_CONTAINS(err.message, "only; this is of kind tar");
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+}
+
+TEST(settings_without_an_effect_on_a_tar_are_refused_by_name)
+{
+    static const char *const classes[] = { "a" };
+    const bzna_records records = { .struct_size = sizeof records };
+    bzna_dataset_config config;
     tar t = { 0 };
     tar_text(&t, "0.txt", "a");
     bzna_dataset_config_init(&config, sizeof config);
     config.list = "labels.lst";
-    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, &err), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(err.message, "dataset_config.list: only folders and RecordIO have lists; this is a tar");
+    check_setting(&t, &config, "dataset_config.list: it has an effect on folders and RecordIO files only");
     config.list = NULL;
     config.classes = classes;
     config.class_count = 1;
-    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, &config, &dataset, &err), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(err.message, "dataset_config.classes: only folders have classes; this is a tar");
-    bzna_context_close(context);
-    CHECK_ALL_FREED(c);
+    check_setting(&t, &config, "dataset_config.classes: it has an effect on folders only");
+    config.classes = NULL;
+    config.class_count = 0;
+    config.class_order = BZNA_CLASS_ORDER_NUMERIC;
+    check_setting(&t, &config, "dataset_config.class_order: it has an effect on folders only");
+    config.class_order = BZNA_CLASS_ORDER_TEXT;
+    config.split = "train";
+    check_setting(&t, &config, "dataset_config.split: it has an effect on mp4 files only");
+    config.split = NULL;
+    config.records = &records;
+    config.format = "tar";
+    check_setting(&t, &config, "dataset_config.records: it has an effect on the format \"records\" only");
     tar_free(&t);
 }
 
@@ -1109,6 +1165,7 @@ TEST_MAIN(
     RUN(fields_stand_in_the_order_first_met_with_the_kind_of_their_last_extension)
     RUN(a_member_called_name_is_the_name)
     RUN(targets_are_decimal_numbers_and_others_fail_alone)
+    RUN(a_field_called_index_comes_as_bytes)
     RUN(a_field_called_target_is_not_the_target)
     RUN(a_field_twice_fails_its_sample_and_no_other)
     RUN(the_picture_is_the_first_one_or_that_of_the_name)
@@ -1119,7 +1176,7 @@ TEST_MAIN(
     RUN(damaged_tars_are_refused_at_the_byte_where_they_are_damaged)
     RUN(pax_records_that_make_no_sense_are_refused)
     RUN(what_is_not_read_is_refused_clearly)
-    RUN(settings_that_a_tar_cannot_heed_are_refused_by_name)
+    RUN(settings_without_an_effect_on_a_tar_are_refused_by_name)
     RUN(compressed_tars_are_refused_with_a_hint)
     RUN(long_names_and_headers_without_end_meet_limits)
     RUN(fields_have_limits)

@@ -28,6 +28,9 @@ def keep(name, data, is_decoded=True):
     if is_decoded:
         with open(name + ".rgb", "wb") as f:
             f.write(Image.open(io.BytesIO(data)).convert("RGB").tobytes())
+    if name.endswith(".gif"):                           # the indices of its palette
+        with open(name + ".index", "wb") as f:
+            f.write(Image.open(io.BytesIO(data)).tobytes())
 
 
 def saved(picture, kind, **options):
