@@ -3459,7 +3459,7 @@ typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
-    uint32_t    config;               /* type of the decoder configuration record */
+    uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
     uint32_t    config_bytes;         /* which has so many at least */
     uint32_t    length_at; /* byte of the record that has the size of NAL units' lengths; 0: there are none */
     /* E_DECODE: not a picture that stands alone */
@@ -3519,6 +3519,7 @@ static const bzi_codec bzi_codecs[] = {
       .nv_unit = 1 },
     { .id = BZNA_CODEC_JPEG,
       .name = "JPEG",
+      .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
       .key = bzi_image_key_none,
@@ -4181,6 +4182,8 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_STSD,   'a', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
     BZI_BOX(BZI_STSD,   'a', 'v', 'c', '3', BZI_VISUAL, bzi_box_visual),
     BZI_BOX(BZI_STSD,   'a', 'v', '0', '1', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'm', 'j', 'p', 'g', BZI_VISUAL, bzi_box_visual),
+    BZI_BOX(BZI_STSD,   'j', 'p', 'e', 'g', BZI_VISUAL, bzi_box_visual),
     BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
@@ -4437,7 +4440,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
     coded->codec = codec->id;
-    if (!track->config.data || track->config.size < codec->config_bytes)
+    if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": no decoder configuration (%s), or too short", track->name, type);
     if (codec->length_at)
@@ -4448,6 +4451,8 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     if (!track->frame_width || !track->frame_height)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width,
                         track->frame_height);
+    if (codec->is_file && !track->has_clap)                 /* each says its own, of which the track's is the largest */
+        coded->frame_width = coded->width = coded->frame_height = coded->height = 0;
     return bzi_track_clap(track, image, err);
 }
 
@@ -4821,7 +4826,7 @@ static const char *bzi_mp4_codec_name(uint32_t entry)
     static const struct { const char *entry, *name; } known[] = {
         { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
         { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "jpeg", "Motion JPEG" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, 
         { "mjpa", "Motion JPEG" }, { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" },
         { "s263", "H.263" }, { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
     };
@@ -9083,7 +9088,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
-        if (c->ops->still && (c->orientation || c->palette || !hash))
+        if (c->orientation || c->palette || (c->ops->still && !hash))
             hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, sizeof decoder), settings, sizeof settings);
     }
     return hash;
@@ -9244,7 +9249,7 @@ typedef struct bzi_coded {
 typedef struct bzi_coded_ops {
     uint32_t    codec;
     bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);        /* fills in sets and sps */
-    void        (*config)(bzi_out *out, const bzi_coded *coded);        /* the decoder configuration record */
+    void        (*config)(bzi_out *out, const bzi_coded *coded); /* the decoder configuration record; NULL: none */
     void        (*unit)(bzi_out *out, const bzi_coded *coded);          /* the access unit */
 } bzi_coded_ops;
 
@@ -9434,18 +9439,56 @@ static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
     }
 }
 
+static bzna_status bzi_coded_gather_file(bzi_coded *coded, const char *field, bzna_error *err)
+{
+    bzna_status status = bzi_codec_find(coded->image.codec)->inspect(&coded->image, &coded->sps, err);
+    return status == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
+}
+
+static void bzi_out_file(bzi_out *out, const bzi_coded *coded)
+{
+    bzi_out_bytes(out, coded->image.data, coded->image.data_size);
+}
+
 static const bzi_coded_ops bzi_coded_rows[] = {
     { BZNA_CODEC_H264, bzi_coded_gather_nals, bzi_out_avcc, bzi_out_nals },
     { BZNA_CODEC_H265, bzi_coded_gather_nals, bzi_out_hvcc, bzi_out_nals },
     { BZNA_CODEC_AV1,  bzi_coded_gather_obus, bzi_out_av1c, bzi_out_obus },
+    { BZNA_CODEC_JPEG, bzi_coded_gather_file, NULL, bzi_out_file },
 };
 
-/* Fills in what the stream says, and checks what the caller says against it. */
+/* Fills in what the stream says of sizes and colors, and checks what the caller says against it. */
+static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error *err)
+{
+    bzna_image *image = &coded->image;
+    const bzi_format *sps = &coded->sps;
+    const uint32_t width = sps->width - sps->window[0] - sps->window[1], upright = !sps->orientation;
+    const uint32_t height = sps->height - sps->window[2] - sps->window[3];
+    if (image->orientation && image->orientation != sps->orientation + upright)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u; in archives, it is what the picture says itself, %u",
+                        field, image->orientation, sps->orientation + upright);
+    if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
+                        image->frame_width, image->frame_height, width, height);
+    image->frame_width = width;
+    image->frame_height = height;
+    if (!coded->ops->config && !image->width && !image->height) {
+        image->width = width;
+        image->height = height;
+    }
+    if (width > 65535 || height > 65535 ||
+        !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field,
+                        image->width, image->height, image->crop_x, image->crop_y, width, height);
+    if (!image->color.present)
+        image->color = sps->color.present ? sps->color : bzi_color_of_archives;
+    return BZNA_OK;
+}
+
 static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
     const bzi_codec *codec;
-    uint32_t width, height;
     char type[5];
     bzna_status status;
     memset(coded, 0, sizeof *coded);
@@ -9453,9 +9496,6 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
     if (image->reserved1)
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
-    if (image->orientation > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u; an archive's pictures are upright (0 or 1)", field,
-                        image->orientation);
     for (size_t i = 0; i < sizeof bzi_coded_rows / sizeof bzi_coded_rows[0]; i++)
         if (bzi_coded_rows[i].codec == image->codec)
             coded->ops = &bzi_coded_rows[i];
@@ -9463,7 +9503,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
     if (!coded->ops)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s can't be written (H.264, H.265 and AV1 can)", field,
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s can't be written (H.264, H.265, AV1 and JPEG can)", field,
                         codec->name);
     if (!image->data || !image->data_size || (image->config_size && !image->config))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
@@ -9475,25 +9515,11 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (image->config && image->config_size < codec->config_bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no %s", field,
                         (unsigned long long)image->config_size, type);
-    if ((status = coded->ops->gather(coded, field, err)) != BZNA_OK)
-        return status;
-    width = coded->sps.width - coded->sps.window[0] - coded->sps.window[1];
-    height = coded->sps.height - coded->sps.window[2] - coded->sps.window[3];
-    if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
-                        image->frame_width, image->frame_height, width, height);
-    image->frame_width = width;
-    image->frame_height = height;
-    if (width > 65535 || height > 65535 ||
-        !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field,
-                        image->width, image->height, image->crop_x, image->crop_y, width, height);
-    if (!image->color.present)
-        image->color = coded->sps.color.present ? coded->sps.color : bzi_color_of_archives;
-    return BZNA_OK;
+    status = coded->ops->gather(coded, field, err);
+    return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
 }
 
-/* The sample entry: hvc1, avc1 or av01. With a clean aperture when the picture is not the whole frame. */
+/* The sample entry: hvc1, avc1, av01 or mjpg, which says its colors itself. with_clap: with a clean aperture. */
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
@@ -9511,16 +9537,18 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_zeros(out, 32);
     bzi_out_u16(out, 24);
     bzi_out_u16(out, 0xffff);
-    box = bzi_out_begin(out, codec->config);
-    coded->ops->config(out, coded);
-    bzi_out_end(out, box);
-    box = bzi_out_begin(out, BZI_FOURCC('c', 'o', 'l', 'r'));
-    bzi_out_u32(out, BZI_FOURCC('n', 'c', 'l', 'x'));
-    bzi_out_u16(out, image->color.primaries);
-    bzi_out_u16(out, image->color.transfer);
-    bzi_out_u16(out, image->color.matrix);
-    bzi_out_u8(out, image->color.full_range ? 0x80 : 0);
-    bzi_out_end(out, box);
+    if (coded->ops->config) {
+        box = bzi_out_begin(out, codec->config);
+        coded->ops->config(out, coded);
+        bzi_out_end(out, box);
+        box = bzi_out_begin(out, BZI_FOURCC('c', 'o', 'l', 'r'));
+        bzi_out_u32(out, BZI_FOURCC('n', 'c', 'l', 'x'));
+        bzi_out_u16(out, image->color.primaries);
+        bzi_out_u16(out, image->color.transfer);
+        bzi_out_u16(out, image->color.matrix);
+        bzi_out_u8(out, image->color.full_range ? 0x80 : 0);
+        bzi_out_end(out, box);
+    }
     if (with_clap) {
         box = bzi_out_begin(out, BZI_FOURCC('c', 'l', 'a', 'p'));
         bzi_out_u32(out, image->width);
@@ -9761,7 +9789,7 @@ struct bzna_writer {
     bzi_out       splits;             /* a byte a sample */
     uint32_t      split_counts[4], split_targets[4];
     bzi_out       thumb_entry; /* sample entry of the first thumbnail, to compare the others with, and for the index */
-    uint32_t      thumb_width, thumb_height;  /* its frame's */
+    uint32_t      thumb_width, thumb_height;  /* the largest frame's, which thumb_entry leaves 0 */
     bzi_out       scratch;
 };
 
@@ -9932,24 +9960,29 @@ static void bzi_writer_inner(bzi_out *out, const bzna_sample_desc *sample, const
     bzi_out_end(out, box);
 }
 
+#define BZI_ENTRY_SIZE_AT 32u         /* where a sample entry says its width and height, 16 bits each */
+
 /* The playable track needs one configuration: remembers the first thumbnail's and compares the others'. */
 static void bzi_writer_note_thumb(bzna_writer *writer, const bzi_coded *thumb)
 {
     bzi_out *out = &writer->scratch;                        /* the sample is behind us */
-    if (!thumb || writer->thumbs_differ)
+    const bzna_image *image = thumb ? &thumb->image : NULL;
+    if (!image || writer->thumbs_differ)
         return;
     bzi_out_reset(out);
     bzi_out_visual(out, thumb, 0);
     if (out->failed)
         return;
-    if (writer->thumb_entry.size == 0) {
+    memset(out->buffer.data + BZI_ENTRY_SIZE_AT, 0, 4);     /* JPEGs of several sizes share an entry */
+    if (image->frame_width > writer->thumb_width)
+        writer->thumb_width = image->frame_width;
+    if (image->frame_height > writer->thumb_height)
+        writer->thumb_height = image->frame_height;
+    if (writer->thumb_entry.size == 0)
         bzi_out_bytes(&writer->thumb_entry, out->buffer.data, out->size);
-        writer->thumb_width = thumb->image.frame_width;
-        writer->thumb_height = thumb->image.frame_height;
-    } else {
+    else
         writer->thumbs_differ = writer->thumb_entry.size != out->size ||
                                 memcmp(writer->thumb_entry.buffer.data, out->buffer.data, (size_t)out->size);
-    }
 }
 
 static bzna_status bzi_writer_index(bzna_writer *writer, const bzna_sample_desc *sample, const bzi_coded *thumb,
@@ -10062,6 +10095,7 @@ static void bzi_writer_playable(bzna_writer *writer, uint32_t id)
 {
     bzi_track_desc t;
     memset(&t, 0, sizeof t);
+    bzi_put_be32(writer->thumb_entry.buffer.data + BZI_ENTRY_SIZE_AT, writer->thumb_width << 16 | writer->thumb_height);
     t.version = 1;
     t.id = id;
     t.name = "bzna_thumb";

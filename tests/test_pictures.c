@@ -1400,35 +1400,180 @@ TEST(homographies_are_relative_to_the_picture_as_it_is_seen)
     av_frame_free(&frame);
 }
 
-TEST(jpeg_and_stills_are_not_written_and_no_sample_entry_is_theirs)
-{
-    CHECK(!bzi_codec_of_entry(0));
+/* ---- Archives of JPEG -------------------------------------------------------------------------------------------- */
+
 #ifndef BENZINA_NO_WRITER
-    bytes b = fixture("jpeg_440.jpg");
-    bzna_image image = image_of(BZNA_CODEC_JPEG, b);
-    bzna_sample_desc sample;
+#define ARCHIVE TEST_BUILD "/tests/pictures.bzna"
+
+static bzna_writer *writer_new(void)
+{
     bzna_writer *writer = NULL;
-    REQUIRE(bzna_writer_open(context, TEST_BUILD "/tests/pictures.bzna", NULL, &writer, &last) == BZNA_OK);
-    image.width = W;
-    image.height = H;
+    if (bzna_writer_open(context, ARCHIVE, NULL, &writer, &last) != BZNA_OK)
+        exit(1);
+    return writer;
+}
+
+static bzna_status add(bzna_writer *writer, const bzna_image *image)
+{
+    bzna_sample_desc sample;
     bzna_sample_desc_init(&sample, sizeof sample);
-    sample.image = &image;
-    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
-    CHECK_CONTAINS(last.message, "JPEG can't be written (H.264, H.265 and AV1 can)");
-    image.codec = BZNA_CODEC_STILL;
-    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
-    CHECK_CONTAINS(last.message, "still can't be written");
-    image.codec = 99;
-    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_CODEC);
-    CHECK_CONTAINS(last.message, "codec: 99 is not known");
-    image.codec = BZNA_CODEC_H264;
-    image.orientation = 6;
-    CHECK_EQ(bzna_writer_add(writer, &sample, &last), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(last.message, "orientation: 6");
+    sample.image = image;
+    sample.target = 1;
+    return bzna_writer_add(writer, &sample, &last);
+}
+
+static bzna_dataset *finished(bzna_writer *writer, uint32_t orientation)
+{
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_config config;
+    bzna_dataset_config_init(&config, sizeof config);
+    config.orientation = orientation;
+    if (writer && bzna_writer_finish(writer, &last) != BZNA_OK)
+        exit(1);
+    bzna_writer_close(writer);
+    if (bzna_dataset_open(context, ARCHIVE, &config, &dataset, &last) != BZNA_OK) {
+        printf("  %s\n", last.message);
+        exit(1);
+    }
+    return dataset;
+}
+
+/* Expects the pixels of a file, or of the part of it that an archive shows. */
+static void check_archived(bzna_dataset *dataset, uint64_t index, bytes b, const bzna_image *part)
+{
+    uint8_t memory[16384];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_image_info info = { .struct_size = sizeof info };
+    float *wanted = look(decoder, part), *pixels = NULL;
+    CHECK_EQ(bzna_dataset_read_image(dataset, index, "image", memory, sizeof memory, &image, &last), BZNA_OK);
+    CHECK_EQ(bzna_dataset_get_image_info(dataset, index, "image", &info, sizeof info, &last), BZNA_OK);
+    CHECK(image.codec == BZNA_CODEC_JPEG && info.fourcc == BZI_FOURCC('m', 'j', 'p', 'g'));
+    CHECK(image.data_size == b.size && !memcmp(image.data, b.data, b.size));
+    CHECK(wanted && (pixels = look(decoder, &image)) != NULL);
+    CHECK(wanted && pixels && !memcmp(pixels, wanted, 3 * sizeof *pixels * seen.width * seen.height));
+    CHECK(image.width == seen.width && image.height == seen.height);
+    CHECK((image.orientation ? image.orientation : 1) == seen.orientation);
+    free(wanted);
+    free(pixels);
+}
+
+TEST(jpegs_in_an_archive_are_the_bytes_and_pixels_that_went_in)
+{
+    bytes files[COUNT(jpegs) + 1];
+    bzna_image images[COUNT(jpegs) + 1];
+    AVFrame *narrow = frame_random(AV_PIX_FMT_YUVJ420P, 5);
+    bzna_writer *writer = writer_new();
+    bzna_dataset *dataset;
+    narrow->width = 24;
+    for (size_t i = 0; i <= COUNT(jpegs); i++) {
+        files[i] = i < COUNT(jpegs) ? fixture(jpegs[i].name) : encoded("mjpeg", narrow);
+        images[i] = image_of(BZNA_CODEC_JPEG, files[i]);
+        if (i == 1) {                                       /* a part of it */
+            images[i].width = 17;
+            images[i].height = 11;
+            images[i].crop_x = 6;
+            images[i].crop_y = 4;
+        }
+        CHECK_EQ(add(writer, &images[i]), BZNA_OK);
+    }
+    dataset = finished(writer, BZNA_ORIENTATION_APPLY);
+    for (size_t i = 0; i <= COUNT(jpegs); i++) {
+        images[i].orientation = i < COUNT(jpegs) && !strcmp(jpegs[i].name, "jpeg_exif_6.jpg") ? 6 : 0;
+        check_archived(dataset, i, files[i], &images[i]);
+    }
+    bzna_dataset_close(dataset);
+    dataset = finished(NULL, BZNA_ORIENTATION_IGNORE);
+    for (size_t i = 0; i <= COUNT(jpegs); i++) {
+        images[i].orientation = 1;
+        check_archived(dataset, i, files[i], &images[i]);
+        free(files[i].data);
+    }
+    bzna_dataset_close(dataset);
+    av_frame_free(&narrow);
+}
+
+/* An archive without its input track is a video of what its thumbnail track plays: here of two sizes, of which the
+ * track says the largest edges, and once as QuickTime calls it. */
+TEST(a_video_of_jpegs_has_pictures_of_their_own_sizes)
+{
+    AVFrame *wide = frame_random(AV_PIX_FMT_YUVJ420P, 5);
+    bytes b[2] = { fixture("jpeg_exif_6.jpg"), { NULL, 0 } }, file;
+    bzna_writer *writer = writer_new();
+    wide->height = 16;
+    b[1] = encoded("mjpeg", wide);
+    for (int i = 0; i < 2; i++) {
+        bzna_image image = image_of(BZNA_CODEC_JPEG, b[i]);
+        CHECK_EQ(add(writer, &image), BZNA_OK);
+    }
+    bzna_dataset_close(finished(writer, BZNA_ORIENTATION_APPLY));
+    file = file_read(ARCHIVE);
+    size_t entry = find(file, find(file, 0, "bzna_thumb", 10), "mjpg", 4), input = 0, next = 0;
+    while ((entry = find(file, find(file, entry + 1, "bzna_thumb", 10), "mjpg", 4)) < file.size)
+        next = entry;
+    while ((entry = find(file, input + 1, "bzna_input", 10)) < file.size)
+        input = entry;
+    CHECK(!memcmp(file.data + next + 28, "\0\50\0\31", 4));           /* 40x25 */
+    file.data[input] = 'x';
+    for (int quicktime = 0; quicktime < 2; quicktime++) {
+        bzna_dataset *dataset = NULL;
+        memcpy(file.data + next, quicktime ? "jpeg" : "mjpg", 4);
+        REQUIRE(bzna_dataset_open_memory(context, file.data, file.size, NULL, &dataset, &last) == BZNA_OK);
+        for (uint64_t i = 0; i < 2; i++) {
+            bzna_image_info info = { .struct_size = sizeof info };
+            bzna_image image = { .struct_size = sizeof image };
+            uint8_t memory[16384];
+            CHECK_EQ(bzna_dataset_get_image_info(dataset, i, NULL, &info, sizeof info, &last), BZNA_OK);
+            CHECK(info.width == W && info.height == (i ? 16 : H) && info.orientation == (i ? 0 : 6));
+            CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, memory, sizeof memory, &image, &last), BZNA_OK);
+            free(look(decoder, &image));
+            CHECK(last.status == BZNA_OK && seen.width == W && seen.height == (i ? 16 : H) && seen.color.full_range);
+        }
+        bzna_dataset_close(dataset);
+    }
+    free(file.data);
+    free(b[0].data);
+    free(b[1].data);
+    av_frame_free(&wide);
+}
+
+TEST(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
+{
+    static const struct { uint32_t codec, orientation, frame_width, width, cut; bzna_status status; const char *says; }
+    cases[] = {
+        { BZNA_CODEC_STILL, 0, 0, 0, 0, BZNA_E_CODEC, "still can't be written (H.264, H.265, AV1 and JPEG can)" },
+        { 99, 0, 0, 0, 0, BZNA_E_CODEC, "codec: 99 is not known" },
+        { BZNA_CODEC_JPEG, 1, 0, 0, 0, BZNA_E_ARGUMENT, "orientation: 1; in archives, it is what the picture says" },
+        { BZNA_CODEC_JPEG, 5, 0, 0, 0, BZNA_E_ARGUMENT, "itself, 6" },
+        { BZNA_CODEC_JPEG, 0, W + 1, 0, 0, BZNA_E_MISMATCH, "41x0, but the stream is 40x25" },
+        { BZNA_CODEC_JPEG, 0, 0, W, 0, BZNA_E_ARGUMENT, "40x0 at 0,0 does not lie in the 40x25 frame" },
+        { BZNA_CODEC_JPEG, 0, 0, 0, 2, BZNA_E_DECODE, "sample.image: JPEG" },
+        { BZNA_CODEC_JPEG, 6, W, 0, 0, BZNA_OK, "" },
+    };
+    bytes b = fixture("jpeg_exif_6.jpg");
+    bzna_writer *writer = writer_new();
+    CHECK(!bzi_codec_of_entry(0));
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bzna_image image = image_of(cases[i].codec, b);
+        image.orientation = cases[i].orientation;
+        image.frame_width = cases[i].frame_width;
+        image.width = cases[i].width;
+        image.data_size -= cases[i].cut;
+        last.message[0] = 0;
+        CHECK_EQ(add(writer, &image), cases[i].status);
+        CHECK_CONTAINS(last.message, cases[i].says);
+    }
     bzna_writer_close(writer);
     free(b.data);
-#endif
 }
+#endif
+
+#ifdef BENZINA_NO_WRITER
+#define RUN_ARCHIVES
+#else
+#define RUN_ARCHIVES RUN(jpegs_in_an_archive_are_the_bytes_and_pixels_that_went_in)                                    \
+                     RUN(a_video_of_jpegs_has_pictures_of_their_own_sizes)                                             \
+                     RUN(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
+#endif
 
 TEST_MAIN(RUN(headers_say_size_and_orientation)
           RUN(jpegs_of_every_kind_have_pillows_pixels)
@@ -1475,5 +1620,5 @@ TEST_MAIN(RUN(headers_say_size_and_orientation)
           RUN(all_orientations_turn_the_picture_exactly)
           RUN(stills_say_their_orientation)
           RUN(homographies_are_relative_to_the_picture_as_it_is_seen)
-          RUN(jpeg_and_stills_are_not_written_and_no_sample_entry_is_theirs))
+          RUN_ARCHIVES)
 #endif

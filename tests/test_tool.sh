@@ -308,6 +308,99 @@ orientation_tests() {
     done
 }
 
+# frames FILE: MD5s of the frames that ffmpeg decodes, each of its own size
+frames() { ffmpeg -v error -autorotate 0 -i "$1" -autoscale 0 -f framemd5 - 2>&1 | sed '/^#/d; s/.*, *//'; }
+
+# A folder of files of all kinds: their bytes are the archive's samples, and are decoded as such.
+copy_tests() {
+    mkdir "$t/copied"
+    cp $data/pictures/*.jpg "$t/copied"
+    expect 0 "pack of JPEG files as they are" "$bzna" pack "$t/copied" -o "$t/copy.bzna" --codec copy
+    expect 0 "verify --decode of them" "$bzna" verify --decode "$t/copy.bzna"
+    expect 0 "list of them" "$bzna" list --json "$t/copy.bzna"
+    same "they are JPEG" "$(grep -c '"image":{"codec":"mjpg"\|"bzna_input":{"codec":"mjpg"' "$t/out")" "$(ls "$t/copied" | wc -l | tr -d ' ')"
+    says "$t/out" '"width":25,"height":40,"frame_width":40,"frame_height":25' "a copied file keeps its orientation"
+    i=0 changed=
+    for file in "$t/copied"/*; do
+        run "$bzna" extract "$t/copy.bzna" $i -o "$t/x.jpg"
+        cmp -s "$file" "$t/x.jpg" || changed="$changed ${file##*/}"
+        i=$((i + 1))
+    done
+    same "files whose bytes changed" "$changed" ""
+    run "$bzna" extract "$t/copied" "$(ls "$t/copied" | grep -n exif_6 | awk -F: '{ print $1 - 1 }')" -o "$t/a.ppm"
+    run "$bzna" extract "$t/copy.bzna" "$(ls "$t/copied" | grep -n exif_6 | awk -F: '{ print $1 - 1 }')" -o "$t/b.ppm"
+    same "turned as in the folder" "$(ppm_size "$t/b.ppm")" "25 40"
+    if cmp -s "$t/a.ppm" "$t/b.ppm"; then pass; else fail "an archive's JPEG is seen as the folder's"; fi
+    expect 0 "batch of them" "$bzna" batch "$t/copy.bzna" -o "$t/copy" --batch 4 --size 64
+    expect 0 "bench of them" "$bzna" bench "$t/copy.bzna" --seconds 0.2 --batch 4 --threads 1 --decoder software
+    if command -v ffmpeg >/dev/null 2>&1; then
+        mkdir "$t/two"
+        cp "$t/copied/jpeg_420_progressive.jpg" "$t/two/a.jpg"
+        ffmpeg -v error -i "$t/two/a.jpg" -vf crop=24:16 -pix_fmt yuvj420p "$t/two/b.jpg"
+        expect 0 "pack of two sizes" "$bzna" pack "$t/two" -o "$t/two.bzna" --codec copy --overwrite
+        same "ffprobe sees them as one track" "$(ffprobe -v error -count_frames -select_streams v -show_entries \
+            stream=codec_name,width,height,nb_read_frames -of csv=p=0 "$t/two.bzna" 2>&1)" mjpeg,40,25,2
+        same "ffmpeg decodes the archive as the files" "$(frames "$t/two.bzna")" "$(frames "$t/two/a.jpg"; frames "$t/two/b.jpg")"
+    else skip "ffmpeg reads archives of JPEG" "ffmpeg is not installed"; fi
+
+    cp "$t/drawn/plasma/01.ppm" "$t/copied/large.ppm"
+    head -c 500 "$t/copied/jpeg_440.jpg" >"$t/copied/cut.jpg"
+    expect 1 "a file that is cut off is left out" "$bzna" pack "$t/copied" -o "$t/copy.bzna" --codec copy --overwrite --quality 95
+    says "$t/err" "copied/cut.jpg: " "it is named"
+    run "$bzna" list --json "$t/copy.bzna"
+    same "what is no JPEG becomes one, without a thumbnail" \
+        "$(grep -o '"name":"large.ppm".*\|.*"large.ppm".*' "$t/out" | grep -o '"codec":"[a-z]*"' | tr '\n' ' ')" '"codec":"mjpg" '
+}
+
+jpeg_tests() {
+    refused 2 "--quality" "a quality out of range" "$bzna" pack "$t" -o "$t/x.bzna" --quality 101
+    refused 2 "--tune-decode" "an encoder without that" "$bzna" pack "$t" -o "$t/x.bzna" --codec jpeg --tune-decode
+    expect 0 "pack as JPEG" "$bzna" pack "$t/drawn" -o "$t/jpeg.bzna" --codec jpeg --jobs 1
+    expect 0 "pack as JPEG again" "$bzna" pack "$t/drawn" -o "$t/again.bzna" --codec jpeg --jobs 2 --quality 90
+    if cmp -s "$t/jpeg.bzna" "$t/again.bzna"; then pass; else fail "the same JPEGs with --jobs 2, quality 90 by default"; fi
+    expect 0 "pack of low quality" "$bzna" pack "$t/drawn" -o "$t/again.bzna" --codec jpeg --quality 20 --overwrite
+    expect 0 "verify --decode of JPEG" "$bzna" verify --decode "$t/again.bzna"
+    same "low quality is less than half as large" \
+        "$(($(wc -c <"$t/again.bzna") * 2 < $(wc -c <"$t/jpeg.bzna")))" 1
+    for which in 4:fractals/01 9:shapes/00; do
+        expect 0 "extract ${which#*:} of JPEG" "$bzna" extract "$t/jpeg.bzna" "${which%%:*}" -o "$t/x.ppm"
+        psnr "$t/drawn/${which#*:}.ppm" "$t/x.ppm"
+        if [ "$db" -ge 24 ]; then pass; else fail "${which#*:} of JPEG looks like its source" "$db dB"; fi
+    done
+    expect 0 "extract of a JPEG's thumbnail" "$bzna" extract "$t/jpeg.bzna" 7 --track bzna_thumb -o "$t/x.ppm"
+    same "its longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
+    run "$bzna" extract "$t/jpeg.bzna" 0 -o "$t/x.jpg"
+    if grep -q Lavc "$t/x.jpg"; then fail "no encoder's name is stored"; else pass; fi
+    if [ -n "$python" ] && "$python" -c 'import PIL' 2>/dev/null; then
+        same "its tables are libjpeg's, but for the first number" "$("$python" -c '
+import io, sys
+from PIL import Image
+mine, f = Image.open(sys.argv[1]), io.BytesIO()
+mine.convert("RGB").save(f, "JPEG", quality=90)
+print([list(mine.quantization[k])[1:] == list(Image.open(f).quantization[k])[1:] for k in (0, 1)])' "$t/x.jpg")" "[True, True]"
+    else skip "its tables are libjpeg's, but for the first number" "python3 has no PIL"; fi
+}
+
+# How an encoder is set shows in sizes: without CABAC, H.264 grows.
+encoder_tests() {
+    mkdir "$t/few"
+    cp "$t/drawn/plasma/00.ppm" "$t/few/a.ppm"
+    cp "$t/drawn/shapes/00.ppm" "$t/few/b.ppm"
+    expect 0 "pack as H.264" "$bzna" pack "$t/few" -o "$t/few.bzna" --codec h264 --preset veryfast
+    for codec in h264 h265; do
+        expect 0 "pack --tune-decode as $codec" "$bzna" pack "$t/few" -o "$t/tuned.bzna" --codec $codec --preset veryfast --tune-decode --overwrite
+        expect 0 "verify --decode of it" "$bzna" verify --decode "$t/tuned.bzna"
+        if [ $codec = h264 ]; then same "tuned H.264 is larger" "$(($(wc -c <"$t/tuned.bzna") > $(wc -c <"$t/few.bzna")))" 1; fi
+    done
+    run "$bzna" pack "$t/few" -o "$t/av1.bzna" --codec av1 --preset superfast
+    if grep -q "no libaom-av1" "$t/err"; then skip "pack as AV1" "this libavcodec has no libaom-av1"; return; fi
+    same "pack as AV1" "$status" 0
+    expect 0 "verify --decode of AV1" "$bzna" verify --decode "$t/av1.bzna"
+    expect 0 "extract of AV1" "$bzna" extract "$t/av1.bzna" 1 -o "$t/x.ppm"
+    psnr "$t/few/b.ppm" "$t/x.ppm"
+    if [ "$db" -ge 30 ]; then pass; else fail "AV1 looks like its source" "$db dB"; fi
+}
+
 unreadable_tests() {
     mkdir -p "$t/mixed/ants" "$t/mixed/bees"
     cp "$t/drawn/shapes/00.ppm" "$t/mixed/ants/good.ppm"
@@ -894,6 +987,9 @@ damage_tests
 pack_tests
 movie_tests
 orientation_tests
+copy_tests
+jpeg_tests
+encoder_tests
 unreadable_tests
 name_tests
 chroma_tests

@@ -78,9 +78,15 @@
 
 static const tool_option pack_options[] = {
     { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write; required" },
-    { "codec", 0, KIND_CHOICE, FIELD(codec), 0, 0, "h265|h264", "h265", "codec of the pictures" },
-    { "crf", 0, KIND_REAL, FIELD(crf), 0, 51, "N", "20", "constant rate factor, 0 to 51: lower is better and larger" },
-    { "preset", 0, KIND_CHOICE, FIELD(preset), 0, 0, PRESETS, "medium", "preset of the encoder: slower is smaller" },
+    { "codec", 0, KIND_CHOICE, FIELD(codec), 0, 0, "h265|h264|av1|jpeg|copy", "h265",
+      "codec of the pictures; copy keeps JPEG files as they are,\nand encodes others as jpeg" },
+    { "crf", 0, KIND_REAL, FIELD(crf), 0, 51, "N", "20",
+      "constant rate factor of h265, h264 and av1, 0 to 51: lower is better and larger" },
+    { "preset", 0, KIND_CHOICE, FIELD(preset), 0, 0, PRESETS, "medium",
+      "preset of their encoders: slower is smaller" },
+    OPTION_FLAG("tune-decode", tune_decode, "h265, h264: faster to decode, and larger (tune fastdecode)"),
+    { "quality", 0, KIND_INTEGER, FIELD(quality), 1, 100, "N", "90",
+      "quality of jpeg, 1 to 100 as libjpeg counts it: higher is better and larger" },
     OPTION_JOBS("encoding threads (default: one for each processor); do not change the archive"),
     { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "numeric|text", NULL,
       "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2\n"
@@ -132,11 +138,14 @@ static const tool_option bench_options[] = {
 
 static const tool_command commands[] = {
     { "pack", "DIR -o OUT.bzna", "make an archive from a folder of pictures",
-      "Encodes every picture in DIR as one H.265 (or H.264) frame and writes them into an archive. Each folder in DIR\n"
-      "is a class; classes are numbered from 0 in the order of their names. Without folders, samples have no target.\n"
-      "Folders named train, val, test and the like are splits, not classes: pack each of them by itself.\n\n"
-      "All picture formats of libavcodec are read. EXIF orientations are applied, alpha channels dropped. Files that\n"
-      "are not readable pictures are left out and listed at the end. Files whose names begin with a dot are ignored.\n"
+      "Encodes every picture in DIR as one H.265, H.264 or AV1 frame, or as JPEG, and writes them into an archive.\n"
+      "Each folder in DIR is a class; classes are numbered from 0 in the order of their names. Without folders,\n"
+      "samples have no target. Folders named train, val, test and the like are splits, not classes: pack each by\n"
+      "itself.\n\n"
+      "All picture formats of libavcodec are read. EXIF orientations are applied (with --codec copy, they stay in the\n"
+      "files' bytes, and loaders apply them), alpha channels dropped. Files that are not readable pictures are left\n"
+      "out and listed at the end. Files whose names begin with a dot are ignored. Pictures of more than 512x512\n"
+      "pixels get a thumbnail, which loaders take for small batches; with --codec copy they get none.\n"
       "The same pictures and options give the same bytes.\n\n"
       "The archive is written as OUT.bzna.partial, which is locked, and renamed when it is complete. The next run\n"
       "replaces the partial file of a run that was killed.\n\n"

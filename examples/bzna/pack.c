@@ -67,10 +67,11 @@ static void *encode_thread(void *argument)
     return NULL;
 }
 
-static bzna_image image_of(const pack_encoded *e, uint32_t codec)
+static bzna_image image_of(const pack_encoded *e)
 {
     return (bzna_image){
-        .struct_size = sizeof(bzna_image), .codec = codec, .width = (uint32_t)e->width, .height = (uint32_t)e->height,
+        .struct_size = sizeof(bzna_image), .codec = e->codec,
+        .width = (uint32_t)e->width, .height = (uint32_t)e->height,
         .frame_width = (uint32_t)e->frame_width, .frame_height = (uint32_t)e->frame_height,
         .color = { .primaries = 1, .transfer = 13, .matrix = 5, .full_range = 1, .present = 1 },
         .data = e->packet->data, .data_size = (uint64_t)e->packet->size,
@@ -79,13 +80,12 @@ static bzna_image image_of(const pack_encoded *e, uint32_t codec)
 
 /* Writes one picture. One that the writer refuses is left out; only an error that later writes would meet, too, is
  * returned. */
-static int write_picture(const packing *p, pack_file *file, const window_slot *slot, bzna_writer *writer)
+static int write_picture(pack_file *file, const window_slot *slot, bzna_writer *writer)
 {
     bzna_error err = tool_empty_error();
-    uint32_t codec = !strcmp(p->options->codec, "h265") ? BZNA_CODEC_H265 : BZNA_CODEC_H264;
     if (file->reason) return EXIT_OK;
-    bzna_image input = image_of(&slot->input, codec), thumb = { 0 };
-    if (slot->thumb.packet) thumb = image_of(&slot->thumb, codec);
+    bzna_image input = image_of(&slot->input), thumb = { 0 };
+    if (slot->thumb.packet) thumb = image_of(&slot->thumb);
     const char *slash = strrchr(file->path, '/');
     bzna_sample_desc sample = {
         .struct_size = sizeof sample, .target = file->target,
@@ -123,7 +123,7 @@ static int write_in_order(packing *p, bzna_writer *writer)
     for (size_t i = 0; i < p->files->count && result == EXIT_OK; i++) {
         window_slot *slot = &p->window[i % p->window_size];
         slot_wait_ready(p, slot);
-        result = write_picture(p, &p->files->list[i], slot, writer);
+        result = write_picture(&p->files->list[i], slot, writer);
         slot_release(p, slot);
         tool_progress_show(&progress, i + 1);
     }
@@ -295,6 +295,10 @@ static int pack_locked(const tool_options *o, const char *partial)
 int tool_run_pack(const tool_options *o)
 {
     int file = -1, result;
+    if (o->tune_decode && strcmp(o->codec, "h265") && strcmp(o->codec, "h264")) {
+        tool_error("--tune-decode: the encoders of h265 and h264 have it, %s has not", o->codec);
+        return EXIT_USAGE;
+    }
     if (tool_is_folder(o->out)) return tool_error("%s: is a folder", o->out);
     char *partial = tool_format("%s.partial", o->out);
     if (partial_open(partial, &file)) {

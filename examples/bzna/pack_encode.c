@@ -4,7 +4,10 @@
  * not fit into 512x512 gets a thumbnail, longest edge 512, in a frame of 512x512. The rest of a frame repeats the
  * picture's last column and row. Each frame is encoded by an encoder of its own with one thread, so the bytes depend
  * neither on the pictures before it nor on how many are encoded at a time. (x265 3.5 leaks 1.2 kB for each encoder: a
- * good gigabyte for a million pictures.) */
+ * good gigabyte for a million pictures.)
+ *
+ * A JPEG's frame is the picture itself. Codec "copy" keeps the bytes of JPEG files, once they were seen to decode, and
+ * encodes others as JPEG; it makes no thumbnails, since a loader would take them for the pictures. */
 #include "tool.h"
 
 #include <stdlib.h>
@@ -15,7 +18,23 @@
 
 enum { FRAME_STEP_PX = 512 };
 
-static int is_h265(const tool_options *o) { return !strcmp(o->codec, "h265"); }
+typedef struct pack_codec {
+    const char *name, *encoder;       /* the option's, and libavcodec's */
+    uint32_t    id;                   /* BZNA_CODEC_... */
+    const char *profile;
+} pack_codec;
+
+static const pack_codec *codec_of(const tool_options *o)
+{
+    static const pack_codec codecs[] = {
+        { "h265", "libx265", BZNA_CODEC_H265, "main" },  { "h264", "libx264", BZNA_CODEC_H264, "high" },
+        { "av1", "libaom-av1", BZNA_CODEC_AV1, "main" }, { "jpeg", "mjpeg", BZNA_CODEC_JPEG, NULL },
+        { "copy", "mjpeg", BZNA_CODEC_JPEG, NULL },
+    };
+    const pack_codec *c = codecs;
+    while (strcmp(c->name, o->codec)) c++;
+    return c;
+}
 
 /* Each encoder encodes one picture. keyint=2, since x265 marks streams of keyint=1 with the profile Main Intra, which
  * hardware decoders need not support; ref=1, so that a decoder keeps no more surfaces than it must. */
@@ -23,10 +42,64 @@ static const char x265_params[] =
     "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0";
 static const char x264_params[] = "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1";
 
-/* NULL: this libavcodec has no such encoder. */
-static AVCodecContext *encoder_alloc(const tool_options *o, const AVFrame *frame)
+/* libaom's speed for a preset's name: 8 for the fastest two, 0 for the slowest, 4 for medium. */
+static int64_t aom_speed(const char *preset)
 {
-    const AVCodec *codec = avcodec_find_encoder_by_name(is_h265(o) ? "libx265" : "libx264");
+    static const char *const names[] = { "placebo", "veryslow", "slower", "slow", "medium",
+                                         "fast", "faster", "veryfast", "superfast" };
+    int64_t speed = 0;
+    while (speed < 8 && strcmp(names[speed], preset)) speed++;
+    return speed;
+}
+
+/* The quantization tables of ITU-T T.81, annex K, at a quality as libjpeg counts it. libavcodec multiplies them by the
+ * quantizer, which is 1 here, and takes 8 for the first number. */
+static void jpeg_set_quality(AVCodecContext *encoder, int64_t quality)
+{
+    static const uint8_t tables[2][64] = {
+        { 16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56,
+          14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92,
+          49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99 },
+        { 17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99, 99, 99,
+          47, 66, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
+          99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99 },
+    };
+    int64_t percent = quality < 50 ? 5000 / quality : 200 - 2 * quality;
+    for (int i = 0; i < 2; i++) {
+        uint16_t *scaled = tool_checked(av_malloc(64 * sizeof *scaled));
+        for (int k = 0; k < 64; k++) scaled[k] = (uint16_t)av_clip((int)((tables[i][k] * percent + 50) / 100), 1, 255);
+        *(i ? &encoder->chroma_intra_matrix : &encoder->intra_matrix) = scaled;
+    }
+    encoder->flags |= AV_CODEC_FLAG_QSCALE | AV_CODEC_FLAG_BITEXACT;         /* the latter: without libavcodec's name */
+    encoder->global_quality = 8 * FF_QP2LAMBDA;
+}
+
+/* What only this codec's encoder has. */
+static void encoder_set(AVCodecContext *encoder, const pack_codec *c, const tool_options *o)
+{
+    void *own = encoder->priv_data;
+    if (c->id == BZNA_CODEC_JPEG) {
+        encoder->strict_std_compliance = FF_COMPLIANCE_UNOFFICIAL;            /* newer versions ask for it */
+        jpeg_set_quality(encoder, o->quality);
+        return;
+    }
+    av_opt_set_double(own, "crf", o->crf, 0);
+    if (c->id == BZNA_CODEC_AV1) {
+        av_opt_set(own, "usage", "allintra", 0);
+        av_opt_set_int(own, "cpu-used", aom_speed(o->preset), 0);
+        return;
+    }
+    av_opt_set(own, "preset", o->preset, 0);
+    av_opt_set(own, "profile", c->profile, 0);
+    if (o->tune_decode) av_opt_set(own, "tune", "fastdecode", 0);
+    if (c->id == BZNA_CODEC_H265) av_opt_set(own, "x265-params", x265_params, 0);
+    else                          av_opt_set(own, "x264-params", x264_params, 0);
+}
+
+/* NULL: this libavcodec has no such encoder. */
+static AVCodecContext *encoder_alloc(const pack_codec *c, const tool_options *o, const AVFrame *frame)
+{
+    const AVCodec *codec = avcodec_find_encoder_by_name(c->encoder);
     if (!codec) return NULL;
     AVCodecContext *encoder = tool_checked(avcodec_alloc_context3(codec));
     encoder->width = frame->width;
@@ -40,11 +113,7 @@ static AVCodecContext *encoder_alloc(const tool_options *o, const AVFrame *frame
     encoder->color_trc = AVCOL_TRC_IEC61966_2_1;
     encoder->colorspace = AVCOL_SPC_BT470BG;
     encoder->chroma_sample_location = AVCHROMA_LOC_CENTER;
-    av_opt_set(encoder->priv_data, "preset", o->preset, 0);
-    av_opt_set_double(encoder->priv_data, "crf", o->crf, 0);
-    if (is_h265(o)) av_opt_set(encoder->priv_data, "x265-params", x265_params, 0);
-    else            av_opt_set(encoder->priv_data, "x264-params", x264_params, 0);
-    av_opt_set(encoder->priv_data, "profile", is_h265(o) ? "main" : "high", 0);
+    encoder_set(encoder, c, o);
     return encoder;
 }
 
@@ -77,11 +146,13 @@ static void drop_sei(AVPacket *packet, int h265)
 /* Encodes one frame as one access unit, parameter sets included. Returns NULL or the reason. */
 static char *frame_encode(const tool_options *o, AVFrame *frame, AVPacket *packet)
 {
-    AVCodecContext *encoder = encoder_alloc(o, frame);
-    if (!encoder) return tool_format("this libavcodec has no %s", is_h265(o) ? "libx265" : "libx264");
+    const pack_codec *c = codec_of(o);
+    AVCodecContext *encoder = encoder_alloc(c, o, frame);
+    if (!encoder) return tool_format("this libavcodec has no %s", c->encoder);
     frame->pts = 0;
     frame->color_range = AVCOL_RANGE_JPEG;
     frame->pict_type = AV_PICTURE_TYPE_I;
+    frame->quality = encoder->global_quality;
     int result = avcodec_open2(encoder, encoder->codec, NULL);
     if (result >= 0) result = avcodec_send_frame(encoder, frame);
     if (result >= 0) result = avcodec_send_frame(encoder, NULL);
@@ -89,21 +160,26 @@ static char *frame_encode(const tool_options *o, AVFrame *frame, AVPacket *packe
     avcodec_free_context(&encoder);
     if (result >= 0 && av_packet_make_writable(packet) < 0) result = AVERROR(ENOMEM);
     if (result < 0) return pack_av_reason("cannot be encoded", result);
-    drop_sei(packet, is_h265(o));
+    if (c->id == BZNA_CODEC_H265 || c->id == BZNA_CODEC_H264) drop_sei(packet, c->id == BZNA_CODEC_H265);
     return NULL;
 }
 
-static int frame_edge(int picture_edge) { return (picture_edge + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX; }
+static int frame_edge(int picture_edge, uint32_t codec_id)
+{
+    if (codec_id == BZNA_CODEC_JPEG) return picture_edge;
+    return (picture_edge + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX;
+}
 
 /* Encodes a picture, scaled to width x height pixels, in a padded frame. */
 static char *picture_encode(const tool_options *o, const AVFrame *picture, int width, int height, pack_encoded *result)
 {
     AVFrame *frame = tool_checked(av_frame_alloc());
+    uint32_t id = codec_of(o)->id;
     frame->format = AV_PIX_FMT_YUV420P;
-    frame->width = frame_edge(width);
-    frame->height = frame_edge(height);
+    frame->width = frame_edge(width, id);
+    frame->height = frame_edge(height, id);
     if (av_frame_get_buffer(frame, 0) < 0) exit(tool_error("out of memory"));
-    *result = (pack_encoded){ NULL, width, height, frame->width, frame->height };
+    *result = (pack_encoded){ NULL, id, width, height, frame->width, frame->height };
     char *reason = pack_frame_fill(picture, width, height, frame);
     if (!reason) {
         result->packet = tool_checked(av_packet_alloc());
@@ -125,9 +201,17 @@ static char *thumbnail_encode(const tool_options *o, const AVFrame *picture, pac
 char *pack_encode_file(const tool_options *o, const char *path, pack_encoded *input, pack_encoded *thumb)
 {
     AVFrame *picture = NULL;
-    char *reason = pack_picture_read(path, &picture);
-    if (!reason) reason = picture_encode(o, picture, picture->width, picture->height, input);
-    if (!reason) reason = thumbnail_encode(o, picture, thumb);
+    AVPacket *file = tool_checked(av_packet_alloc());
+    int is_copy = !strcmp(o->codec, "copy");
+    char *reason = pack_picture_read(path, file, &picture);
+    if (!reason && is_copy && file->size > 2 && !memcmp(file->data, "\xff\xd8\xff", 3)) {
+        *input = (pack_encoded){ file, BZNA_CODEC_JPEG, 0, 0, 0, 0 };
+        file = NULL;
+    } else if (!reason) {
+        reason = picture_encode(o, picture, picture->width, picture->height, input);
+        if (!reason && !is_copy) reason = thumbnail_encode(o, picture, thumb);
+    }
+    av_packet_free(&file);
     av_frame_free(&picture);
     return reason;
 }

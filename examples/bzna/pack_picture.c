@@ -305,15 +305,13 @@ static int file_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
-char *pack_picture_read(const char *path, AVFrame **picture)
+char *pack_picture_read(const char *path, AVPacket *file, AVFrame **picture)
 {
-    AVPacket *file = tool_checked(av_packet_alloc());
     *picture = tool_checked(av_frame_alloc());
     av_message[0] = 0;
     char *reason = file_read(path, file);
     if (!reason) reason = tiff_refuse(file->data, (size_t)file->size);
     if (!reason) reason = file_decode(file, path, *picture);
     if (!reason) reason = pack_frame_orient(picture, file_orientation(file->data, (size_t)file->size));
-    av_packet_free(&file);
     return reason;
 }

@@ -76,9 +76,10 @@ typedef struct tool_options {
     const char *warp, *law, *filter;
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
-    int64_t     jobs, batch, size, threads, seed, sessions;
+    int64_t     jobs, quality, batch, size, threads, seed, sessions;
     bzna_device device;
-    int64_t     json, md5, decode, shuffle, overwrite, antialias;        /* flags: 0, 1; -1: --no-... */
+    /* flags: 0, 1; -1: --no-... */
+    int64_t     json, md5, decode, shuffle, overwrite, tune_decode, antialias;
     char      **operand;
     int         operand_count;
 } tool_options;
@@ -271,8 +272,8 @@ void pack_av_capture_messages(void);
 /* A reason made of `what`, an AVERROR, and what libav logged on this thread since pack_picture_read began. */
 char *pack_av_reason(const char *what, int code);
 
-/* Decodes the first picture of a file into a new frame, upright. */
-char *pack_picture_read(const char *path, struct AVFrame **picture);
+/* Reads a file's bytes into a packet, and decodes its first picture into a new frame, upright. */
+char *pack_picture_read(const char *path, struct AVPacket *file, struct AVFrame **picture);
 
 /* Replaces *frame by the upright picture: EXIF orientations 1 to 8. */
 char *pack_frame_orient(struct AVFrame **frame, int orientation);
@@ -281,9 +282,10 @@ char *pack_frame_orient(struct AVFrame **frame, int orientation);
  * the last column and row over the rest. */
 char *pack_frame_fill(const struct AVFrame *picture, int width, int height, struct AVFrame *dst);
 
-/* A picture as one access unit. */
+/* A picture as one access unit. A size of 0 is that of a JPEG, which says it itself. */
 typedef struct pack_encoded {
     struct AVPacket *packet;          /* NULL: there is none */
+    uint32_t         codec;           /* BZNA_CODEC_... */
     int              width, height, frame_width, frame_height;
 } pack_encoded;
 
