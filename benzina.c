@@ -6708,8 +6708,18 @@ typedef struct bzi_tar_entry {
     uint64_t       offset, size;
 } bzi_tar_entry;
 
-/* Sets last_field to the number of the member's field, which gets one when it is met first. Samples are mostly alike:
- * the field after the last one is tried first. Pre: its name has less than BZNA_NAME_MAX bytes. */
+/* Samples are mostly alike: the next field is the one that came after the last one before, in the same letters. */
+static int bzi_tar_is_next_field(bzi_tar_build *b, const uint8_t *name, uint32_t size)
+{
+    const uint32_t next = b->last_field + 1 < b->field_count ? b->last_field + 1 : 0;
+    if (!b->field_count || memcmp(b->fields[next].name, name, size) || b->fields[next].name[size])
+        return 0;
+    b->last_field = next;
+    return 1;
+}
+
+/* Sets last_field to the number of the member's field, which gets one when it is met first. Pre: its name has less than
+ * BZNA_NAME_MAX bytes. */
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
                                         bzna_error *err)
 {
@@ -6754,15 +6764,17 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     }
     if (b->member_count == UINT32_MAX || entry->size >> 48)
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
-    if ((status = bzi_tar_number_field(b, entry, key_size, err)) != BZNA_OK)
+    if (!bzi_tar_is_next_field(b, entry->name + key_size + 1, entry->name_size - key_size - 1) &&
+        (status = bzi_tar_number_field(b, entry, key_size, err)) != BZNA_OK)
         return status;
     member.field = (uint16_t)b->last_field;
-    if (!bzi_buffer_reserve(memory, &b->members, (b->member_count + 1) * sizeof member, 1) ||
-        !bzi_buffer_reserve(memory, &b->begins, (b->count + 2) * sizeof first, 1))
+    if (!bzi_buffer_reserve(memory, &b->members, (b->member_count + 1) * sizeof member, 1))
         return bzi_fail_memory(err, "the index of a tar");
     memcpy(b->members.data + b->member_count++ * sizeof member, &member, sizeof member);
     if (key_size == b->key_size && !memcmp(entry->name, b->key, key_size))
         return BZNA_OK;
+    if (!bzi_buffer_reserve(memory, &b->begins, (b->count + 2) * sizeof first, 1))
+        return bzi_fail_memory(err, "the index of a tar");
     memcpy(b->key, entry->name, key_size);
     b->key_size = key_size;
     memcpy(b->begins.data + b->count++ * sizeof first, &first, sizeof first);
@@ -6788,7 +6800,7 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 
 /* An index as it is read. */
 typedef struct bzi_tar_index {
-    const uint8_t *p, *end;           /* what is still to be read */
+    const uint8_t *p, *end;           /* what is still to be read; a line feed stands at its end */
     uint64_t       line, count;       /* samples read, and samples that it says it has */
     uint64_t       last_end;          /* of the last member, padded */
     bzi_tar_walk   walk;              /* for comparing with headers */
@@ -6808,15 +6820,19 @@ static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, u
                     place, why, stem, base);
 }
 
+static const uint8_t *bzi_tar_blanks(const uint8_t *p)
+{
+    while (*p == ' ' || *p == '\t' || *p == '\r')
+        p++;
+    return p;
+}
+
 /* The next word of the line; without bytes at its end. */
 static bzi_span bzi_tar_word(bzi_tar_index *x)
 {
-    const uint8_t *p = x->p, *const end = x->end;
-    bzi_span word;
-    while (p < end && (*p == ' ' || *p == '\t' || *p == '\r'))
-        p++;
-    word.data = p;
-    while (p < end && *p > ' ')
+    const uint8_t *p = bzi_tar_blanks(x->p);
+    bzi_span word = { p, 0 };
+    while (*p > ' ')
         p++;
     word.size = (uint64_t)(p - word.data);
     x->p = p;
@@ -6826,14 +6842,12 @@ static bzi_span bzi_tar_word(bzi_tar_index *x)
 /* The next word, if it is a number of at most 18 digits; else -1. */
 static int64_t bzi_tar_word_number(bzi_tar_index *x)
 {
-    const uint8_t *p = x->p, *const end = x->end, *first;
-    int64_t number = 0;
-    while (p < end && (*p == ' ' || *p == '\t'))
-        p++;
-    for (first = p; p < end && *p >= '0' && *p <= '9' && p - first < 18; p++)
-        number = number * 10 + (*p - '0');
+    const uint8_t *p = bzi_tar_blanks(x->p), *const first = p;
+    uint64_t number = 0;
+    for (uint32_t digit; (digit = (uint32_t)*p - '0') < 10; p++)
+        number = number * 10 + digit;
     x->p = p;
-    return p > first && (p == end || *p <= ' ') ? number : -1;
+    return p > first && p - first <= 18 && *p <= ' ' ? (int64_t)number : -1;
 }
 
 /* Whether the tar has the member there that the index names: headers are walked from the member before. */
@@ -6922,9 +6936,13 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
         return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, ".idx");
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, source, memory, NULL, 0);
-    status = file.size ? bzi_source_view(&file, memory, &buffer, 0, file.size, &x.p, err) : BZNA_AGAIN;
+    status = !file.size                                              ? BZNA_AGAIN :
+             bzi_buffer_reserve(memory, &buffer, file.size + 1, 0) ? bzi_source_read(&file, 0, buffer.data, file.size, err) :
+                                                                     bzi_fail_memory(err, "the index of a tar");
     if (status == BZNA_OK) {
+        x.p = buffer.data;
         x.end = x.p + file.size;
+        buffer.data[file.size] = '\n';
         status = bzi_tar_parse_index(b, &x, err);
     }
     b->is_old = file.file.modified_ns < bzi_source_modified_ns(source);

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The suites in the builds that `make test` does not make here by itself: without the GPU path, without libavcodec,
-# without both; and, where their compilers and QEMU are installed, on 64-bit ARM (the hosts of Grace Hopper) and 32-bit
-# ARM. Suites with little or nothing left in a build are only compiled for it; those that know no switch are left out.
+# without both, without tar and RecordIO; and, where their compilers and QEMU are installed, on 64-bit ARM (the hosts of
+# Grace Hopper) and 32-bit ARM. Suites with little or nothing left in a build are only compiled for it; those that know
+# no switch are left out.
 # Usage: sh tests/test_variants.sh BZNA BUILD [VARIANT...], from the repository root.
 BUILD=${2:-build}
 T="$BUILD/tests/variants"
@@ -17,22 +18,26 @@ export CUDA_VISIBLE_DEVICES=                                # the suites are of 
 describe() {
     cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=
     neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"
+    containers="folder files tar recordio records lists pictures"
     case $1 in
     without_cuda)    flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA"; libs="$AV_LIBS $JPEG_LIBS"; switch=BENZINA_NO_CUDA
-                     suites="loader host dataset dlpack" ;;
+                     suites="loader fields host dataset dlpack" ;;
     without_avcodec) flags="$flags $NV_CFLAGS -I$BUILD -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"; switch=BENZINA_NO_AVCODEC
-                     suites="host boxes dataset writer dlpack" ;;
+                     suites="host boxes dataset $containers writer dlpack" ;;
     without_jpeg)    flags="$flags $AV_CFLAGS $NV_CFLAGS -I$BUILD -DBENZINA_NO_JPEG"; libs=$AV_LIBS
                      suites="pictures contract"; switch=BENZINA_NO_JPEG ;;
     without_both)    flags="$flags $neither"
-                     suites="host boxes dataset writer dlpack" ;;
+                     suites="host boxes dataset $containers writer dlpack" ;;
+    without_shards)  flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_SHARDS"; libs="$AV_LIBS $JPEG_LIBS"
+                     suites=dataset ;;
     aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"
                      run="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-                     suites="kernels basics host cursor boxes dataset writer sampler"
-                     suites="$suites transforms dlpack" ;;
+                     suites="kernels basics host cursor boxes dataset $containers"
+                     suites="$suites writer sampler transforms dlpack" ;;
     arm)             cc=arm-linux-gnueabihf-gcc; flags="-O1 $neither -DTEST_EMULATED"
                      run="qemu-arm -L /usr/arm-linux-gnueabihf"
-                     suites="basics host cursor boxes dataset writer transforms"
+                     suites="basics host cursor boxes dataset $containers writer"
+                     suites="$suites transforms"
                      lenient=-Wno-conversion ;;             # tests put 64-bit sizes into a size_t
     esac
     flags="-std=c11 $flags -ffp-contract=off -fvisibility=hidden -I. $WARN"
@@ -54,8 +59,8 @@ job() { # VARIANT/JOB
                  case " $suites " in *" $(basename "${source#tests/test_}" .c) "*) continue ;; esac
                  compiles "$(basename "$source" .c)" $cc $flags "-DTEST_BUILD=\"$dir\"" -S -o "$dir/rest.s" "$source"
              done ;;
-    *)       if $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/$name" "tests/test_$name.c" $libs -lm -lpthread -ldl
-             then $run "$dir/tests/$name"; else does_not_compile "$name"; fi ;;
+    *)       if $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/test_$name.c" $libs -lm -lpthread -ldl
+             then $run "$dir/tests/test_$name"; else does_not_compile "$name"; fi ;;
     esac > "$dir/$name.log" 2>&1
     echo "exit status $?" >> "$dir/$name.log"
 }
@@ -94,6 +99,7 @@ elif [ -z "$av" ]; then skip without_avcodec "$same"
 else add without_avcodec rest; fi
 if [ -z "$av" ] || [ -z "$cuda" ]; then skip without_jpeg "no libavcodec, no clang or no nv-codec-headers here"; else add without_jpeg; fi
 if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest; fi
+if [ -z "$av" ]; then skip without_shards "no libavcodec here"; else add without_shards library; fi
 for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm; do
     variant=${machine%%:*}; qemu=${machine##*:}; cross=${machine#*:}; cross=${cross%:*}
     wanted "$variant" || continue
