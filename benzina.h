@@ -1,9 +1,9 @@
 /* benzina.h - pictures for training neural networks, decoded as fast as the hardware can
  *
- * A data set is a folder, tar shards, RecordIO, or an archive (.bzna) of single H.265, H.264 or AV1
- * frames, or several of these. The library decodes their pictures, warps and normalizes them in one
- * pass, and hands over whole batches: shuffled, several in flight, in the same order and with the
- * same pixels for the same seed, whatever the number of threads. MIT license.
+ * A data set is a folder, tar shards, RecordIO, or an archive (.bzna) of JPEG or of single H.265,
+ * H.264 or AV1 frames, or several of these. The library decodes their pictures, warps and
+ * normalizes them in one pass, and hands over whole batches: shuffled, several in flight, with the
+ * same pixels in the same order for the same seed, whatever the number of threads. MIT license.
  *
  * This comment is the manual. Its chapters:
  *
@@ -118,14 +118,12 @@
  * for what must not be NULL, E_STRUCT_SIZE for a struct_size that does not fit, E_MEMORY, and
  * E_STATE for what chapter 4 forbids in callbacks and after fork.
  *
- * A sample that cannot be read or decoded costs its own slot of the batch: the slot is filled with
- * the out-of-bounds color, its status says why (bzna_batch_error has the message), and its
- * neighbors are as they would have been.
+ * A sample that cannot be read or decoded costs its own slot of the batch, and changes no other:
+ * the slot has the out-of-bounds color and a status that says why (bzna_batch_error: the message).
  *
- * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
- * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", of some
- * damaged WebP "Invalid code", on stderr) goes through its process-wide log, which is the program's
- * to set: av_log_set_level.
+ * Errors are returned, never printed. libavcodec's decoders are told to print nothing; what it says
+ * in no decoder's name (of some damaged H.265 "nb_cpb 0 invalid", of some damaged WebP "Invalid
+ * code") goes to stderr by its process-wide log, which is the program's to set: av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
@@ -215,14 +213,20 @@
  * backslash takes what follows literally. A folder of *.bzna, *.tar or *.rec stands for those. Of
  * many files some 64 are open at a time; one that is opened again must be as it was, else E_IO.
  *
+ * ARCHIVES (.bzna) hold each picture as a frame of H.265, H.264 or AV1, or as the bytes of a JPEG
+ * file (sample entry mjpg, HEIF's; QuickTime's jpeg is read, too; the original tools refuse both),
+ * which say its EXIF orientation. For a GPU, pack H.265: small, and decoded by video engines since
+ * Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell (not A100 or Hopper); JPEG is left
+ * to the CPU. For CPUs, copy JPEG files (no loss), or pack JPEG: several times as fast as H.265.
+ * H.264, tuned for decoding, serves both kinds, with larger files. tests/BENCHMARKS.md has figures.
+ *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
- * root is a class, and all pictures below it are of that class; without class folders there are no
- * targets. Files are known by their names (jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2
- * j2k, in upper case, too), and left out where they begin with a dot. Links are followed; one that
- * leads back is refused, and so are a class without pictures, and a root whose folders hold only
- * folders (train, val). With a list, samples are the files that it names, in its order; labels are
- * targets where each sample has one that is whole, else vectors. Files are not looked at before
- * they are read.
+ * root is a class of all pictures below it; without class folders there are no targets. Files are
+ * known by their names (jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2 j2k, in upper case,
+ * too), and left out where they begin with a dot. Links are followed; one that leads back is
+ * refused, and so are a class without pictures, and a root whose folders hold only folders (train,
+ * val). With a list, samples are the files that it names, in its order; labels are targets where
+ * each sample has one that is whole, else vectors. Files are not looked at before they are read.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
  * to the first dot after its last slash, are a sample; what follows is the field, in lower case: by
@@ -373,9 +377,8 @@ enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEB
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
 /* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
- * (short counts are asked for again; 0 is the end of the data), or a negative number, which becomes
- * native_code; it is called from several threads at once. size returns the total, bytes, or a
- * negative number. close may be NULL. */
+ * (short counts are asked for again; 0: the data end), or a negative number, which becomes
+ * native_code; several threads call it at once. size returns all bytes, or < 0. close may be NULL. */
 typedef struct bzna_source {
     uint32_t struct_size, reserved0;
     void    *user;
@@ -491,7 +494,7 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 /* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by
  * its content. RAW: pixels that are not coded, frame_width * frame_height bytes, or three times as
  * many of R, G and B; config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and
- * RAW are decoded in software, and not written. */
+ * RAW are decoded in software, and the latter two not written. */
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
        BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6 };
 
@@ -507,11 +510,11 @@ typedef struct bzna_color {
 /* One coded picture: what bzna_dataset_read_image gives, decoder and writer take. Sizes, in pixels,
  * are of the picture without padding, and of the coded frame (writer, JPEG, STILL: 0 = as the
  * stream says); crop_x, crop_y: where in the frame the picture begins. color: the container's;
- * present = 0 is the stream's, else BT.601, limited-range to a decoder, full-range to a writer;
- * without effect on RGB. length_size: bytes of the NAL units' length prefix (1, 2, 4); 0: Annex B
- * start codes, or none. orientation: EXIF's number, 1..8, by which the picture is to be turned and
- * mirrored; 0: as it says itself. config: hvcC/avcC/av1C payload (writer: NULL if the parameter
- * sets are in the Annex B data). data: the access unit. palette: BZNA_PALETTE_... */
+ * present = 0 is the stream's, else BT.601, limited-range to a decoder, full-range to a writer; no
+ * effect on RGB, nor on a written JPEG. length_size: bytes of the NAL units' length prefix (1, 2,
+ * 4); 0: Annex B start codes, or none. orientation: EXIF's number, 1..8: how it is to be turned and
+ * mirrored; 0: as it says itself, all that a writer takes. config: hvcC/avcC/av1C payload (NULL
+ * where data has the parameter sets). data: the access unit. palette: BZNA_PALETTE_... */
 typedef struct bzna_image {
     uint32_t    struct_size, codec;
     uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
@@ -597,9 +600,8 @@ enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZ
        BZNA_FIELD_BYTES = 5 };
 
 /* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
- * both have "target" and "name" where they have the tracks of them. A folder has "image", "target"
- * where its classes are folders or a list says it (of other labels: "label"), and "name", the
- * file's path below it. */
+ * both "target" and "name" where they have tracks of them. A folder has "image", "target" where its
+ * classes are folders or a list says it (other labels: "label"), and "name", the path below it. */
 typedef struct bzna_field_info {
     uint32_t struct_size, kind;
     char     name[BZNA_NAME_MAX];
@@ -622,9 +624,8 @@ typedef struct bzna_sample {
 } bzna_sample;
 
 /* What is said of one picture of a sample (the fields of bzna_image; fourcc: the sample entry,
- * "hvc1" = 0x68766331, or the kind of file, "jpeg"; clap: the clean aperture as it stands in the
- * file, (n, d) x 4, all 0: there is none), and where the config's payload and the access unit lie
- * in the file, bytes. */
+ * "hvc1" = 0x68766331, or the kind of file, "jpeg"; clap: the clean aperture as the file has it,
+ * (n, d) x 4, all 0: none), and where the config's payload and the access unit lie there, bytes. */
 typedef struct bzna_image_info {
     uint32_t   struct_size, codec, fourcc;
     uint32_t   width, height, frame_width, frame_height, crop_x, crop_y;
@@ -790,8 +791,7 @@ enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
 /* Planes, or pixels ("channels last"), of channels. GRAY: one, 0.299 R + 0.587 G + 0.114 B. */
 enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
 enum { BZNA_CHANNELS_RGB = 0, BZNA_CHANNELS_BGR = 1, BZNA_CHANNELS_GRAY = 2 };
-/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. Has no effect on pictures
- * that are coded as RGB. */
+/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. No effect on RGB. */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
        BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
        BZNA_MATRIX_BT2020_FULL = 6 };
