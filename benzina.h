@@ -1,9 +1,9 @@
 /* benzina.h - pictures for training neural networks, decoded as fast as the hardware can
  *
- * A data set is a folder, tar shards, RecordIO, or an archive (.bzna) of single H.265, H.264 or AV1
- * frames, or several of these. The library decodes their pictures, warps and normalizes them in one
- * pass, and hands over whole batches: shuffled, several in flight, in the same order and with the
- * same pixels for the same seed, whatever the number of threads. MIT license.
+ * A data set is a folder, tar shards, RecordIO, or an archive (.bzna) of JPEG or of single H.265,
+ * H.264 or AV1 frames, or several of these. The library decodes their pictures, warps and
+ * normalizes them in one pass, and hands over whole batches: shuffled, several in flight, with the
+ * same pixels in the same order for the same seed, whatever the number of threads. MIT license.
  *
  * This comment is the manual. Its chapters:
  *
@@ -212,6 +212,13 @@
  * one of the two is; the leftmost varies slowest), *, ?, [abc] match names, sorted by bytes; a
  * backslash takes what follows literally. A folder of *.bzna, *.tar or *.rec stands for those. Of
  * many files some 64 are open at a time; one that is opened again must be as it was, else E_IO.
+ *
+ * ARCHIVES (.bzna) hold each picture as a frame of H.265, H.264 or AV1, or as the bytes of a JPEG
+ * file (sample entry mjpg, HEIF's; QuickTime's jpeg is read, too; the original tools refuse both),
+ * which say its EXIF orientation. For a GPU, pack H.265: small, and decoded by video engines since
+ * Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell (not A100 or Hopper); JPEG is left
+ * to the CPU. For CPUs, copy JPEG files (no loss), or pack JPEG: several times as fast as H.265.
+ * H.264, tuned for decoding, serves both kinds, with larger files. tests/BENCHMARKS.md has figures.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
  * root is a class, and all pictures below it are of that class; without class folders there are no
@@ -486,7 +493,7 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 /* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by
  * its content. RAW: pixels that are not coded, frame_width * frame_height bytes, or three times as
  * many of R, G and B; config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and
- * RAW are decoded in software, and not written. */
+ * RAW are decoded in software, and the latter two not written. */
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
        BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6 };
 
@@ -502,11 +509,11 @@ typedef struct bzna_color {
 /* One coded picture: what bzna_dataset_read_image gives, decoder and writer take. Sizes, in pixels,
  * are of the picture without padding, and of the coded frame (writer, JPEG, STILL: 0 = as the
  * stream says); crop_x, crop_y: where in the frame the picture begins. color: the container's;
- * present = 0 is the stream's, else BT.601, limited-range to a decoder, full-range to a writer;
- * without effect on RGB. length_size: bytes of the NAL units' length prefix (1, 2, 4); 0: Annex B
- * start codes, or none. orientation: EXIF's number, 1..8, by which the picture is to be turned and
- * mirrored; 0: as it says itself. config: hvcC/avcC/av1C payload (writer: NULL if the parameter
- * sets are in the Annex B data). data: the access unit. palette: BZNA_PALETTE_... */
+ * present = 0 is the stream's, else BT.601, limited-range to a decoder, full-range to a writer; no
+ * effect on RGB, nor on a written JPEG. length_size: bytes of the NAL units' length prefix (1, 2,
+ * 4); 0: Annex B start codes, or none. orientation: EXIF's number, 1..8: how it is to be turned and
+ * mirrored; 0: as it says itself, all that a writer takes. config: hvcC/avcC/av1C payload (NULL
+ * where data has the parameter sets). data: the access unit. palette: BZNA_PALETTE_... */
 typedef struct bzna_image {
     uint32_t    struct_size, codec;
     uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;

@@ -741,7 +741,7 @@ class Writers(unittest.TestCase):
             writer.add(sample, target=1)
             for kind, word, options in ((TypeError, "int", dict(image=7)), (TypeError, "str", dict(image="a.jpg")),
                                         (Error, "h264", dict(image=b"\xff\xd8\xff\xe0" * 10)), (Error, "image", dict(image=b"")),
-                                        (Error, "h264", dict(image=data, codec="h264")), (ValueError, "codec", dict(image=data, codec="jpeg")),
+                                        (Error, "h264", dict(image=data, codec="h264")), (ValueError, "codec", dict(image=data, codec="png")),
                                         (ValueError, "size", dict(image=data, size=(0, 5))), (Error, "513x512", dict(image=data, size=(513, 512))),
                                         (ValueError, "target", dict(image=sample, target=2**63)), (ValueError, "NUL", dict(image=sample, name="a\0b")),
                                         (ValueError, "split", dict(image=sample, split="training")), (Error, "thumb", dict(image=sample, thumb=b"x"))):
@@ -749,6 +749,33 @@ class Writers(unittest.TestCase):
                     writer.add(**options)
                 self.assertIn(word, str(caught.exception))
         self.assertEqual(list(benzina.Dataset(self.path).targets), [1])
+
+    def test_jpeg_files_are_kept_as_they_are(self):
+        files = os.path.join(os.path.dirname(self.path), "files")
+        os.mkdir(files)
+        for name in ("jpeg_exif_6.jpg", "jpeg_gray_progressive.jpg"):
+            shutil.copy("tests/data/pictures/" + name, files)
+        folder = benzina.Dataset(files)
+        with open("tests/data/pictures/jpeg_422_restarts.jpg", "rb") as file:
+            data = file.read()
+        with benzina.Writer(self.path) as writer:
+            for sample in folder:
+                writer.add(sample, target=1, name=sample.filename)
+            writer.add(data, codec="jpeg")
+            writer.add(data)
+            writer.add(data, size=(7, 5))
+            writer.add(folder[0], thumb=data)
+        made = benzina.Dataset(self.path)
+        self.assertEqual([made.field(i, "image") for i in (2, 3, 4)], [data] * 3)
+        self.assertEqual([made.field(i, "image") for i in (0, 1)], [s.fields["image"] for s in folder])
+        self.assertEqual([(s.image_info().width, s.image_info().height, s.image_info().orientation) for s in made],
+                         [(40, 25, 6), (40, 25, 0), (40, 25, 0), (40, 25, 0), (7, 5, 0), (40, 25, 6)])
+        if DECODES and importable("numpy"):
+            self.assertEqual(made[0].image().shape, (40, 25, 3))
+            self.assertTrue((made[0].image() == folder[0].image()).all())
+        with self.assertRaises(Error) as caught, benzina.Writer(self.path) as writer:
+            writer.add(data[:-2], codec="jpeg")
+        self.assertIn("truncated", str(caught.exception))
 
     def test_a_binary_file(self):
         file = io.BytesIO(bytes(10**6))         # what it held goes

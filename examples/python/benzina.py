@@ -1273,7 +1273,7 @@ def _forget_thunk(user):
     _registry.pop(user, None)
 
 
-_CODECS = {"h265": CODEC_H265, "h264": CODEC_H264, "av1": CODEC_AV1}
+_CODECS = {"h265": CODEC_H265, "h264": CODEC_H264, "av1": CODEC_AV1, "jpeg": CODEC_JPEG}
 _SPLITS = {None: 0, "train": 1, "validation": 2, "test": 3}
 
 
@@ -1315,11 +1315,11 @@ class Writer(_Handled):
 
         image            a Sample: its picture is taken as it is coded, and its thumbnail, unless thumb gives one; or the
                          bytes of one coded picture that stands alone: H.265 or H.264 with start codes (Annex B) and
-                         parameter sets, or AV1's OBUs
+                         parameter sets, AV1's OBUs, or a JPEG file
         target           a number; None and -1: none. name: its file name, or None
         thumb            None: the picture serves, if its frame is at most 512x512. Else bytes, or a Sample with one
         split            None, "train", "validation", "test"
-        codec            of bytes: "h265", "h264", "av1"; None: what they are
+        codec            of bytes: "h265", "h264", "av1", "jpeg"; None: what they are
         size, thumb_size of bytes: (width, height) of the picture, which begins in the frame's top left corner; None:
                          all of the frame
 

@@ -80,6 +80,7 @@ impl Image {
     }
 
     /// A picture to be written: an Annex B stream of one access unit and its parameter sets, showing width x height pixels.
+    /// AV1 is a sequence of OBUs, JPEG a file, of which 0 x 0 is all.
     pub fn from_annexb(codec: Codec, width: u32, height: u32, bytes: Vec<u8>) -> Image {
         let raw = raw::bzna_image {
             struct_size: size_of::<raw::bzna_image>() as u32,
