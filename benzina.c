@@ -10857,17 +10857,7 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
  * the tables of pictures before; a picture that would use them was refused by bzi_jpeg_walk. What it allocates for a
  * picture it frees after it; coefficients of several scans take most, and bzi_jpeg_check_memory bounds them. */
 
-/* The planes of a picture's components, and their sampling factors. */
-typedef struct bzi_components {
-    uint32_t count, width, height;
-    uint8_t *plane[4];
-    int64_t  pitch[4];
-    uint32_t h[4], v[4];
-} bzi_components;
-
-#ifdef BENZINA_NO_JPEG
-#  define BZI_TURBO ""
-#else
+#ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
 #  define BZI_TEXT(version) BZI_TEXT_OF(version)
 #  define BZI_TURBO "libjpeg-turbo " BZI_TEXT(LIBJPEG_TURBO_VERSION)
@@ -10881,8 +10871,10 @@ typedef struct bzi_turbo {
     bzi_span                      data;
     uint32_t                      rows;       /* that are wanted */
     uint32_t                      ended;      /* libjpeg has asked for more bytes than there are */
+    uint8_t                      *plane[4];   /* of a component each */
+    int64_t                       pitch[4];
     bzi_buffer                    pixels;     /* memory of the planes */
-    bzi_components                out;
+    bzi_buffer                    product;    /* of planes that were multiplied by another */
 } bzi_turbo;
 
 static void bzi_turbo_exit(j_common_ptr info) { longjmp(((bzi_turbo *)info->client_data)->jump, 1); }
@@ -10951,8 +10943,10 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
 static void bzi_turbo_close(bzi_turbo *turbo)
 {
     jpeg_destroy_decompress(&turbo->info);
-    if (turbo->memory)
+    if (turbo->memory) {
         bzi_buffer_free(turbo->memory, &turbo->pixels);
+        bzi_buffer_free(turbo->memory, &turbo->product);
+    }
 }
 
 /* Reads the headers; of several scans, all of the picture. */
@@ -10970,23 +10964,17 @@ static int bzi_turbo_start(bzi_turbo *turbo)
 static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
-    bzi_components *out = &turbo->out;
-    uint64_t offset[4], size = 0;
-    out->count = (uint32_t)info->num_components;
-    out->width = info->image_width;
-    out->height = info->image_height;
-    for (uint32_t i = 0; i < out->count; i++) {
+    uint64_t offset[4] = { 0 }, size = 0;
+    for (int i = 0; i < info->num_components; i++) {
         const jpeg_component_info *component = &info->comp_info[i];
-        out->h[i] = (uint32_t)component->h_samp_factor;
-        out->v[i] = (uint32_t)component->v_samp_factor;
-        out->pitch[i] = ((int64_t)component->width_in_blocks * DCTSIZE + 63) & ~(int64_t)63;
+        turbo->pitch[i] = ((int64_t)component->width_in_blocks * DCTSIZE + 63) & ~(int64_t)63;
         offset[i] = size;
-        size += (uint64_t)out->pitch[i] * info->total_iMCU_rows * out->v[i] * DCTSIZE;
+        size += (uint64_t)turbo->pitch[i] * info->total_iMCU_rows * (uint64_t)component->v_samp_factor * DCTSIZE;
     }
     if (!bzi_buffer_reserve(turbo->memory, &turbo->pixels, size, 0))
         return bzi_fail_memory(err, "a picture's planes");
-    for (uint32_t i = 0; i < out->count; i++)
-        out->plane[i] = turbo->pixels.data + offset[i];
+    for (int i = 0; i < info->num_components; i++)
+        turbo->plane[i] = turbo->pixels.data + offset[i];
     return BZNA_OK;
 }
 
@@ -10998,10 +10986,10 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
     while (info->output_scanline < turbo->rows && info->output_scanline < info->output_height) {
-        const uint32_t n = info->output_scanline / lines;
-        for (uint32_t i = 0; i < turbo->out.count; i++)
-            for (uint32_t k = 0, each = turbo->out.v[i] * DCTSIZE; k < each; k++)
-                rows[i][k] = turbo->out.plane[i] + ((int64_t)n * each + k) * turbo->out.pitch[i];
+        const int64_t n = info->output_scanline / lines;
+        for (int i = 0; i < info->num_components; i++)
+            for (int k = 0, each = info->comp_info[i].v_samp_factor * DCTSIZE; k < each; k++)
+                rows[i][k] = turbo->plane[i] + (n * each + k) * turbo->pitch[i];
         if (!jpeg_read_raw_data(info, planes, lines))
             return 0;
     }
@@ -11023,8 +11011,8 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
                     info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
-/* So many rows of a picture that was inspected, as planes that stay until the next call. */
-static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, uint32_t rows, bzna_error *err)
+/* Reads as many rows as are wanted into planes. */
+static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, uint32_t rows, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
     turbo->data = data;
@@ -11036,10 +11024,60 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, uint32_t ro
         status = bzi_turbo_fail(turbo, err);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
-    jpeg_abort_decompress(&turbo->info);
     return status;
 }
 
+/* C, M, Y and K, or Y', Cb, Cr and K, inverted as Adobe's programs write them: what is left when each of the three is
+ * multiplied by K, in planes of the picture's size. Of components that are subsampled, samples repeat. */
+static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_picture *picture, bzna_error *err)
+{
+    const struct jpeg_decompress_struct *info = &turbo->info;
+    const jpeg_component_info *in = info->comp_info;
+    const int h = info->max_h_samp_factor, v = info->max_v_samp_factor, width = (int)info->image_width;
+    const uint64_t size = (uint64_t)info->image_width * info->image_height;
+    if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
+        return bzi_fail_memory(err, "a picture's planes");
+    for (uint32_t i = 0; i < 3; i++) {
+        uint8_t *dst = turbo->product.data + i * size;
+        picture->plane[is_cmyk ? (i + 2) % 3 : i] = dst;    /* C, M, Y become R, G, B */
+        picture->pitch[i] = width;
+        for (int y = 0; y < (int)bzi_min(turbo->rows, info->image_height); y++) {
+            const uint8_t *row = turbo->plane[i] + turbo->pitch[i] * (y * in[i].v_samp_factor / v);
+            const uint8_t *k = turbo->plane[3] + turbo->pitch[3] * (y * in[3].v_samp_factor / v);
+            for (int x = 0; x < width; x++) {
+                const int sample = row[x * in[i].h_samp_factor / h], black = k[x * in[3].h_samp_factor / h];
+                const int value = is_cmyk ? (sample * black + 127) / 255 :
+                                  i == 0  ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
+                *dst++ = (uint8_t)(value > 255 ? 255 : value);
+            }
+        }
+    }
+    return BZNA_OK;
+}
+
+/* So many rows of a picture that was inspected. Its planes stay until the next call. */
+static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, uint32_t rows,
+                                    bzna_picture *picture, bzna_error *err)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    const int is_rgb = format->color.matrix == 0;
+    bzna_status status = bzi_turbo_run(turbo, data, rows, err);
+    if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
+        status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
+                          info->image_height, picture->frame_width, picture->frame_height);
+    if (status == BZNA_OK && info->num_components == 4)
+        status = bzi_turbo_multiply(turbo, is_rgb, picture, err);
+    for (uint32_t i = 0; status == BZNA_OK && i < (uint32_t)info->num_components && info->num_components < 4; i++) {
+        const uint32_t place = is_rgb ? (i + 2) % 3 : i;    /* R, G, B become G, B, R */
+        picture->plane[place] = turbo->plane[i];
+        picture->pitch[place] = turbo->pitch[i];
+    }
+    jpeg_abort_decompress(info);
+    return status;
+}
+
+#else
+#  define BZI_TURBO ""
 #endif
 
 
@@ -11054,7 +11092,6 @@ typedef struct bzi_software {
     const bzi_memory *memory;
     uint32_t          max_edge_px;
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
-    bzi_buffer        pixels;         /* of one that does not come as planes that can be warped, as such planes */
 #ifndef BENZINA_NO_JPEG
     bzi_turbo         turbo;
 #endif
@@ -11063,67 +11100,12 @@ typedef struct bzi_software {
     /* as many frame sizes or encoders may alternate without opening one anew */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        key;            /* of the picture being decoded */
+    bzi_buffer        pixels;         /* of a still that did not come as planes, as planes */
     uint32_t          fill;           /* the byte that frame memory is cleared with */
     AVFrame          *frame;
     AVPacket         *packet;
 #endif
 } bzi_software;
-
-/* C, M, Y and K, or Y', Cb, Cr and K, inverted as Adobe's programs write them: so many rows of what is left when each of
- * the three is multiplied by K, in planes of the picture's size. Of components that are subsampled, samples repeat. */
-BZI_MAYBE_UNUSED static bzna_status bzi_software_multiply(bzi_software *software, const bzi_components *in,
-                                                          int is_cmyk, uint32_t rows, bzna_picture *picture,
-                                                          bzna_error *err)
-{
-    const uint64_t size = (uint64_t)in->width * in->height;
-    uint32_t h = 1, v = 1;
-    if (!bzi_buffer_reserve(software->memory, &software->pixels, 3 * size, 0))
-        return bzi_fail_memory(err, "a picture's planes");
-    for (int i = 0; i < 4; i++) {
-        h = in->h[i] > h ? in->h[i] : h;
-        v = in->v[i] > v ? in->v[i] : v;
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        uint8_t *dst = software->pixels.data + i * size;
-        picture->plane[is_cmyk ? (i + 2) % 3 : i] = dst;    /* C, M, Y become R, G, B */
-        picture->pitch[i] = in->width;
-        for (uint32_t y = 0; y < rows && y < in->height; y++) {
-            const uint8_t *row = in->plane[i] + in->pitch[i] * (y * in->v[i] / v);
-            const uint8_t *k = in->plane[3] + in->pitch[3] * (y * in->v[3] / v);
-            for (uint32_t x = 0; x < in->width; x++) {
-                const int sample = row[x * in->h[i] / h], black = k[x * in->h[3] / h];
-                const int value = is_cmyk ? (sample * black + 127) / 255 :
-                                  i == 0 ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
-                *dst++ = (uint8_t)(value > 255 ? 255 : value);
-            }
-        }
-    }
-    return BZNA_OK;
-}
-
-#ifndef BENZINA_NO_JPEG
-/* The planes belong to the decoder until its next call. */
-static bzna_status bzi_software_jpeg(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                     uint32_t rows, bzna_picture *picture, bzna_error *err)
-{
-    const bzi_components *out = &software->turbo.out;
-    const int is_rgb = format->color.matrix == 0;
-    bzna_status status = bzi_turbo_decode(&software->turbo, bzi_image_data(image), rows, err);
-    if (status != BZNA_OK)
-        return status;
-    if (out->width != picture->frame_width || out->height != picture->frame_height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", out->width, out->height,
-                        picture->frame_width, picture->frame_height);
-    if (out->count == 4)
-        return bzi_software_multiply(software, out, is_rgb, rows, picture, err);
-    for (uint32_t i = 0; i < out->count; i++) {
-        const uint32_t place = is_rgb ? (i + 2) % 3 : i;    /* R, G, B become G, B, R */
-        picture->plane[place] = out->plane[i];
-        picture->pitch[place] = out->pitch[i];
-    }
-    return BZNA_OK;
-}
-#endif
 
 #ifndef BENZINA_NO_AVCODEC
 
@@ -11135,6 +11117,7 @@ static void bzi_av_close(bzi_software *software)
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
     bzi_buffer_free(software->memory, &software->key);
+    bzi_buffer_free(software->memory, &software->pixels);
     bzi_buffer_free(software->memory, &software->stream);
 }
 
@@ -11465,7 +11448,7 @@ static void bzi_software_close(bzi_software *software)
 #ifndef BENZINA_NO_AVCODEC
     bzi_av_close(software);
 #endif
-    bzi_buffer_free(software->memory, &software->pixels);
+    (void)software;
 }
 
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
@@ -11501,7 +11484,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     }
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
-        return bzi_software_jpeg(software, image, format, rows, picture, err);
+        return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, rows, picture, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
     return bzi_av_decode(software, image, format, rows, picture, err);

@@ -228,6 +228,7 @@ static const struct {
     { "jpeg_gray_progressive.jpg", 0.1, 0, 0, 1, 5 }, { "jpeg_rgb_adobe.jpg", 0.1, 0, 0, 3, 0 },
     { "jpeg_rgb_numbers.jpg", 0.1, 0, 0, 3, 0 },      { "jpeg_exif_6.jpg", 1.0, 1, 1, 3, 5 },
     { "jpeg_cmyk.jpg", 2.5, 0, 0, 3, 0 },             { "jpeg_ycck.jpg", 2.5, 0, 0, 3, 5 },
+    { "jpeg_cmyk_subsampled.jpg", 2.5, 0, 0, 3, 0 },  { "jpeg_ycck_420_scans.jpg", 2.5, 0, 0, 3, 5 },
 };
 
 TEST(jpegs_of_every_kind_have_pillows_pixels)
