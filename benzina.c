@@ -10889,11 +10889,16 @@ static void bzi_turbo_message(j_common_ptr info, int level)
         bzi_turbo_exit(info);
 }
 
-/* Past the end there are end markers: whether something is missing there, is known by what libjpeg needs of it. */
+/* Past the end there are end markers: whether something is missing there, is known by what libjpeg needs of it. With
+ * arithmetic coding it needs nothing: what is missing are zeros, since encoders may leave them out before a marker. */
 static boolean bzi_turbo_fill(j_decompress_ptr info)
 {
     static const JOCTET end[2] = { 0xff, JPEG_EOI };
     ((bzi_turbo *)info->client_data)->ended = 1;
+    if (info->arith_code) {
+        info->err->msg_code = JWRN_HIT_MARKER;
+        bzi_turbo_exit((j_common_ptr)info);
+    }
     info->src->next_input_byte = end;
     info->src->bytes_in_buffer = sizeof end;
     return TRUE;
