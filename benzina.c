@@ -2418,7 +2418,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
     if ((quantization & ~j->quantization) || (dc & ~j->dc && !(bits >> 4)) || (ac & ~j->ac))
         return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
     bzi_jpeg_coefficients(j, seen, first, last, bits);
-    if (!j->several && rows && rows < j->height)
+    if (!j->several && rows && rows < j->height && j->count < 4)            /* of CMYK, libavcodec blends rows */
         j->height = rows;
     j->scan_units = bzi_jpeg_units(j, one);
     j->restarts = 0;
@@ -2583,12 +2583,13 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
 
 /* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
  * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. */
-BZI_MAYBE_UNUSED static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t size, uint32_t rows, bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t size, uint32_t *rows, bzna_error *err)
 {
     bzi_span whole = { data, size };
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_walk(&j, whole, rows ? rows : 1, err);
+    bzna_status status = bzi_jpeg_walk(&j, whole, *rows ? *rows : 1, err);
     if (status == BZNA_OK) {
+        *rows = j.height;
         data[j.height_at] = (uint8_t)(j.height >> 8);
         data[j.height_at + 1] = (uint8_t)j.height;
     }
@@ -11271,8 +11272,8 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
 /* The frame's planes; they belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral chroma,
  * which is left out; so is the alpha that CMYK leaves. libavcodec's planes are G, B, R where it takes a picture for
  * R'G'B', by the numbers of a JPEG's components; where JFIF says Y'CbCr, those are Cb, Cr and Y. */
-static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture,
-                                       bzna_error *err)
+static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, uint32_t rows,
+                                       bzna_picture *picture, bzna_error *err)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     int gray = chroma_format == 0, is_rgb = format && (format->flags & AV_PIX_FMT_FLAG_RGB);
@@ -11283,9 +11284,9 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
         return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
-    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
+    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != rows)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
-                        picture->frame_width, picture->frame_height);
+                        picture->frame_width, rows);
     for (int i = 0; i < (gray ? 1 : 3); i++) {
         picture->plane[i] = frame->data[(first + i) % 3];
         picture->pitch[i] = frame->linesize[(first + i) % 3];
@@ -11389,8 +11390,9 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* The picture as libavcodec takes it: padded, and of a JPEG only what it needs. */
-static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows, bzna_error *err)
+/* The picture as libavcodec takes it: padded, and of a JPEG only what it needs. *rows: given, those that are wanted of a
+ * JPEG; then, those that it has. */
+static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t *rows, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
     uint64_t size;
@@ -11420,7 +11422,8 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
     AVCodecContext *codec = NULL;
     int result;
     bzna_status status = bzi_software_choose(software, image, &codec, err);
-    if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
+    rows = image->codec == BZNA_CODEC_JPEG ? rows : picture->frame_height;
+    if (status != BZNA_OK || (status = bzi_av_stream(software, image, &rows, err)) != BZNA_OK)
         return status;
     result = bzi_software_frame(software, codec);
     if (result < 0)
@@ -11429,7 +11432,7 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
-    return bzi_software_planes(software->frame, format->chroma_format, picture, err);
+    return bzi_software_planes(software->frame, format->chroma_format, rows, picture, err);
 }
 
 #endif
