@@ -2114,10 +2114,10 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 
 
 /* ==== 10. JPEG =======================================================================================================
- * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders conceal
- * what is missing (tables of an earlier picture, a scan, a component without data), so a picture of several scans is
- * walked to its end, and must be whole. Of a single scan, the rows above damage are of use; where it is, the decoder
- * says. Works on memory, without allocating.
+ * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders use
+ * tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end,
+ * and must be whole. Of a single scan, the rows above damage are of use; where it is, the decoder says. Works on memory,
+ * without allocating.
  *
  * Who decodes them is fixed when the library is built, because their pixels depend on it. */
 
@@ -2184,7 +2184,8 @@ static uint32_t bzi_tiff_orientation(bzi_span tiff)
 /* --- Markers --- */
 
 enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_SOF9 = 0xc9,
-       BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_RST7 = 0xd7, BZI_JPEG_SOI = 0xd8, BZI_JPEG_EOI = 0xd9,
+       BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf,
+       BZI_JPEG_RST0 = 0xd0, BZI_JPEG_RST7 = 0xd7, BZI_JPEG_SOI = 0xd8, BZI_JPEG_EOI = 0xd9,
        BZI_JPEG_SOS = 0xda, BZI_JPEG_DQT = 0xdb, BZI_JPEG_DRI = 0xdd, BZI_JPEG_DHP = 0xde, BZI_JPEG_EXP = 0xdf,
        BZI_JPEG_APP0 = 0xe0, BZI_JPEG_APP1 = 0xe1, BZI_JPEG_APP14 = 0xee, BZI_JPEG_APP15 = 0xef, BZI_JPEG_SOF55 = 0xf7,
        BZI_JPEG_COM = 0xfe };
@@ -11088,8 +11089,9 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
 
 /* ==== 37. Software decode ============================================================================================
- * Calls: rooms 1-13, 37. The only room that knows libavcodec, and who decodes what: libjpeg-turbo JPEGs where it is built
- * in, libavcodec all else. One of these a thread; its codec contexts stay open across samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
+ * Calls: rooms 1-13, 37. The only room that knows libavcodec, and who decodes what: libjpeg-turbo the JPEGs, if it is
+ * built in, libavcodec all else. One of these a thread; its codec contexts stay open across samples. Results must not
+ * depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
  * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
  * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
  * H.265 slices that end early leave pixels unwritten and nobody says so. */
@@ -11390,7 +11392,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* The picture as libavcodec takes it: padded, and of a JPEG only what it needs. *rows: given, those that are wanted of a
+/* The picture as libavcodec takes it: padded, without what strip takes out. *rows: given, those that are wanted of a
  * JPEG; then, those that it has. */
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t *rows, bzna_error *err)
 {
@@ -12710,7 +12712,7 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     CUVIDDECODECAPS caps;
     bzna_status status;
     if (!unit) {
-        BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded by libavcodec, not by NVDEC", name);
+        BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_NVDEC_FOREIGN;
     }
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
@@ -16449,7 +16451,7 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     bzi_error_prefix(&missing, "no NVDEC");
     bzi_string_copy(mode->reason, sizeof mode->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
-                    mode->pool ? "the device decodes; what it cannot, libavcodec does" : missing.message);
+                    mode->pool ? "the device decodes; what it cannot, software does" : missing.message);
     bzi_loader_scale(config, mode);
     return BZNA_OK;
 }
