@@ -2154,10 +2154,10 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 
 
 /* ==== 10. JPEG =======================================================================================================
- * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders conceal
- * what is missing (tables of an earlier picture, a scan, a component without data), so a picture of several scans is
- * walked to its end, and must be whole. Of a single scan, the rows above damage are of use; where it is, the decoder
- * says. Works on memory, without allocating.
+ * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders use
+ * tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end,
+ * and must be whole. Of a single scan, the rows above damage are of use; where it is, the decoder says. Works on memory,
+ * without allocating.
  *
  * Who decodes them is fixed when the library is built, because their pixels depend on it. */
 
@@ -2224,7 +2224,8 @@ static uint32_t bzi_tiff_orientation(bzi_span tiff)
 /* --- Markers --- */
 
 enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG_JPG = 0xc8, BZI_JPEG_SOF9 = 0xc9,
-       BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf, BZI_JPEG_RST0 = 0xd0, BZI_JPEG_RST7 = 0xd7, BZI_JPEG_SOI = 0xd8, BZI_JPEG_EOI = 0xd9,
+       BZI_JPEG_SOF10 = 0xca, BZI_JPEG_DAC = 0xcc, BZI_JPEG_SOF15 = 0xcf,
+       BZI_JPEG_RST0 = 0xd0, BZI_JPEG_RST7 = 0xd7, BZI_JPEG_SOI = 0xd8, BZI_JPEG_EOI = 0xd9,
        BZI_JPEG_SOS = 0xda, BZI_JPEG_DQT = 0xdb, BZI_JPEG_DRI = 0xdd, BZI_JPEG_DHP = 0xde, BZI_JPEG_EXP = 0xdf,
        BZI_JPEG_APP0 = 0xe0, BZI_JPEG_APP1 = 0xe1, BZI_JPEG_APP14 = 0xee, BZI_JPEG_APP15 = 0xef, BZI_JPEG_SOF55 = 0xf7,
        BZI_JPEG_COM = 0xfe };
@@ -2458,7 +2459,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
     if ((quantization & ~j->quantization) || (dc & ~j->dc && !(bits >> 4)) || (ac & ~j->ac))
         return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
     bzi_jpeg_coefficients(j, seen, first, last, bits);
-    if (!j->several && rows && rows < j->height)
+    if (!j->several && rows && rows < j->height && j->count < 4)            /* of CMYK, libavcodec blends rows */
         j->height = rows;
     j->scan_units = bzi_jpeg_units(j, one);
     j->restarts = 0;
@@ -2623,12 +2624,13 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
 
 /* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
  * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. */
-BZI_MAYBE_UNUSED static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t size, uint32_t rows, bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t size, uint32_t *rows, bzna_error *err)
 {
     bzi_span whole = { data, size };
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_walk(&j, whole, rows ? rows : 1, err);
+    bzna_status status = bzi_jpeg_walk(&j, whole, *rows ? *rows : 1, err);
     if (status == BZNA_OK) {
+        *rows = j.height;
         data[j.height_at] = (uint8_t)(j.height >> 8);
         data[j.height_at + 1] = (uint8_t)j.height;
     }
@@ -11073,17 +11075,7 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
  * the tables of pictures before; a picture that would use them was refused by bzi_jpeg_walk. What it allocates for a
  * picture it frees after it; coefficients of several scans take most, and bzi_jpeg_check_memory bounds them. */
 
-/* The planes of a picture's components, and their sampling factors. */
-typedef struct bzi_components {
-    uint32_t count, width, height;
-    uint8_t *plane[4];
-    int64_t  pitch[4];
-    uint32_t h[4], v[4];
-} bzi_components;
-
-#ifdef BENZINA_NO_JPEG
-#  define BZI_TURBO ""
-#else
+#ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
 #  define BZI_TEXT(version) BZI_TEXT_OF(version)
 #  define BZI_TURBO "libjpeg-turbo " BZI_TEXT(LIBJPEG_TURBO_VERSION)
@@ -11097,8 +11089,10 @@ typedef struct bzi_turbo {
     bzi_span                      data;
     uint32_t                      rows;       /* that are wanted */
     uint32_t                      ended;      /* libjpeg has asked for more bytes than there are */
+    uint8_t                      *plane[4];   /* of a component each */
+    int64_t                       pitch[4];
     bzi_buffer                    pixels;     /* memory of the planes */
-    bzi_components                out;
+    bzi_buffer                    product;    /* of planes that were multiplied by another */
 } bzi_turbo;
 
 static void bzi_turbo_exit(j_common_ptr info) { longjmp(((bzi_turbo *)info->client_data)->jump, 1); }
@@ -11113,11 +11107,16 @@ static void bzi_turbo_message(j_common_ptr info, int level)
         bzi_turbo_exit(info);
 }
 
-/* Past the end there are end markers: whether something is missing there, is known by what libjpeg needs of it. */
+/* Past the end there are end markers: whether something is missing there, is known by what libjpeg needs of it. With
+ * arithmetic coding it needs nothing: what is missing are zeros, since encoders may leave them out before a marker. */
 static boolean bzi_turbo_fill(j_decompress_ptr info)
 {
     static const JOCTET end[2] = { 0xff, JPEG_EOI };
     ((bzi_turbo *)info->client_data)->ended = 1;
+    if (info->arith_code) {
+        info->err->msg_code = JWRN_HIT_MARKER;
+        bzi_turbo_exit((j_common_ptr)info);
+    }
     info->src->next_input_byte = end;
     info->src->bytes_in_buffer = sizeof end;
     return TRUE;
@@ -11167,8 +11166,10 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
 static void bzi_turbo_close(bzi_turbo *turbo)
 {
     jpeg_destroy_decompress(&turbo->info);
-    if (turbo->memory)
+    if (turbo->memory) {
         bzi_buffer_free(turbo->memory, &turbo->pixels);
+        bzi_buffer_free(turbo->memory, &turbo->product);
+    }
 }
 
 /* Reads the headers; of several scans, all of the picture. */
@@ -11186,23 +11187,17 @@ static int bzi_turbo_start(bzi_turbo *turbo)
 static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
-    bzi_components *out = &turbo->out;
-    uint64_t offset[4], size = 0;
-    out->count = (uint32_t)info->num_components;
-    out->width = info->image_width;
-    out->height = info->image_height;
-    for (uint32_t i = 0; i < out->count; i++) {
+    uint64_t offset[4] = { 0 }, size = 0;
+    for (int i = 0; i < info->num_components; i++) {
         const jpeg_component_info *component = &info->comp_info[i];
-        out->h[i] = (uint32_t)component->h_samp_factor;
-        out->v[i] = (uint32_t)component->v_samp_factor;
-        out->pitch[i] = ((int64_t)component->width_in_blocks * DCTSIZE + 63) & ~(int64_t)63;
+        turbo->pitch[i] = ((int64_t)component->width_in_blocks * DCTSIZE + 63) & ~(int64_t)63;
         offset[i] = size;
-        size += (uint64_t)out->pitch[i] * info->total_iMCU_rows * out->v[i] * DCTSIZE;
+        size += (uint64_t)turbo->pitch[i] * info->total_iMCU_rows * (uint64_t)component->v_samp_factor * DCTSIZE;
     }
     if (!bzi_buffer_reserve(turbo->memory, &turbo->pixels, size, 0))
         return bzi_fail_memory(err, "a picture's planes");
-    for (uint32_t i = 0; i < out->count; i++)
-        out->plane[i] = turbo->pixels.data + offset[i];
+    for (int i = 0; i < info->num_components; i++)
+        turbo->plane[i] = turbo->pixels.data + offset[i];
     return BZNA_OK;
 }
 
@@ -11214,10 +11209,10 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
     while (info->output_scanline < turbo->rows && info->output_scanline < info->output_height) {
-        const uint32_t n = info->output_scanline / lines;
-        for (uint32_t i = 0; i < turbo->out.count; i++)
-            for (uint32_t k = 0, each = turbo->out.v[i] * DCTSIZE; k < each; k++)
-                rows[i][k] = turbo->out.plane[i] + ((int64_t)n * each + k) * turbo->out.pitch[i];
+        const int64_t n = info->output_scanline / lines;
+        for (int i = 0; i < info->num_components; i++)
+            for (int k = 0, each = info->comp_info[i].v_samp_factor * DCTSIZE; k < each; k++)
+                rows[i][k] = turbo->plane[i] + (n * each + k) * turbo->pitch[i];
         if (!jpeg_read_raw_data(info, planes, lines))
             return 0;
     }
@@ -11239,8 +11234,8 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
                     info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
-/* So many rows of a picture that was inspected, as planes that stay until the next call. */
-static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, uint32_t rows, bzna_error *err)
+/* Reads as many rows as are wanted into planes. */
+static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, uint32_t rows, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
     turbo->data = data;
@@ -11252,16 +11247,67 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, uint32_t ro
         status = bzi_turbo_fail(turbo, err);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
         status = bzi_turbo_fail(turbo, err);
-    jpeg_abort_decompress(&turbo->info);
     return status;
 }
 
+/* C, M, Y and K, or Y', Cb, Cr and K, inverted as Adobe's programs write them: what is left when each of the three is
+ * multiplied by K, in planes of the picture's size. Of components that are subsampled, samples repeat. */
+static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_picture *picture, bzna_error *err)
+{
+    const struct jpeg_decompress_struct *info = &turbo->info;
+    const jpeg_component_info *in = info->comp_info;
+    const int h = info->max_h_samp_factor, v = info->max_v_samp_factor, width = (int)info->image_width;
+    const uint64_t size = (uint64_t)info->image_width * info->image_height;
+    if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
+        return bzi_fail_memory(err, "a picture's planes");
+    for (uint32_t i = 0; i < 3; i++) {
+        uint8_t *dst = turbo->product.data + i * size;
+        picture->plane[is_cmyk ? (i + 2) % 3 : i] = dst;    /* C, M, Y become R, G, B */
+        picture->pitch[i] = width;
+        for (int y = 0; y < (int)bzi_min(turbo->rows, info->image_height); y++) {
+            const uint8_t *row = turbo->plane[i] + turbo->pitch[i] * (y * in[i].v_samp_factor / v);
+            const uint8_t *k = turbo->plane[3] + turbo->pitch[3] * (y * in[3].v_samp_factor / v);
+            for (int x = 0; x < width; x++) {
+                const int sample = row[x * in[i].h_samp_factor / h], black = k[x * in[3].h_samp_factor / h];
+                const int value = is_cmyk ? (sample * black + 127) / 255 :
+                                  i == 0  ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
+                *dst++ = (uint8_t)(value > 255 ? 255 : value);
+            }
+        }
+    }
+    return BZNA_OK;
+}
+
+/* So many rows of a picture that was inspected. Its planes stay until the next call. */
+static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, uint32_t rows,
+                                    bzna_picture *picture, bzna_error *err)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    const int is_rgb = format->color.matrix == 0;
+    bzna_status status = bzi_turbo_run(turbo, data, rows, err);
+    if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
+        status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
+                          info->image_height, picture->frame_width, picture->frame_height);
+    if (status == BZNA_OK && info->num_components == 4)
+        status = bzi_turbo_multiply(turbo, is_rgb, picture, err);
+    for (uint32_t i = 0; status == BZNA_OK && i < (uint32_t)info->num_components && info->num_components < 4; i++) {
+        const uint32_t place = is_rgb ? (i + 2) % 3 : i;    /* R, G, B become G, B, R */
+        picture->plane[place] = turbo->plane[i];
+        picture->pitch[place] = turbo->pitch[i];
+    }
+    jpeg_abort_decompress(info);
+    return status;
+}
+
+#else
+#  define BZI_TURBO ""
 #endif
 
 
 /* ==== 37. Software decode ============================================================================================
- * Calls: rooms 1-13, 37. The only room that knows libavcodec, and who decodes what: libjpeg-turbo JPEGs where it is built
- * in, libavcodec all else. One of these a thread; its codec contexts stay open across samples. Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
+ * Calls: rooms 1-13, 37. The only room that knows libavcodec, and who decodes what: libjpeg-turbo the JPEGs, if it is
+ * built in, libavcodec all else. One of these a thread; its codec contexts stay open across samples. Results must not
+ * depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
  * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
  * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
  * H.265 slices that end early leave pixels unwritten and nobody says so. */
@@ -11270,7 +11316,6 @@ typedef struct bzi_software {
     const bzi_memory *memory;
     uint32_t          max_edge_px;
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
-    bzi_buffer        pixels;         /* of one that does not come as planes that can be warped, as such planes */
 #ifndef BENZINA_NO_JPEG
     bzi_turbo         turbo;
 #endif
@@ -11279,67 +11324,12 @@ typedef struct bzi_software {
     /* as many frame sizes or encoders may alternate without opening one anew */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        key;            /* of the picture being decoded */
+    bzi_buffer        pixels;         /* of a still that did not come as planes, as planes */
     uint32_t          fill;           /* the byte that frame memory is cleared with */
     AVFrame          *frame;
     AVPacket         *packet;
 #endif
 } bzi_software;
-
-/* C, M, Y and K, or Y', Cb, Cr and K, inverted as Adobe's programs write them: so many rows of what is left when each of
- * the three is multiplied by K, in planes of the picture's size. Of components that are subsampled, samples repeat. */
-BZI_MAYBE_UNUSED static bzna_status bzi_software_multiply(bzi_software *software, const bzi_components *in,
-                                                          int is_cmyk, uint32_t rows, bzna_picture *picture,
-                                                          bzna_error *err)
-{
-    const uint64_t size = (uint64_t)in->width * in->height;
-    uint32_t h = 1, v = 1;
-    if (!bzi_buffer_reserve(software->memory, &software->pixels, 3 * size, 0))
-        return bzi_fail_memory(err, "a picture's planes");
-    for (int i = 0; i < 4; i++) {
-        h = in->h[i] > h ? in->h[i] : h;
-        v = in->v[i] > v ? in->v[i] : v;
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        uint8_t *dst = software->pixels.data + i * size;
-        picture->plane[is_cmyk ? (i + 2) % 3 : i] = dst;    /* C, M, Y become R, G, B */
-        picture->pitch[i] = in->width;
-        for (uint32_t y = 0; y < rows && y < in->height; y++) {
-            const uint8_t *row = in->plane[i] + in->pitch[i] * (y * in->v[i] / v);
-            const uint8_t *k = in->plane[3] + in->pitch[3] * (y * in->v[3] / v);
-            for (uint32_t x = 0; x < in->width; x++) {
-                const int sample = row[x * in->h[i] / h], black = k[x * in->h[3] / h];
-                const int value = is_cmyk ? (sample * black + 127) / 255 :
-                                  i == 0 ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
-                *dst++ = (uint8_t)(value > 255 ? 255 : value);
-            }
-        }
-    }
-    return BZNA_OK;
-}
-
-#ifndef BENZINA_NO_JPEG
-/* The planes belong to the decoder until its next call. */
-static bzna_status bzi_software_jpeg(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                     uint32_t rows, bzna_picture *picture, bzna_error *err)
-{
-    const bzi_components *out = &software->turbo.out;
-    const int is_rgb = format->color.matrix == 0;
-    bzna_status status = bzi_turbo_decode(&software->turbo, bzi_image_data(image), rows, err);
-    if (status != BZNA_OK)
-        return status;
-    if (out->width != picture->frame_width || out->height != picture->frame_height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", out->width, out->height,
-                        picture->frame_width, picture->frame_height);
-    if (out->count == 4)
-        return bzi_software_multiply(software, out, is_rgb, rows, picture, err);
-    for (uint32_t i = 0; i < out->count; i++) {
-        const uint32_t place = is_rgb ? (i + 2) % 3 : i;    /* R, G, B become G, B, R */
-        picture->plane[place] = out->plane[i];
-        picture->pitch[place] = out->pitch[i];
-    }
-    return BZNA_OK;
-}
-#endif
 
 #ifndef BENZINA_NO_AVCODEC
 
@@ -11351,6 +11341,7 @@ static void bzi_av_close(bzi_software *software)
     av_frame_free(&software->frame);
     av_packet_free(&software->packet);
     bzi_buffer_free(software->memory, &software->key);
+    bzi_buffer_free(software->memory, &software->pixels);
     bzi_buffer_free(software->memory, &software->stream);
 }
 
@@ -11499,8 +11490,8 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
 /* The frame's planes; they belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral chroma,
  * which is left out; so is the alpha that CMYK leaves. libavcodec's planes are G, B, R where it takes a picture for
  * R'G'B', by the numbers of a JPEG's components; where JFIF says Y'CbCr, those are Cb, Cr and Y. */
-static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, bzna_picture *picture,
-                                       bzna_error *err)
+static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, uint32_t rows,
+                                       bzna_picture *picture, bzna_error *err)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     int gray = chroma_format == 0, is_rgb = format && (format->flags & AV_PIX_FMT_FLAG_RGB);
@@ -11511,9 +11502,9 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
         return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
-    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
+    if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != rows)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
-                        picture->frame_width, picture->frame_height);
+                        picture->frame_width, rows);
     for (int i = 0; i < (gray ? 1 : 3); i++) {
         picture->plane[i] = frame->data[(first + i) % 3];
         picture->pitch[i] = frame->linesize[(first + i) % 3];
@@ -11616,8 +11607,9 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* The picture as libavcodec takes it: padded, and of a JPEG only what it needs. */
-static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows, bzna_error *err)
+/* The picture as libavcodec takes it: padded, without what strip takes out. *rows: given, those that are wanted of a
+ * JPEG; then, those that it has. */
+static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t *rows, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
     uint64_t size;
@@ -11649,7 +11641,8 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
     AVCodecContext *codec = NULL;
     int result;
     bzna_status status = bzi_software_choose(software, image, &codec, err);
-    if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
+    rows = image->codec == BZNA_CODEC_JPEG ? rows : picture->frame_height;
+    if (status != BZNA_OK || (status = bzi_av_stream(software, image, &rows, err)) != BZNA_OK)
         return status;
     result = bzi_software_frame(software, codec);
     if (result < 0)
@@ -11658,7 +11651,7 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
-    return bzi_software_planes(software->frame, format->chroma_format, picture, err);
+    return bzi_software_planes(software->frame, format->chroma_format, rows, picture, err);
 }
 
 #endif
@@ -11682,7 +11675,7 @@ static void bzi_software_close(bzi_software *software)
 #ifndef BENZINA_NO_AVCODEC
     bzi_av_close(software);
 #endif
-    bzi_buffer_free(software->memory, &software->pixels);
+    (void)software;
 }
 
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
@@ -11718,7 +11711,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     }
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
-        return bzi_software_jpeg(software, image, format, rows, picture, err);
+        return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, rows, picture, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
     return bzi_av_decode(software, image, format, rows, picture, err);
@@ -12936,7 +12929,7 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     CUVIDDECODECAPS caps;
     bzna_status status;
     if (!unit) {
-        BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded by libavcodec, not by NVDEC", name);
+        BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_NVDEC_FOREIGN;
     }
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
@@ -17073,7 +17066,7 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     bzi_error_prefix(&missing, "no NVDEC");
     bzi_string_copy(mode->reason, sizeof mode->reason,
                     config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
-                    mode->pool ? "the device decodes; what it cannot, libavcodec does" : missing.message);
+                    mode->pool ? "the device decodes; what it cannot, software does" : missing.message);
     bzi_loader_scale(config, mode);
     return BZNA_OK;
 }

@@ -176,7 +176,7 @@
  * between more of them decodes more slowly. A session holds up to 8 samples: with fewer slots in
  * flight (batch_size * batches_in_flight) than 8 a session, some sessions wait. A picture that
  * NVDEC cannot decode here (codec, depth, chroma format, size), or that a call of the driver's
- * refuses, is decoded by libavcodec on the loader's own threads and uploaded; bzna_loader_stats
+ * refuses, is decoded in software on the loader's own threads and uploaded; bzna_loader_stats
  * counts them. Their pixels are equal, bit for bit, but damage may be noticed by one decoder alone.
  *
  * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)

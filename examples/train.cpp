@@ -227,7 +227,7 @@ void print_statistics(bzna_loader *loader, double waited_s, double took_s)
     Error err;
     bzna_loader_stats stats;
     check(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), err);
-    std::printf("waited for %.1f %% of the %.2f s of learning; %" PRIu64 " pictures decoded by NVDEC, %" PRIu64 " by libavcodec\n",
+    std::printf("waited for %.1f %% of the %.2f s of learning; %" PRIu64 " pictures decoded by NVDEC, %" PRIu64 " in software\n",
                 took_s > 0 ? 100 * waited_s / took_s : 0, took_s, stats.samples_nvdec, stats.samples_software);
     std::printf("%" PRIu64 " pictures, %" PRIu64 " failed. Decoder threads were busy for %.2f s with decoding, %.2f s with warping; %s limits.\n",
                 stats.samples, stats.samples_failed, 1e-9 * static_cast<double>(stats.stage[BZNA_STAGE_DECODE].busy_ns),

@@ -228,6 +228,7 @@ static const struct {
     { "jpeg_gray_progressive.jpg", 0.1, 0, 0, 1, 5 }, { "jpeg_rgb_adobe.jpg", 0.1, 0, 0, 3, 0 },
     { "jpeg_rgb_numbers.jpg", 0.1, 0, 0, 3, 0 },      { "jpeg_exif_6.jpg", 1.0, 1, 1, 3, 5 },
     { "jpeg_cmyk.jpg", 2.5, 0, 0, 3, 0 },             { "jpeg_ycck.jpg", 2.5, 0, 0, 3, 5 },
+    { "jpeg_cmyk_subsampled.jpg", 2.5, 0, 0, 3, 0 },  { "jpeg_ycck_420_scans.jpg", 2.5, 0, 0, 3, 5 },
 };
 
 TEST(jpegs_of_every_kind_have_pillows_pixels)
@@ -291,6 +292,33 @@ TEST(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)
             CHECK(!memcmp(kept[(p + 2) % 3] + y * W, (const uint8_t *)seen.plane[p] + y * seen.pitch[p], W));
     free(b.data);
     free(rgb.data);
+}
+
+/* test_jpeg.c has warps of such rows. */
+TEST(rows_above_are_those_of_the_whole_picture)
+{
+    for (size_t i = 0; i < COUNT(jpegs); i++) {
+        bytes b = fixture(jpegs[i].name);
+        const bzna_image coded = image_of(BZNA_CODEC_JPEG, b);
+        const bzi_image image = bzi_image_alone(&coded);
+        static uint8_t whole[3][PIXELS];
+        for (uint32_t rows = H; rows; rows--) {
+            bzi_format format;
+            bzna_picture picture;
+            REQUIRE(bzi_picture_describe(&image, W, &format, &picture, &last) == BZNA_OK);
+            CHECK_EQ(bzi_software_decode(&decoder->software, &coded, &format, rows, &picture, &last), BZNA_OK);
+            for (int p = 0; p < 3 && picture.plane[p]; p++) {
+                const uint32_t sx = p ? picture.chroma_shift_x : 0, sy = p ? picture.chroma_shift_y : 0;
+                for (uint32_t y = 0; y < (rows + sy) >> sy; y++) {
+                    const uint8_t *row = (const uint8_t *)picture.plane[p] + y * picture.pitch[p];
+                    if (rows == H)
+                        memcpy(whole[p] + y * W, row, W >> sx);
+                    CHECK(!memcmp(whole[p] + y * W, row, W >> sx));
+                }
+            }
+        }
+        free(b.data);
+    }
 }
 
 TEST(a_component_without_data_is_damage)
@@ -1580,6 +1608,7 @@ TEST_MAIN(RUN(headers_say_size_and_orientation)
           RUN(jpegs_come_as_their_own_planes)
           RUN(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
           RUN(jfifs_marker_means_y_cb_cr_whatever_the_components_numbers_are)
+          RUN(rows_above_are_those_of_the_whole_picture)
           RUN(a_component_without_data_is_damage)
           RUN(a_jpeg_that_ends_anywhere_is_damaged)
           RUN(coded_data_that_end_before_the_end_marker_are_damage)

@@ -3546,7 +3546,7 @@ static void jpeg_check(const float *got, uint64_t index, const bzna_loader_confi
     CHECK(!memcmp(got, wanted, sizeof wanted));
 }
 
-TEST(jpegs_are_libavcodecs_and_nothing_has_fallen_back)
+TEST(jpegs_are_decoded_in_software_and_nothing_has_fallen_back)
 {
     archive *a;
     bzna_context *context;
@@ -3597,7 +3597,7 @@ TEST(jpegs_are_libavcodecs_and_nothing_has_fallen_back)
 }
 
 TEST_MAIN(setup();
-    RUN(jpegs_are_libavcodecs_and_nothing_has_fallen_back)
+    RUN(jpegs_are_decoded_in_software_and_nothing_has_fallen_back)
     RUN(under_random_delays_every_slot_holds_its_own_picture)
     RUN(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
     RUN(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_thread)

@@ -286,7 +286,7 @@ static void report_text(const bench *b, const bzna_device_info *device, double r
     if (device->name[0]) printf("device       CUDA %" PRId32 ", %s\n", device->device.ordinal, device->name);
     if (info->sessions)
         printf("NVDEC        %" PRIu32 " sessions, %" PRIu64 " lost; %" PRIu64 " pictures, %" PRIu64
-               " by libavcodec (%" PRIu64 " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n",
+               " in software (%" PRIu64 " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n",
                info->sessions, s->sessions_lost, s->samples_nvdec, s->samples_software, s->fallbacks, s->decoders_made,
                s->decoders_reconfigured);
     report_stages(s);

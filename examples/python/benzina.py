@@ -733,7 +733,7 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
 
     def image(self, field=None, shape=None, box=None, filter="linear", antialias=True):
         """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor normalized.
-        field: "image" (or None), "thumb", or one of images. libavcodec decodes it, on this thread. Where it is damaged,
+        field: "image" (or None), "thumb", or one of images. It is decoded in software, on this thread. Where it is damaged,
         an Error names the sample.
 
         shape: (height, width) to resize it to, or one number for both; box: (left, top, right, bottom), the part of it that
@@ -2151,7 +2151,7 @@ class DataLoader(_Handled):
     output           "torch", "numpy", "field", "memoryview"; None: the first of torch, numpy, field that is there
     copy             True: tensors or arrays of their own, which may be kept in any number
     device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
-    decoder          "auto": NVDEC where the device has it, and libavcodec for what that cannot; "software", "nvdec"
+    decoder          "auto": NVDEC where the device has it, and software for what that cannot; "software", "nvdec"
     dtype            "float32", "float16", "bfloat16" (which numpy does not have: torch, or its bits by memoryview), "uint8" (rounded
                      to nearest, ties to even, saturated)
     channels         "RGB", "BGR", "gray" or "grey" (one channel, the luma); mean and std, bias and norm are in that order

@@ -36,10 +36,10 @@ pub enum OnError {
 /// Who decodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DecodeWith {
-    /// NVDEC where the context has it; what that cannot decode, libavcodec does.
+    /// NVDEC where the context has it; what that cannot decode is decoded in software.
     #[default]
     Auto = raw::BZNA_DECODER_AUTO as isize,
-    /// libavcodec, all of it.
+    /// libavcodec, and libjpeg-turbo for JPEG.
     Software = raw::BZNA_DECODER_SOFTWARE as isize,
     /// NVDEC: opening the loader fails where it cannot be used.
     Nvdec = raw::BZNA_DECODER_NVDEC as isize,

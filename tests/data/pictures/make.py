@@ -54,6 +54,30 @@ def renumbered(jpeg, names):
     return bytes(jpeg)
 
 
+def segment(jpeg, marker):
+    at = jpeg.index(marker)
+    return jpeg[at:at + 2 + int.from_bytes(jpeg[at + 2:at + 4], "big")]
+
+
+def half(plane):
+    return plane.resize(((W + 1) // 2, (H + 1) // 2), Image.BOX)
+
+
+def in_scans(planes):
+    """A JPEG of YCCK with a scan for each of (plane, sampling factor), as a gray JPEG of the plane has it."""
+    gray = [saved(plane, "JPEG", quality=85) for plane, _ in planes]
+    frame = b"\xff\xc0\0\x14\x08" + bytes([0, H, 0, W, 4]) + b"".join(bytes([i + 1, 17 * f, 0]) for i, (_, f) in enumerate(planes))
+    out = b"\xff\xd8\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\2" + segment(gray[0], b"\xff\xdb") + frame
+    rest = gray[0]
+    while b"\xff\xc4" in rest:                          # the same of all, since they are not optimized
+        rest = rest[rest.index(b"\xff\xc4"):]
+        out += segment(rest, b"\xff\xc4")
+        rest = rest[2:]
+    for i, jpeg in enumerate(gray):
+        out += b"\xff\xda\0\x08\1" + bytes([i + 1]) + b"\0\0\x3f\0" + jpeg[jpeg.index(b"\xff\xda") + 10:-2]
+    return out + b"\xff\xd9"
+
+
 def jpegs(picture):
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -76,6 +100,8 @@ def jpegs(picture):
     ycck = bytearray(saved(Image.merge("CMYK", planes), "JPEG", quality=85))
     ycck[ycck.index(b"Adobe") + 11] = 2
     keep("jpeg_ycck.jpg", renumbered(ycck, b"CMYK"))
+    keep("jpeg_ycck_420_scans.jpg", in_scans([(planes[0], 2), (half(planes[1]), 1), (half(planes[2]), 1), (k, 2)]))
+    keep("jpeg_cmyk_subsampled.jpg", saved(picture.convert("CMYK"), "JPEG", quality=85, subsampling="4:2:0"))
 
 
 def stills(picture):

@@ -1,0 +1,620 @@
+/* test_jpeg.c - JPEG as libjpeg-turbo decodes it: planes as TurboJPEG has them, no rows but those that a warp needs, and
+ * damage where it is. test_pictures.c has what Pillow makes of them. */
+#include "../benzina.c"
+#include "test.h"
+
+#ifdef BENZINA_NO_JPEG
+TEST(jpegs_are_decoded) { SKIP("built without libjpeg-turbo"); }
+TEST_MAIN(RUN(jpegs_are_decoded))
+#else
+
+enum { W = 93, H = 77, PIXELS = W * H };      /* neither is a multiple of anything */
+
+typedef struct bytes {
+    uint8_t *data;
+    size_t   size;
+} bytes;
+
+static bytes bytes_make(const void *data, size_t size)
+{
+    bytes b = { malloc(size ? size : 1), size };
+    if (!b.data)
+        abort();
+    if (data && size)
+        memcpy(b.data, data, size);
+    return b;
+}
+
+/* The bytes before `at`, others, and those from `after`. */
+static bytes spliced(bytes b, size_t at, const void *insert, size_t size, size_t after)
+{
+    bytes s = bytes_make(NULL, at + size + (b.size - after));
+    memcpy(s.data, b.data, at);
+    if (size)
+        memcpy(s.data + at, insert, size);
+    memcpy(s.data + at + size, b.data + after, b.size - after);
+    return s;
+}
+
+/* Where these bytes are; the end where they are not. */
+static size_t find(bytes b, size_t from, const void *what, size_t size)
+{
+    while (from + size <= b.size && memcmp(b.data + from, what, size))
+        from++;
+    return from + size <= b.size ? from : b.size;
+}
+
+static size_t find_last(bytes b, const void *what, size_t size)
+{
+    size_t at = b.size, next = 0;
+    while ((next = find(b, next, what, size)) < b.size)
+        at = next++;
+    return at;
+}
+
+/* ---- Encoding ---------------------------------------------------------------------------------------------------- */
+
+enum { BASELINE, PROGRESSIVE, SCANS };        /* SCANS: one a component */
+
+typedef struct kind {
+    const char *name;
+    int         h, v, components, rgb;        /* h, v: luma's sampling factors */
+    int         coding, restart, arithmetic;  /* restart: rows of MCUs */
+} kind;
+
+static const kind kinds[] = {
+    { "4:2:0", 2, 2, 3, 0, BASELINE, 0, 0 },      { "4:2:0 progressive", 2, 2, 3, 0, PROGRESSIVE, 0, 0 },
+    { "4:2:0 scans", 2, 2, 3, 0, SCANS, 0, 0 },   { "4:2:0 restarts", 2, 2, 3, 0, BASELINE, 1, 0 },
+    { "4:2:2", 2, 1, 3, 0, BASELINE, 0, 0 },      { "4:2:2 progressive", 2, 1, 3, 0, PROGRESSIVE, 1, 0 },
+    { "4:4:4", 1, 1, 3, 0, BASELINE, 0, 0 },      { "4:4:4 progressive", 1, 1, 3, 0, PROGRESSIVE, 0, 0 },
+    { "4:4:0", 1, 2, 3, 0, BASELINE, 0, 0 },      { "4:1:1", 4, 1, 3, 0, BASELINE, 0, 0 },
+    { "gray", 1, 1, 1, 0, BASELINE, 0, 0 },       { "gray progressive", 2, 2, 1, 0, PROGRESSIVE, 0, 0 },
+    { "RGB", 1, 1, 3, 1, BASELINE, 0, 0 },        { "RGB progressive", 1, 1, 3, 1, PROGRESSIVE, 0, 0 },
+    { "4:2:0 arithmetic", 2, 2, 3, 0, BASELINE, 0, 1 }, { "4:2:0 both", 2, 2, 3, 0, PROGRESSIVE, 0, 1 },
+};
+
+static bytes encoded(const kind *k)
+{
+    static const jpeg_scan_info scans[3] = { { 1, { 0 }, 0, 63, 0, 0 }, { 1, { 1 }, 0, 63, 0, 0 },
+                                             { 1, { 2 }, 0, 63, 0, 0 } };
+    struct jpeg_compress_struct info;
+    struct jpeg_error_mgr errors;
+    unsigned char *data = NULL;
+    unsigned long size = 0;
+    uint8_t row[3 * W];
+    JSAMPROW rows[1] = { row };
+    bytes b;
+    bzna_random random;
+    bzna_random_init(&random, 7, 0, 0, 0);
+    info.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&info);
+    jpeg_mem_dest(&info, &data, &size);
+    info.image_width = W;
+    info.image_height = H;
+    info.input_components = k->components;
+    info.in_color_space = k->components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(&info);
+    jpeg_set_colorspace(&info, k->components == 1 ? JCS_GRAYSCALE : k->rgb ? JCS_RGB : JCS_YCbCr);
+    jpeg_set_quality(&info, 85, TRUE);
+    info.comp_info[0].h_samp_factor = k->h;
+    info.comp_info[0].v_samp_factor = k->v;
+    info.restart_in_rows = k->restart;
+    info.arith_code = k->arithmetic;
+    if (k->coding == PROGRESSIVE)
+        jpeg_simple_progression(&info);
+    if (k->coding == SCANS) {
+        info.scan_info = scans;
+        info.num_scans = 3;
+    }
+    jpeg_start_compress(&info, TRUE);
+    for (int y = 0; y < H; y++) {
+        for (int i = 0; i < W * k->components; i++)
+            row[i] = (uint8_t)(128 + 90 * sin(i / 29. + y / 11.) + bzna_random_u32(&random) % 31);
+        jpeg_write_scanlines(&info, rows, 1);
+    }
+    jpeg_finish_compress(&info);
+    jpeg_destroy_compress(&info);
+    b = bytes_make(data, size);
+    free(data);
+    return b;
+}
+
+static const kind *kind_of(const char *name)
+{
+    for (size_t i = 0; i < COUNT(kinds); i++)
+        if (!strcmp(kinds[i].name, name))
+            return &kinds[i];
+    abort();
+}
+
+/* ---- Decoding ---------------------------------------------------------------------------------------------------- */
+
+static const bzi_memory memory = { { .alloc = bzi_os_alloc, .release = bzi_os_release } };
+static bzi_software decoders[2];              /* of all rows; of some */
+static bzna_error last;
+
+/* So many rows; what is below them keeps nothing of pictures before. */
+static bzna_status decode(bzi_software *decoder, bytes b, uint32_t rows, bzna_picture *picture)
+{
+    bzna_image coded;
+    bzi_image image;
+    bzi_format format;
+    bzna_status status;
+    bzna_image_init(&coded, sizeof coded);
+    coded.codec = BZNA_CODEC_JPEG;
+    coded.data = b.data;
+    coded.data_size = b.size;
+    image = bzi_image_alone(&coded);
+    if (!decoder->memory && bzi_software_open(decoder, &memory, 16384, &last) != BZNA_OK)
+        abort();
+    if (decoder->turbo.pixels.data)
+        memset(decoder->turbo.pixels.data, rows ? 0xa5 : 0x5a, (size_t)decoder->turbo.pixels.capacity);
+    bzi_error_init(&last);
+    status = bzi_picture_describe(&image, 16384, &format, picture, &last);
+    return status ? status : bzi_software_decode(decoder, &coded, &format, rows, picture, &last);
+}
+
+/* Whether two pictures are the same down to a row of luma. */
+static int same_rows(const bzna_picture *a, const bzna_picture *b, uint32_t rows)
+{
+    for (int p = 0; p < 3 && a->plane[p]; p++) {
+        const uint32_t sx = p ? a->chroma_shift_x : 0, sy = p ? a->chroma_shift_y : 0;
+        for (uint32_t y = 0; y < (rows + (1u << sy) - 1) >> sy; y++)
+            if (memcmp((const uint8_t *)a->plane[p] + y * a->pitch[p], (const uint8_t *)b->plane[p] + y * b->pitch[p],
+                       (W + (1u << sx) - 1) >> sx))
+                return 0;
+    }
+    return 1;
+}
+
+/* ---- Planes ------------------------------------------------------------------------------------------------------ */
+
+TEST(planes_are_those_of_turbojpeg)
+{
+    enum { ACCURATE_DCT = 4096 };             /* TJFLAG_ACCURATEDCT */
+    void *library = dlopen("libturbojpeg.so.0", RTLD_NOW), *handle;
+    void *(*init)(void);
+    int (*to_planes)(void *, const unsigned char *, unsigned long, unsigned char **, int, int *, int, int);
+    int (*destroy)(void *);
+    uint32_t compared = 0;
+    if (!library)
+        SKIP("there is no libturbojpeg.so.0");
+    *(void **)(void *)&init = dlsym(library, "tjInitDecompress");
+    *(void **)(void *)&to_planes = dlsym(library, "tjDecompressToYUVPlanes");
+    *(void **)(void *)&destroy = dlsym(library, "tjDestroy");
+    REQUIRE(init && to_planes && destroy && (handle = init()));
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        static uint8_t wanted[3][2 * PIXELS];
+        bytes b = encoded(&kinds[i]);
+        bzna_picture picture, theirs;
+        CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_OK);
+        theirs = picture;
+        for (int p = 0; p < 3; p++) {
+            theirs.plane[p] = picture.plane[p] ? wanted[p] : NULL;
+            theirs.pitch[p] = (W + 3) / 4 * 4;
+        }
+        unsigned char *planes[3] = { wanted[0], wanted[1], wanted[2] };
+        int strides[3] = { (W + 3) / 4 * 4, (W + 3) / 4 * 4, (W + 3) / 4 * 4 };
+        if (!kinds[i].rgb && last.status == BZNA_OK &&
+            to_planes(handle, b.data, (unsigned long)b.size, planes, 0, strides, 0, ACCURATE_DCT) == 0) {
+            if (!same_rows(&picture, &theirs, H)) {
+                printf("  %s: not TurboJPEG's planes\n", kinds[i].name);
+                test_failures++;
+            }
+            compared++;
+        }
+        free(b.data);
+    }
+    CHECK(compared >= 12);
+    destroy(handle);
+    dlclose(library);
+}
+
+TEST(arithmetic_coding_has_the_pixels_of_huffmans)
+{
+    bytes a = encoded(kind_of("4:2:0")), b = encoded(kind_of("4:2:0 arithmetic")), c = encoded(kind_of("4:2:0 both"));
+    bzna_picture pictures[2];
+    CHECK_EQ(decode(&decoders[0], a, H, &pictures[0]), BZNA_OK);
+    CHECK_EQ(decode(&decoders[1], b, H, &pictures[1]), BZNA_OK);
+    CHECK(same_rows(&pictures[0], &pictures[1], H));
+    CHECK_EQ(decode(&decoders[1], c, H, &pictures[1]), BZNA_OK);
+    CHECK(same_rows(&pictures[0], &pictures[1], H));
+    free(a.data);
+    free(b.data);
+    free(c.data);
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+/* A crop, wherever, sometimes with its edges turned a little, sometimes in perspective; any filter. */
+static void random_transform(bzna_random *random, bzna_transform *t, const bzna_output *out)
+{
+    const double width = bzna_random_uniform(random, 3, W), height = bzna_random_uniform(random, 3, H);
+    const double sx = width / out->width, sy = height / out->height;
+    const double h[9] = { sx, 0, bzna_random_uniform(random, -5, W - width), 0, sy,
+                          bzna_random_uniform(random, -5, H - height), 0, 0, 1 };
+    const uint32_t how = bzna_random_u32(random) % 8;
+    bzna_transform_init(t, sizeof *t);
+    memcpy(t->homography, h, sizeof h);
+    if (how < 2) {
+        t->homography[1] = bzna_random_uniform(random, -0.5, 0.5);
+        t->homography[3] = bzna_random_uniform(random, -0.5, 0.5);
+    }
+    if (how == 1)
+        t->homography[7] = bzna_random_uniform(random, -0.01, 0.01);
+    t->filter = bzna_random_u32(random) % 2 ? bzna_random_u32(random) % 7 : BZNA_FILTER_LINEAR;
+    t->antialias = t->filter == BZNA_FILTER_AREA ? BZNA_ANTIALIAS_AUTO : bzna_random_u32(random) % 2;
+}
+
+TEST(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
+{
+    const uint32_t rounds = ROUNDS(80, 20);
+    const bzna_output out = { .struct_size = sizeof out, .width = 19, .height = 17 };
+    const bzi_kernel_output to = bzi_output_make(&out);
+    uint32_t stopped = 0, tried = 0;
+    bzna_random random;
+    bzna_random_init(&random, 3, 0, 0, 0);
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        bytes b = encoded(&kinds[i]);
+        bzna_picture all, some;
+        uint32_t different = 0;
+        CHECK_EQ(decode(&decoders[0], b, H, &all), BZNA_OK);
+        for (uint32_t n = 0; n < rounds; n++) {
+            static float pixels[2][3 * 19 * 17], workspace[1 << 18];
+            bzna_transform t;
+            bzi_kernel_slot slot;
+            uint32_t rows;
+            random_transform(&random, &t, &out);
+            all.orientation = 1 + n % 8;
+            CHECK_EQ(bzi_slot_make(&slot, &all, &t, BZNA_CHANNELS_RGB, &last), BZNA_OK);
+            rows = (uint32_t)(bzi_slot_last_row(&slot, &to) + 1);
+            for (int k = 0; k < 2; k++) {
+                bzna_picture *picture = k ? &some : &all;
+                if (k)
+                    CHECK_EQ(decode(&decoders[1], b, rows, &some), BZNA_OK);
+                picture->orientation = 1 + n % 8;
+                CHECK_EQ(bzi_slot_make(&slot, picture, &t, BZNA_CHANNELS_RGB, &last), BZNA_OK);
+                slot.dst = (uint64_t)(uintptr_t)pixels[k];
+                CHECK(bzi_kernel_workspace_bytes(&slot, &to) <= sizeof workspace);
+                bzi_kernel_warp(&slot, &to, workspace, sizeof workspace);
+            }
+            different += memcmp(pixels[0], pixels[1], sizeof pixels[0]) != 0;
+            tried++;
+            stopped += decoders[1].turbo.info.output_scanline < H;
+            CHECK(decoders[1].turbo.info.output_scanline < rows + 8 * (uint32_t)kinds[i].v);
+        }
+        if (different) {
+            printf("  %s: %u of %u warps are not those of the whole picture\n", kinds[i].name, different, rounds);
+            test_failures++;
+        }
+        free(b.data);
+    }
+    CHECK(stopped > tried / 4);
+}
+
+/* ---- Damage ------------------------------------------------------------------------------------------------------ */
+
+/* The row that a message names; UINT32_MAX: none. */
+static uint32_t row_said(void)
+{
+    const char *row = strstr(last.message, " row ");
+    return row ? (uint32_t)strtoul(row + 5, NULL, 10) : UINT32_MAX;
+}
+
+TEST(what_ends_early_is_good_down_to_the_row_that_is_named)
+{
+    static const char *const names[] = { "4:2:0", "4:4:4", "4:2:0 restarts", "gray", "4:2:0 arithmetic" };
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bytes whole = encoded(kind_of(names[i])), b = bytes_make(whole.data, whole.size);
+        const size_t scan = find(whole, 0, "\xff\xda", 2) + 16;
+        bzna_picture all, some;
+        uint32_t before = 0, failed = 0;
+        CHECK_EQ(decode(&decoders[0], whole, H, &all), BZNA_OK);
+        for (b.size = scan; b.size < whole.size; b.size += ROUNDS(5, 29)) {
+            uint32_t good = H;
+            if (decode(&decoders[1], b, H, &some) != BZNA_OK) {
+                CHECK_EQ(last.status, BZNA_E_DECODE);
+                CHECK_CONTAINS(last.message, "truncated after row ");
+                CHECK(last.byte_offset == b.size);
+                good = row_said();
+                CHECK_EQ(decode(&decoders[1], b, good + 1, &some), BZNA_E_DECODE);
+                CHECK_EQ(decode(&decoders[1], b, good, &some), BZNA_OK);
+                failed++;
+            }
+            CHECK(good >= before && good <= H && same_rows(&all, &some, good));
+            before = good;
+        }
+        CHECK(before >= H - 16 && failed > 20);
+        free(b.data);
+        free(whole.data);
+    }
+}
+
+/* A byte of the coded data is another: what is above stays, and what is said lies below. */
+TEST(damage_is_of_no_matter_above_it)
+{
+    bytes whole = encoded(kind_of("4:2:0 restarts")), b = bytes_make(whole.data, whole.size);
+    const size_t scan = find(whole, 0, "\xff\xda", 2) + 14;
+    const size_t rows[3] = { find(whole, scan, "\xff\xd0", 2), find(whole, scan, "\xff\xd1", 2),
+                             find(whole, scan, "\xff\xd2", 2) };
+    bzna_picture all, some;
+    uint32_t noticed = 0;
+    bzna_random random;
+    bzna_random_init(&random, 5, 0, 0, 0);
+    CHECK_EQ(decode(&decoders[0], whole, H, &all), BZNA_OK);
+    for (uint32_t n = 0; n < ROUNDS(1000, 200); n++) {
+        const size_t at = rows[2] + 2 + bzna_random_u32(&random) % (whole.size - 4 - rows[2]);
+        memcpy(b.data, whole.data, whole.size);
+        b.data[at] = (uint8_t)bzna_random_u32(&random);
+        CHECK_EQ(decode(&decoders[1], b, 32, &some), BZNA_OK);
+        CHECK(same_rows(&all, &some, 32));
+        if (decode(&decoders[1], b, H, &some) != BZNA_OK) {
+            CHECK_CONTAINS(last.message, "libjpeg-turbo");
+            CHECK(row_said() >= 48 && row_said() < H);
+            CHECK(last.byte_offset > rows[2] && last.byte_offset <= b.size);
+            noticed++;
+        }
+    }
+    CHECK(noticed > 30);
+    free(b.data);
+    b = spliced(whole, rows[1], NULL, 0, rows[1] + 2);
+    CHECK_EQ(decode(&decoders[1], b, 16, &some), BZNA_OK);
+    CHECK(same_rows(&all, &some, 16));
+    CHECK_EQ(decode(&decoders[1], b, H, &some), BZNA_E_DECODE);
+    CHECK_CONTAINS(last.message, "damaged near row 32");
+    free(b.data);
+    free(whole.data);
+}
+
+TEST(of_several_scans_all_must_be_whole)
+{
+    static const char *const names[] = { "4:2:0 progressive", "4:2:0 scans", "4:2:0 both", "gray progressive" };
+    bzna_random random;
+    bzna_random_init(&random, 6, 0, 0, 0);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bytes whole = encoded(kind_of(names[i])), b = bytes_make(whole.data, whole.size);
+        const size_t first = find(whole, 0, "\xff\xda", 2);
+        const int arithmetic = kind_of(names[i])->arithmetic;
+        uint32_t damaged = 0;
+        bzna_picture all, some;
+        CHECK_EQ(decode(&decoders[0], whole, H, &all), BZNA_OK);
+        for (b.size = first; b.size + 4 < whole.size; b.size += ROUNDS(5, 29))
+            CHECK_EQ(decode(&decoders[1], b, 1, &some), BZNA_E_DECODE);
+        b.size = whole.size - 2;                            /* but for the end marker */
+        CHECK_EQ(decode(&decoders[1], b, H, &some), arithmetic ? BZNA_E_DECODE : BZNA_OK);
+        CHECK(arithmetic || same_rows(&all, &some, H));
+        b.size = whole.size;
+        for (uint32_t n = 0; n < ROUNDS(200, 40); n++) {
+            const size_t at = first + bzna_random_u32(&random) % (whole.size - first);
+            memcpy(b.data, whole.data, whole.size);
+            b.data[at] ^= (uint8_t)(1 << n % 8);
+            bzna_status status = decode(&decoders[1], b, H, &some);
+            damaged += status != BZNA_OK;
+            CHECK_EQ(decode(&decoders[1], b, 1, &some), status);
+        }
+        CHECK(arithmetic || damaged > 5);
+        free(b.data);
+        free(whole.data);
+    }
+}
+
+/* Where an end marker says that there is no more, bits that no scan has are meant to be missing; whole components are
+ * not. */
+TEST(scans_that_are_left_out_are_damage_unless_the_picture_ends_so)
+{
+    bytes whole = encoded(kind_of("4:2:0 progressive")), scans = encoded(kind_of("4:2:0 scans")), b;
+    size_t at = find_last(whole, "\xff\xda", 2);
+    bzna_picture picture;
+    b = spliced(whole, at, NULL, 0, whole.size - 2);
+    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_OK);
+    b.size -= 2;
+    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_E_DECODE);
+    CHECK_CONTAINS(last.message, "truncated: the end marker is missing");
+    free(b.data);
+    at = find_last(scans, "\xff\xda", 2);
+    b = spliced(scans, at, NULL, 0, scans.size - 2);
+    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_E_DECODE);
+    CHECK_CONTAINS(last.message, "a component has no data");
+    free(b.data);
+    free(scans.data);
+    free(whole.data);
+}
+
+TEST(what_is_not_damage_changes_nothing)
+{
+    bytes whole = encoded(kind_of("4:2:0")), b;
+    const size_t table = find(whole, 0, "\xff\xdb", 2), scan = find(whole, 0, "\xff\xda", 2);
+    const size_t jfif = find(whole, 0, "JFIF", 4);
+    static const struct { const char *data; size_t size; } more[] = {
+        { "some bytes", 10 }, { "\xff\xff\xff", 3 }, { "\xff\xee\0\x0e" "Adobe\0\x64\0\0\0\0\x07", 16 },
+        { "\xff\xe3\0\3x", 5 } };
+    bzna_picture all, some;
+    CHECK_EQ(decode(&decoders[0], whole, H, &all), BZNA_OK);
+    for (size_t i = 0; i < 2 * COUNT(more); i++) {
+        const size_t n = i / 2, at = i % 2 ? whole.size - 2 : table;
+        b = spliced(whole, at, more[n].data, more[n].size, at);
+        CHECK_EQ(decode(&decoders[1], b, H, &some), BZNA_OK);
+        CHECK(same_rows(&all, &some, H));
+        free(b.data);
+    }
+    b = bytes_make(whole.data, whole.size);
+    b.data[jfif + 5] = 9;                                   /* the version */
+    b.data[scan + 11] = 1;                                  /* the first coefficient */
+    CHECK_EQ(decode(&decoders[1], b, H, &some), BZNA_OK);
+    CHECK(same_rows(&all, &some, H));
+    free(b.data);
+    free(whole.data);
+}
+
+TEST(tables_of_a_picture_before_are_not_used)
+{
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        bytes whole = encoded(&kinds[i]), b;
+        size_t at = find(whole, 0, kinds[i].arithmetic ? "\xff\xdb" : "\xff\xc4", 2);
+        bzna_picture picture;
+        CHECK_EQ(decode(&decoders[0], whole, H, &picture), BZNA_OK);
+        b = spliced(whole, at, NULL, 0, at + 2 + bzi_be16(whole.data + at + 2));
+        CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_E_DECODE);
+        CHECK_CONTAINS(last.message, "a scan uses a table that the picture does not define");
+        free(b.data);
+        free(whole.data);
+    }
+}
+
+TEST(coefficients_of_several_scans_are_bounded)
+{
+    static const char *const names[] = { "4:2:0 progressive", "4:2:0 scans" };
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bytes b = encoded(kind_of(names[i]));
+        const size_t frame = find(b, 0, i ? "\xff\xc0" : "\xff\xc2", 2);
+        bzna_picture picture;
+        memcpy(b.data + frame + 5, "\x40\0\x40\0", 4);      /* 16384x16384 */
+        CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_E_LIMIT);
+        CHECK_CONTAINS(last.message, "coefficients of 16384x16384");
+        free(b.data);
+    }
+}
+
+/* ---- Through the interface --------------------------------------------------------------------------------------- */
+
+static uint64_t allocations;
+
+static void *counting_alloc(void *user, size_t size, size_t align)
+{
+    allocations++;
+    return bzi_os_alloc(user, size, align);
+}
+
+TEST(a_decoder_that_has_seen_as_large_a_picture_allocates_nothing)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_decoder *decoder = NULL;
+    uint64_t before = 0;
+    bzna_context_config_init(&config, sizeof config);
+    config.allocator.alloc = counting_alloc;
+    config.allocator.release = bzi_os_release;
+    REQUIRE(bzna_context_open(&config, &context, NULL) == BZNA_OK);
+    REQUIRE(bzna_decoder_open(context, &decoder, NULL) == BZNA_OK);
+    for (size_t i = 0; i < 2 * COUNT(kinds); i++) {
+        bytes b = encoded(&kinds[i % COUNT(kinds)]);
+        bzna_image image;
+        bzna_picture picture = { .struct_size = sizeof picture };
+        bzna_image_init(&image, sizeof image);
+        image.codec = BZNA_CODEC_JPEG;
+        image.data = b.data;
+        image.data_size = b.size;
+        CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, NULL), BZNA_OK);
+        before = i < COUNT(kinds) ? allocations : before;
+        free(b.data);
+    }
+    CHECK_EQ(allocations, before);
+    bzna_decoder_close(decoder);
+    bzna_context_close(context);
+}
+
+static bzna_status crop(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+{
+    const double rows = *(const uint32_t *)user;
+    (void)sample, (void)random;
+    memset(transform->homography, 0, sizeof transform->homography);
+    transform->homography[0] = 1;
+    transform->homography[4] = rows / 16;
+    transform->homography[8] = 1;
+    return BZNA_OK;
+}
+
+/* A sample fails by damage in rows that its warp reads, and by no other. */
+TEST(a_loader_decodes_what_the_warp_reads)
+{
+    static const char folder[] = TEST_BUILD "/tests/jpeg_folder";
+    bytes whole = encoded(kind_of("4:2:0"));
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    char path[512];
+    mkdir(folder, 0777);
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%d.jpg", folder, i);
+        FILE *file = fopen(path, "wb");
+        REQUIRE(file && fwrite(whole.data, 1, i % 2 ? whole.size * 2 / 3 : whole.size, file) > 0);
+        fclose(file);
+    }
+    REQUIRE(bzna_context_open(NULL, &context, &err) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, folder, NULL, &dataset, &err) == BZNA_OK);
+    for (uint32_t rows = 16; rows <= H; rows += H - 16) {
+        bzna_loader_config config;
+        bzna_loader *loader = NULL;
+        bzna_loader_info info;
+        bzna_batch *batch = NULL;
+        bzna_batch_info got;
+        bzna_loader_config_init(&config, sizeof config);
+        config.output.batch_size = 4;
+        config.output.width = config.output.height = 16;
+        config.pipeline.transform = crop;
+        config.pipeline.transform_user = &rows;
+        REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+        bzna_loader_get_info(loader, &info, sizeof info, &err);
+        CHECK_CONTAINS(info.decoder_name, "libjpeg-turbo ");
+        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
+        bzna_batch_get_info(batch, &got, sizeof got, &err);
+        CHECK_EQ(got.failed, rows == 16 ? 0 : 2);
+        for (uint32_t i = 0; i < 4; i++)
+            CHECK_EQ(got.status[i], rows > 16 && i % 2 ? BZNA_E_DECODE : BZNA_OK);
+        if (got.failed) {
+            bzna_batch_error(batch, 1, &err);
+            CHECK_CONTAINS(err.message, "1.jpg: JPEG, byte ");
+            CHECK_CONTAINS(err.message, "truncated after row ");
+        } else {
+            const float *image = got.image.data;
+            CHECK(!memcmp(image, image + 3 * 256, 3 * 256 * sizeof *image));
+        }
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    free(whole.data);
+}
+
+TEST(nothing_is_printed)
+{
+    static const char path[] = TEST_BUILD "/tests/jpeg_stderr.txt";
+    bytes whole = encoded(kind_of("4:2:0")), b = bytes_make(whole.data, whole.size / 2);
+    FILE *file = fopen(path, "w+");
+    const int before = dup(2);
+    bzna_picture picture;
+    REQUIRE(file && before >= 0 && dup2(fileno(file), 2) >= 0);
+    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_E_DECODE);
+    fflush(stderr);
+    dup2(before, 2);
+    close(before);
+    fseek(file, 0, SEEK_END);
+    CHECK_EQ(ftell(file), 0);
+    fclose(file);
+    free(b.data);
+    free(whole.data);
+}
+
+TEST(decoders_are_closed)                     /* what the tests above have used */
+{
+    for (size_t i = 0; i < COUNT(decoders); i++)
+        if (decoders[i].memory)
+            bzi_software_close(&decoders[i]);
+}
+
+TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
+          RUN(arithmetic_coding_has_the_pixels_of_huffmans)
+          RUN(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
+          RUN(what_ends_early_is_good_down_to_the_row_that_is_named)
+          RUN(damage_is_of_no_matter_above_it)
+          RUN(of_several_scans_all_must_be_whole)
+          RUN(scans_that_are_left_out_are_damage_unless_the_picture_ends_so)
+          RUN(what_is_not_damage_changes_nothing)
+          RUN(tables_of_a_picture_before_are_not_used)
+          RUN(coefficients_of_several_scans_are_bounded)
+          RUN(a_decoder_that_has_seen_as_large_a_picture_allocates_nothing)
+          RUN(a_loader_decodes_what_the_warp_reads)
+          RUN(nothing_is_printed)
+          RUN(decoders_are_closed))
+#endif
