@@ -10523,6 +10523,12 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 _Static_assert((int)BZI_KERNEL_FLOAT32 == BZNA_DTYPE_FLOAT32 && (int)BZI_KERNEL_FLOAT16 == BZNA_DTYPE_FLOAT16 &&
                    (int)BZI_KERNEL_BFLOAT16 == BZNA_DTYPE_BFLOAT16 && (int)BZI_KERNEL_UINT8 == BZNA_DTYPE_UINT8,
                "the kernel's types of elements are the API's");
+_Static_assert((int)BZI_KERNEL_LINEAR == BZNA_FILTER_LINEAR && (int)BZI_KERNEL_NEAREST == BZNA_FILTER_NEAREST &&
+                   (int)BZI_KERNEL_CUBIC == BZNA_FILTER_CUBIC && (int)BZI_KERNEL_AREA == BZNA_FILTER_AREA &&
+                   (int)BZI_KERNEL_LANCZOS4 == BZNA_FILTER_LANCZOS4 &&
+                   (int)BZI_KERNEL_LANCZOS3 == BZNA_FILTER_LANCZOS3 &&
+                   (int)BZI_KERNEL_CUBIC_075 == BZNA_FILTER_CUBIC_075,
+               "the kernel's filters are the API's");
 
 /* What messages call a transform's settings: its own members, or those of a loader's config. */
 typedef struct bzi_transform_names {
@@ -10532,10 +10538,13 @@ typedef struct bzi_transform_names {
 static bzna_status bzi_transform_check_settings(const bzna_transform *t, const bzi_transform_names *names,
                                                 bzna_error *err)
 {
-    if (t->filter != BZNA_FILTER_LINEAR)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: %u; only linear so far", names->filter, t->filter);
-    if (t->antialias)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "%s: must be 0 in this version", names->antialias);
+    if (t->filter > BZNA_FILTER_CUBIC_075)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->filter, t->filter);
+    if (t->antialias > BZNA_ANTIALIAS_OFF)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->antialias, t->antialias);
+    if (t->antialias && t->filter == BZNA_FILTER_AREA)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: area is the mean of what it covers, and cannot do without",
+                        names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->matrix, t->matrix);
     if (t->fill_space > BZNA_FILL_OUTPUT)
@@ -10568,7 +10577,7 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
     const int is_gray = channels == BZNA_CHANNELS_GRAY, is_bgr = channels == BZNA_CHANNELS_BGR;
     memcpy(slot->color, t->color, sizeof slot->color);
     slot->flags = memcmp(t->color, identity, sizeof identity) ? BZI_KERNEL_COLOR : 0;
-    slot->flags |= is_gray ? BZI_KERNEL_GRAY : 0;
+    slot->flags |= (is_gray ? BZI_KERNEL_GRAY : 0) | (t->fill_space == BZNA_FILL_RGB ? BZI_KERNEL_FILL_MEAN : 0);
     memcpy(slot->luma, luma, sizeof luma);
     for (int i = 0; i < 3; i++) {
         const float fill = is_gray ? bzi_kernel_luma(luma, t->fill) : t->fill[is_bgr ? 2 - i : i];
@@ -10659,6 +10668,8 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->left = (int32_t)picture->chroma_left;
     slot->top = (int32_t)picture->chroma_top;
     slot->depth = (int32_t)picture->depth;
+    slot->filter = t->filter;
+    slot->antialias = t->antialias;
     if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
         return status;
     bzi_picture_orient(picture, t->homography, h);
@@ -10668,6 +10679,62 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     if (channels == BZNA_CHANNELS_BGR)
         bzi_slot_swap(slot);
     return BZNA_OK;
+}
+
+/* The last row of a plane that is read for row v of the picture; p: 0 luma, 1 chroma. */
+static int32_t bzi_slot_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, float v)
+{
+    if (view->kind == BZI_KERNEL_LERP) {
+        v = bzi_kernel_place(slot->filter, v, view->y[0].last);
+        const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p], v);
+        return tap.index + tap.next;
+    }
+    const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p], v, view->shrink[1]);
+    return taps.last < taps.end ? taps.last : taps.end;
+}
+
+/* The same of all planes, as a row of the frame's luma: chroma's samples lie in the first row that they are of. */
+static int32_t bzi_slot_luma_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float v)
+{
+    const int32_t luma = slot->y0 + bzi_slot_row(slot, view, 0, v);
+    const int32_t first = slot->y0 >> slot->shift_y;
+    const int32_t chroma = slot->plane[1] ? (first + bzi_slot_row(slot, view, 1, v)) * (1 << slot->shift_y) : 0;
+    return luma > chroma ? luma : chroma;
+}
+
+/* The last row of the frame, in luma samples, that the warp of a slot can read, and of chroma row >> shift_y, so that a
+ * decoder may stop behind it; -1: none. Of an axis-aligned H, turned or not, the row itself; of another affine one some
+ * row behind it; else the picture's last. */
+BZI_MAYBE_UNUSED static int32_t bzi_slot_last_row(const bzi_kernel_slot *given, const bzi_kernel_output *to)
+{
+    bzi_kernel_slot slot = *given;
+    bzi_kernel_output out = *to;
+    if (slot.x1 < slot.x0 || slot.y1 < slot.y0)
+        return -1;
+    bzi_kernel_turn(&slot, &out);
+    const bzi_kernel_view view = bzi_kernel_view_of(&slot);
+    const int aligned = bzi_kernel_aligned(slot.h), affine = bzi_kernel_affine(slot.h);
+    const float last = view.y[0].last;
+    float u, v, most = -1.0f;
+    for (int32_t y = 0; aligned && y < out.height; y++) {
+        bzi_kernel_map_affine(slot.h, 0, y, &u, &v);
+        most = bzi_kernel_inside(v, last) && v > most ? v : most;
+    }
+    for (int corner = 0; !aligned && corner < 4; corner++) {  /* one more row for rounding; NaN may be any row */
+        bzi_kernel_map_affine(slot.h, corner & 1 ? out.width - 1 : 0, corner & 2 ? out.height - 1 : 0, &u, &v);
+        v = affine && v + 1.0f < last ? v + 1.0f : last + 0.5f;
+        most = v > most ? v : most;
+    }
+    return most >= -0.5f ? bzi_slot_luma_row(&slot, &view, most) : -1;
+}
+
+/* Of a decoder that shrinks by k, which need not be whole: position X of the picture lies at (X + 0.5) / k - 0.5. */
+BZI_MAYBE_UNUSED static void bzi_homography_shrink(double h[9], double k)
+{
+    for (int i = 0; i < 3; i++) {
+        h[i] = (h[i] + 0.5 * h[6 + i]) / k - 0.5 * h[6 + i];
+        h[3 + i] = (h[3 + i] + 0.5 * h[6 + i]) / k - 0.5 * h[6 + i];
+    }
 }
 
 static uint32_t bzi_channels(uint32_t channels) { return channels == BZNA_CHANNELS_GRAY ? 1 : 3; }

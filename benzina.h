@@ -118,21 +118,20 @@
  * for what must not be NULL, E_STRUCT_SIZE for a struct_size that does not fit, E_MEMORY, and
  * E_STATE for what chapter 4 forbids in callbacks and after fork.
  *
- * A sample that cannot be read or decoded costs its own slot of the batch, which is filled with the
- * out-of-bounds color; its status says why (bzna_batch_error has the message). No other changes.
+ * A sample that cannot be read or decoded costs its own slot of the batch, no other: it is filled
+ * with the out-of-bounds color, and its status says why (bzna_batch_error has the message).
  *
  * Errors are returned, never printed. libavcodec's decoders are told to print nothing, either; what
- * it says in no decoder's name (of some damaged H.265 parameter sets "nb_cpb 0 invalid", of some
- * damaged WebP "Invalid code", on stderr) goes through its process-wide log, which is the program's
- * to set: av_log_set_level.
+ * it says in no decoder's name ("nb_cpb 0 invalid" of damaged H.265, "Invalid code" of bad WebP, on
+ * stderr) goes through its process-wide log, the program's to set: av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
  * picture, turned and without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled
  * at (X/W, Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN,
- * gives the out-of-bounds color; within that half pixel the border pixel is used.
+ * gives the out-of-bounds color; within that half pixel LINEAR and NEAREST use the border pixel.
  *
- * Y'CbCr is resampled linearly with the stream's chroma siting and converted to R'G'B' in [0, 255],
+ * Y'CbCr is filtered with the stream's chroma siting and converted to R'G'B' in [0, 255],
  * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
  * of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601 at any size,
  * full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg
@@ -219,7 +218,7 @@
  * j2k, in upper case, too), and left out where they begin with a dot. Links are followed; one that
  * leads back is refused, and so are a class without pictures, and a root whose folders hold only
  * folders (train, val). With a list, samples are the files that it names, in its order; labels are
- * targets where each sample has one that is whole, else vectors. Opening looks into no file.
+ * targets where each sample has one that is whole, else vectors. Files are looked at when read.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
  * to the first dot after its last slash, are a sample; what follows is the field, in lower case: by
@@ -250,7 +249,6 @@
  *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
- *     - Antialias (must be 0), other filters than linear: settings exist, E_UNSUPPORTED so far.
  *     - No JPEG with arithmetic coding or subsampled RGB or CMYK; no TIFF in tiles or of JPEG data.
  *     - No network, no compression, no subprocess, nothing spooled to disk: bytes from elsewhere
  *       come through a bzna_source.
@@ -771,7 +769,13 @@ BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 /* ---- Transforms --------------------------------------------------------------------------- */
-enum { BZNA_FILTER_LINEAR = 0 };
+/* CUBIC (a = -0.5), LANCZOS3: as in PIL, without samples from outside the picture. CUBIC_075
+ * (a = -0.75), LANCZOS4: as in OpenCV, the border repeated. AREA: the mean of what is covered;
+ * LINEAR where it enlarges. NEAREST: chroma is linear. AUTO: where a warp shrinks, filters widen by
+ * as much (not NEAREST), as in PIL and torchvision. */
+enum { BZNA_FILTER_LINEAR = 0, BZNA_FILTER_NEAREST = 1, BZNA_FILTER_CUBIC = 2, BZNA_FILTER_AREA = 3,
+       BZNA_FILTER_LANCZOS4 = 4, BZNA_FILTER_LANCZOS3 = 5, BZNA_FILTER_CUBIC_075 = 6 };
+enum { BZNA_ANTIALIAS_AUTO = 0, BZNA_ANTIALIAS_OFF = 1 };
 /* Types of elements, rounded to nearest, ties to even. FLOAT16: IEEE binary16. UINT8: y of 0..255,
  * saturated. The wider integers are those of targets, indices and status. */
 enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
@@ -779,7 +783,7 @@ enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
 /* Planes, or pixels ("channels last"), of channels. GRAY: one, 0.299 R + 0.587 G + 0.114 B. */
 enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
 enum { BZNA_CHANNELS_RGB = 0, BZNA_CHANNELS_BGR = 1, BZNA_CHANNELS_GRAY = 2 };
-/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. Not of coded RGB. */
+/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. Not for coded RGB. */
 enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
        BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
        BZNA_MATRIX_BT2020_FULL = 6 };
@@ -958,18 +962,21 @@ typedef struct bzna_loader_shard {
     uint64_t reserved[2];
 } bzna_loader_shard;
 
-/* BZNA_FILTER_...; antialias must be 0 so far. */
+/* BZNA_FILTER_..., BZNA_ANTIALIAS_... AREA with OFF is refused. */
 typedef struct bzna_loader_filter {
     uint32_t kind, antialias;
     uint64_t reserved[2];
 } bzna_loader_filter;
 
 /* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1; not both. fill: the
- * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_... */
+ * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_...
+ * mean_image, in place of mean or bias: one for each pixel, of float32 [channels, height, width] of
+ * the output, copied. An output of another size or other channels needs own_color then. */
 typedef struct bzna_loader_color {
-    float    mean[3], std[3], bias[3], scale[3], fill[3];
-    uint32_t fill_space, matrix, reserved0;
-    uint64_t reserved[4];
+    float       mean[3], std[3], bias[3], scale[3], fill[3];
+    uint32_t    fill_space, matrix, reserved0;
+    const void *mean_image;
+    uint64_t    mean_image_bytes, reserved[2];
 } bzna_loader_color;
 
 /* A further output of the same samples: the tensor's name, and the picture field that it is made

@@ -49,6 +49,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_SLOT()    __nvvm_read_ptx_sreg_ctaid_z()
 #  define BZI_KERNEL_READ8(p)  __nvvm_ldg_uc(p)
 #  define BZI_KERNEL_READ16(p) __nvvm_ldg_us((const uint16_t *)(p))
+#  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
 #elif defined(__CUDACC__)
@@ -62,6 +63,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_SLOT()    blockIdx.z
 #  define BZI_KERNEL_READ8(p)  __ldg(p)
 #  define BZI_KERNEL_READ16(p) __ldg((const uint16_t *)(p))
+#  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
 #else
@@ -72,6 +74,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_GLOBAL
 #  define BZI_KERNEL_READ8(p)  (*(p))
 #  define BZI_KERNEL_READ16(p) bzi_kernel_read16(p)
+#  define BZI_KERNEL_ROLLED
 #  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))   /* instructions differ on NaN and -0; the uses below do not */
 #  define BZI_KERNEL_MAX(a, b) ((a) > (b) ? (a) : (b))
 #  if defined(__GNUC__) || defined(__clang__)
@@ -94,6 +97,13 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 
 #define BZI_KERNEL_COLOR 1u      /* bzi_kernel_slot.flags: color is not the identity */
 #define BZI_KERNEL_GRAY  2u      /* the first channel is the luma of R'G'B' */
+#define BZI_KERNEL_FILL_MEAN 4u  /* the mean picture is subtracted from fill as well */
+
+/* BZNA_FILTER_... */
+enum {
+    BZI_KERNEL_LINEAR = 0, BZI_KERNEL_NEAREST = 1, BZI_KERNEL_CUBIC = 2, BZI_KERNEL_AREA = 3, BZI_KERNEL_LANCZOS4 = 4,
+    BZI_KERNEL_LANCZOS3 = 5, BZI_KERNEL_CUBIC_075 = 6
+};
 
 /* One sample: surface, warp, color, destination. Addresses are integers so that one layout serves host and device. The
  * rectangle lies inside the frame, 0 <= x0, 0 <= y0; x1 < x0 or y1 < y0 is an empty picture, which is all fill. H,
@@ -113,8 +123,10 @@ typedef struct bzi_kernel_slot {
     float    color[12];      /* 3x4 on the clamped R'G'B' (identity mostly), clamped again */
     float    bias[3], scale[3];
     float    fill[3];         /* out of bounds, in OUTPUT units */
-    uint32_t flags;           /* BZI_KERNEL_COLOR, _GRAY */
+    uint32_t flags;           /* BZI_KERNEL_COLOR, _GRAY, _FILL_MEAN */
     float    luma[3];         /* weights for _GRAY; as constants, they would keep gcc from vectorizing */
+    uint32_t filter;          /* BZI_KERNEL_LINEAR, ... */
+    uint32_t antialias;       /* 0: where the warp shrinks, the filter widens; 1: never */
 } bzi_kernel_slot;
 
 /* The samples of one launch, passed by value: a launch's parameters may be 4096 bytes in all. */
@@ -132,11 +144,12 @@ typedef struct bzi_kernel_output {
     int64_t  stride_c, stride_y, stride_x;   /* elements between channels, rows, pixels of a slot: NCHW or NHWC */
     uint32_t dtype;
     uint32_t channels;                       /* 3, or the first alone: 1 */
+    uint64_t mean;                           /* float32 [channels][height][width], subtracted before scale; 0: none */
 } bzi_kernel_output;
 
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 280);
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) == 2240);
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 40);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 288);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) == 2304);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 48);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) + sizeof(bzi_kernel_output) <= 4096);
 
 
@@ -158,12 +171,20 @@ typedef struct bzi_kernel_view {
     bzi_kernel_axis x[2], y[2];       /* luma, chroma */
     uint64_t        plane[3];         /* first sample of the picture's rectangle; Cb, Cr = 0: gray */
     float           neutral;          /* Cb and Cr of gray */
+    float           shrink[2];        /* input pixels an output pixel, in x and y; of an affine H */
+    int             kind;             /* BZI_KERNEL_LERP, ... */
 } bzi_kernel_view;
 
 BZI_KERNEL_FN float bzi_kernel_clamp(float value, float last)    /* NaN gives 0 */
 {
     value = BZI_KERNEL_MAX(value, 0.0f);
     return BZI_KERNEL_MIN(value, last);
+}
+
+BZI_KERNEL_FN int32_t bzi_kernel_floor(float value)
+{
+    int32_t whole = (int32_t)value;
+    return whole - ((float)whole > value);
 }
 
 /* Samples first >> shift .. last >> shift. A centered chroma sample lies (2^shift - 1) / 2 luma samples to the right of
@@ -175,6 +196,60 @@ BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_axis_of(int32_t first, int32_t last, in
     axis.offset = (float)(first & ((1 << shift) - 1)) * axis.scale + (cosited ? 0.0f : 0.5f * axis.scale - 0.5f);
     axis.last   = (float)((last >> shift) - (first >> shift));
     return axis;
+}
+
+BZI_KERNEL_FN int bzi_kernel_affine(const float h[9])
+{
+    return h[6] == 0.0f && h[7] == 0.0f && h[8] == 1.0f;
+}
+
+/* u depends on x alone, v on y alone. */
+BZI_KERNEL_FN int bzi_kernel_aligned(const float h[9])
+{
+    return h[1] == 0.0f && h[3] == 0.0f && bzi_kernel_affine(h);
+}
+
+/* Kinds of formulas for weights. LERP: two samples an axis. RAMP: linear and area. */
+enum { BZI_KERNEL_LERP, BZI_KERNEL_RAMP, BZI_KERNEL_CUBICS, BZI_KERNEL_LANCZOS };
+
+/* At most this many samples an axis where H is not axis-aligned: it then shrinks by more than filters widen. */
+#define BZI_KERNEL_TAPS 64
+
+/* sqrt(a^2 + b^2), but for 0.5 %; exact where one of them is 0. NaN counts as 0. */
+BZI_KERNEL_FN float bzi_kernel_length(float a, float b)
+{
+    a = bzi_kernel_clamp(BZI_KERNEL_MAX(a, -a), 1e9f);
+    b = bzi_kernel_clamp(BZI_KERNEL_MAX(b, -b), 1e9f);
+    float longer = BZI_KERNEL_MAX(a, b), shorter = BZI_KERNEL_MIN(a, b);
+    return longer > 0.0f ? longer + shorter * shorter / (2.0f * longer + 0.41421356f * shorter) : 0.0f;
+}
+
+/* How far a filter reaches, in samples, where it is not widened. */
+BZI_KERNEL_FN float bzi_kernel_support(uint32_t filter)
+{
+    return filter == BZI_KERNEL_LANCZOS4 ? 4.0f : filter == BZI_KERNEL_LANCZOS3 ? 3.0f :
+           filter == BZI_KERNEL_CUBIC || filter == BZI_KERNEL_CUBIC_075 ? 2.0f : 1.0f;
+}
+
+/* The lengths of the gradients of u and v, by which filters widen; du_x is du/dx. */
+BZI_KERNEL_FN void bzi_kernel_shrink(const bzi_kernel_slot *slot, float du_x, float du_y, float dv_x, float dv_y,
+                                     float shrink[2])
+{
+    const float most = bzi_kernel_aligned(slot->h) ? 1e9f : 0.5f * BZI_KERNEL_TAPS / bzi_kernel_support(slot->filter);
+    shrink[0] = slot->antialias ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(du_x, du_y), most);
+    shrink[1] = slot->antialias ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(dv_x, dv_y), most);
+}
+
+/* Two samples an axis are enough for nearest, and for linear and area where nothing shrinks. */
+BZI_KERNEL_FN int bzi_kernel_kind(const bzi_kernel_slot *slot, const float shrink[2])
+{
+    const uint32_t filter = slot->filter;
+    if (filter == BZI_KERNEL_LANCZOS3 || filter == BZI_KERNEL_LANCZOS4)
+        return BZI_KERNEL_LANCZOS;
+    if (filter == BZI_KERNEL_CUBIC || filter == BZI_KERNEL_CUBIC_075)
+        return BZI_KERNEL_CUBICS;
+    return filter == BZI_KERNEL_NEAREST || slot->antialias ||
+           (bzi_kernel_affine(slot->h) && shrink[0] <= 1.0f && shrink[1] <= 1.0f) ? BZI_KERNEL_LERP : BZI_KERNEL_RAMP;
 }
 
 BZI_KERNEL_FN bzi_kernel_view bzi_kernel_view_of(const bzi_kernel_slot *slot)
@@ -189,18 +264,9 @@ BZI_KERNEL_FN bzi_kernel_view bzi_kernel_view_of(const bzi_kernel_slot *slot)
         view.plane[p] = slot->plane[p] ? slot->plane[p] + (uint64_t)(y * slot->pitch[p] + x * slot->step[p]) : 0;
     }
     view.neutral = (float)(1 << (slot->depth - 1));
+    bzi_kernel_shrink(slot, slot->h[0], slot->h[1], slot->h[3], slot->h[4], view.shrink);
+    view.kind = bzi_kernel_kind(slot, view.shrink);
     return view;
-}
-
-BZI_KERNEL_FN int bzi_kernel_affine(const float h[9])
-{
-    return h[6] == 0.0f && h[7] == 0.0f && h[8] == 1.0f;
-}
-
-/* u depends on x alone, v on y alone. */
-BZI_KERNEL_FN int bzi_kernel_aligned(const float h[9])
-{
-    return h[1] == 0.0f && h[3] == 0.0f && bzi_kernel_affine(h);
 }
 
 /* Output pixel -> picture coordinates. W is exactly 1 for an affine H, so that leaving out the division changes no
@@ -228,11 +294,15 @@ BZI_KERNEL_FN void bzi_kernel_map(const float h[9], int32_t x, int32_t y, float 
 
 /* At most half a pixel outside 0..last? Then it counts as the border. NaN is outside; last < 0 is an empty picture,
  * which has no inside. */
-BZI_KERNEL_FN int bzi_kernel_inside(float *t, float last)
+BZI_KERNEL_FN int bzi_kernel_inside(float t, float last)
 {
-    int inside = *t >= -0.5f && *t <= last + 0.5f && last >= 0.0f;
-    *t = bzi_kernel_clamp(*t, last);
-    return inside;
+    return t >= -0.5f && t <= last + 0.5f && last >= 0.0f;
+}
+
+/* Where two samples an axis are taken: chroma of the nearest luma sample, too. */
+BZI_KERNEL_FN float bzi_kernel_place(uint32_t filter, float t, float last)
+{
+    return bzi_kernel_clamp(filter == BZI_KERNEL_NEAREST ? (float)bzi_kernel_floor(t + 0.5f) : t, last);
 }
 
 BZI_KERNEL_FN bzi_kernel_tap bzi_kernel_tap_of(bzi_kernel_axis axis, float t)
@@ -291,6 +361,124 @@ BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_ker
     return bzi_kernel_bilinear(p00, p01, p10, p11, x.weight, y.weight);
 }
 
+/* The samples of an axis that one pixel is made of, first..last, and what their weights come from. */
+typedef struct bzi_kernel_taps {
+    int32_t begin, count;     /* the filter's reach; the same count at any position */
+    int32_t first, last;      /* what of it has weight */
+    int32_t end;              /* the last sample of the axis */
+    float   position, narrow, radius;
+    float   norm;             /* 1 / sum of the weights */
+} bzi_kernel_taps;
+
+/* OpenCV's filters repeat the samples of the border; PIL's have no weight outside. */
+BZI_KERNEL_FN int bzi_kernel_repeats(uint32_t filter)
+{
+    return filter == BZI_KERNEL_LANCZOS4 || filter == BZI_KERNEL_CUBIC_075;
+}
+
+/* sin(pi x) sin(pi x / n) n / (pi x)^2 for 0 <= x < n = 3 or 4: its zeros, times a polynomial in x^2. Off by at most
+ * 3e-7 for n = 3, 1.1e-5 for 4, rounding included. */
+BZI_KERNEL_FN float bzi_kernel_lanczos(int three, float x)
+{
+    float y = x * x, q = three ? -1.476793e-08f : -3.309155e-09f;
+    q = q * y + (three ? 8.153954e-07f : 2.8602853e-07f);
+    q = q * y + (three ? -2.2995495e-05f : -1.1329991e-05f);
+    q = q * y + (three ? 4.3999692e-04f : 2.7388491e-04f);
+    q = q * y + (three ? -6.0913907e-03f : -4.4444515e-03f);
+    q = q * y + (three ? 5.8929272e-02f : 4.8474457e-02f);
+    q = q * y + (three ? -3.5548037e-01f : -3.2402802e-01f);
+    q = q * y + (three ? 9.9999994e-01f : 9.9999273e-01f);
+    q = q * (1.0f - y) * (1.0f - y * 0.25f) * (1.0f - y * 0.11111111f) * (1.0f - y * (three ? 0.11111111f : 0.0625f));
+    return x < (three ? 3.0f : 4.0f) ? q : 0.0f;
+}
+
+/* The weight of sample i, before norm. kind is a constant. */
+BZI_KERNEL_FN float bzi_kernel_weight(uint32_t filter, int kind, const bzi_kernel_taps *taps, int32_t i)
+{
+    float x = (float)i - taps->position, a = filter == BZI_KERNEL_CUBIC ? -0.5f : -0.75f;
+    x = BZI_KERNEL_MAX(x, -x);
+    if (kind == BZI_KERNEL_RAMP)
+        return bzi_kernel_clamp((filter == BZI_KERNEL_AREA ? taps->radius : 1.0f) - x * taps->narrow, 1.0f);
+    x = x * taps->narrow;
+    if (kind == BZI_KERNEL_LANCZOS)
+        return bzi_kernel_lanczos(filter == BZI_KERNEL_LANCZOS3, x);
+    float near = ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f, far = (((x - 5.0f) * x + 8.0f) * x - 4.0f) * a;
+    return x < 1.0f ? near : x < 2.0f ? far : 0.0f;
+}
+
+/* Where picture coordinate t takes its samples; shrink: input pixels an output pixel. norm is not set. */
+BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_reach(uint32_t filter, bzi_kernel_axis axis, float t, float shrink)
+{
+    bzi_kernel_taps taps;
+    float wide = BZI_KERNEL_MIN(BZI_KERNEL_MAX(shrink * axis.scale, 1.0f), axis.last + 1.0f);
+    taps.radius = filter == BZI_KERNEL_AREA ? 0.5f * wide + 0.5f : bzi_kernel_support(filter) * wide;
+    taps.narrow = filter == BZI_KERNEL_AREA ? 1.0f : 1.0f / wide;
+    taps.position = t * axis.scale + axis.offset;
+    taps.begin = bzi_kernel_floor(taps.position - taps.radius) + 1;
+    taps.count = -bzi_kernel_floor(-2.0f * taps.radius);
+    taps.end   = (int32_t)axis.last;
+    taps.first = taps.begin;
+    taps.last  = taps.begin + taps.count - 1;
+    if (!bzi_kernel_repeats(filter)) {
+        taps.first = taps.first > 0 ? taps.first : 0;
+        taps.last  = taps.last < taps.end ? taps.last : taps.end;
+    }
+    return taps;
+}
+
+BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_taps_of(uint32_t filter, int kind, bzi_kernel_axis axis, float t, float shrink)
+{
+    bzi_kernel_taps taps = bzi_kernel_reach(filter, axis, t, shrink);
+    float sum = 0.0f;
+    BZI_KERNEL_ROLLED
+    for (int32_t i = taps.first; i <= taps.last; i++)
+        sum += bzi_kernel_weight(filter, kind, &taps, i);
+    taps.norm = 1.0f / sum;
+    return taps;
+}
+
+/* The sample that tap i reads. */
+BZI_KERNEL_FN int32_t bzi_kernel_nearest_of(const bzi_kernel_taps *taps, int32_t i)
+{
+    return i < 0 ? 0 : i < taps->end ? i : taps->end;
+}
+
+/* Any filter: vertical first, then horizontal, taps ascending, as the separable loop does. */
+BZI_KERNEL_FN float bzi_kernel_filtered(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int kind,
+                                        const bzi_kernel_taps *x, const bzi_kernel_taps *y)
+{
+    float sum = 0.0f;
+    BZI_KERNEL_ROLLED
+    for (int32_t i = x->first; i <= x->last; i++) {
+        int64_t column = (int64_t)bzi_kernel_nearest_of(x, i) * slot->step[p];
+        float part = 0.0f;
+        BZI_KERNEL_ROLLED
+        for (int32_t k = y->first; k <= y->last; k++) {
+            const uint8_t *row = bzi_kernel_row(slot, view, p, bzi_kernel_nearest_of(y, k));
+            part += bzi_kernel_weight(slot->filter, kind, y, k) *
+                    bzi_kernel_load(row + column, slot->depth, slot->low_zeros);
+        }
+        sum += bzi_kernel_weight(slot->filter, kind, x, i) * part;
+    }
+    return sum * (x->norm * y->norm);
+}
+
+/* Y'CbCr at u, v of the picture. */
+BZI_KERNEL_FN void bzi_kernel_filter(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int kind, float u,
+                                     float v, const float shrink[2], float c[3])
+{
+    bzi_kernel_taps x = bzi_kernel_taps_of(slot->filter, kind, view->x[0], u, shrink[0]);
+    bzi_kernel_taps y = bzi_kernel_taps_of(slot->filter, kind, view->y[0], v, shrink[1]);
+    c[0] = bzi_kernel_filtered(slot, view, 0, kind, &x, &y);
+    c[1] = c[2] = view->neutral;
+    if (view->plane[1]) {
+        x = bzi_kernel_taps_of(slot->filter, kind, view->x[1], u, shrink[0]);
+        y = bzi_kernel_taps_of(slot->filter, kind, view->y[1], v, shrink[1]);
+        c[1] = bzi_kernel_filtered(slot, view, 1, kind, &x, &y);
+        c[2] = bzi_kernel_filtered(slot, view, 2, kind, &x, &y);
+    }
+}
+
 /* c = m [a b c 1]' clamped to 0..255: three channels at once, m is 3x4. */
 BZI_KERNEL_FN void bzi_kernel_apply_matrix(const float m[12], float c[3])
 {
@@ -305,31 +493,45 @@ BZI_KERNEL_FN float bzi_kernel_luma(const float weight[3], const float c[3])
     return (weight[0] * c[0] + weight[1] * c[1]) + weight[2] * c[2];
 }
 
-/* Y'CbCr -> output units, in place. */
-BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_t flags, float c[3])
+/* Y'CbCr -> output units, in place. mean: that of the pixel, where flags have BZI_KERNEL_MEAN. */
+#define BZI_KERNEL_MEAN 4u
+BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_t flags, const float mean[3],
+                                            float c[3])
 {
     bzi_kernel_apply_matrix(slot->rgb, c);
     if (flags & BZI_KERNEL_COLOR)
         bzi_kernel_apply_matrix(slot->color, c);
     if (flags & BZI_KERNEL_GRAY)
         c[0] = bzi_kernel_luma(slot->luma, c);
-    c[0] = (c[0] - slot->bias[0]) * slot->scale[0];
-    c[1] = (c[1] - slot->bias[1]) * slot->scale[1];
-    c[2] = (c[2] - slot->bias[2]) * slot->scale[2];
+    for (int i = 0; i < 3; i++)
+        c[i] = (c[i] - slot->bias[i] - (flags & BZI_KERNEL_MEAN ? mean[i] : 0.0f)) * slot->scale[i];
 }
 
-/* One output pixel: all steps. */
-BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int32_t x, int32_t y,
-                                    float c[3])
+/* The mean picture's pixel, of the channels that there are. */
+BZI_KERNEL_FN void bzi_kernel_mean(const bzi_kernel_output *out, int32_t x, int32_t y, float mean[3])
 {
-    float u, v;
-    bzi_kernel_map(slot->h, x, y, &u, &v);
-    if (!bzi_kernel_inside(&u, view->x[0].last) || !bzi_kernel_inside(&v, view->y[0].last)) {
-        c[0] = slot->fill[0];
-        c[1] = slot->fill[1];
-        c[2] = slot->fill[2];
-        return;
-    }
+    const float BZI_KERNEL_GLOBAL *at = (const float BZI_KERNEL_GLOBAL *)(uintptr_t)out->mean +
+                                        ((int64_t)y * out->width + x);
+    int64_t plane = (int64_t)out->width * out->height;
+    for (uint32_t i = 0; i < 3; i++)
+        mean[i] = out->mean && i < out->channels ? at[i * plane] : 0.0f;
+}
+
+BZI_KERNEL_FN void bzi_kernel_fill_pixel(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x,
+                                         int32_t y, float c[3])
+{
+    float mean[3];
+    bzi_kernel_mean(out, x, y, mean);
+    for (int i = 0; i < 3; i++)
+        c[i] = slot->fill[i] - (slot->flags & BZI_KERNEL_FILL_MEAN ? mean[i] * slot->scale[i] : 0.0f);
+}
+
+/* Y'CbCr at u, v, inside the picture, of two samples an axis. */
+BZI_KERNEL_FN void bzi_kernel_lerp_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float u, float v,
+                                         float c[3])
+{
+    u = bzi_kernel_place(slot->filter, u, view->x[0].last);
+    v = bzi_kernel_place(slot->filter, v, view->y[0].last);
     c[0] = bzi_kernel_sample(slot, view, 0, bzi_kernel_tap_of(view->x[0], u), bzi_kernel_tap_of(view->y[0], v));
     c[1] = c[2] = view->neutral;
     if (view->plane[1]) {
@@ -337,7 +539,38 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
         c[1] = bzi_kernel_sample(slot, view, 1, tap_x, tap_y);
         c[2] = bzi_kernel_sample(slot, view, 2, tap_x, tap_y);
     }
-    bzi_kernel_color_convert(slot, slot->flags, c);
+}
+
+/* The lengths of the gradients of u and v where pixel x, y is mapped to u, v. */
+BZI_KERNEL_FN void bzi_kernel_shrink_at(const bzi_kernel_slot *slot, int32_t x, int32_t y, float u, float v,
+                                        float shrink[2])
+{
+    const float *h = slot->h;
+    float w = (h[6] * (float)x + h[7] * (float)y) + h[8];
+    bzi_kernel_shrink(slot, (h[0] - u * h[6]) / w, (h[1] - u * h[7]) / w, (h[3] - v * h[6]) / w,
+                      (h[4] - v * h[7]) / w, shrink);
+}
+
+/* One output pixel: all steps. kind is view->kind, as a constant. */
+BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                    const bzi_kernel_output *out, int kind, int32_t x, int32_t y, float c[3])
+{
+    float u, v, mean[3];
+    bzi_kernel_map(slot->h, x, y, &u, &v);
+    if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last)) {
+        bzi_kernel_fill_pixel(slot, out, x, y, c);
+        return;
+    }
+    if (kind == BZI_KERNEL_LERP) {
+        bzi_kernel_lerp_pixel(slot, view, u, v, c);
+    } else {
+        float shrink[2] = { view->shrink[0], view->shrink[1] };
+        if (!bzi_kernel_affine(slot->h))
+            bzi_kernel_shrink_at(slot, x, y, u, v, shrink);
+        bzi_kernel_filter(slot, view, kind, u, v, shrink, c);
+    }
+    bzi_kernel_mean(out, x, y, mean);
+    bzi_kernel_color_convert(slot, (slot->flags & 3) | BZI_KERNEL_MEAN, mean, c);
 }
 
 BZI_KERNEL_FN uint32_t bzi_kernel_bits(float value)
@@ -452,11 +685,11 @@ typedef struct bzi_kernel_span {
     float   weight;
 } bzi_kernel_span;
 
-/* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
+/* Is this, by linear interpolation, 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
  * enough for 32 bits? */
 BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-    return slot->depth <= 8 && slot->step[0] == 1 && slot->step[1] == 2 && slot->step[2] == 2 && slot->shift_x == 1 &&
+    return slot->filter != BZI_KERNEL_NEAREST && !out->mean && slot->depth <= 8 && slot->step[0] == 1 && slot->step[1] == 2 && slot->step[2] == 2 && slot->shift_x == 1 &&
            slot->shift_y == 1 && slot->plane[1] != 0 && slot->plane[2] == slot->plane[1] + 1 &&
            slot->pitch[2] == slot->pitch[1] && ((slot->plane[1] | (uint64_t)slot->pitch[1]) & 1) == 0 &&
            slot->x0 <= slot->x1 && slot->y0 <= slot->y1 && slot->x1 < 1 << 24 && slot->y1 < 1 << 24 &&
@@ -538,7 +771,7 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
         }
         if (bzi_kernel_spans(view->y, v, row) && inside) {
             bzi_kernel_nv12_sample(slot, view, column, row, c);
-            bzi_kernel_color_convert(slot, slot->flags, c);
+            bzi_kernel_color_convert(slot, slot->flags & 3, slot->bias, c);
         }
         bzi_kernel_put(dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
     }
@@ -556,14 +789,13 @@ BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi
         bzi_kernel_nv12_column(&known, &view, out, thread, x, aligned);
 }
 
-BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
-                                     bzi_kernel_thread thread)
+BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                     const bzi_kernel_output *out, bzi_kernel_thread thread, int kind)
 {
-    const bzi_kernel_view view = bzi_kernel_view_of(slot);
     for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
         for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
             float c[3];
-            bzi_kernel_pixel(slot, &view, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_pixel(slot, view, out, kind, (int32_t)x, (int32_t)y, c);
             bzi_kernel_store(slot, out, (int32_t)x, (int32_t)y, c);
         }
 }
@@ -573,8 +805,15 @@ BZI_KERNEL_FN void bzi_kernel_warp_thread(const bzi_kernel_slot *slot, const bzi
                                           bzi_kernel_thread thread)
 {
     const bzi_kernel_slot local = *slot;       /* read before the loops: what they use then stays in registers */
-    if (!bzi_kernel_nv12(&local, out))
-        bzi_kernel_pixels(&local, out, thread);
+    const bzi_kernel_view view = bzi_kernel_view_of(&local);
+    if (view.kind == BZI_KERNEL_RAMP)
+        bzi_kernel_pixels(&local, &view, out, thread, BZI_KERNEL_RAMP);
+    else if (view.kind == BZI_KERNEL_CUBICS)
+        bzi_kernel_pixels(&local, &view, out, thread, BZI_KERNEL_CUBICS);
+    else if (view.kind == BZI_KERNEL_LANCZOS)
+        bzi_kernel_pixels(&local, &view, out, thread, BZI_KERNEL_LANCZOS);
+    else if (!bzi_kernel_nv12(&local, out))
+        bzi_kernel_pixels(&local, &view, out, thread, BZI_KERNEL_LERP);
     else if (bzi_kernel_aligned(local.h))
         bzi_kernel_nv12_pixels(&local, out, thread, 1);
     else
@@ -645,12 +884,14 @@ BZI_KERNEL_CPU void bzi_kernel_identity_matrix(int is_gray, int full_range, int 
 BZI_KERNEL_CPU void bzi_kernel_fill(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     for (int32_t y = 0; y < out->height; y++)
-        for (int32_t x = 0; x < out->width; x++)
-            bzi_kernel_store(slot, out, x, y, slot->fill);
+        for (int32_t x = 0; x < out->width; x++) {
+            float c[3];
+            bzi_kernel_fill_pixel(slot, out, x, y, c);
+            bzi_kernel_store(slot, out, x, y, c);
+        }
 }
 
-/* The reference, and the loop for every H that is not axis-aligned. */
-BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+BZI_KERNEL_FN void bzi_kernel_plain(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int kind)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change them */
     const bzi_kernel_output to = *out;
@@ -658,9 +899,20 @@ BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi
     for (int32_t y = 0; y < to.height; y++)
         for (int32_t x = 0; x < to.width; x++) {
             float c[3];
-            bzi_kernel_pixel(&local, &view, x, y, c);
+            bzi_kernel_pixel(&local, &view, &to, kind, x, y, c);
             bzi_kernel_store(&local, &to, x, y, c);
         }
+}
+
+/* The reference, and the loop for every H that is not axis-aligned. */
+BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    switch (bzi_kernel_view_of(slot).kind) {
+    case BZI_KERNEL_LERP:    bzi_kernel_plain(slot, out, BZI_KERNEL_LERP); break;
+    case BZI_KERNEL_RAMP:    bzi_kernel_plain(slot, out, BZI_KERNEL_RAMP); break;
+    case BZI_KERNEL_CUBICS:  bzi_kernel_plain(slot, out, BZI_KERNEL_CUBICS); break;
+    case BZI_KERNEL_LANCZOS: bzi_kernel_plain(slot, out, BZI_KERNEL_LANCZOS); break;
+    }
 }
 
 /* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. For each output row it blends two
@@ -699,7 +951,8 @@ BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, c
     bzi_kernel_slot local = *given, *slot = &local;
     bzi_kernel_output turned = *to, *out = &turned;
     bzi_kernel_turn(slot, out);
-    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0)
+    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || out->mean ||
+        bzi_kernel_view_of(slot).kind != BZI_KERNEL_LERP)
         return 0;
     uint64_t columns = (uint64_t)out->width, samples = (uint64_t)((int64_t)slot->x1 - slot->x0) + 2;
     uint64_t bytes = (7 * columns + 3 * samples) * sizeof(float);      /* columns < 2^31, samples < 2^33 */
@@ -721,8 +974,9 @@ BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_sl
     for (int32_t x = 0; x < width; x++) {
         float u, v;
         bzi_kernel_map(slot->h, x, 0, &u, &v);
-        if (!bzi_kernel_inside(&u, view->x[0].last))
+        if (!bzi_kernel_inside(u, view->x[0].last))
             continue;
+        u = bzi_kernel_place(slot->filter, u, view->x[0].last);
         if (lines->end == 0)
             lines->first = x;
         lines->end = x + 1;
@@ -783,7 +1037,7 @@ BZI_KERNEL_FN void bzi_kernel_color_convert_row(const bzi_kernel_slot *slot, uin
     const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
     for (int32_t x = first; x < end; x++) {
         float c[3] = { r[x], g[x], b[x] };
-        bzi_kernel_color_convert(&local, flags, c);
+        bzi_kernel_color_convert(&local, flags, local.bias, c);
         r[x] = c[0];
         g[x] = c[1];
         b[x] = c[2];
@@ -893,9 +1147,9 @@ BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel
     for (int32_t y = 0; y < out->height; y++) {
         float u, v;
         bzi_kernel_map(slot->h, 0, y, &u, &v);
-        int inside = bzi_kernel_inside(&v, view->y[0].last) && lines->end > 0;
+        int inside = bzi_kernel_inside(v, view->y[0].last) && lines->end > 0;
         if (inside)
-            bzi_kernel_columns(slot, view, lines, out, y, v);
+            bzi_kernel_columns(slot, view, lines, out, y, bzi_kernel_place(slot->filter, v, view->y[0].last));
         for (int32_t x = 0; x < (inside ? lines->first : out->width); x++)
             bzi_kernel_store(slot, out, x, y, slot->fill);
         for (int32_t x = inside ? lines->end : out->width; x < out->width; x++)

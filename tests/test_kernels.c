@@ -59,6 +59,7 @@ static frame frame_make(int32_t frame_w, int32_t frame_h, int planes, int32_t sh
     slot->shift_x = shift_x;
     slot->shift_y = shift_y;
     slot->depth   = depth;
+    slot->antialias = 1;
     slot->h[0] = slot->h[4] = slot->h[8] = 1.0f;
     bzi_kernel_rgb_matrix(0.299, 0.114, 1, depth, slot->rgb);
     for (int c = 0; c < 3; c++) {

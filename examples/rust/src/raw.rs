@@ -100,6 +100,14 @@ pub const BZNA_OPERATION_ORDER: u32 = 2;
 pub const BZNA_OPERATION_USER: u32 = 16;
 
 pub const BZNA_FILTER_LINEAR: u32 = 0;
+pub const BZNA_FILTER_NEAREST: u32 = 1;
+pub const BZNA_FILTER_CUBIC: u32 = 2;
+pub const BZNA_FILTER_AREA: u32 = 3;
+pub const BZNA_FILTER_LANCZOS4: u32 = 4;
+pub const BZNA_FILTER_LANCZOS3: u32 = 5;
+pub const BZNA_FILTER_CUBIC_075: u32 = 6;
+pub const BZNA_ANTIALIAS_AUTO: u32 = 0;
+pub const BZNA_ANTIALIAS_OFF: u32 = 1;
 pub const BZNA_DTYPE_FLOAT32: u32 = 0;
 pub const BZNA_DTYPE_FLOAT16: u32 = 1;
 pub const BZNA_DTYPE_BFLOAT16: u32 = 2;
