@@ -143,6 +143,7 @@ $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
 $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_loader.c tests/fake/nvdec.h
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
 $(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
+$(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h
 
 # Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once, with decoding and without,
 # where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten times as many as with photographs.

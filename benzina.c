@@ -16841,7 +16841,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
 {
     bzi_output *output = &s->outputs[s->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
-    if (s->view_count + output->views > BZI_LIMIT_VIEWS)
+    if (output->views > BZI_LIMIT_VIEWS - s->view_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs: more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
     while (output->picture < s->pick_count && !bzi_name_is(field, s->fields[output->picture]))
@@ -16887,9 +16887,6 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: an output needs one, of at most %u bytes", where,
                         (unsigned)sizeof output->name - 1);
     memcpy(output->name, e->name, length + 1);
-    for (uint32_t i = 0; i < s->output_count; i++)
-        if (!strcmp(output->name, s->outputs[i].name))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: \"%s\" is another output's", where, e->name);
     output->shape = (bzna_output){ .struct_size = sizeof output->shape,
                                    .width = bzi_default(e->width, first->shape.width),
                                    .height = bzi_default(e->height, first->shape.height), .dtype = e->dtype,
@@ -16958,10 +16955,12 @@ static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
         const uint8_t *at = (const uint8_t *)given->ptr + (size_t)i * given->ptr->struct_size;
         char where[BZI_SETTING_BYTES / 2];
         bzna_extra_output extra;
+        uint32_t size;
         snprintf(where, sizeof where, "loader_config.outputs[%u]", i);
-        if (!bzi_struct_in(&extra, sizeof extra, at) || extra.struct_size != given->ptr->struct_size)
+        memcpy(&size, at, sizeof size);
+        if (!bzi_struct_in(&extra, sizeof extra, at) || size != given->ptr->struct_size)
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, not that of the first one, or fields unknown "
-                            "to this version are set", where, extra.struct_size);
+                            "to this version are set", where, size);
         status = bzi_settings_extra(s, where, &extra, err);
     }
     return status;
@@ -17133,6 +17132,16 @@ static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pi
     return bzi_error_prefix(err, setting);
 }
 
+/* Each output is found by its name. */
+static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error *err)
+{
+    for (uint32_t i = 1; i < loader->output_count; i++)
+        if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.outputs[%u].name: \"%s\" is another tensor's", i - 1,
+                            loader->outputs[i].name);
+    return BZNA_OK;
+}
+
 /* Which pictures of each sample: those named, else a thumbnail if none of its outputs is larger than those are. */
 static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
@@ -17160,7 +17169,8 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     bzna_status status = bzi_loader_make_locks(loader, err);
     if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
-    if ((status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
+    if ((status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
         (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)

@@ -977,11 +977,14 @@ typedef struct bzna_loader_filter {
 } bzna_loader_filter;
 
 /* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1; not both. fill: the
- * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_... */
+ * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_...
+ * mean_image, in place of mean or bias: one for each pixel, of float32 [channels, height, width] of
+ * the output, copied. An output of another size or other channels needs own_color then. */
 typedef struct bzna_loader_color {
-    float    mean[3], std[3], bias[3], scale[3], fill[3];
-    uint32_t fill_space, matrix, reserved0;
-    uint64_t reserved[4];
+    float       mean[3], std[3], bias[3], scale[3], fill[3];
+    uint32_t    fill_space, matrix, reserved0;
+    const void *mean_image;
+    uint64_t    mean_image_bytes, reserved[2];
 } bzna_loader_color;
 
 /* A further output of the same samples: the tensor's name, and the picture field that it is made

@@ -1,0 +1,9 @@
+/* test_outputs_device.c - all of test_outputs.c, decoded by NVDEC where it can, delivered on the device, on the fake driver. */
+#ifdef BENZINA_NO_CUDA
+#  include "test.h"
+TEST(outputs_on_the_fake_driver) { SKIP("built without nv-codec-headers or clang"); }
+TEST_MAIN(RUN(outputs_on_the_fake_driver))
+#else
+#  define TEST_NVDEC 2
+#  include "test_outputs.c"
+#endif
