@@ -11090,9 +11090,14 @@ struct bzna_decoder {
 
 enum { BZI_CUDA_NO_MEMORY = 2 };
 
+/* The drivers 465, and no others, say CUDA 11.3 (470, from its first release for Linux on, says 11.4). With them,
+ * decoders that work at the same time on streams of their own overwrite memory; NVIDIA mended that in 470.21. */
+#define BZI_CUDA_CORRUPTS 11030
+
 /* Types that nv-codec-headers lack. */
 typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
 typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
+typedef CUresult CUDAAPI bzi_cu_memory_info(size_t *unused, size_t *total);
 typedef CUresult CUDAAPI bzi_cu_host_alloc(void **host, size_t bytes, unsigned int flags);
 typedef CUresult CUDAAPI bzi_cu_host_free(void *host);
 typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsigned int flags);
@@ -11109,6 +11114,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(device_name,      "cuDeviceGetName",            tcuDeviceGetName)             \
     X(device_attribute, "cuDeviceGetAttribute",       tcuDeviceGetAttribute)        \
     X(device_memory,    "cuDeviceTotalMem_v2",        bzi_cu_total_memory)          \
+    X(memory_info,      "cuMemGetInfo_v2",            bzi_cu_memory_info)           \
     X(primary_retain,   "cuDevicePrimaryCtxRetain",   tcuDevicePrimaryCtxRetain)    \
     X(primary_release,  "cuDevicePrimaryCtxRelease",  tcuDevicePrimaryCtxRelease)   \
     X(push,             "cuCtxPushCurrent_v2",        tcuCtxPushCurrent_v2)         \
@@ -11274,7 +11280,7 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  *
  * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are
  * made between enter and leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow
- * queries of the driver are made with it held. */
+ * queries of the driver are made with it held, and its first decoder. */
 
 typedef struct bzi_device bzi_device;
 
@@ -11311,6 +11317,8 @@ struct bzi_device {
     bzi_mutex        mutex;
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* of decoder_bytes */
+    uint32_t         is_measured;     /* (D) decoder_extra is */
+    atomic_uint_fast64_t decoder_extra;           /* what the first decoder took beyond the estimate */
     /* A decoder of so many bytes could not be made; until when that counts. */
     atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
     atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
@@ -11470,6 +11478,21 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Where the driver could not compile the PTX, what to do about it. */
+static void bzi_device_explain_load(bzna_error *err)
+{
+    static const struct { int code; const char *text; } reasons[] = {
+        { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver, of libcuda.so.1's version" },
+        { 222, "the driver is too old for this kernel" },
+        { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
+        { 304, "can ~/.nv/ComputeCache, or CUDA_CACHE_PATH, be written to? CUDA_CACHE_DISABLE=1 does without" },
+    };
+    const size_t length = strlen(err->message);
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+        if (err->native_code == reasons[i].code)
+            snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
+}
+
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
     const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
@@ -11490,7 +11513,9 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     }
     *at = 0;
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
-    if (status == BZNA_OK) {
+    if (status != BZNA_OK) {
+        bzi_device_explain_load(err);
+    } else {
         result = device->cu.module_function(&device->warp, device->module, "bzi_kernel_warp_slots");
         status = bzi_device_check(device, result, "cuModuleGetFunction", err);
     }
@@ -11533,7 +11558,10 @@ static void bzi_device_open_video(bzi_device *device)
     CUVIDDECODECAPS caps;
     bzi_error_init(&device->video);
     memset(&caps, 0, sizeof caps);
-    if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
+    if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
+        BZI_FAIL(&device->video, BZNA_E_DEVICE, "the driver, one of CUDA 11.3, corrupts memory when several video "
+                 "decoders work at once: update the driver to 470.21 or later");
+    else if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
         bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
         (caps.bIsSupported || bzi_device_caps(device, BZNA_CODEC_H264, 1, 8, &caps, &device->video) == BZNA_OK)) {
         device->info.engines = caps.bIsSupported ? caps.nNumNVDECs : 0;
@@ -11578,6 +11606,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
     atomic_init(&device->decoder_oom_until_ns, 0);
     atomic_init(&device->decoder_bytes, 0);
+    atomic_init(&device->decoder_extra, 0);
     atomic_init(&device->decoders_made, 0);
     atomic_init(&device->decoders_reconfigured, 0);
     atomic_init(&device->sessions_lost, 0);
@@ -11853,11 +11882,17 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* Making a decoder takes 50 to 100 ms, and giving one another size 5 ms: those of frame sizes that alternate are
  * kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
+/* A session makes two decoders before it gives one of them another size. After so many changes of size, which have
+ * then taken as long as making a decoder, it may have one more. */
+#define BZI_NVDEC_CACHE_FIRST     2u
+#define BZI_NVDEC_CHANGES         12u
 /* Memory was out, and a session does with fewer decoders: after so many pictures it tries to have one more. */
 #define BZI_NVDEC_GROW_INTERVAL   1024u
 /* A decoder could not be made although the session had given up all others: for so long, none of its size or larger
  * replaces another one. */
 #define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
+/* A decoder is not taken to need more than this beyond its surfaces: more is likely what others allocated meanwhile. */
+#define BZI_NVDEC_MAX_EXTRA       (256u << 20)
 /* The largest frame that a decoder is made for is rounded up to a multiple of this, in pixels, so that other sizes
  * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
@@ -11888,6 +11923,7 @@ typedef struct bzi_nvdec {
     uint32_t       surfaces;          /* how many it has: BZI_SESSION_SURFACES, or more if the parser asks for more */
     uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
     uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
+    uint64_t       frames;            /* a hash of the format */
     uint64_t       used;              /* when, by the cache's clock */
     uint64_t       bytes;             /* of device memory, by estimate */
 } bzi_nvdec;
@@ -11897,6 +11933,8 @@ typedef struct bzi_nvdec_cache {
     bzi_device *device;
     bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];
     uint32_t    max_live;             /* no more are made: lowered when memory is out, raised again from time to time */
+    uint32_t    target;               /* so many are made where one there is could be given another size */
+    uint32_t    changes;              /* of size, so far */
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
 
@@ -11926,6 +11964,21 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
     memset(decoder, 0, sizeof *decoder);
 }
 
+/* How many surfaces a decoder needs: those that the parser's pictures may refer to by index, and those that we
+ * choose from. */
+static uint32_t bzi_nvdec_surfaces(const CUVIDEOFORMAT *parsed)
+{
+    uint32_t asked = parsed->min_num_decode_surfaces;
+    return asked > BZI_SESSION_SURFACES ? asked : BZI_SESSION_SURFACES;
+}
+
+/* Whether it is one for such frames, as NVIDIA's parser sees them. */
+static int bzi_nvdec_serves(const bzi_nvdec *decoder, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed)
+{
+    return decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
+           decoder->height == parsed->coded_height && decoder->surfaces >= bzi_nvdec_surfaces(parsed);
+}
+
 /* Whether it can become one for such frames by being given another size. */
 static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want)
 {
@@ -11943,15 +11996,7 @@ static uint32_t bzi_nvdec_free_surface(const bzi_nvdec *decoder)
     return surface;
 }
 
-/* How many surfaces a decoder needs: those that the parser's pictures may refer to by index, and those that we
- * choose from. */
-static uint32_t bzi_nvdec_surfaces(const CUVIDEOFORMAT *parsed)
-{
-    uint32_t asked = parsed->min_num_decode_surfaces;
-    return asked > BZI_SESSION_SURFACES ? asked : BZI_SESSION_SURFACES;
-}
-
-/* What a decoder takes of the device's memory, by estimate. */
+/* What a decoder's surfaces take of the device's memory. */
 static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
     const uint32_t bytes = want->depth > 8 ? 2 : 1;
@@ -11986,6 +12031,29 @@ static void bzi_nvdec_describe(const bzi_nvdec_format *want, const CUVIDEOFORMAT
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
+/* The first decoder of a device is made while no other one is, and measured: what it takes beyond its surfaces, all
+ * are taken to take. The program may allocate at the same time, so that there is a limit to that. */
+static CUresult bzi_nvdec_create(bzi_device *device, CUvideodecoder *handle, CUVIDDECODECREATEINFO *info,
+                                 uint64_t estimate)
+{
+    size_t before = 0, after = 0, total;
+    CUresult result;
+    bzi_os_lock(&device->mutex);
+    if (device->is_measured) {
+        bzi_os_unlock(&device->mutex);
+        return device->cu.decoder_create(handle, info);
+    }
+    device->cu.memory_info(&before, &total);
+    result = device->cu.decoder_create(handle, info);
+    if (result == CUDA_SUCCESS && device->cu.memory_info(&after, &total) == CUDA_SUCCESS) {
+        device->is_measured = 1;
+        if (before > after + estimate)
+            atomic_store(&device->decoder_extra, bzi_min(before - after - estimate, BZI_NVDEC_MAX_EXTRA));
+    }
+    bzi_os_unlock(&device->mutex);
+    return result;
+}
+
 /* Makes a decoder in the place of what there is; NO_MEMORY, with the bytes that it would take, or FAILED: then the
  * slot is free. The new one can be given every size that the old one could, so that the slots of a cache come to
  * serve all sizes. */
@@ -11996,6 +12064,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
     CUresult result;
+    uint64_t estimate;
     bzna_status status;
     bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
@@ -12003,13 +12072,14 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     bzi_nvdec_describe(want, parsed, &info);
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
-    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight);
+    estimate = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight);
+    *bytes = estimate + atomic_load(&device->decoder_extra);
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
     } else {
-        result = device->cu.decoder_create(&decoder->handle, &info);
+        result = bzi_nvdec_create(device, &decoder->handle, &info, estimate);
         status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
     }
     if (status != BZNA_OK) {
@@ -12021,7 +12091,8 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     decoder->surfaces = bzi_nvdec_surfaces(parsed);
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
-    decoder->bytes = *bytes;
+    decoder->bytes = estimate + atomic_load(&device->decoder_extra);
+    atomic_fetch_add(&device->decoder_bytes, decoder->bytes - *bytes);       /* of the first, what was measured */
     return BZI_NVDEC_OK;
 }
 
@@ -12068,6 +12139,7 @@ static void bzi_nvdec_cache_open(bzi_nvdec_cache *cache, bzi_device *device)
     memset(cache, 0, sizeof *cache);
     cache->device = device;
     cache->max_live = BZI_NVDEC_CACHE_SLOTS;
+    cache->target = BZI_NVDEC_CACHE_FIRST;
 }
 
 static void bzi_nvdec_cache_close(bzi_nvdec_cache *cache)
@@ -12108,13 +12180,15 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
     atomic_store(&cache->device->decoder_oom_bytes, bytes);
 }
 
-/* The decoder for such pictures, or the one to turn into it: a free slot, if one more may live; else the least
- * recently used idle one that only needs another size; else the least recently used idle one, unless a busy one
- * would only need another size. NULL: none until a picture is unmapped. */
+/* The decoder for such pictures, or the one to turn into it: a free slot, up to the target; else the least recently
+ * used idle one that only needs another size; else, unless a busy one would only need that, a free slot, if one more
+ * may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
     bzi_nvdec *found = NULL;
-    int best = 0, busy_fits = 0, may_grow = bzi_nvdec_cache_live(cache) < cache->max_live;
+    const uint32_t live = bzi_nvdec_cache_live(cache);
+    const int free_worth = live >= cache->max_live ? 0 : live < cache->target ? 4 : 2;
+    int best = 0, busy_fits = 0;
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
         bzi_nvdec *d = &cache->decoders[i];
         int worth;
@@ -12126,13 +12200,13 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
         }
-        worth = !d->handle ? 3 * may_grow : bzi_nvdec_fits(d, want) ? 2 : 1;
+        worth = !d->handle ? free_worth : bzi_nvdec_fits(d, want) ? 3 : 1;
         if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
             found = d;
         }
     }
-    return best == 1 && busy_fits ? NULL : found;
+    return best < 3 && busy_fits ? NULL : found;
 }
 
 /* Turns a decoder into one for such pictures: it may be one already, or is given another size, or is made anew.
@@ -12140,9 +12214,7 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
 static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                             const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
-    const uint32_t surfaces = bzi_nvdec_surfaces(parsed);
-    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
-        decoder->height == parsed->coded_height && decoder->surfaces >= surfaces)
+    if (bzi_nvdec_serves(decoder, want, parsed))
         return BZI_NVDEC_OK;
     if (decoder->busy) {
         BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees different frames in streams of one frame size");
@@ -12150,10 +12222,15 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
     }
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
         return BZI_NVDEC_REFUSED;
-    if (!bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
+    if (bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
+        if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
+            cache->target++;
+    } else {
         bzi_nvdec_result result;
-        *bytes = bzi_nvdec_bytes(want, surfaces, bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
-                                 bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX));
+        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(parsed),
+                                 bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
+                                 bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
+                 atomic_load(&cache->device->decoder_extra);
         if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
             bzi_fail_memory(err, "a decoder for frames so large");
             return BZI_NVDEC_NO_MEMORY;
@@ -12162,6 +12239,7 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
             return result;
     }
     decoder->format = *want;
+    decoder->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
     decoder->width = parsed->coded_width;
     decoder->height = parsed->coded_height;
     return BZI_NVDEC_OK;
@@ -12213,6 +12291,9 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
  *
  * A picture must not depend on those decoded before it. So a parser only ever sees one content of parameter sets, and
  * is made anew after a failure. A session keeps several, as it keeps decoders, since a batch may mix frame sizes.
+ *
+ * A decoder may be given another size only in the sequence callback, which a parser makes for parameter sets that are
+ * new to it: where the decoder has another size by now, the parser is made anew, too.
  *
  * The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
  * bzi_submission. */
@@ -12332,10 +12413,12 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
                                               CUVIDPICPARAMS *parameters)
 {
     bzi_device *device = s->session->device;
-    bzi_nvdec_cache *decoders = &s->session->decoders;
     bzi_flight *flight = &s->flight;
-    bzi_nvdec_result result;
     CUresult decoded;
+    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
+        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture and no parameter sets");
+        return BZI_NVDEC_REFUSED;
+    }
     if (parameters->field_pic_flag) {
         BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
         return BZI_NVDEC_REFUSED;
@@ -12344,10 +12427,6 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
         BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
         return BZI_NVDEC_REFUSED;
     }
-    /* Again: a parser that knows its parameter sets from an earlier picture does not call bzi_parser_on_sequence. */
-    result = bzi_nvdec_cache_acquire(decoders, &s->want, parsed, &flight->decoder, s->err);
-    if (result != BZI_NVDEC_OK)
-        return result;
     flight->surface = bzi_nvdec_free_surface(flight->decoder);
     parameters->CurrPicIdx = (int)flight->surface;
     if (s->want.codec == BZNA_CODEC_AV1) {
@@ -12376,17 +12455,19 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
 {
     if (parser->handle)
         session->device->cu.parser_destroy(parser->handle);
-    parser->handle = NULL;
+    memset(parser, 0, sizeof *parser);
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
-/* A parser that has seen the image's parameter sets and no others. */
-static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image, bzi_parser **out,
-                                           bzna_error *err)
+/* A parser that has seen the image's parameter sets and no others, for frames that this decoder serves; else one that
+ * has seen nothing. */
+static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image,
+                                           const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
     bzi_device *device = session->device;
     uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
+    int found;
     bzi_parser *parser;
     CUVIDPARSERPARAMS parameters;
     CUresult result;
@@ -12394,11 +12475,10 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, session->key.data, size);
-    if (bzi_lru_find(&session->parser_keys, session->key.data, size, &index)) {
-        *out = &session->parsers[index];
+    found = bzi_lru_find(&session->parser_keys, session->key.data, size, &index);
+    *out = parser = &session->parsers[index];
+    if (found && bzi_nvdec_serves(submission->flight.decoder, &submission->want, &parser->parsed))
         return BZNA_OK;
-    }
-    parser = &session->parsers[index];
     bzi_session_drop_parser(session, parser);
     if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
         return bzi_fail_memory(err, "parameter sets");
@@ -12413,10 +12493,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     if (status != BZNA_OK) {
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
-        return status;
     }
-    *out = parser;
-    return BZNA_OK;
+    return status;
 }
 
 /* Gives the parser the bytes of one access unit, which it hands to the callbacks above. */
@@ -12483,9 +12561,10 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     submission.session = session;
     submission.want = bzi_nvdec_format_of(image->codec, sps);
     submission.err = err;
-    /* Looked for again in the parser's callbacks: to be busy there would cost the parser, which has then seen the
+    /* Looked for again in the sequence callback: to be busy there would cost the parser, which has then seen the
      * picture. */
-    if (session->pending_count == BZI_SESSION_DEPTH || !bzi_nvdec_cache_find(&session->decoders, &submission.want))
+    flight->decoder = bzi_nvdec_cache_find(&session->decoders, &submission.want);
+    if (session->pending_count == BZI_SESSION_DEPTH || !flight->decoder)
         return BZI_NVDEC_BUSY;
     flight->tag = tag;
     flight->picture = *picture;
@@ -12493,7 +12572,7 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     flight->window_y = sps->window[2];
     flight->semi_planar = sps->chroma_format != 3;
     if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
-        bzi_session_find_parser(session, image, &parser, err) != BZNA_OK)
+        bzi_session_find_parser(session, image, &submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, err);
     if ((result = bzi_session_parse(session, parser, size, &submission)) != BZI_NVDEC_OK) {
         bzi_session_drop_parser(session, parser);
@@ -12669,6 +12748,8 @@ typedef struct bzi_item {
     bzi_buffer          bytes;
     uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
     uint32_t            by_nvdec;
+    uint32_t            passed_over;  /* (P) so often, as the first of the queue */
+    uint64_t            frames;       /* a hash of what decoder its picture needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) with the pool or one of its engines */
 } bzi_item;
 
@@ -13171,6 +13252,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
     item->decode_ns = item->warp_ns = item->by_nvdec = 0;
+    item->frames = item->passed_over = 0;
     item->container = bzi_dataset_at(loader->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
@@ -14197,6 +14279,8 @@ static void *bzi_worker_run(void *argument)
 #define BZI_ENGINE_MAX_OOM_STREAK 4u
 /* Likewise after so many calls of the driver in a row that failed. */
 #define BZI_ENGINE_MAX_FAILURES   32u
+/* So many items of the queue are looked at, and so often may the first one be passed over. */
+#define BZI_POOL_MAX_PASSED       16u
 
 #ifndef BENZINA_NO_CUDA
 
@@ -14211,28 +14295,70 @@ typedef struct bzi_engine {
     bzi_scratch scratch;
 } bzi_engine;
 
-/* With the pool's lock held. */
-static bzi_item *bzi_pool_pop(bzi_pool *pool)
+/* Whether an item may come before others: it needs a decoder that the engine has, or no engine has looked yet. */
+static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
 {
-    bzi_item *item = pool->first;
+    int suits = engine->retired || !item->frames;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        suits |= engine->session.decoders.decoders[i].frames == item->frames;
+    return suits;
+}
+
+/* The first item, or one behind it that suits this engine better: giving a decoder another size takes as long as
+ * decoding fifty pictures. With the pool's lock held. */
+static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
+{
+    bzi_item *before = NULL, *item = pool->first;
     if (!item)
         return NULL;
-    pool->first = item->next;
-    if (!pool->first)
-        pool->last = NULL;
+    for (uint32_t i = 0; item && !bzi_engine_suits(engine, item); i++) {
+        before = item;
+        item = i < BZI_POOL_MAX_PASSED && pool->first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
+    }
+    if (!item)
+        before = NULL;
+    item = item ? item : pool->first;
+    pool->first->passed_over += before != NULL;
+    *(before ? &before->next : &pool->first) = item->next;
+    if (pool->last == item)
+        pool->last = before;
     pool->queued--;
     return item;
 }
 
+/* Gives an item back whose picture no decoder of the engine's fits, so that another engine, or this one later, takes
+ * it. Returns 0 when there is nothing else to do, or one more decoder is to be made anyway. */
+static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec_format *want)
+{
+    const bzi_nvdec_cache *decoders = &engine->session.decoders;
+    bzi_pool *pool = engine->pool;
+    int is_new = !item->frames, given = 0;
+    item->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
+    if (!is_new || bzi_nvdec_cache_live(decoders) < decoders->target || bzi_engine_suits(engine, item))
+        return 0;
+    bzi_os_lock(&pool->mutex);
+    if (pool->first) {
+        item->next = pool->first;
+        pool->first = item;
+        pool->queued++;
+        given = 1;
+    }
+    bzi_os_unlock(&pool->mutex);
+    if (given)
+        bzi_os_wake_one(&pool->wake);
+    return given;
+}
+
 /* The next item, or NULL when there is none. An engine that has nothing to do waits for one, until the pool closes. A
  * busy engine leaves the last items to those that wait: one session keeps one engine of the hardware busy at most. */
-static bzi_item *bzi_pool_take(bzi_pool *pool, int busy)
+static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
 {
+    bzi_pool *pool = engine->pool;
     bzi_item *item = NULL;
     bzi_os_lock(&pool->mutex);
     if (busy && pool->queued > pool->idle)
-        item = bzi_pool_pop(pool);
-    while (!busy && (item = bzi_pool_pop(pool)) == NULL && !pool->quit) {
+        item = bzi_pool_pop(pool, engine);
+    while (!busy && (item = bzi_pool_pop(pool, engine)) == NULL && !pool->quit) {
         pool->idle++;
         bzi_os_wait(&pool->wake, &pool->mutex);
         pool->idle--;
@@ -14370,7 +14496,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     atomic_fetch_add(&pool->device->sessions_lost, 1);
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
-    for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool)) != NULL; end = &(*end)->next)
+    for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool, engine)) != NULL; end = &(*end)->next)
         ;
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session ends, %u go on: %s", left, why->message);
@@ -14395,7 +14521,7 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         bzi_engine_retire(engine, &why);
 }
 
-/* Parses an item that was read, and submits it once the session has room. */
+/* Parses an item that was read, and submits it once the session has room. BUSY: it is another engine's now. */
 static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
 {
     bzi_session *session = &engine->session;
@@ -14403,11 +14529,15 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     bzna_picture picture;
     bzi_image image;
     bzi_format sps;
+    bzi_nvdec_format want;
     bzi_nvdec_result result;
     if (bzi_item_image(item, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     result = bzi_session_accepts(session, image.coded.codec, &sps, err);
+    want = bzi_nvdec_format_of(image.coded.codec, &sps);
+    if (result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want))
+        return BZI_NVDEC_BUSY;
     if (result == BZI_NVDEC_OK) {
         item->by_nvdec = 1;
         while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
@@ -14428,8 +14558,9 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
         return;
     }
     switch (bzi_engine_submit(engine, item, err)) {
-    case BZI_NVDEC_OK:
     case BZI_NVDEC_BUSY:
+        break;
+    case BZI_NVDEC_OK:
         item->decode_ns += bzi_os_now_ns() - start;
         break;
     case BZI_NVDEC_REFUSED:
@@ -14461,7 +14592,7 @@ static void *bzi_engine_run(void *argument)
     engine->lane.stream = engine->session.stream;
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
-        bzi_item *item = engine->session.pending_count < BZI_SESSION_DEPTH ? bzi_pool_take(pool, busy) : NULL;
+        bzi_item *item = engine->session.pending_count < BZI_SESSION_DEPTH ? bzi_pool_take(engine, busy) : NULL;
         if (item)
             bzi_engine_begin(engine, item);
         else if (busy)

@@ -247,6 +247,7 @@ typedef struct decoder {
     int                   has_worker;
 } decoder;
 
+static _Thread_local int in_sequence;   /* below a parser's pfnSequenceCallback */
 static decoder decoders[DECODERS];
 static fake_number decoder_count, engine_load[ENGINES];
 static _Atomic int engine_taken[ENGINES];
@@ -516,7 +517,8 @@ static long long memory_of(const CUVIDDECODECREATEINFO *c)
     unsigned long width = c->ulMaxWidth ? c->ulMaxWidth : c->ulWidth,
                   height = c->ulMaxHeight ? c->ulMaxHeight : c->ulHeight;
     unsigned long sample = (c->ChromaFormat == cudaVideoChromaFormat_444 ? 6 : 3) * (c->bitDepthMinus8 ? 2ul : 1ul);
-    return (long long)(width * height * sample / 2 * (c->ulNumDecodeSurfaces + c->ulNumOutputSurfaces));
+    return (long long)(width * height * sample / 2 * (c->ulNumDecodeSurfaces + c->ulNumOutputSurfaces)) +
+           FAKE_GET(control->decoder_extra);
 }
 
 CUresult cuvidCreateDecoder(CUvideodecoder *phDecoder, CUVIDDECODECREATEINFO *pdci)
@@ -609,6 +611,10 @@ CUresult cuvidReconfigureDecoder(CUvideodecoder hDecoder, CUVIDRECONFIGUREDECODE
     ENTER(cuvidReconfigureDecoder, FAKE_CONTEXT, hDecoder, p->ulWidth);
     if (!(d = decoder_take(hDecoder, "cuvidReconfigureDecoder")))
         return (CUresult)FAKE_E_HANDLE;
+    if (!in_sequence && !FAKE_GET(control->reconfigure_anywhere)) {
+        fake_violate("cuvidReconfigureDecoder: outside pfnSequenceCallback");
+        return decoder_give(d, FAKE_E_VALUE);
+    }
     if (!is_idle(d)) {
         fake_violate("cuvidReconfigureDecoder: pictures are in flight or mapped");
         return decoder_give(d, FAKE_E_VALUE);
@@ -1005,7 +1011,9 @@ static int call_sequence(parser *p, const CUVIDEOFORMAT *format)
     if (p->has_format && !memcmp(&p->format, format, sizeof *format))
         return 1;
     p->format = *format;
+    in_sequence = 1;
     result = p->params.pfnSequenceCallback ? p->params.pfnSequenceCallback(p->params.pUserData, &copy) : 1;
+    in_sequence = 0;
     poison(&copy, sizeof copy);
     p->has_format = result > 0;
     if (result > 1) {
