@@ -531,6 +531,15 @@ static uint32_t bzi_os_processors(void)
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
+/* What the environment says, or NULL. */
+BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
+
+BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
+{
+    struct timespec t = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+    nanosleep(&t, NULL);
+}
+
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
 static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
@@ -11736,9 +11745,14 @@ struct bzna_decoder {
 
 enum { BZI_CUDA_NO_MEMORY = 2 };
 
+/* The drivers 465, and no others, say CUDA 11.3 (470, from its first release for Linux on, says 11.4). With them,
+ * decoders that work at the same time on streams of their own overwrite memory; NVIDIA mended that in 470.21. */
+#define BZI_CUDA_CORRUPTS 11030
+
 /* Types that nv-codec-headers lack. */
 typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
 typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
+typedef CUresult CUDAAPI bzi_cu_memory_info(size_t *unused, size_t *total);
 typedef CUresult CUDAAPI bzi_cu_host_alloc(void **host, size_t bytes, unsigned int flags);
 typedef CUresult CUDAAPI bzi_cu_host_free(void *host);
 typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsigned int flags);
@@ -11755,6 +11769,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(device_name,      "cuDeviceGetName",            tcuDeviceGetName)             \
     X(device_attribute, "cuDeviceGetAttribute",       tcuDeviceGetAttribute)        \
     X(device_memory,    "cuDeviceTotalMem_v2",        bzi_cu_total_memory)          \
+    X(memory_info,      "cuMemGetInfo_v2",            bzi_cu_memory_info)           \
     X(primary_retain,   "cuDevicePrimaryCtxRetain",   tcuDevicePrimaryCtxRetain)    \
     X(primary_release,  "cuDevicePrimaryCtxRelease",  tcuDevicePrimaryCtxRelease)   \
     X(push,             "cuCtxPushCurrent_v2",        tcuCtxPushCurrent_v2)         \
@@ -11920,7 +11935,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  *
  * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are
  * made between enter and leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow
- * queries of the driver are made with it held. */
+ * queries of the driver are made with it held, and its first decoder. (K), which comes before it, is held by the
+ * session that checks a kind of pictures. */
 
 typedef struct bzi_device bzi_device;
 
@@ -11937,9 +11953,24 @@ typedef struct bzi_device_desc {
 
 #define BZI_CAPS_DEPTHS 3             /* 8, 10, 12 */
 
+/* What drivers may get wrong, and how decoding goes around it: bits, in the order in which room 43 tries them. */
+#define BZI_QUIRK_SURFACE 1u          /* a surface is free when the kernel has read it, not when it is unmapped */
+#define BZI_QUIRK_INTRA   2u          /* decoders are not told that all pictures are intra */
+#define BZI_QUIRK_INDEX   4u          /* the parser chooses the surface of a picture */
+#define BZI_QUIRK_SIZE    8u          /* a decoder is not given another size */
+#define BZI_QUIRK_ALL     15u
+
+/* What room 43 checks: BENZINA_NVDEC_CHECK in the environment is 0, not there, or "all". */
+enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
+
+/* Of a kind of coded pictures: codec, chroma format, depth. */
 typedef struct bzi_caps {
     uint32_t        known;
     CUVIDDECODECAPS caps;
+    /* (K) BZNA_CHECK_..., set when what follows is there: BZI_QUIRK_..., and what is to be said about the check */
+    atomic_uint     check;
+    uint32_t        quirks;
+    char            report[sizeof ((bzna_codec_info *)0)->check_message];
 } bzi_caps;
 
 struct bzi_device {
@@ -11954,9 +11985,15 @@ struct bzi_device {
     bzna_device_info info;
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or 0 */
+    atomic_int       stuck;           /* NVDEC did not end with a picture: no call may wait for it any more */
+    uint32_t         checks;          /* BZI_CHECKS_... */
+    uint32_t         has_checking;
+    bzi_mutex        checking;        /* (K) */
     bzi_mutex        mutex;
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* of decoder_bytes */
+    uint32_t         is_measured;     /* (D) decoder_extra is */
+    atomic_uint_fast64_t decoder_extra;           /* what the first decoder took beyond the estimate */
     /* A decoder of so many bytes could not be made; until when that counts. */
     atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
     atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
@@ -12000,6 +12037,16 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
     int code = atomic_load(&device->lost);
     return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
                     (int)device->info.device.ordinal, code);
+}
+
+/* Why NVDEC cannot be used, or BZNA_OK. */
+static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
+{
+    if (atomic_load(&device->stuck))
+        return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not ended with a picture in seconds, and is not used any "
+                        "more: restart the process", device->info.name);
+    *err = device->video;
+    return err->status;
 }
 
 /* A context that cannot be entered is lost, whatever the reason. */
@@ -12116,6 +12163,21 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Where the driver could not compile the PTX, what to do about it. */
+static void bzi_device_explain_load(bzna_error *err)
+{
+    static const struct { int code; const char *text; } reasons[] = {
+        { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver, of libcuda.so.1's version" },
+        { 222, "the driver is too old for this kernel" },
+        { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
+        { 304, "can ~/.nv/ComputeCache, or CUDA_CACHE_PATH, be written to? CUDA_CACHE_DISABLE=1 does without" },
+    };
+    const size_t length = strlen(err->message);
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+        if (err->native_code == reasons[i].code)
+            snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
+}
+
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
     const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
@@ -12136,12 +12198,20 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     }
     *at = 0;
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
-    if (status == BZNA_OK) {
+    if (status != BZNA_OK) {
+        bzi_device_explain_load(err);
+    } else {
         result = device->cu.module_function(&device->warp, device->module, "bzi_kernel_warp_slots");
         status = bzi_device_check(device, result, "cuModuleGetFunction", err);
     }
     bzi_release(memory, text, size, 1);
     return status;
+}
+
+/* Pre: the codec is NVDEC's; formats and depths are those that there are. */
+static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth)
+{
+    return &device->caps[bzi_codec_find(codec) - bzi_codecs][chroma][(depth - 8) / 2];
 }
 
 /* What NVDEC can do with pictures of a kind; zeroes for what it cannot. The driver is asked once for each kind, since
@@ -12157,7 +12227,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
     bzi_os_lock(&device->mutex);
-    cached = &device->caps[row - bzi_codecs][chroma][(depth - 8) / 2];
+    cached = bzi_device_kind(device, codec, chroma, depth);
     caps = &cached->caps;
     if (!cached->known) {
         memset(caps, 0, sizeof *caps);
@@ -12179,7 +12249,10 @@ static void bzi_device_open_video(bzi_device *device)
     CUVIDDECODECAPS caps;
     bzi_error_init(&device->video);
     memset(&caps, 0, sizeof caps);
-    if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
+    if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
+        BZI_FAIL(&device->video, BZNA_E_DEVICE, "the driver, one of CUDA 11.3, corrupts memory when several video "
+                 "decoders work at once: update the driver to 470.21 or later");
+    else if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
         bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
         (caps.bIsSupported || bzi_device_caps(device, BZNA_CODEC_H264, 1, 8, &caps, &device->video) == BZNA_OK)) {
         device->info.engines = caps.bIsSupported ? caps.nNumNVDECs : 0;
@@ -12196,7 +12269,8 @@ static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
     bzna_error ignored;
-    if (device->process == bzi_os_process()) {
+    /* A driver that is stuck may not return from this. */
+    if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
             device->cu.module_unload(device->module);       /* of a lost device, without its context */
@@ -12207,15 +12281,20 @@ static void bzi_device_close(bzi_device *device)
     }
     if (device->has_mutex)
         bzi_os_mutex_free(&device->mutex);
+    if (device->has_checking)
+        bzi_os_mutex_free(&device->checking);
     bzi_release(&memory, device, 1, sizeof *device);
 }
 
 static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
+    const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
     bzi_device *device = bzi_alloc_zero(&desc->host->memory, 1, sizeof *device);
     bzna_status status;
     if (!device)
         return bzi_fail_memory(err, "a device");
+    device->checks = !checks || (strcmp(checks, "0") && strcmp(checks, "all")) ? BZI_CHECKS_SAFE :
+                     checks[0] == '0' ? BZI_CHECKS_NONE : BZI_CHECKS_ALL;
     device->desc = *desc;
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
@@ -12224,11 +12303,14 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
     atomic_init(&device->decoder_oom_until_ns, 0);
     atomic_init(&device->decoder_bytes, 0);
+    atomic_init(&device->decoder_extra, 0);
     atomic_init(&device->decoders_made, 0);
     atomic_init(&device->decoders_reconfigured, 0);
     atomic_init(&device->sessions_lost, 0);
+    atomic_init(&device->stuck, 0);
     device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
-    status = device->has_mutex ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    device->has_checking = device->has_mutex && bzi_os_mutex_init(&device->checking) == 0;
+    status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK)
@@ -12450,6 +12532,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_cuda_fail_forked(err)                                bzi_device_none(err)
 #define bzi_device_open(desc, out, err)                          bzi_device_none(err, desc, out)
 #define bzi_device_fail_lost(device, err)                        bzi_device_none(err, device)
+#define bzi_device_video(device, err)                            bzi_device_none(err, device)
 #define bzi_device_enter(device, err)                            bzi_device_none(err, device)
 #define bzi_device_enter_thread(device, err)                     bzi_device_none(err, device)
 #define bzi_device_drain(device, stream, err)                    bzi_device_none(err, device, stream)
@@ -12496,14 +12579,22 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* Pictures mapped and not unmapped: one launch warps them together. At most BZI_KERNEL_SLOTS. */
 #define BZI_SESSION_MAPPED        4u
 #define BZI_SESSION_SURFACES      (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
+/* Surfaces that a decoder may have: NVDEC's limit, and bits of bzi_nvdec.busy. */
+#define BZI_LIMIT_SURFACES        32u
 /* Making a decoder takes 50 to 100 ms, and giving one another size 5 ms: those of frame sizes that alternate are
  * kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
+/* A session makes two decoders before it gives one of them another size. After so many changes of size, which have
+ * then taken as long as making a decoder, it may have one more. */
+#define BZI_NVDEC_CACHE_FIRST     2u
+#define BZI_NVDEC_CHANGES         12u
 /* Memory was out, and a session does with fewer decoders: after so many pictures it tries to have one more. */
 #define BZI_NVDEC_GROW_INTERVAL   1024u
 /* A decoder could not be made although the session had given up all others: for so long, none of its size or larger
  * replaces another one. */
 #define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
+/* A decoder is not taken to need more than this beyond its surfaces: more is likely what others allocated meanwhile. */
+#define BZI_NVDEC_MAX_EXTRA       (256u << 20)
 /* The largest frame that a decoder is made for is rounded up to a multiple of this, in pixels, so that other sizes
  * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
@@ -12531,9 +12622,11 @@ typedef struct bzi_nvdec {
     bzi_nvdec_format     format;
     uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
     uint32_t       max_width, max_height;     /* that it can be given without being made anew */
+    uint32_t       quirks;            /* BZI_QUIRK_..., of its kind */
     uint32_t       surfaces;          /* how many it has: BZI_SESSION_SURFACES, or more if the parser asks for more */
     uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
     uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
+    uint64_t       frames;            /* a hash of the format */
     uint64_t       used;              /* when, by the cache's clock */
     uint64_t       bytes;             /* of device memory, by estimate */
 } bzi_nvdec;
@@ -12543,6 +12636,8 @@ typedef struct bzi_nvdec_cache {
     bzi_device *device;
     bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];
     uint32_t    max_live;             /* no more are made: lowered when memory is out, raised again from time to time */
+    uint32_t    target;               /* so many are made where one there is could be given another size */
+    uint32_t    changes;              /* of size, so far */
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
 
@@ -12567,9 +12662,25 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 {
     if (!decoder->handle)
         return;
-    device->cu.decoder_destroy(decoder->handle);
+    if (!atomic_load(&device->stuck))                       /* else this might not return */
+        device->cu.decoder_destroy(decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
+}
+
+/* How many surfaces a decoder needs: those that the parser's pictures may refer to by index, and those that we
+ * choose from. */
+static uint32_t bzi_nvdec_surfaces(const CUVIDEOFORMAT *parsed)
+{
+    uint32_t asked = parsed->min_num_decode_surfaces;
+    return asked > BZI_SESSION_SURFACES ? asked : BZI_SESSION_SURFACES;
+}
+
+/* Whether it is one for such frames, as NVIDIA's parser sees them. */
+static int bzi_nvdec_serves(const bzi_nvdec *decoder, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed)
+{
+    return decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
+           decoder->height == parsed->coded_height && decoder->surfaces >= bzi_nvdec_surfaces(parsed);
 }
 
 /* Whether it can become one for such frames by being given another size. */
@@ -12577,7 +12688,8 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
 {
     const bzi_nvdec_format *has = &decoder->format;
     return has->codec == want->codec && has->chroma == want->chroma && has->depth == want->depth &&
-           decoder->max_width >= want->width && decoder->max_height >= want->height;
+           decoder->max_width >= want->width && decoder->max_height >= want->height &&
+           !(decoder->quirks & BZI_QUIRK_SIZE);
 }
 
 /* BZI_SESSION_SURFACES when all that we choose from are in use. */
@@ -12589,15 +12701,7 @@ static uint32_t bzi_nvdec_free_surface(const bzi_nvdec *decoder)
     return surface;
 }
 
-/* How many surfaces a decoder needs: those that the parser's pictures may refer to by index, and those that we
- * choose from. */
-static uint32_t bzi_nvdec_surfaces(const CUVIDEOFORMAT *parsed)
-{
-    uint32_t asked = parsed->min_num_decode_surfaces;
-    return asked > BZI_SESSION_SURFACES ? asked : BZI_SESSION_SURFACES;
-}
-
-/* What a decoder takes of the device's memory, by estimate. */
+/* What a decoder's surfaces take of the device's memory. */
 static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
     const uint32_t bytes = want->depth > 8 ? 2 : 1;
@@ -12632,6 +12736,29 @@ static void bzi_nvdec_describe(const bzi_nvdec_format *want, const CUVIDEOFORMAT
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
+/* The first decoder of a device is made while no other one is, and measured: what it takes beyond its surfaces, all
+ * are taken to take. The program may allocate at the same time, so that there is a limit to that. */
+static CUresult bzi_nvdec_create(bzi_device *device, CUvideodecoder *handle, CUVIDDECODECREATEINFO *info,
+                                 uint64_t estimate)
+{
+    size_t before = 0, after = 0, total;
+    CUresult result;
+    bzi_os_lock(&device->mutex);
+    if (device->is_measured) {
+        bzi_os_unlock(&device->mutex);
+        return device->cu.decoder_create(handle, info);
+    }
+    device->cu.memory_info(&before, &total);
+    result = device->cu.decoder_create(handle, info);
+    if (result == CUDA_SUCCESS && device->cu.memory_info(&after, &total) == CUDA_SUCCESS) {
+        device->is_measured = 1;
+        if (before > after + estimate)
+            atomic_store(&device->decoder_extra, bzi_min(before - after - estimate, BZI_NVDEC_MAX_EXTRA));
+    }
+    bzi_os_unlock(&device->mutex);
+    return result;
+}
+
 /* Makes a decoder in the place of what there is; NO_MEMORY, with the bytes that it would take, or FAILED: then the
  * slot is free. The new one can be given every size that the old one could, so that the slots of a cache come to
  * serve all sizes. */
@@ -12642,32 +12769,38 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
     CUresult result;
+    uint64_t estimate;
     bzna_status status;
     bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     bzi_nvdec_describe(want, parsed, &info);
+    decoder->quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
+    if (decoder->quirks & BZI_QUIRK_INTRA)
+        info.ulIntraDecodeOnly = 0;
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
-    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight);
+    estimate = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight);
+    *bytes = estimate + atomic_load(&device->decoder_extra);
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
     } else {
-        result = device->cu.decoder_create(&decoder->handle, &info);
+        result = bzi_nvdec_create(device, &decoder->handle, &info, estimate);
         status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
     }
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
-        decoder->handle = NULL;
+        memset(decoder, 0, sizeof *decoder);
         return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
     }
     atomic_fetch_add(&device->decoders_made, 1);
     decoder->surfaces = bzi_nvdec_surfaces(parsed);
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
-    decoder->bytes = *bytes;
+    decoder->bytes = estimate + atomic_load(&device->decoder_extra);
+    atomic_fetch_add(&device->decoder_bytes, decoder->bytes - *bytes);       /* of the first, what was measured */
     return BZI_NVDEC_OK;
 }
 
@@ -12714,6 +12847,7 @@ static void bzi_nvdec_cache_open(bzi_nvdec_cache *cache, bzi_device *device)
     memset(cache, 0, sizeof *cache);
     cache->device = device;
     cache->max_live = BZI_NVDEC_CACHE_SLOTS;
+    cache->target = BZI_NVDEC_CACHE_FIRST;
 }
 
 static void bzi_nvdec_cache_close(bzi_nvdec_cache *cache)
@@ -12754,13 +12888,15 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
     atomic_store(&cache->device->decoder_oom_bytes, bytes);
 }
 
-/* The decoder for such pictures, or the one to turn into it: a free slot, if one more may live; else the least
- * recently used idle one that only needs another size; else the least recently used idle one, unless a busy one
- * would only need another size. NULL: none until a picture is unmapped. */
+/* The decoder for such pictures, or the one to turn into it: a free slot, up to the target; else the least recently
+ * used idle one that only needs another size; else, unless a busy one would only need that, a free slot, if one more
+ * may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
     bzi_nvdec *found = NULL;
-    int best = 0, busy_fits = 0, may_grow = bzi_nvdec_cache_live(cache) < cache->max_live;
+    const uint32_t live = bzi_nvdec_cache_live(cache);
+    const int free_worth = live >= cache->max_live ? 0 : live < cache->target ? 4 : 2;
+    int best = 0, busy_fits = 0;
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
         bzi_nvdec *d = &cache->decoders[i];
         int worth;
@@ -12772,13 +12908,13 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
         }
-        worth = !d->handle ? 3 * may_grow : bzi_nvdec_fits(d, want) ? 2 : 1;
+        worth = !d->handle ? free_worth : bzi_nvdec_fits(d, want) ? 3 : 1;
         if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
             found = d;
         }
     }
-    return best == 1 && busy_fits ? NULL : found;
+    return best < 3 && busy_fits ? NULL : found;
 }
 
 /* Turns a decoder into one for such pictures: it may be one already, or is given another size, or is made anew.
@@ -12786,9 +12922,7 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
 static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                             const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
-    const uint32_t surfaces = bzi_nvdec_surfaces(parsed);
-    if (decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
-        decoder->height == parsed->coded_height && decoder->surfaces >= surfaces)
+    if (bzi_nvdec_serves(decoder, want, parsed))
         return BZI_NVDEC_OK;
     if (decoder->busy) {
         BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees different frames in streams of one frame size");
@@ -12796,10 +12930,15 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
     }
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
         return BZI_NVDEC_REFUSED;
-    if (!bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
+    if (bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
+        if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
+            cache->target++;
+    } else {
         bzi_nvdec_result result;
-        *bytes = bzi_nvdec_bytes(want, surfaces, bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
-                                 bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX));
+        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(parsed),
+                                 bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
+                                 bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
+                 atomic_load(&cache->device->decoder_extra);
         if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
             bzi_fail_memory(err, "a decoder for frames so large");
             return BZI_NVDEC_NO_MEMORY;
@@ -12808,6 +12947,7 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
             return result;
     }
     decoder->format = *want;
+    decoder->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
     decoder->width = parsed->coded_width;
     decoder->height = parsed->coded_height;
     return BZI_NVDEC_OK;
@@ -12855,10 +12995,13 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
  *     accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
  * The session chooses the surface of a picture, not the parser: every picture stands alone, so that the index which the
- * parser proposes means nothing.
+ * parser proposes means nothing. Where the self-check has found that this fails, the parser does.
  *
  * A picture must not depend on those decoded before it. So a parser only ever sees one content of parameter sets, and
  * is made anew after a failure. A session keeps several, as it keeps decoders, since a batch may mix frame sizes.
+ *
+ * A decoder may be given another size only in the sequence callback, which a parser makes for parameter sets that are
+ * new to it: where the decoder has another size by now, the parser is made anew, too.
  *
  * The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
  * bzi_submission. */
@@ -12928,6 +13071,11 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
+    if (atomic_load(&session->device->stuck)) {
+        bzi_device_video(session->device, err);
+        err->status = BZNA_E_CODEC;
+        return BZI_NVDEC_REFUSED;
+    }
     if (!unit) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_NVDEC_FOREIGN;
@@ -12978,10 +13126,12 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
                                               CUVIDPICPARAMS *parameters)
 {
     bzi_device *device = s->session->device;
-    bzi_nvdec_cache *decoders = &s->session->decoders;
     bzi_flight *flight = &s->flight;
-    bzi_nvdec_result result;
     CUresult decoded;
+    if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
+        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture and no parameter sets");
+        return BZI_NVDEC_REFUSED;
+    }
     if (parameters->field_pic_flag) {
         BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
         return BZI_NVDEC_REFUSED;
@@ -12990,11 +13140,11 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
         BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
         return BZI_NVDEC_REFUSED;
     }
-    /* Again: a parser that knows its parameter sets from an earlier picture does not call bzi_parser_on_sequence. */
-    result = bzi_nvdec_cache_acquire(decoders, &s->want, parsed, &flight->decoder, s->err);
-    if (result != BZI_NVDEC_OK)
-        return result;
     flight->surface = bzi_nvdec_free_surface(flight->decoder);
+    if (flight->decoder->quirks & BZI_QUIRK_INDEX)
+        flight->surface = (uint32_t)parameters->CurrPicIdx % BZI_LIMIT_SURFACES;
+    if (flight->decoder->busy >> flight->surface & 1)
+        return BZI_NVDEC_BUSY;
     parameters->CurrPicIdx = (int)flight->surface;
     if (s->want.codec == BZNA_CODEC_AV1) {
         CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
@@ -13022,17 +13172,19 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
 {
     if (parser->handle)
         session->device->cu.parser_destroy(parser->handle);
-    parser->handle = NULL;
+    memset(parser, 0, sizeof *parser);
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
-/* A parser that has seen the image's parameter sets and no others. */
-static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image, bzi_parser **out,
-                                           bzna_error *err)
+/* A parser that has seen the image's parameter sets and no others, for frames that this decoder serves; else one that
+ * has seen nothing. */
+static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image,
+                                           const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
     bzi_device *device = session->device;
     uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
+    int found;
     bzi_parser *parser;
     CUVIDPARSERPARAMS parameters;
     CUresult result;
@@ -13040,11 +13192,10 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
     bzi_image_key(image, session->key.data, size);
-    if (bzi_lru_find(&session->parser_keys, session->key.data, size, &index)) {
-        *out = &session->parsers[index];
+    found = bzi_lru_find(&session->parser_keys, session->key.data, size, &index);
+    *out = parser = &session->parsers[index];
+    if (found && bzi_nvdec_serves(submission->flight.decoder, &submission->want, &parser->parsed))
         return BZNA_OK;
-    }
-    parser = &session->parsers[index];
     bzi_session_drop_parser(session, parser);
     if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
         return bzi_fail_memory(err, "parameter sets");
@@ -13059,10 +13210,8 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     if (status != BZNA_OK) {
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
-        return status;
     }
-    *out = parser;
-    return BZNA_OK;
+    return status;
 }
 
 /* Gives the parser the bytes of one access unit, which it hands to the callbacks above. */
@@ -13129,9 +13278,10 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     submission.session = session;
     submission.want = bzi_nvdec_format_of(image->codec, sps);
     submission.err = err;
-    /* Looked for again in the parser's callbacks: to be busy there would cost the parser, which has then seen the
+    /* Looked for again in the sequence callback: to be busy there would cost the parser, which has then seen the
      * picture. */
-    if (session->pending_count == BZI_SESSION_DEPTH || !bzi_nvdec_cache_find(&session->decoders, &submission.want))
+    flight->decoder = bzi_nvdec_cache_find(&session->decoders, &submission.want);
+    if (session->pending_count == BZI_SESSION_DEPTH || !flight->decoder)
         return BZI_NVDEC_BUSY;
     flight->tag = tag;
     flight->picture = *picture;
@@ -13139,7 +13289,7 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     flight->window_y = sps->window[2];
     flight->semi_planar = sps->chroma_format != 3;
     if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
-        bzi_session_find_parser(session, image, &parser, err) != BZNA_OK)
+        bzi_session_find_parser(session, image, &submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, err);
     if ((result = bzi_session_parse(session, parser, size, &submission)) != BZI_NVDEC_OK) {
         bzi_session_drop_parser(session, parser);
@@ -13237,6 +13387,11 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
  * written there after it. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
+    uint32_t quirks = 0;
+    for (uint32_t i = 0; i < session->mapped_count; i++)
+        quirks |= session->mapped[i].decoder->quirks;
+    if (quirks & BZI_QUIRK_SURFACE)
+        bzi_device_stream_wait(session->device, session->stream);
     while (session->mapped_count)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
 }
@@ -13263,6 +13418,482 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
     bzi_nvdec_cache_open(&session->decoders, device);
     return bzi_device_stream(device, 1, &session->stream, err);
 }
+
+#endif
+
+
+/* ==== 43. NVDEC: self-check ==========================================================================================
+ * Calls: rooms 1-13, 35-42. Whether the device makes what it should, tried before its results are used: the kernel,
+ * when the device is opened; NVDEC, with the first picture of each kind, by the session that is to decode it, and as it
+ * will: several pictures in flight, surfaces used again at once. What fails is tried around what drivers may get wrong
+ * (BZI_QUIRK_...): the first way that passes is kept, and a kind that has none is decoded in software. Two built-in
+ * pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's.
+ *
+ * A picture is mapped when NVDEC says that it is done: a call that waits for one that never is could not be ended. Then
+ * nothing more is asked of its decoder, and of NVDEC in this process. Of AV1, it does not say. */
+
+#ifndef BENZINA_NO_CUDA
+
+/* How often a picture is decoded; fewer times where all copies would take so many bytes. */
+#define BZI_CHECK_ROUNDS  12u
+#define BZI_CHECK_BYTES   (64u << 20)
+/* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
+#define BZI_CHECK_COPIES  64u
+/* So long a picture may take, once its decoder is there. */
+#ifndef BZI_CHECK_DEADLINE_NS
+#  define BZI_CHECK_DEADLINE_NS 5000000000u
+#endif
+#define BZI_CHECK_POLL_NS 100000u
+
+/* Of so many rows and columns, and 4:2:0, with the sums of their values: made by tests/make/check_pictures.py. */
+#define BZI_CHECK_SIZE    160
+static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *hex[2]; } bzi_check_pictures[] = {
+    { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
+        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff4659c08603fe0"
+        "fa9e33b702d990d6a76b6ae4ac0850903a15bc7726c7a453af545be6c841b8e2d909413d400000bf13ee0809d62f9fe1d20fdce13f61"
+        "39af4466662bb287f8b7dcadce92dd1df6b060198c2c956377bdef8225eb7bb55d24cfbd004f323d773eb7ed035daa720ef342467639"
+        "546990016dd9eae5470168ce4735a81a2030ecc1",
+        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff46187d517e86e"
+        "8b6e06b42307c816055616700947e63b2d0c8e3d34c1e8439a05350d4bb2129f31d7e8dd0b07c91fb9c2e93e89fd514ba3827c92798f"
+        "c852c4a49c07485d73464aacc82507b24c183b2a65cc9a0cff13abae2b34b5fe71c95b98e53c0aed5f6bf1cae759d21f546b583bdb81" } },
+    { BZNA_CODEC_H265, 8, { 0x4679a04e54fb6091ull, 0x19d36216c96ce776ull }, {
+        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca0142028"
+        "5966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbec2fe40027e82369225fd1e350ae5d"
+        "d816efb9748bc057e401afa45c83ebe9b927b385b540d00073e120245233d6f3b4132a31ea9b24ff07959f825b1c2dc1b04d16b87137"
+        "50f42151f21b04a487d44c6fe1edb4cdc836316841db2d1dd87aa299d06384163a3ac394e8de36c1e0dbcf0322eb9c350def28fef1d5"
+        "c226f07f070a3e98daad431f",
+        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca0142028"
+        "5966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbeabb8ff691abe01d949582aff3c6ff"
+        "b03c9094786d05e1eb49bfd65447152bf2b9a7074ed1bcadde4dffc270764f51ad7c263debda2ab8023515d4aa866ea2f39a5a02ea59"
+        "50e9f174fa7f520314560b333cf21bb1c38d9f0a4d234a01ce0d8310b8638392c463a3023d7d11419aeb80" } },
+    { BZNA_CODEC_H265, 10, { 0x1d94d9e7b4794d6dull, 0x6b6a57420674445aull }, {
+        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca0142028"
+        "4d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbec2fe40027e82369225ae31352e28961"
+        "3a4eca97f70d16cc79d88adbed0b2241ba23fa841b2bdc74beee49614324a469820a7ab279dcf6a97fb3d29f13d65958431ded143f62"
+        "e5adcb2b7288fd3080745dbf0f704e3081c272e03dfc825644bc4d13da511cb38f49b172b05e4bc0b9598d7c715f57171ce243c1536a"
+        "1c9a66e70b386c35a980",
+        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca0142028"
+        "4d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbeabba58e43af4f8ffbb544ab8f06459e"
+        "8142820baed32c09935077049e4f4fc8aaa7b6147ab69e58aba398136a324c0a31b3602c43203bb29733e26d8f2bdbe0eadfd6667335"
+        "fa26828de22630aae3843b15cc36a5a118e34489614d872071a751003c2e3538243577540aabcfdcf6dfc0" } },
+    { BZNA_CODEC_AV1, 8, { 0x69340b26bee8f1c6ull, 0x199117d852cd5424ull }, {
+        "12000a0b00000003bcfcf9fff30080324810009fe02041e78b2bdc0802dfd591730d5e4ca801d387c3dd9d118b0a142dd546168fe563"
+        "c06c65820a40e20e3006c191266191e4841fefd1d0f1a9e2adf84ac491506c1f2d4c90",
+        "12000a0b00000003bcfcf9fff30080324810009fe01a8beb8b2bdc0802d65f387ac41ca63ee17096de19859a69a387112cc984a458fb"
+        "b82cb69593dfd4376122005a58cd293652280ef5147be98629a59fd8f8a10dde193bc0" } },
+};
+
+typedef struct bzi_check {
+    bzi_session     *session;
+    bzi_caps        *kind;
+    bzi_nvdec_format want;
+    bzi_format       format;          /* of both pictures, as is what follows */
+    bzna_picture     picture;
+    bzna_image       images[2];
+    uint64_t         sums[2];
+    uint8_t          bytes[2][256];
+    uint32_t         rounds;
+    bzi_flight       flights[BZI_CHECK_ROUNDS];
+    uint64_t         surface_bytes;
+    uint8_t         *surfaces;        /* pinned: a copy for each round */
+} bzi_check;
+
+/* --- The kernel --- */
+
+/* Warps a picture on the device, by an axis-aligned and a projective matrix, and by the plain loop here: the same bits.
+ * In the CUDA context. */
+static bzna_status bzi_check_kernel(bzi_device *device, void *stream, bzna_error *err)
+{
+    static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
+                                        { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
+    enum { WIDTH = 64, HEIGHT = 48, SIDE = 32, BYTES = WIDTH * HEIGHT * 3 / 2 };
+    const bzi_kernel_output out = { .width = SIDE, .height = SIDE, .stride_x = 1, .stride_y = SIDE,
+                                    .stride_c = SIDE * SIDE, .dtype = BZI_KERNEL_FLOAT32, .channels = 3 };
+    bzna_picture picture = { .depth = 8, .width = WIDTH, .height = HEIGHT, .chroma_shift_x = 1, .chroma_shift_y = 1,
+                             .pitch = { WIDTH, WIDTH, WIDTH }, .color = bzi_color_of_archives };
+    struct { float pixels[2][3][SIDE][SIDE]; uint8_t surface[BYTES]; } made, expected;
+    bzi_kernel_slots slots;
+    bzi_kernel_output given = out;
+    uint64_t memory = 0;
+    bzna_status status = bzi_device_alloc(device, sizeof made, stream, &memory, err);
+    for (uint32_t i = 0; i < BYTES; i++)
+        expected.surface[i] = (uint8_t)(i * i / 37 + i % WIDTH * 3);
+    for (int i = 0; i < 3; i++)
+        picture.plane[i] = expected.surface + (i ? WIDTH * HEIGHT + i - 1 : 0);
+    for (int i = 0; i < 2 && status == BZNA_OK; i++) {
+        bzi_kernel_slot *slot = &slots.slot[i];
+        bzna_transform transform;
+        bzi_transform_init(&transform);
+        memcpy(transform.homography, warps[i], sizeof warps[i]);
+        status = bzi_slot_make(slot, &picture, &transform, BZNA_CHANNELS_RGB, err);
+        bzi_slot_on_surface(slot, 1);
+        slot->dst = (uint64_t)(uintptr_t)expected.pixels[i];
+        bzi_kernel_warp_plain(slot, &out);
+        slot->dst += memory - (uint64_t)(uintptr_t)&expected;
+        for (int k = 0; k < 3; k++)
+            slot->plane[k] += memory - (uint64_t)(uintptr_t)&expected;
+    }
+    if (status == BZNA_OK &&
+        (status = bzi_device_upload(device, memory, &expected, sizeof expected, stream, err)) == BZNA_OK &&
+        (status = bzi_device_warp(device, &slots, 2, &given, stream, err)) == BZNA_OK &&
+        (status = bzi_device_download(device, &made, memory, sizeof made, stream, err)) == BZNA_OK &&
+        (status = bzi_device_drain(device, stream, err)) == BZNA_OK && memcmp(&made, &expected, sizeof made))
+        status = BZI_FAIL(err, BZNA_E_DEVICE, "%s: the kernel makes other pixels than on the CPU", device->info.name);
+    bzi_device_free(device, memory, sizeof made, stream);
+    return status;
+}
+
+/* Whether a device that was just opened computes what the CPU does. */
+static bzna_status bzi_check_device(bzi_device *device, bzna_error *err)
+{
+    void *stream = NULL;
+    bzna_status status;
+    if (!device->checks || (status = bzi_device_enter(device, err)) != BZNA_OK)
+        return device->checks ? status : BZNA_OK;
+    if ((status = bzi_device_stream(device, 0, &stream, err)) == BZNA_OK)
+        status = bzi_check_kernel(device, stream, err);
+    bzi_device_stream_free(device, stream);
+    bzi_device_leave(device);
+    return status;
+}
+
+/* --- Pictures and what NVDEC makes of them --- */
+
+/* FNV-1a over the values of a frame, whatever they lie between. */
+static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
+{
+    uint64_t sum = BZI_HASH_START;
+    for (int i = 0; i < 3 && p->plane[i]; i++) {
+        const uint32_t shift_x = i ? p->chroma_shift_x : 0, shift_y = i ? p->chroma_shift_y : 0;
+        const uint32_t width = (p->frame_width + shift_x) >> shift_x, height = (p->frame_height + shift_y) >> shift_y;
+        const uint32_t bytes = p->depth > 8 ? 2 : 1, step = p->step[i] ? p->step[i] : bytes;
+        for (uint32_t y = 0; y < height; y++) {
+            const uint8_t *row = (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i];
+            for (uint32_t x = 0; x < width; x++) {
+                uint16_t value = row[x * step];
+                if (bytes == 2)
+                    memcpy(&value, row + x * step, 2);
+                sum = (sum ^ (uint32_t)value >> low_zeros) * 0x100000001b3ull;
+            }
+        }
+    }
+    return sum;
+}
+
+static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
+{
+    const uint64_t height = flight->decoder->height, even = (height + 1) & ~1ull;
+    return (uint64_t)flight->picture.pitch[0] * (even + (flight->semi_planar ? (height + 1) / 2 : even + height));
+}
+
+/* Of the picture in a copy of its surface. */
+static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy)
+{
+    bzna_picture picture = flight->picture;
+    bzi_kernel_slot slot = { .depth = (int32_t)picture.depth };
+    bzi_slot_on_surface(&slot, flight->semi_planar);
+    for (int i = 0; i < 3; i++) {
+        if (picture.plane[i])
+            picture.plane[i] = copy + ((uintptr_t)picture.plane[i] - (uintptr_t)flight->address);
+        picture.step[i] = (uint32_t)slot.step[i];
+    }
+    return bzi_check_sum(&picture, (uint32_t)slot.low_zeros);
+}
+
+/* The built-in pictures of the kind. Returns 0 when there are none. */
+static int bzi_check_use_built_in(bzi_check *check)
+{
+    const size_t count = sizeof bzi_check_pictures / sizeof bzi_check_pictures[0];
+    size_t k = 0;
+    bzna_error ignored;
+    while (k < count && (bzi_check_pictures[k].codec != check->want.codec ||
+                         bzi_check_pictures[k].depth != check->want.depth || check->want.chroma != 1))
+        k++;
+    for (int i = 0; i < 2 && k < count; i++) {
+        static const char digits[] = "0123456789abcdef";
+        bzna_image *image = &check->images[i];
+        bzi_image alone;
+        for (const char *hex = bzi_check_pictures[k].hex[i]; *hex; hex += 2)
+            check->bytes[i][image->data_size++] =
+                (uint8_t)((strchr(digits, hex[0]) - digits) * 16 + (strchr(digits, hex[1]) - digits));
+        image->codec = check->want.codec;
+        image->width = image->height = image->frame_width = image->frame_height = BZI_CHECK_SIZE;
+        image->data = check->bytes[i];
+        check->sums[i] = bzi_check_pictures[k].sums[i];
+        alone = bzi_image_alone(image);
+        bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->format, &check->picture, &ignored);
+    }
+    return k < count;
+}
+
+/* What libavcodec makes of a picture stands for built-in ones. */
+static bzna_status bzi_check_use_image(bzi_check *check, const bzna_image *image, bzna_error *err)
+{
+    const bzi_host *host = check->session->device->desc.host;
+    bzna_picture decoded = check->picture;
+    bzi_software software;
+    bzna_status status = bzi_software_open(&software, &host->memory, host->max_edge_px, err);
+    if (status != BZNA_OK)
+        return status;
+    check->images[0] = check->images[1] = *image;
+    check->rounds = 1 + (uint32_t)bzi_min(BZI_CHECK_ROUNDS - 1, BZI_CHECK_BYTES /
+                                          (6ull * check->want.width * check->want.height));
+    status = bzi_software_decode(&software, image, &check->format, decoded.frame_height, &decoded, err);
+    if (status == BZNA_OK)
+        check->sums[0] = check->sums[1] = bzi_check_sum(&decoded, 0);
+    bzi_software_close(&software);
+    return status;
+}
+
+/* --- NVDEC --- */
+
+/* Waits until the oldest picture in flight is done. */
+static bzna_status bzi_check_wait(bzi_session *session, bzna_error *err)
+{
+    bzi_device *device = session->device;
+    const bzi_flight *flight = &session->pending[session->pending_first];
+    const uint64_t deadline = bzi_os_now_ns() + BZI_CHECK_DEADLINE_NS;
+    CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_InProgress };
+    while (flight->decoder->format.codec != BZNA_CODEC_AV1 &&
+           (decoded.decodeStatus == cuvidDecodeStatus_InProgress ||
+            decoded.decodeStatus == cuvidDecodeStatus_Invalid)) {
+        CUresult result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+        if (result != CUDA_SUCCESS)
+            return bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
+        if (bzi_os_now_ns() > deadline) {
+            atomic_store(&device->stuck, 1);
+            return bzi_device_video(device, err);
+        }
+        bzi_os_sleep_ns(BZI_CHECK_POLL_NS);
+    }
+    return BZNA_OK;
+}
+
+/* Maps the oldest picture, and enqueues copies of it. */
+static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
+{
+    bzi_session *session = check->session;
+    bzi_flight *flight = &check->flights[round];
+    void *pinned = check->surfaces;
+    bzna_status status = bzi_check_wait(session, err);
+    if (status == BZNA_OK && bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
+        return err->status;
+    if (status == BZNA_OK && !pinned) {
+        check->surface_bytes = bzi_check_surface_bytes(flight);
+        status = bzi_device_pin(session->device, check->rounds * check->surface_bytes, &pinned, err);
+        check->surfaces = pinned;
+    }
+    for (uint32_t i = 0; i < BZI_CHECK_COPIES && status == BZNA_OK; i++)
+        status = bzi_device_download(session->device, check->surfaces + round * check->surface_bytes, flight->address,
+                                     check->surface_bytes, session->stream, err);
+    return status;
+}
+
+/* Which picture a round decodes: in the order of Thue and Morse, so that what was in a surface before, however long
+ * ago, is not always what should be there. */
+static uint32_t bzi_check_which(uint32_t round) { return 0x6996u >> round % 16 & 1; }
+
+/* As an engine does: submits what there is room for, maps some, and unmaps them behind what reads them. */
+static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
+{
+    bzi_session *session = check->session;
+    bzna_status status = BZNA_OK;
+    for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
+        bzi_nvdec_result result = BZI_NVDEC_OK;
+        while (submitted < check->rounds && result == BZI_NVDEC_OK) {
+            result = bzi_session_submit(session, &check->images[bzi_check_which(submitted)], &check->picture,
+                                        &check->format, NULL, err);
+            submitted += result == BZI_NVDEC_OK;
+        }
+        if (result != BZI_NVDEC_OK && result != BZI_NVDEC_BUSY)
+            return err->status;
+        if (!session->pending_count)
+            return BZI_FAIL(err, BZNA_E_DEVICE, "no surface comes free");
+        status = bzi_check_map(check, mapped, err);
+        if (session->mapped_count == BZI_SESSION_MAPPED || !session->pending_count)
+            bzi_session_unmap_all(session);
+    }
+    return status;
+}
+
+/* A decoder for larger frames, so that it has to be given another size. */
+static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
+{
+    bzi_nvdec_format larger = check->want;
+    CUVIDEOFORMAT parsed;
+    bzi_nvdec *decoder;
+    memset(&parsed, 0, sizeof parsed);
+    parsed.codec = bzi_nvdec_codec(larger.codec);
+    parsed.chroma_format = (cudaVideoChromaFormat)larger.chroma;
+    parsed.bit_depth_luma_minus8 = (unsigned char)(larger.depth - 8);
+    parsed.coded_width = larger.width += 64;
+    parsed.coded_height = larger.height += 64;
+    check->session->decoders.target = 1;
+    return bzi_nvdec_cache_acquire(&check->session->decoders, &larger, &parsed, &decoder, err) == BZI_NVDEC_OK ?
+               BZNA_OK : err->status;
+}
+
+/* Decodes all rounds and compares them. If something fails, nothing is left in flight, and no decoder. */
+static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
+{
+    bzi_session *session = check->session;
+    bzna_status status = check->kind->quirks & BZI_QUIRK_SIZE ? BZNA_OK : bzi_check_make_larger(check, err);
+    if (status == BZNA_OK)
+        status = bzi_check_decode(check, err);
+    bzi_device_stream_wait(session->device, session->stream);
+    for (uint32_t i = 0; i < check->rounds && status == BZNA_OK; i++)
+        if (bzi_check_sum_copy(&check->flights[i], check->surfaces + i * check->surface_bytes) !=
+            check->sums[bzi_check_which(i)])
+            status = BZI_FAIL(err, BZNA_E_DEVICE, "picture %u of %u has wrong pixels", i + 1, check->rounds);
+    bzi_device_unpin(session->device, check->surfaces);
+    check->surfaces = NULL;
+    session->decoders.target = BZI_NVDEC_CACHE_FIRST;
+    if (status == BZNA_OK)
+        return status;
+    if (atomic_load(&session->device->stuck))
+        session->mapped_count = 0;                          /* to unmap might not return */
+    bzi_session_unmap_all(session);
+    session->pending_count = 0;
+    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
+        bzi_session_drop_parser(session, &session->parsers[i]);
+    bzi_nvdec_cache_close(&session->decoders);
+    bzi_nvdec_cache_open(&session->decoders, session->device);
+    return status;
+}
+
+/* Tries all ways in turn. Any status but BZNA_OK: it could not be tried to the end. */
+static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
+{
+    static const struct { uint32_t quirks; const char *text; } ways[] = {
+        { 0, "" },
+        { BZI_QUIRK_SURFACE, "surfaces are used again only when the kernel has read them" },
+        { BZI_QUIRK_INTRA, "decoders are not told that all pictures are intra" },
+        { BZI_QUIRK_INDEX, "the parser chooses the surfaces" },
+        { BZI_QUIRK_SIZE, "decoders are not given other sizes" },
+        { BZI_QUIRK_ALL, "surfaces wait, and are the parser's; decoders have one size, and are not for intra alone" },
+    };
+    bzi_device *device = check->session->device;
+    char *report = check->kind->report, why[sizeof check->kind->report] = "";
+    uint32_t outcome = BZNA_CHECK_FAILED;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0] && outcome == BZNA_CHECK_FAILED; i++) {
+        bzna_status status;
+        check->kind->quirks = ways[i].quirks;
+        status = bzi_check_try(check, err);
+        if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&device->stuck))
+            return status;
+        if (status == BZNA_OK)
+            outcome = BZNA_CHECK_PASSED;
+        else if (i == 0)
+            bzi_string_copy(why, sizeof why, err->message);
+        bzi_string_copy(report, sizeof why, status == BZNA_OK ? ways[i].text : why);
+    }
+    if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
+        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; around that, %s",
+                device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
+                bzi_chroma_name(check->want.chroma), why, report);
+    atomic_store(&check->kind->check, outcome);
+    return BZNA_OK;
+}
+
+/* --- What is known of a kind --- */
+
+/* Checks a kind; image NULL: with built-in pictures alone. */
+static bzna_status bzi_check_begin(bzi_check *check, const bzna_image *image, bzna_error *err)
+{
+    const int is_silent = check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL;
+    bzna_status status = BZNA_OK;
+    check->rounds = BZI_CHECK_ROUNDS;
+    if (!is_silent && bzi_check_use_built_in(check))
+        check->want = bzi_nvdec_format_of(check->want.codec, &check->format);
+    else if (!is_silent && !image)
+        return BZNA_OK;
+    else if (!is_silent)
+        status = bzi_check_use_image(check, image, err);
+    if (!is_silent && status == BZNA_OK)
+        return bzi_check_run(check, err);
+    if (status != BZNA_OK && status != BZNA_E_UNSUPPORTED)
+        return status;
+    bzi_string_copy(check->kind->report, sizeof check->kind->report,
+                    is_silent ? "NVDEC does not say when AV1 is decoded" : "there is no libavcodec to compare with");
+    atomic_store(&check->kind->check, BZNA_CHECK_SKIPPED);
+    return BZNA_OK;
+}
+
+/* Whether NVDEC may decode pictures of a kind: OK or REFUSED, with the reason; BUSY: the kind is not checked yet. */
+static bzi_nvdec_result bzi_check_verdict(bzi_device *device, const bzi_nvdec_format *want, bzna_error *err)
+{
+    bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
+    const uint32_t outcome = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
+    if (outcome != BZNA_CHECK_FAILED)
+        return outcome == BZNA_CHECK_NONE ? BZI_NVDEC_BUSY : BZI_NVDEC_OK;
+    BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
+             bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
+    return BZI_NVDEC_REFUSED;
+}
+
+/* The verdict on a kind, checked first if it was not; meanwhile, other sessions wait. image: NULL, or one of the kind,
+ * as bzi_session_submit takes it. Pre: the session has nothing in flight. */
+static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
+                                       const bzi_format *format, const bzna_picture *picture, bzna_error *err)
+{
+    bzi_device *device = session->device;
+    bzi_check check = { .session = session, .want = *want };
+    bzna_status status = BZNA_OK;
+    check.kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
+    if (image) {
+        check.format = *format;
+        check.picture = *picture;
+    }
+    bzi_os_lock(&device->checking);
+    if (atomic_load(&device->stuck))
+        status = bzi_device_video(device, err);
+    else if (bzi_check_verdict(device, want, err) == BZI_NVDEC_BUSY)
+        status = bzi_check_begin(&check, image, err);
+    bzi_os_unlock(&device->checking);
+    if (status == BZNA_OK)
+        return bzi_check_verdict(device, want, err);
+    if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
+        return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
+    err->status = BZNA_E_CODEC;                             /* a damaged picture, too, is libavcodec's to refuse */
+    return BZI_NVDEC_REFUSED;
+}
+
+/* What is known of a kind that the device decodes; built-in pictures check it now. In the CUDA context. */
+static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
+{
+    const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
+    bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
+    bzi_session session;
+    bzna_error err;
+    bzi_error_init(&err);
+    if (bzi_check_verdict(device, &want, &err) == BZI_NVDEC_BUSY &&
+        bzi_session_open(&session, device, &device->desc.host->memory, &err) == BZNA_OK) {
+        bzi_check_kind(&session, &want, NULL, NULL, NULL, &err);
+        bzi_session_close(&session);
+    }
+    info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
+    bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : err.message);
+}
+
+/* Whether a mapped picture is what libavcodec makes of it: 1 or 0; -1: that cannot be told. */
+static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, bzi_software *software,
+                             const bzna_image *image, const bzi_format *format)
+{
+    const uint64_t size = bzi_check_surface_bytes(flight);
+    bzna_picture picture = flight->picture;
+    bzna_error err;
+    if (bzi_software_decode(software, image, format, picture.frame_height, &picture, &err) != BZNA_OK ||
+        !bzi_buffer_reserve(session->memory, &session->bytes, size, 0) ||
+        bzi_device_download(session->device, session->bytes.data, flight->address, size, session->stream, &err) ||
+        bzi_device_drain(session->device, session->stream, &err))
+        return -1;
+    return bzi_check_sum_copy(flight, session->bytes.data) == bzi_check_sum(&picture, 0);
+}
+
+#else
+
+#define bzi_check_device(device, err) bzi_device_none(err, device)
+#define bzi_check_ask                 bzi_device_skip
 
 #endif
 
@@ -13315,6 +13946,8 @@ typedef struct bzi_item {
     bzi_buffer          bytes;
     uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
     uint32_t            by_nvdec;
+    uint32_t            passed_over;  /* (P) so often, as the first of the queue */
+    uint64_t            frames;       /* a hash of what decoder its picture needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) with the pool or one of its engines */
 } bzi_item;
 
@@ -13865,6 +14498,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
     item->decode_ns = item->warp_ns = item->by_nvdec = 0;
+    item->frames = item->passed_over = 0;
     item->container = bzi_dataset_at(loader->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
@@ -15080,6 +15714,8 @@ static void *bzi_worker_run(void *argument)
 #define BZI_ENGINE_MAX_OOM_STREAK 4u
 /* Likewise after so many calls of the driver in a row that failed. */
 #define BZI_ENGINE_MAX_FAILURES   32u
+/* So many items of the queue are looked at, and so often may the first one be passed over. */
+#define BZI_POOL_MAX_PASSED       16u
 
 #ifndef BENZINA_NO_CUDA
 
@@ -15093,30 +15729,74 @@ typedef struct bzi_engine {
     bzi_lane    lane;
     bzi_views   views;
     bzi_scratch scratch;
+    bzi_scratch verify_scratch;       /* while a picture is being submitted, another one may be verified */
+    bzi_software software;            /* what verifies pictures; memory NULL: it is not open */
 } bzi_engine;
 
-/* With the pool's lock held. */
-static bzi_item *bzi_pool_pop(bzi_pool *pool)
+/* Whether an item may come before others: it needs a decoder that the engine has, or no engine has looked yet. */
+static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
 {
-    bzi_item *item = pool->first;
+    int suits = engine->retired || !item->frames;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        suits |= engine->session.decoders.decoders[i].frames == item->frames;
+    return suits;
+}
+
+/* The first item, or one behind it that suits this engine better: giving a decoder another size takes as long as
+ * decoding fifty pictures. With the pool's lock held. */
+static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
+{
+    bzi_item *before = NULL, *item = pool->first;
     if (!item)
         return NULL;
-    pool->first = item->next;
-    if (!pool->first)
-        pool->last = NULL;
+    for (uint32_t i = 0; item && !bzi_engine_suits(engine, item); i++) {
+        before = item;
+        item = i < BZI_POOL_MAX_PASSED && pool->first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
+    }
+    if (!item)
+        before = NULL;
+    item = item ? item : pool->first;
+    pool->first->passed_over += before != NULL;
+    *(before ? &before->next : &pool->first) = item->next;
+    if (pool->last == item)
+        pool->last = before;
     pool->queued--;
     return item;
 }
 
+/* Gives an item back whose picture no decoder of the engine's fits, so that another engine, or this one later, takes
+ * it. Returns 0 when there is nothing else to do, or one more decoder is to be made anyway. */
+static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec_format *want)
+{
+    const bzi_nvdec_cache *decoders = &engine->session.decoders;
+    bzi_pool *pool = engine->pool;
+    int is_new = !item->frames, given = 0;
+    item->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
+    if (!is_new || bzi_nvdec_cache_live(decoders) < decoders->target || bzi_engine_suits(engine, item))
+        return 0;
+    bzi_os_lock(&pool->mutex);
+    if (pool->first) {
+        item->next = pool->first;
+        pool->first = item;
+        pool->queued++;
+        given = 1;
+    }
+    bzi_os_unlock(&pool->mutex);
+    if (given)
+        bzi_os_wake_one(&pool->wake);
+    return given;
+}
+
 /* The next item, or NULL when there is none. An engine that has nothing to do waits for one, until the pool closes. A
  * busy engine leaves the last items to those that wait: one session keeps one engine of the hardware busy at most. */
-static bzi_item *bzi_pool_take(bzi_pool *pool, int busy)
+static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
 {
+    bzi_pool *pool = engine->pool;
     bzi_item *item = NULL;
     bzi_os_lock(&pool->mutex);
     if (busy && pool->queued > pool->idle)
-        item = bzi_pool_pop(pool);
-    while (!busy && (item = bzi_pool_pop(pool)) == NULL && !pool->quit) {
+        item = bzi_pool_pop(pool, engine);
+    while (!busy && (item = bzi_pool_pop(pool, engine)) == NULL && !pool->quit) {
         pool->idle++;
         bzi_os_wait(&pool->wake, &pool->mutex);
         pool->idle--;
@@ -15213,11 +15893,40 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item, BZNA_OK);
 }
 
+/* Compares a mapped picture with libavcodec's, for the statistics alone. */
+static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight)
+{
+    bzna_loader *loader = item->batch->loader;
+    bzi_software *software = &engine->software;
+    bzna_picture picture;
+    bzi_format format;
+    bzi_image image;
+    bzna_error err;
+    int same, is_first;
+    if (!software->memory &&
+        bzi_software_open(software, &engine->pool->host->memory, loader->host->max_edge_px, &err) != BZNA_OK) {
+        memset(software, 0, sizeof *software);
+        return;
+    }
+    if (bzi_item_image(item, 0, &engine->verify_scratch, &image, &err) != BZNA_OK ||
+        bzi_picture_describe(&image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
+        (same = bzi_check_compare(&engine->session, flight, software, &image.coded, &format)) < 0)
+        return;
+    bzi_os_lock(&loader->mutex);
+    loader->stats.verified++;
+    is_first = !same && loader->stats.verify_failed++ == 0;
+    bzi_os_unlock(&loader->mutex);
+    if (is_first)
+        bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC and libavcodec decode sample %llu differently",
+                (unsigned long long)item->index);
+}
+
 /* Waits for the oldest picture in flight and adds its slots to the lane. */
 static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
+    const uint64_t verify_every = item->batch->loader->config.decode.verify_every;
     bzna_error *err = &item->batch->errors[item->slot];
     uint64_t start = bzi_os_now_ns();
     bzi_flight flight;
@@ -15231,6 +15940,8 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
+    if (status == BZNA_OK && verify_every && item->position % verify_every == 0)
+        bzi_engine_verify(engine, item, &flight);
     if (status == BZNA_OK &&
         (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, &engine->views, err);
@@ -15265,7 +15976,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     atomic_fetch_add(&pool->device->sessions_lost, 1);
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
-    for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool)) != NULL; end = &(*end)->next)
+    for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool, engine)) != NULL; end = &(*end)->next)
         ;
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session ends, %u go on: %s", left, why->message);
@@ -15290,7 +16001,7 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         bzi_engine_retire(engine, &why);
 }
 
-/* Parses an item that was read, and submits it once the session has room. */
+/* Parses an item that was read, and submits it once the session has room. BUSY: it is another engine's now. */
 static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
 {
     bzi_session *session = &engine->session;
@@ -15298,11 +16009,20 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     bzna_picture picture;
     bzi_image image;
     bzi_format sps;
+    bzi_nvdec_format want;
     bzi_nvdec_result result;
     if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     result = bzi_session_accepts(session, image.coded.codec, &sps, err);
+    want = bzi_nvdec_format_of(image.coded.codec, &sps);
+    if (result == BZI_NVDEC_OK && (result = bzi_check_verdict(session->device, &want, err)) == BZI_NVDEC_BUSY) {
+        while (bzi_engine_busy(engine))
+            bzi_engine_advance(engine);
+        result = bzi_check_kind(session, &want, &image.coded, &sps, &picture, err);
+    }
+    if (result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want))
+        return BZI_NVDEC_BUSY;
     if (result == BZI_NVDEC_OK) {
         item->by_nvdec = 1;
         while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
@@ -15323,8 +16043,9 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
         return;
     }
     switch (bzi_engine_submit(engine, item, err)) {
-    case BZI_NVDEC_OK:
     case BZI_NVDEC_BUSY:
+        break;
+    case BZI_NVDEC_OK:
         item->decode_ns += bzi_os_now_ns() - start;
         break;
     case BZI_NVDEC_REFUSED:
@@ -15356,7 +16077,7 @@ static void *bzi_engine_run(void *argument)
     engine->lane.stream = engine->session.stream;
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
-        bzi_item *item = engine->session.pending_count < BZI_SESSION_DEPTH ? bzi_pool_take(pool, busy) : NULL;
+        bzi_item *item = engine->session.pending_count < BZI_SESSION_DEPTH ? bzi_pool_take(engine, busy) : NULL;
         if (item)
             bzi_engine_begin(engine, item);
         else if (busy)
@@ -15369,6 +16090,8 @@ static void *bzi_engine_run(void *argument)
         }
     }
     bzi_session_close(&engine->session);
+    if (engine->software.memory)
+        bzi_software_close(&engine->software);
     bzi_device_leave(pool->device);
     return NULL;
 }
@@ -15536,7 +16259,12 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     bzi_os_unlock(&context->mutex);
     if (!known) {
         bzi_error_init(&why);
-        if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
+        if (bzi_device_open(&context->device_desc, &made, &why) == BZNA_OK &&
+            bzi_check_device(made, &why) != BZNA_OK) {
+            bzi_device_close(made);
+            made = NULL;
+        }
+        if (why.status != BZNA_OK) {
             if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it just cannot be used */
                 why.status = BZNA_E_DEVICE;
             if (why.status == BZNA_E_MEMORY) {              /* not remembered: there may be memory the next time */
@@ -16729,6 +17457,10 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
                         (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
     if (c->decode.decoder > BZNA_DECODER_NVDEC)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.decoder: %u is not known", c->decode.decoder);
+#ifdef BENZINA_NO_AVCODEC
+    if (c->decode.verify_every)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.verify_every: this build has no libavcodec");
+#endif
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
@@ -16743,7 +17475,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "color", c->color.reserved, 4, c->color.reserved0 },
         { "fields", c->fields.reserved, 3, 0 },
         { "read", c->read.reserved, 4, c->read.reserved0 },
-        { "decode", c->decode.reserved, 4, 0 },
+        { "decode", c->decode.reserved, 3, c->decode.reserved0 },
         { "errors", c->errors.reserved, 2, c->errors.reserved0 },
         { "pipeline", c->pipeline.reserved, 4, c->pipeline.reserved0 },
     };
@@ -17017,8 +17749,9 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     }
     if (software)
         return BZNA_OK;
-    gpu->why = gpu->device->video;
-    return gpu->why.status == BZNA_OK ? bzi_context_pool(loader->context, &gpu->pool, err) : BZNA_OK;
+    if (bzi_device_video(gpu->device, &gpu->why) != BZNA_OK)
+        return BZNA_OK;
+    return bzi_context_pool(loader->context, &gpu->pool, err);
 }
 
 /* The numbers of threads, lanes and items: those of the config, else what suits the mode. */
@@ -17363,6 +18096,7 @@ BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_de
 {
     bzi_device *device = NULL;
     bzna_device_info all;
+    bzna_error why;
     bzna_status status;
     BZI_API_BEGIN;
     if (!context || !info)
@@ -17372,6 +18106,8 @@ BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_de
     if (status != BZNA_OK)
         BZI_API_END(status);
     all = device->info;
+    all.video = bzi_device_video(device, &why);
+    bzi_string_copy(all.message, sizeof all.message, why.message);
     bzi_os_lock(&context->mutex);
     all.sessions = context->pool ? context->pool->count : 0;
     bzi_os_unlock(&context->mutex);
@@ -17393,14 +18129,16 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
                      chroma_format, depth);
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
-    if (status == BZNA_OK && (status = device->video.status) != BZNA_OK)
-        e = device->video;
+    if (status == BZNA_OK)
+        status = bzi_device_video(device, &e);
     memset(&all, 0, sizeof all);
     all.codec = codec;
     all.chroma_format = chroma_format;
     all.depth = depth;
     if (status == BZNA_OK && (status = bzi_device_enter(device, &e)) == BZNA_OK) {
         status = bzi_device_codec(device, &all, &e);
+        if (status == BZNA_OK && all.supported)
+            bzi_check_ask(device, &all);
         bzi_device_leave(device);
     }
     BZI_API_END(status == BZNA_OK ? bzi_api_out(info, struct_size, &all, sizeof all, &e) : status);

@@ -471,7 +471,8 @@ typedef struct bzna_device_info {
 typedef struct bzna_codec_info {
     uint32_t struct_size, codec, chroma_format, depth;
     uint32_t supported, engines, min_width, min_height, max_width, max_height;
-    uint32_t max_macroblocks, reserved0;
+    uint32_t max_macroblocks, check;
+    char     check_message[128];
 } bzna_codec_info;
 
 /* CUDA devices of this machine. Starts CUDA in this process. Errors: E_DEVICE (no driver),
@@ -483,6 +484,7 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
+enum { BZNA_CHECK_NONE = 0, BZNA_CHECK_PASSED = 1, BZNA_CHECK_FAILED = 2, BZNA_CHECK_SKIPPED = 3 };
 /* What NVDEC can do there with pictures of a kind. Errors: as of bzna_context_get_device_info, why
  * video cannot be used, E_ARGUMENT. */
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
@@ -1037,8 +1039,8 @@ typedef struct bzna_loader_read {
 /* BZNA_DECODER_...; software decoder threads: default one a processor, at most 1024. With NVDEC,
  * they take what it cannot decode. */
 typedef struct bzna_loader_decode {
-    uint32_t decoder, threads;
-    uint64_t reserved[4];
+    uint32_t decoder, threads, verify_every, reserved0;
+    uint64_t reserved[3];
 } bzna_loader_decode;
 
 /* BZNA_ON_ERROR_... */
@@ -1151,6 +1153,8 @@ typedef struct bzna_loader_stats {
     /* the context's decoders: created, and given another frame size; both stand still in steady
      * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost;
+    /* decode.verify_every: pictures compared; of them, those that were not equal */
+    uint64_t         verified, verify_failed;
 } bzna_loader_stats;
 
 /* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data

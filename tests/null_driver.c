@@ -40,6 +40,12 @@ EXPORT cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     *bytes = (size_t)1 << 37;
     return CUDA_SUCCESS;
 }
+EXPORT cuMemGetInfo_v2(size_t *unused, size_t *total);
+EXPORT cuMemGetInfo_v2(size_t *unused, size_t *total)
+{
+    *unused = *total = (size_t)1 << 37;
+    return CUDA_SUCCESS;
+}
 EXPORT cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 EXPORT cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {

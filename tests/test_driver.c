@@ -605,6 +605,55 @@ TEST(many_threads_may_ask_a_context_first_and_make_one_device)
     }
 }
 
+/* 465, of CUDA 11.3, corrupts memory: what was before it and behind it does not. */
+TEST(a_driver_that_corrupts_memory_is_not_asked_to_decode_and_the_message_says_what_to_do)
+{
+    BEGIN;
+    for (int i = 0; i < 3; i++) {
+        bzna_context *context;
+        bzna_device_info info;
+        bzna_codec_info codec;
+        bzna_error e = no_error();
+        control->driver_version = (const int[3]){ 11020, 11030, 11040 }[i];
+        context = context_of(on_auto);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(info.video, i == 1 ? BZNA_E_DEVICE : BZNA_OK);
+        if (i == 1) {
+            CHECK_CONTAINS(info.message, "update the driver");
+            CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e),
+                     BZNA_E_DEVICE);
+            CHECK_CONTAINS(e.message, "update the driver");
+            check_works(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_DECODER_SOFTWARE, on_cuda(0), "update the driver");
+            check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, "update the driver");
+            CHECK_EQ(control->creates + control->decodes, 0);
+        }
+        bzna_context_close(context);
+        finish();
+    }
+}
+
+TEST(why_the_kernel_could_not_be_compiled_is_said_in_words)
+{
+    static const struct { int code; const char *words; } ways[] = {
+        { 221, "libnvidia-ptxjitcompiler.so.1" }, { 222, "driver is too old" },
+        { 223, "CUDA_DISABLE_PTX_JIT" }, { 304, "CUDA_CACHE_PATH" },
+    };
+    BEGIN;
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        bzna_context *context = context_of(on_auto);
+        bzna_device_info info;
+        bzna_error e = no_error();
+        fake->fail("cuModuleLoadData", 1, ways[i].code, 1);
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(e.native_code, ways[i].code);
+        CHECK_CONTAINS(e.message, ways[i].words);
+        CHECK(strlen(e.message) < sizeof e.message - 1);    /* nothing is cut off */
+        check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, "cuModuleLoadData");
+        bzna_context_close(context);
+        finish();
+    }
+}
+
 /* ---- Devices ----------------------------------------------------------------------------------------------------- */
 
 TEST(a_device_is_described_as_the_driver_has_it)
@@ -845,6 +894,8 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
     RUN(without_host_memory_the_device_is_not_opened_and_may_be_later)
     RUN(many_threads_may_ask_a_context_first_and_make_one_device)
+    RUN(a_driver_that_corrupts_memory_is_not_asked_to_decode_and_the_message_says_what_to_do)
+    RUN(why_the_kernel_could_not_be_compiled_is_said_in_words)
     RUN(a_device_is_described_as_the_driver_has_it)
     RUN(a_device_that_is_not_there_is_refused_with_the_number_that_there_are)
     RUN(a_device_that_opens_says_nothing_of_having_no_gpu)

@@ -20,9 +20,10 @@
  * What is a violation: a call without a current context, or with an object of another one; a handle that is not alive;
  * freeing what is not allocated; an address outside device memory given to a copy or a kernel; releasing a context's
  * last reference while it has objects; creating a decoder for what the caps exclude; submitting a surface that is in
- * flight or mapped; more maps than output surfaces; mapping twice, unmapping what is not mapped; destroying a decoder
- * with mapped surfaces; a decoder used by a thread that did not make it; a picture of another size or format than its
- * decoder's; and any call in a forked child. Each is counted, printed (unless quiet), and mostly refused. */
+ * flight or mapped; giving a decoder another size outside a parser's sequence callback; more maps than output surfaces;
+ * mapping twice, unmapping what is not mapped; destroying a decoder with mapped surfaces; a decoder used by a thread
+ * that did not make it; a picture of another size or format than its decoder's; and any call in a forked child. Each is
+ * counted, printed (unless quiet), and mostly refused. */
 #ifndef BENZINA_FAKE_H
 #define BENZINA_FAKE_H
 #include <dlfcn.h>
@@ -49,6 +50,7 @@
         X(cuvidDecodePicture) X(cuvidGetDecodeStatus) \
     X(cuvidMapVideoFrame64) X(cuvidUnmapVideoFrame64) X(cuvidCreateVideoParser) X(cuvidParseVideoData) \
         X(cuvidDestroyVideoParser) \
+    X(cuMemGetInfo_v2) \
     X(stream_copy) X(stream_kernel) X(engine_picture)
 #define FAKE_ID(name) FAKE_##name,
 enum { FAKE_FUNCTIONS(FAKE_ID) FAKE_FUNCTION_COUNT };
@@ -85,6 +87,7 @@ typedef struct fake_control {
     fake_number driver_version;             /* [12080] */
     fake_number capability_major, capability_minor;   /* [9, 0] */
     fake_number memory_total;               /* bytes [80 GiB] */
+    fake_number decoder_extra;              /* bytes that a decoder takes beside its surfaces [0] */
     fake_number memory_budget;              /* bytes for device memory and decoders, 0: no limit [0] */
     fake_number engines;                    /* nNumNVDECs; at 0 the caps are all zero [7] */
     fake_number caps_without_engines;       /* 1: at 0 engines the caps still say supported [0] */
@@ -97,8 +100,14 @@ typedef struct fake_control {
     fake_number pitch_step;                 /* decoder n's pitch is 256-aligned plus n % 4 times this [64] */
     fake_number allow_drop; /* 1: a picture that is decoded but was never mapped may be overwritten [0] */
     fake_number lost_push; /* 1: on a lost device cuCtxPushCurrent and cuCtxPopCurrent fail, too, and do nothing [0] */
+    fake_number reconfigure_anywhere;       /* 1: outside the sequence callback, too [0] */
     fake_number any_thread;                 /* 1: a decoder may wander between threads, used by one at a time [0] */
     fake_number quiet;                      /* 1: violations are not printed [0] */
+    /* What a driver may get wrong: 1, all of it [0]. A map's copy reads what was decoded into the surface meanwhile;
+     * decoders for intra pictures alone (2: all), and those that were given another size, decode wrong pixels; a
+     * picture is decoded into the surface that the parser named; the kernel writes a wrong pixel; pictures are never
+     * done, and what waits for one never returns. */
+    fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, stuck;
 
     /* Counters. */
     fake_number calls[FAKE_FUNCTION_COUNT]; /* each function's calls, failed ones too */

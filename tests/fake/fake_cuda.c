@@ -49,6 +49,7 @@ tcuGetErrorName cuGetErrorName;
 /* What the header lacks. */
 CUresult cuDriverGetVersion(int *version);
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
+CUresult cuMemGetInfo_v2(size_t *unused, size_t *total);
 CUresult cuMemHostAlloc(void **pp, size_t size, unsigned flags);
 CUresult cuMemFreeHost(void *p);
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
@@ -377,6 +378,15 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     if (!is_device(device))
         return (CUresult)FAKE_E_DEVICE;
     *bytes = (size_t)FAKE_GET(control->memory_total);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetInfo_v2(size_t *unused, size_t *total)
+{
+    long long budget = FAKE_GET(control->memory_budget);
+    ENTER(cuMemGetInfo_v2, FAKE_CONTEXT, NULL, 0);
+    *total = (size_t)FAKE_GET(control->memory_total);
+    *unused = (size_t)(budget ? budget : FAKE_GET(control->memory_total)) - (size_t)FAKE_GET(control->memory_used);
     return CUDA_SUCCESS;
 }
 
@@ -1140,8 +1150,11 @@ static void work_kernel(void *payload, int is_lost)
 {
     launch *l = payload;
     if (!is_lost && !fake_happens(FAKE_stream_kernel, l->stream, NULL, l->count))
-        for (unsigned z = 0; z < l->count; z++)
+        for (unsigned z = 0; z < l->count; z++) {
             bzi_kernel_warp_plain(&l->slots.slot[z], &l->out);
+            if (FAKE_GET(control->wrong_kernel))
+                *(uint8_t *)(uintptr_t)l->slots.slot[z].dst ^= 1;
+        }
     free(l);
 }
 
@@ -1200,7 +1213,8 @@ CUresult cuGetErrorName(CUresult error, const char **pstr)
         { 201, "CUDA_ERROR_INVALID_CONTEXT" },
         { 209, "CUDA_ERROR_NO_BINARY_FOR_GPU" }, { 214, "CUDA_ERROR_ECC_UNCORRECTABLE" },
         { 218, "CUDA_ERROR_INVALID_PTX" },
-        { 220, "CUDA_ERROR_NVLINK_UNCORRECTABLE" }, { 222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" },
+        { 220, "CUDA_ERROR_NVLINK_UNCORRECTABLE" }, { 221, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND" },
+        { 223, "CUDA_ERROR_JIT_COMPILATION_DISABLED" }, { 304, "CUDA_ERROR_OPERATING_SYSTEM" }, { 222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" },
         { 400, "CUDA_ERROR_INVALID_HANDLE" },
         { 500, "CUDA_ERROR_NOT_FOUND" }, { 600, "CUDA_ERROR_NOT_READY" }, { 700, "CUDA_ERROR_ILLEGAL_ADDRESS" },
         { 702, "CUDA_ERROR_LAUNCH_TIMEOUT" }, { 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED" }, { 710, "CUDA_ERROR_ASSERT" },

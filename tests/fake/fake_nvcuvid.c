@@ -163,7 +163,38 @@ static void output_drop(output *o)
     }
 }
 
-typedef struct transfer { output *to; picture *from; CUstream stream; } transfer;      /* owns from; NULL: garbage */
+/* A map's copy that is queued, for wrong_surface: of which decoder's surface; whether that has another picture now. */
+typedef struct fill {
+    _Atomic int          taken, surface, spoiled;
+    _Atomic(const void *) decoder;
+} fill;
+
+static fill fills[1024];
+
+static fill *fill_begin(const void *decoder, int surface)
+{
+    for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++) {
+        int none = 0;
+        if (!atomic_compare_exchange_strong_explicit(&fills[i].taken, &none, 1, memory_order_relaxed,
+                                                     memory_order_relaxed))
+            continue;
+        FAKE_SET(fills[i].spoiled, 0);
+        FAKE_SET(fills[i].surface, surface);
+        FAKE_SET(fills[i].decoder, decoder);
+        return &fills[i];
+    }
+    abort();
+}
+
+static void fill_spoil(const void *decoder, int surface)
+{
+    for (size_t i = 0; i < sizeof fills / sizeof fills[0]; i++)
+        if (FAKE_GET(fills[i].decoder) == decoder && FAKE_GET(fills[i].surface) == surface)
+            FAKE_SET(fills[i].spoiled, 1);
+}
+
+/* owns from; NULL: garbage. fill: NULL but for wrong_surface */
+typedef struct transfer { output *to; picture *from; CUstream stream; fill *fill; } transfer;
 
 /* A stream's part of a map. Padding, and all of a picture that failed, is something that no one expects. */
 static void work_fill(void *payload, int is_lost)
@@ -173,9 +204,15 @@ static void work_fill(void *payload, int is_lost)
     if (!is_lost && !fake_happens(FAKE_stream_copy, t->stream, NULL, (long long)(intptr_t)t->to->data)) {
         const uint8_t *from = t->from;
         memset(t->to->data, 0xaa, g->surface_size);
+        if (t->fill && FAKE_GET(t->fill->spoiled))
+            from = NULL;
         for (int p = 0; p < g->planes && from; p++)
             for (size_t y = 0; y < g->rows[p]; y++, from += g->row[p])
                 memcpy(t->to->data + g->offset[p] + y * g->pitch, from, g->row[p]);
+    }
+    if (t->fill) {
+        FAKE_SET(t->fill->decoder, NULL);
+        FAKE_SET(t->fill->taken, 0);
     }
     free(t->from);
     output_drop(t->to);
@@ -221,7 +258,8 @@ static picture *picture_make(const geometry *g, const AVFrame *frame)
 
 /* ---- Decoders: what the engine does ------------------------------------------------------------------------------ */
 
-typedef struct job { int index; uint8_t *data; size_t size; } job;
+/* named: the surface that the parser named */
+typedef struct job { int index, named; uint8_t *data; size_t size; } job;
 typedef struct surface {
     enum { EMPTY, QUEUED, DECODED, MAPPED } state;
     int      status;                    /* cuvidDecodeStatus */
@@ -245,8 +283,12 @@ typedef struct decoder {
     surface               surface[SURFACES];
     pthread_t             worker;
     int                   has_worker;
+    int                   resized;
+    picture              *held[SURFACES];       /* wrong_index: what is really in each surface */
 } decoder;
 
+static _Thread_local int parser_named;  /* the surface of the picture that the thread's parser calls back for */
+static _Thread_local int in_sequence;   /* below a parser's pfnSequenceCallback */
 static decoder decoders[DECODERS];
 static fake_number decoder_count, engine_load[ENGINES];
 static _Atomic int engine_taken[ENGINES];
@@ -328,6 +370,8 @@ static picture *engine_decode(const decoder *d, AVCodecContext **context, AVFram
     long long delay = FAKE_GET(control->engine_delay_us);
     engine_take(d->engine);
     fake_nap(FAKE_GET(control->engine_us) + (delay > 0 ? (long long)(fake_random() % (uint64_t)(delay + 1)) : 0));
+    while (FAKE_GET(control->stuck))
+        fake_nap(1000);
     if (!fake_happens(FAKE_engine_picture, NULL, d, j->index) && !lost()) {
         if (!*context)
             *context = software_open(d->codec);
@@ -335,6 +379,9 @@ static picture *engine_decode(const decoder *d, AVCodecContext **context, AVFram
             p = picture_make(&d->g, frame);
         av_frame_unref(frame);
         avcodec_flush_buffers(*context);
+        if (p && (FAKE_GET(control->wrong_intra) > !d->info.ulIntraDecodeOnly ||
+                  (FAKE_GET(control->wrong_size) && d->resized)))
+            p[d->g.row[0] * d->g.rows[0] / 2] ^= 0x40;
         if (!p)
             avcodec_free_context(context);      /* nothing of a bad picture reaches the next */
     }
@@ -362,7 +409,13 @@ static void *worker_main(void *argument)
         free(j.data);
         pthread_mutex_lock(&d->lock);
         s = &d->surface[j.index];
+        if (FAKE_GET(control->wrong_surface))
+            fill_spoil(d, j.index);
         s->picture = p;
+        if (FAKE_GET(control->wrong_index) && p) {
+            free(d->held[j.named]);
+            d->held[j.named] = memcpy(malloc(d->g.picture_size), p, d->g.picture_size);
+        }
         s->status = p                            ? cuvidDecodeStatus_Success :
                     FAKE_GET(control->concealed) ? cuvidDecodeStatus_Error_Concealed :
                                                    cuvidDecodeStatus_Error;
@@ -496,6 +549,8 @@ static void surfaces_drop(decoder *d)
 {
     for (int i = 0; i < SURFACES; i++) {
         free(d->surface[i].picture);
+        free(d->held[i]);
+        d->held[i] = NULL;
         d->surface[i] = (surface){ EMPTY, cuvidDecodeStatus_Invalid, NULL };
     }
 }
@@ -516,7 +571,8 @@ static long long memory_of(const CUVIDDECODECREATEINFO *c)
     unsigned long width = c->ulMaxWidth ? c->ulMaxWidth : c->ulWidth,
                   height = c->ulMaxHeight ? c->ulMaxHeight : c->ulHeight;
     unsigned long sample = (c->ChromaFormat == cudaVideoChromaFormat_444 ? 6 : 3) * (c->bitDepthMinus8 ? 2ul : 1ul);
-    return (long long)(width * height * sample / 2 * (c->ulNumDecodeSurfaces + c->ulNumOutputSurfaces));
+    return (long long)(width * height * sample / 2 * (c->ulNumDecodeSurfaces + c->ulNumOutputSurfaces)) +
+           FAKE_GET(control->decoder_extra);
 }
 
 CUresult cuvidCreateDecoder(CUvideodecoder *phDecoder, CUVIDDECODECREATEINFO *pdci)
@@ -548,7 +604,7 @@ CUresult cuvidCreateDecoder(CUvideodecoder *phDecoder, CUVIDDECODECREATEINFO *pd
     d->codec = codec_of(pdci->CodecType);
     d->engine = engine_choose();
     d->info = *pdci;
-    d->stop = d->first = d->count = d->mapped = d->has_worker = 0;
+    d->stop = d->first = d->count = d->mapped = d->has_worker = d->resized = 0;
     fake_object(d->context, 1);
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->changed, NULL);
@@ -561,6 +617,8 @@ CUresult cuvidCreateDecoder(CUvideodecoder *phDecoder, CUVIDDECODECREATEINFO *pd
 
 CUresult cuvidDestroyDecoder(CUvideodecoder hDecoder)
 {
+    while (FAKE_GET(control->stuck) && ((decoder *)hDecoder)->count)
+        fake_nap(1000);
     ENTER_RELEASE(after, cuvidDestroyDecoder, FAKE_CONTEXT, hDecoder, 0);
     decoder *d = decoder_take(hDecoder, "cuvidDestroyDecoder");
     if (!d)
@@ -609,6 +667,10 @@ CUresult cuvidReconfigureDecoder(CUvideodecoder hDecoder, CUVIDRECONFIGUREDECODE
     ENTER(cuvidReconfigureDecoder, FAKE_CONTEXT, hDecoder, p->ulWidth);
     if (!(d = decoder_take(hDecoder, "cuvidReconfigureDecoder")))
         return (CUresult)FAKE_E_HANDLE;
+    if (!in_sequence && !FAKE_GET(control->reconfigure_anywhere)) {
+        fake_violate("cuvidReconfigureDecoder: outside pfnSequenceCallback");
+        return decoder_give(d, FAKE_E_VALUE);
+    }
     if (!is_idle(d)) {
         fake_violate("cuvidReconfigureDecoder: pictures are in flight or mapped");
         return decoder_give(d, FAKE_E_VALUE);
@@ -629,6 +691,8 @@ CUresult cuvidReconfigureDecoder(CUvideodecoder hDecoder, CUVIDRECONFIGUREDECODE
     d->info.ulNumDecodeSurfaces = p->ulNumDecodeSurfaces;
     outputs_drop(d);
     outputs_make(d);
+    surfaces_drop(d);
+    d->resized = 1;
     FAKE_ADD(control->reconfigures, 1);
     return decoder_give(d, 0);
 }
@@ -664,7 +728,7 @@ static CUresult submit(decoder *d, const CUVIDPICPARAMS *p)
     if (lost())
         return (CUresult)lost();
     j = &d->queue[(d->first + d->count) % QUEUE];
-    *j = (job){ p->CurrPicIdx, malloc(p->nBitstreamDataLen), p->nBitstreamDataLen };
+    *j = (job){ p->CurrPicIdx, parser_named, malloc(p->nBitstreamDataLen), p->nBitstreamDataLen };
     if (!j->data || (!d->has_worker && fake_start(&d->worker, worker_main, d)))
         abort();
     d->has_worker = 1;
@@ -746,7 +810,10 @@ static CUresult map(decoder *d, int index, CUstream stream, output **out)
         abort();
     o->stream = stream;
     o->serial = fake_stream_serial(stream);
-    *t = (transfer){ o, d->surface[index].picture, stream };
+    *t = (transfer){ o, d->surface[index].picture, stream, NULL };
+    if (FAKE_GET(control->wrong_index) && t->from && d->held[index])
+        memcpy(t->from, d->held[index], d->g.picture_size);
+    t->fill = FAKE_GET(control->wrong_surface) ? fill_begin(d, index) : NULL;
     FAKE_ADD(o->refs, 1);
     if ((result = fake_stream_push(stream, 0, work_fill, t))) {
         output_drop(o);
@@ -1005,7 +1072,9 @@ static int call_sequence(parser *p, const CUVIDEOFORMAT *format)
     if (p->has_format && !memcmp(&p->format, format, sizeof *format))
         return 1;
     p->format = *format;
+    in_sequence = 1;
     result = p->params.pfnSequenceCallback ? p->params.pfnSequenceCallback(p->params.pUserData, &copy) : 1;
+    in_sequence = 0;
     poison(&copy, sizeof copy);
     p->has_format = result > 0;
     if (result > 1) {
@@ -1041,6 +1110,7 @@ static int call_picture(parser *p, bytes unit, unsigned *offsets, unsigned count
         pic->CodecSpecific.hevc.IrapPicFlag = pic->CodecSpecific.hevc.IdrPicFlag = (unsigned char)pic->intra_pic_flag;
     }
     p->next = (p->next + 1) % p->surfaces;
+    parser_named = pic->CurrPicIdx;
     if (p->params.pfnDecodePicture)
         result = p->params.pfnDecodePicture(p->params.pUserData, pic) > 0;
     if (result && p->params.pfnDisplayPicture) {
