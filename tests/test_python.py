@@ -1304,6 +1304,138 @@ DLPACKS = {                                     # by max_version: a capsule's na
 }
 
 
+def half(value):
+    """To the nearest binary16, ties to even, as a number."""
+    return struct.unpack("<e", struct.pack("<e", value))[0]
+
+
+def brain(value):
+    """To the nearest bfloat16, ties to even, as a number: the upper half of a float."""
+    bits, = struct.unpack("<I", struct.pack("<f", value))
+    return struct.unpack("<f", struct.pack("<I", (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000))[0]
+
+
+@needs_decoder
+class Words(unittest.TestCase):
+    """DataLoader's words for filters, types, layouts and channels, and what they do."""
+
+    FILTERS = {"linear": 0, "nearest": 1, "cubic": 2, "area": 3, "lanczos4": 4, "lanczos": 5, "cubic-0.75": 6}
+
+    def images(self, **options):
+        with next(loader_of(warp_transform=ops.CenterResizedCrop(), **options).batches()) as batch:
+            return batch.shape, pixels(batch.images)
+
+    def test_filters_and_antialias_are_told_to_the_library(self):
+        self.assertEqual(set(benzina._CHOICES["filter"]), set(self.FILTERS))
+        for name, number in self.FILTERS.items():
+            for antialias in (True, False)[:1 if name == "area" else 2]:
+                seen = set()
+                self.images(filter=name, antialias=antialias, transform=lambda info, rng, t: seen.add((t.filter, t.antialias)))
+                self.assertEqual(seen, {(number, int(not antialias))}, name)
+        self.assertEqual(self.images(), self.images(filter="linear", antialias=True))
+        made = [self.images(filter=name) for name in self.FILTERS] + [self.images(filter=name, antialias=False) for name in self.FILTERS
+                                                                      if name not in ("area", "nearest")]
+        self.assertEqual(len(set(made)), 12)
+        self.assertEqual(self.images(filter="nearest"), self.images(filter="nearest", antialias=False))
+
+    def test_words_that_are_not_known_are_named_with_those_that_are(self):
+        for name, value, known in (("filter", "bilinear", "'cubic-0.75'"), ("filter", 2, "'nearest'"), ("filter", None, "'area'"),
+                                   ("antialias", 2, "True, False"), ("antialias", "yes", "True, False"), ("antialias", [], "True, False"),
+                                   ("dtype", "float64", "'bfloat16'"), ("dtype", 3, "'uint8'"), ("layout", "CHW", "'NHWC'"),
+                                   ("channels", "RGBA", "'BGR'"), ("channels", 1, "'gray'"), ("inter_method", 5, "0, 1, 2, 3, 4, 9, 10"),
+                                   ("inter_method", "cubic", "0, 1, 2, 3, 4, 9, 10"), ("warp_law", "moore", "'torchvision'")):
+            with self.assertRaises(ValueError, msg=name) as caught:
+                loader_of(**{name: value})
+            self.assertTrue(str(caught.exception).startswith("%s: %r is none of " % (name, value)), caught.exception)
+            self.assertIn(known, str(caught.exception))
+        for options in (dict(inter_method=1, filter="linear"), dict(inter_method=9, antialias=True)):
+            with self.assertRaisesRegex(ValueError, "^inter_method, filter, antialias: "):
+                loader_of(**options)
+        with self.assertRaises(benzina.Error) as caught:
+            loader_of(filter="area", antialias=False)
+        self.assertRegex(str(caught.exception), "antialias: area")
+        self.assertNotIn("loader_config", str(caught.exception))
+
+    def test_inter_method_is_mxnets_number(self):
+        for number, name in enumerate(("nearest", "linear", "cubic-0.75", "area", "lanczos4")):
+            self.assertEqual(self.images(inter_method=number), self.images(filter=name, antialias=name == "area"), number)
+        for warp, number in (((0.5, 0, 3, 0, 0.5, 3, 0, 0, 1), 2), ((2, 0, 0, 0, 2, 0, 0, 0, 1), 3), ((2, 0, 0, 0, 0.5, 0, 0, 0, 1), 1),
+                             ((0, -1.5, 60, 1.5, 0, 0, 0, 0, 1), 3), ((0.8, 0.8, 0, 0, 0.5, 3, 0, 0, 1), 2), ((1, 0, 0, 0, 1, 0, 0, 0, 1), 1)):
+            made = [digest(loader_of(inter_method=n, warp_transform=warp)) for n in (9, number)]
+            self.assertEqual(made[0], made[1], warp)
+        seen = []
+        every = loader_of(inter_method=10, num_threads=2, epochs=4, transform=lambda info, rng, t: seen.append((t.filter, t.antialias)))
+        drawn = [digest(every) for _ in range(4)]
+        self.assertEqual(set(seen), {(1, 1), (0, 1), (6, 1), (3, 0), (4, 1)})
+        self.assertEqual(drawn, [digest(again) for again in [loader_of(inter_method=10, num_threads=1, epochs=4)] for _ in range(4)])
+
+    def test_types_are_the_floats_rounded(self):
+        settings = dict(mean=(-5, 60, 130), std=(0.3, 57, 5e4), filter="cubic")      # beyond 255, and down to subnormals
+        shape, data = self.images(**settings)
+        plain = struct.unpack("<%df" % (len(data) // 4), data)
+        for dtype, code, rounded in (("float16", "e", half), ("bfloat16", "H", brain), ("uint8", "B", lambda v: min(max(round(v), 0), 255))):
+            self.assertEqual(self.images(dtype=dtype, **settings)[0], shape)
+            made = self.images(dtype=dtype, **settings)[1]
+            values = struct.unpack("<%d%s" % (len(plain), code), made)
+            if code == "H":
+                values = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in values]
+            self.assertEqual(list(values), [rounded(v) for v in plain], dtype)
+
+    def test_layouts_and_channels_are_the_planes_in_another_order(self):
+        def values(**options):
+            shape, data = self.images(filter="lanczos", **options)
+            return shape, struct.unpack("<%df" % (len(data) // 4), data)
+        (count, _, height, width), plain = values(mean=(10, 20, 30), std=(2, 3, 4))
+        area = height * width
+        plane = [[plain[(i * 3 + c) * area:(i * 3 + c + 1) * area] for c in range(3)] for i in range(count)]
+        for name in ("NHWC", "nhwc"):
+            shape, made = values(mean=(10, 20, 30), std=(2, 3, 4), layout=name)
+            self.assertEqual((shape, list(made)), ((count, height, width, 3), [v for p in plane for pixel in zip(*p) for v in pixel]))
+        shape, made = values(mean=(30, 20, 10), std=(4, 3, 2), channels="BGR")
+        self.assertEqual((shape, list(made)), ((count, 3, height, width), [v for p in plane for c in (2, 1, 0) for v in p[c]]))
+        gray = [values(mean=0, std=1, channels=word, layout=layout) for word in ("gray", "grey") for layout in ("NCHW", "NHWC")]
+        self.assertEqual([shape for shape, _ in gray], [(count, 1, height, width), (count, height, width, 1)] * 2)
+        self.assertEqual(len({made for _, made in gray}), 1)
+        red = [(2 * r + 10, 3 * g + 20, 4 * b + 30) for p in plane for r, g, b in zip(*p)]
+        for (r, g, b), v in zip(red, gray[0][1]):
+            self.assertAlmostEqual(v, 0.299 * r + 0.587 * g + 0.114 * b, 3)
+
+    def test_the_color_outside_is_in_units_of_input_or_output_in_every_type(self):
+        outside = (1, 0, 1e6, 0, 1, 0, 0, 0, 1)
+        for dtype, code, rounded in (("float32", "f", lambda v: v), ("float16", "e", half), ("bfloat16", "H", brain),
+                                     ("uint8", "B", lambda v: min(max(round(v), 0), 255))):
+            for space in (0, 1):
+                loader = loader_of(shape=2, batch_size=1, dtype=dtype, fill_space=space, warp_transform=outside, oob_transform=(200, 31, 300),
+                                   bias_transform=(12, 40, -20), norm_transform=(0.25, 2, 1))
+                with next(loader.batches()) as batch:
+                    values = struct.unpack("<12" + code, pixels(batch.images))
+                if code == "H":
+                    values = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in values]
+                expected = (200, 31, 300) if space else (47, -18, 320)
+                self.assertEqual(list(values), [rounded(v) for v in expected for _ in range(4)], (dtype, space))
+
+    @needs("numpy")
+    def test_a_picture_is_resized_alone_as_in_a_loader(self):
+        sample = benzina.Dataset(ARCHIVE)[1]
+        whole = sample.image()
+        height, width = whole.shape[:2]
+        self.assertTrue((sample.image(shape=(height, width), box=(0, 0, width, height)) == whole).all())
+        self.assertTrue((sample.image(box=(10, 20, 40, 50)) == whole[20:50, 10:40]).all())
+        self.assertEqual(sample.image("thumb", shape=17).shape, (17, 17, 3))
+        box, size = (3.5, 2.25, 61, 50.5), (24, 24)
+        x, y = (box[2] - box[0]) / size[0], (box[3] - box[1]) / size[1]
+        warp = (x, 0, box[0] + x / 2 - 0.5, 0, y, box[1] + y / 2 - 0.5, 0, 0, 1)
+        for settings in (dict(filter="lanczos"), dict(antialias=False), dict()):
+            loader = loader_of(batch_size=1, indices=[1], track="image", warp_transform=warp, layout="NHWC", **settings)
+            with next(loader.batches()) as batch:
+                expected = bytes(min(255, int(v + 0.5)) for v in floats(batch.images))
+            self.assertEqual(sample.image(shape=size, box=box, **settings).tobytes(), expected, settings)
+        for options in (dict(box=(1, 2, 3)), dict(box=(5, 5, 5, 9)), dict(box=(0, 0, 0.2, 4)), dict(shape=0), dict(shape=(3, -1)),
+                        dict(shape=20000), dict(filter="bicubic"), dict(antialias=None)):
+            with self.assertRaisesRegex(ValueError, "^%s: " % ("shape|box" if "box" in options else list(options)[0]), msg=options):
+                sample.image(**options)
+
+
 class Consumer:
     """Takes a capsule as a framework does: keeps the tensor, renames the capsule, calls the deleter when done."""
 

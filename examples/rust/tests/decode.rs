@@ -3,8 +3,8 @@
 mod common;
 
 use benzina::{
-    Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Image, LastBatch, Law,
-    Layout, Loader, LoaderInfo, Next, Random, State, Status, Tensor, Transform, Warp, Writer,
+    Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, LastBatch,
+    Law, Layout, Loader, LoaderInfo, Next, Random, State, Status, Tensor, Transform, Warp, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::path::PathBuf;
@@ -139,6 +139,31 @@ fn a_warp_is_the_same_by_its_name_and_by_its_settings() {
     let crop = Warp { flip_h: 0.5, law: Law::Benzina as u32, ..Warp::random_resized_crop() };
     assert!(open(Some(crop)) == open(None));
     assert!(open(Some(Warp { law: Law::Auto as u32, ..crop })) != open(None));
+}
+
+#[test]
+fn every_filter_makes_other_pixels_and_antialias_can_be_left_out() {
+    let data = mini();
+    let open =
+        |filter, antialias| data.loader().batch_size(8).size(24, 24).center_resized_crop(1.0).filter(filter).antialias(antialias).open();
+    let all = [Filter::Linear, Filter::Nearest, Filter::Cubic, Filter::Lanczos, Filter::Area, Filter::Cubic075, Filter::Lanczos4];
+    let made = all.map(|filter| collect(open(filter, true).unwrap()).pixels);
+    assert!((0..all.len()).all(|i| (0..i).all(|k| made[i] != made[k])));
+    assert!(made[0] == collect(data.loader().batch_size(8).size(24, 24).center_resized_crop(1.0).open().unwrap()).pixels);
+    for (filter, widened) in all.into_iter().zip(made) {
+        match open(filter, false) {
+            Ok(loader) => assert_eq!(collect(loader).pixels == widened, filter == Filter::Nearest, "{filter:?}"),
+            Err(error) => assert!(filter == Filter::Area && error.status == Status::ARGUMENT, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn torchvisions_center_crop_is_not_the_originals() {
+    let data = mini();
+    let open = |law| collect(data.loader().batch_size(8).size(24, 24).center_resized_crop(0.875).law(law).open().unwrap()).pixels;
+    assert!(open(Law::Auto) == open(Law::Benzina));
+    assert!(open(Law::Auto) != open(Law::Torchvision));
 }
 
 /// The value of IEEE binary16 bits.
