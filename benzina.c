@@ -5469,10 +5469,14 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 /* Returns 0 when there is no room. */
 static int bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name)
 {
-    size_t length = strlen(folder);
-    int n = snprintf(path, (size_t)capacity, "%s%s%s", folder,
-                     *folder && *name && folder[length - 1] != '/' ? "/" : "", name);
-    return n >= 0 && (uint64_t)n < capacity;
+    const size_t length = strlen(folder), size = strlen(name) + 1;
+    const size_t slash = *folder && *name && folder[length - 1] != '/';
+    if (length + slash + size > capacity)
+        return 0;
+    memcpy(path, folder, length);
+    path[length] = '/';
+    memcpy(path + length + slash, name, size);
+    return 1;
 }
 
 /* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
