@@ -4759,12 +4759,17 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
                     (int)number, type, bzi_mp4_codec_name(track->format));
 }
 
-/* The movie is read: the archive's row had its turn. */
+/* The movie is read by the archive's row, which has its turn first unless the format was named. */
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_mp4 *mp4 = c->own;
+    bzi_mp4 *mp4;
     const bzi_track *input;
-    bzna_status status;
+    bzna_status status = c->own ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
+    if (status == BZNA_OK)
+        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is an archive, no mp4 video");
+    if (status != BZNA_AGAIN)
+        return status;
+    mp4 = c->own;
     if (mp4->input < 0)
         mp4->input = bzi_track_find(mp4->tracks, mp4->track_count, NULL);
     if (mp4->input < 0)
@@ -8387,8 +8392,8 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         if (!bzi_container_suits(ops, config, head, size))
             continue;
         c->ops = ops;
-        if ((status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-            status = ops->open(c, config, err);
+        if ((status = ops->open(c, config, err)) != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
+            status = err->status;
     }
     return status == BZNA_AGAIN ? bzi_container_fail_kind(head, size, config->format, err) : status;
 }
