@@ -2772,8 +2772,9 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 
 /* --- WebP --- */
 
-/* Whether a VP8 picture has segments and no map of them: libavcodec would take that of the picture before. The first four
- * bits of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and 9.3). */
+/* Whether a VP8 picture has segments and no map of them: libavcodec would take that of the picture before. The first
+ * four bits of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and
+ * 9.3). */
 static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
     uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
@@ -3118,8 +3119,8 @@ typedef struct bzi_still {
     bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err);
     /* as bzi_codec.strip */
     uint64_t    (*strip)(uint8_t *data, uint64_t size);
-    /* libavcodec's decoder takes nothing of a picture for the next. Those of the others do: GIF's colors past the end of
-     * a palette; TIFF's palette, planes, subsampling; JPEG 2000's palette and color space */
+    /* libavcodec's decoder takes nothing of a picture for the next. Those of the others do: GIF's colors past the end
+     * of a palette; TIFF's palette, planes, subsampling; JPEG 2000's palette and color space */
     uint32_t    forgets;
 } bzi_still;
 
@@ -4859,12 +4860,17 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
                     (int)number, type, bzi_mp4_codec_name(track->format));
 }
 
-/* The movie is read: the archive's row had its turn. */
+/* The movie is read by the archive's row, which has its turn first unless the format was named. */
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_mp4 *mp4 = c->own;
+    bzi_mp4 *mp4;
     const bzi_track *input;
-    bzna_status status;
+    bzna_status status = c->own ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
+    if (status == BZNA_OK)
+        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is an archive, no mp4 video");
+    if (status != BZNA_AGAIN)
+        return status;
+    mp4 = c->own;
     if (mp4->input < 0)
         mp4->input = bzi_track_find(mp4->tracks, mp4->track_count, NULL);
     if (mp4->input < 0)
@@ -5570,10 +5576,14 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 /* Returns 0 when there is no room. */
 static int bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name)
 {
-    size_t length = strlen(folder);
-    int n = snprintf(path, (size_t)capacity, "%s%s%s", folder,
-                     *folder && *name && folder[length - 1] != '/' ? "/" : "", name);
-    return n >= 0 && (uint64_t)n < capacity;
+    const size_t length = strlen(folder), size = strlen(name) + 1;
+    const size_t slash = *folder && *name && folder[length - 1] != '/';
+    if (length + slash + size > capacity)
+        return 0;
+    memcpy(path, folder, length);
+    path[length] = '/';
+    memcpy(path + length + slash, name, size);
+    return 1;
 }
 
 /* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
@@ -5837,7 +5847,6 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
  * has no classes. A list can name the files instead. Opening looks at no file; each sample's is opened when it is
  * read. */
 
-#define BZI_SPLIT_NAMES " train training val valid validation dev eval test testing "
 /* ImageFolder's, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
 
@@ -5986,6 +5995,17 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     return status;
 }
 
+/* Whether a folder is called as a split is: train, val2017. */
+static int bzi_folder_is_split(const char *name)
+{
+    char word[16];
+    size_t length = strlen(name);
+    while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
+        length--;
+    snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
+    return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
+}
+
 /* A class without pictures, as ImageFolder refuses it; and a root that holds roots, where train and val would be the
  * classes: its folders hold only folders, or are called as splits are. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
@@ -5995,7 +6015,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
     uint64_t roots = 0, splits = 0;
     for (uint64_t i = 0; i < c->class_count; i++) {
         roots += folder->classes[i].only_folders;
-        splits += (uint64_t)bzi_word_is_in(folder->classes[i].name, BZI_SPLIT_NAMES);
+        splits += (uint64_t)bzi_folder_is_split(folder->classes[i].name);
     }
     if ((roots == c->class_count || splits == c->class_count) && !config->classes)
         return BZI_FAIL(err, BZNA_E_FORMAT,
@@ -6947,10 +6967,10 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
         return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, ".idx");
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, source, memory, NULL, 0);
-    status = !file.size                                              ? BZNA_AGAIN :
-             bzi_buffer_reserve(memory, &buffer, file.size + 1, 0) ? bzi_source_read(&file, 0, buffer.data, file.size, err) :
-                                                                     bzi_fail_memory(err, "the index of a tar");
-    if (status == BZNA_OK) {
+    status = file.size ? BZNA_OK : BZNA_AGAIN;
+    if (file.size && !bzi_buffer_reserve(memory, &buffer, file.size + 1, 0))
+        status = bzi_fail_memory(err, "the index of a tar");
+    if (status == BZNA_OK && (status = bzi_source_read(&file, 0, buffer.data, file.size, err)) == BZNA_OK) {
         x.p = buffer.data;
         x.end = x.p + file.size;
         buffer.data[file.size] = '\n';
@@ -8473,8 +8493,8 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         if (!bzi_container_suits(ops, config, head, size))
             continue;
         c->ops = ops;
-        if ((status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-            status = ops->open(c, config, err);
+        if ((status = ops->open(c, config, err)) != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
+            status = err->status;
     }
     return status == BZNA_AGAIN ? bzi_container_fail_kind(head, size, config->format, err) : status;
 }

@@ -139,9 +139,9 @@
  * takes it. Then y = (x - bias) * scale for each channel (or by mean and std: bzna_loader_color).
  *
  * 8. LIMITS AND HOSTILE FILES
- * Every length, count and offset of a file is checked before it is used. Boxes nest 16 deep at
- * most, a movie has 64 tracks at most; the context's max_sample_bytes and max_edge_px bound samples
- * and pictures. A damaged index entry fails its own sample, when it is used.
+ * Every length, count and offset of a file is checked before use. Boxes nest 16 deep, movies have
+ * 64 tracks at most; max_sample_bytes and max_edge_px bound samples and pictures; a still of over
+ * 64 MiB of pixels needs a byte for each 4096. A damaged index entry fails its sample, when used.
  *
  * 9. DETERMINISM AND RESUMING
  * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed
@@ -224,9 +224,10 @@
  * root is a class, and all pictures below it are of that class; without class folders there are no
  * targets. Files are known by their names (jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2
  * j2k, in upper case, too), and left out where they begin with a dot. Links are followed; one that
- * leads back is refused, and so are a class without pictures, and a root whose folders hold only
- * folders (train, val). With a list, samples are the files that it names, in its order; labels are
- * targets where each sample has one that is whole, else vectors. Files are looked at when read.
+ * leads back is refused, and so are a class without pictures, and, unless classes are chosen, a
+ * root whose folders hold only folders, or are all called as splits are (train, val, test2017).
+ * With a list, samples are the files that it names, in its order; labels are targets where each
+ * sample has one that is whole, else vectors. Files are looked at when read.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
  * to the first dot after its last slash, are a sample; what follows is the field, in lower case: by
@@ -259,7 +260,8 @@
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
  *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
- *     - No lossless JPEG, none of subsampled RGB; no TIFF in tiles or of JPEG data.
+ *     - No HEIF, AVIF, JPEG XL, animated WebP; no lossless JPEG, none of subsampled RGB; no TIFF in
+ *       tiles or of JPEG data.
  *     - No network, compression, subprocess or spooling: other bytes come by a bzna_source.
  *     - Windows and macOS have not been tried.
  */
@@ -641,8 +643,8 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens a path, and finds out by its content what it is: chapter 12 has the kinds, and the patterns
  * that stand for several files. The cost does not grow with the number of samples of an archive.
- * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (braces, a setting that is not the kind's),
- * E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
+ * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (braces, a setting without effect on the
+ * kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
@@ -1017,7 +1019,8 @@ typedef struct bzna_loader_outputs {
  * by name, commas between them. tensors: integers ([N] int64, -1 where a sample has none) and
  * vectors ([N, k] float32). k is how many numbers the first sample has, or stands behind a colon,
  * "cls,label:16"; what a shorter vector, or a failed sample, leaves of its row is NaN; longer ones
- * fail their sample with E_MISMATCH. bytes: fields of any kind, for bzna_batch_bytes. Copied. */
+ * fail their sample with E_MISMATCH. bytes: fields of any kind, for bzna_batch_bytes; one that is
+ * called as a tensor of every batch ("index") comes so only. Copied. */
 typedef struct bzna_loader_fields {
     const char *image, *tensors, *bytes;
     uint64_t    reserved[3];

@@ -954,6 +954,63 @@ TEST(a_data_set_holds_what_its_files_hold)
 
 /* ---- 2. Order ---------------------------------------------------------------------------------------------------- */
 
+/* A setting, and the kinds on which it has an effect. */
+static const struct { const char *name, *kinds; } settings[] = {
+    { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
+    { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO" }, { "palette", "folder, tar, RecordIO" },
+    { "records", "records" } };
+
+TEST(a_setting_has_an_effect_or_is_refused_by_its_name)
+{
+    static const char *const classes[] = { "none" };
+    const bzna_records records = { .struct_size = sizeof records };
+    for (size_t i = 0; i < COUNT(whole) * COUNT(settings); i++) {
+        const piece *p = &whole[i / COUNT(settings)];
+        const char *name = settings[i % COUNT(settings)].name, *kind = p->form->container;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_dataset_config config;
+        bzna_dataset *dataset = NULL;
+        char words[96];
+        if (!strcmp(kind, "records") || p->list[0])
+            continue;                 /* they need one, which comes first */
+        bzna_dataset_config_init(&config, sizeof config);
+        config.split = strcmp(name, "split") ? NULL : "train";
+        config.list = strcmp(name, "list") ? NULL : "none.lst";
+        config.classes = strcmp(name, "classes") ? NULL : classes;
+        config.class_count = config.classes != NULL;
+        config.class_order = !strcmp(name, "class_order");
+        config.orientation = !strcmp(name, "orientation");
+        config.palette = !strcmp(name, "palette");
+        config.records = strcmp(name, "records") ? NULL : &records;
+        config.format = config.records ? kind : NULL;
+        const bzna_status status = bzna_dataset_open(context, p->path, &config, &dataset, &e);
+        snprintf(words, sizeof words, "this is of kind %s", kind);
+        CHECK_EQ(strstr(e.message, words) != NULL, strstr(settings[i % COUNT(settings)].kinds, kind) == NULL);
+        CHECK(!strstr(e.message, words) || (status == BZNA_E_ARGUMENT && strstr(e.message, name) && !dataset));
+        bzna_dataset_close(dataset);
+    }
+}
+
+TEST(a_format_is_taken_by_its_name_alone)
+{
+    for (size_t i = 0; i < COUNT(whole); i++)
+        for (size_t k = 0; k < COUNT(forms); k++) {
+            const piece *p = &whole[i];
+            const int same = !strcmp(p->form->container, forms[k].container);
+            bzna_error e = { .struct_size = sizeof e };
+            bzna_dataset_config config;
+            bzna_dataset *dataset = NULL;
+            bzna_dataset_config_init(&config, sizeof config);
+            config.format = forms[k].container;
+            config.list = p->list[0] ? p->list : NULL;
+            if (!strcmp(p->form->container, "records"))
+                continue;             /* other settings say that a file is of those */
+            CHECK_EQ(bzna_dataset_open(context, p->path, &config, &dataset, &e) == BZNA_OK, same);
+            CHECK(same || e.status != BZNA_OK);
+            bzna_dataset_close(dataset);
+        }
+}
+
 TEST(an_epoch_has_each_sample_once_in_its_order_with_its_pixels)
 {
     static const struct { uint32_t batch, threads, readers, order; } ways[] = {
@@ -1767,6 +1824,8 @@ static void prepare(void)
 TEST_MAIN(
     prepare();
     RUN(a_data_set_holds_what_its_files_hold)
+    RUN(a_setting_has_an_effect_or_is_refused_by_its_name)
+    RUN(a_format_is_taken_by_its_name_alone)
     RUN(an_epoch_has_each_sample_once_in_its_order_with_its_pixels)
     RUN(a_run_goes_on_after_any_batch_however_the_data_set_is_opened)
     RUN(a_state_of_another_data_set_is_refused)

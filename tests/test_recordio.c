@@ -372,7 +372,7 @@ TEST(a_million_records_open_within_a_second_by_their_idx)
     enum { N = 1000000 };
     uint8_t *bytes = calloc(N, 8);
     FILE *file = fopen(IDX, "wb");
-    uint64_t start;
+    clock_t start;
     opened o;
     REQUIRE(bytes && file);
     for (int i = 0; i < N; i++) {
@@ -381,12 +381,12 @@ TEST(a_million_records_open_within_a_second_by_their_idx)
     }
     spill(PATH, bytes, (size_t)N * 8);
     fclose(file);
-    start = bzi_os_now_ns();
+    start = clock();                  /* the processor's: other programs do not count */
     open_path(&o, PATH, NULL);
-    start = bzi_os_now_ns() - start;
+    start = clock() - start;
     CHECK(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == N);
 #ifndef TEST_EMULATED
-    CHECK(start < ROUNDS(1000000000u, 10000000000u));
+    CHECK(start < ROUNDS(1, 10) * CLOCKS_PER_SEC);
 #endif
     CHECK_EQ(((bzi_recordio *)o.dataset->parts[0].container->own)->room, N + 2);    /* lines, one after the last */
     bzna_dataset_close(o.dataset);
