@@ -378,7 +378,7 @@ typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const c
 
 /* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
  * (short counts are asked for again; 0: the data end), or a negative number, which becomes
- * native_code; several threads call it at once. size returns all bytes, or < 0. close may be NULL. */
+ * native_code; several threads call it at once. size: all bytes, or < 0. close may be NULL. */
 typedef struct bzna_source {
     uint32_t struct_size, reserved0;
     void    *user;
