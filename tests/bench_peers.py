@@ -4,7 +4,7 @@
     make bench-peers [PICTURES=DIR] [PEERS=a,b] [THREADS=1,2] [DURATION=3] [ROUNDS=3] [PYTHONS=a:b:c] [CHART=DIR]
 
 PICTURES is a folder of class folders of JPEG files; without it, pictures of photographs' statistics are made. All get
-the same JPEG files, and make the same of them: shuffled float32 batches [64, 3, 224, 224] in the host's memory,
+the same JPEG files, but where it is said, and make the same of them: shuffled float32 batches [64, 3, 224, 224] in the host's memory,
 torchvision's random resized crop (area 8 to 100 %, ratio 3/4 to 4/3) and a flip with probability 1/2, resized by a
 linear filter, normalized. Each runs in a process of its own, with 1 and with 2 threads (or worker processes) that
 decode and crop, and as much prefetching as it has by default. It is warmed up for a second, then counted for DURATION
@@ -18,7 +18,8 @@ of the two runs only there, and says so.
   WebDataset    four tar shards, the same transforms as torchvision io, DataLoader with num_workers
   DALI          readers.file, decoders.image_random_crop (which decodes only the crop), resize, crop_mirror_normalize on
                 the CPU. num_threads
-  FFCV          a .beton of the same JPEG bytes, RandomResizedCropRGBImageDecoder (no antialiasing). num_workers
+  FFCV          a .beton, whose writer encodes pixels as JPEG again (quality 90), RandomResizedCropRGBImageDecoder (no
+                antialiasing). num_workers
   MXNet         ImageRecordIter over a .rec of the same JPEG bytes, OpenCV's linear filter (no antialiasing).
                 preprocess_threads
 
