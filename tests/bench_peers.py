@@ -4,9 +4,9 @@
     make bench-peers [PICTURES=DIR] [PEERS=a,b] [THREADS=1,2] [DURATION=3] [ROUNDS=3] [PYTHONS=a:b:c] [CHART=DIR]
 
 PICTURES is a folder of class folders of JPEG files; without it, pictures of photographs' statistics are made. All get
-the same JPEG files, but where it is said, and make the same of them: shuffled float32 batches [64, 3, 224, 224] in the host's memory,
-torchvision's random resized crop (area 8 to 100 %, ratio 3/4 to 4/3) and a flip with probability 1/2, resized by a
-linear filter, normalized. Each runs in a process of its own, with 1 and with 2 threads (or worker processes) that
+the same JPEG files, but where it is said, and make the same of them: shuffled float32 batches [64, 3, 224, 224] in the
+host's memory, torchvision's random resized crop (area 8 to 100 %, ratio 3/4 to 4/3) and a flip with probability 1/2,
+resized by a linear filter, normalized. Each runs in a process of its own, with 1 and with 2 threads (or worker processes) that
 decode and crop, and as much prefetching as it has by default. It is warmed up for a second, then counted for DURATION
 seconds; all take turns, ROUNDS times, and medians count. First without antialiasing, then with it: what has only one
 of the two runs only there, and says so.
@@ -62,7 +62,7 @@ def photograph(numpy, width, height, seed):
         a, b = rng.normal(size=2)
         luma += rng.normal() * (a * (x - width * rng.random()) + b * (y - height * rng.random()) > 0)
     for i in range(3):
-        picture[:, :, i] = 128 + 46 * (luma / luma.std() + 0.25 * noise())
+        picture[:, :, i] = 128 + 46 * (luma / luma.std() + 0.15 * noise())
     return numpy.clip(picture, 0, 255).astype(numpy.uint8)
 
 
