@@ -66,7 +66,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan tsan fuzz bench gpu-check gpu-bench gpu-data dist install uninstall clean what
+.PHONY: all deps demo test test-all asan tsan fuzz bench bench-peers bench-codecs gpu-check gpu-bench gpu-data dist install uninstall clean what
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -155,6 +155,11 @@ fuzz: $(PTX) | $(BUILD)
 PHOTOS ?= $(BUILD)/bench/pictures
 bench: all $(BUILD)/bench/open $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@sh tests/make/bench.sh $(BUILD) $(PHOTOS)
+# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them; and what each codec of bzna pack costs.
+# PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings stand at the top of the scripts.
+PYTHON ?= python3
+bench-peers bench-codecs: all
+	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
 $(BUILD)/bench/open $(BUILD)/bench/sessions: $(BUILD)/bench/%: tests/bench_%.c benzina.c $(BUILD)/libbenzina.a
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(if $(filter %sessions,$@),$(BUILD)/libbenzina.a) $(LIBS)

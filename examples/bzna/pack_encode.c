@@ -42,14 +42,15 @@ static const char x265_params[] =
     "log-level=none:pools=none:frame-threads=1:keyint=2:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0";
 static const char x264_params[] = "keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1";
 
-/* libaom's speed for a preset's name: 8 for the fastest two, 0 for the slowest, 4 for medium. */
+/* libaom's speed for a preset's name; those above fast have its highest. */
 static int64_t aom_speed(const char *preset)
 {
-    static const char *const names[] = { "placebo", "veryslow", "slower", "slow", "medium",
-                                         "fast", "faster", "veryfast", "superfast" };
-    int64_t speed = 0;
-    while (speed < 8 && strcmp(names[speed], preset)) speed++;
-    return speed;
+    static const struct { const char *preset; int64_t speed; } table[] = {
+        { "placebo", 0 }, { "veryslow", 1 }, { "slower", 2 }, { "slow", 4 }, { "medium", 6 }, { "fast", 7 },
+    };
+    for (size_t i = 0; i < LENGTH(table); i++)
+        if (!strcmp(table[i].preset, preset)) return table[i].speed;
+    return 8;
 }
 
 /* The quantization tables of ITU-T T.81, annex K, at a quality as libjpeg counts it. libavcodec multiplies them by the
