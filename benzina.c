@@ -2116,7 +2116,7 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 /* ==== 10. JPEG =======================================================================================================
  * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders use
  * tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end,
- * and must be whole. Of a single scan, the rows above damage are of use; where it is, the decoder says. Works on memory,
+ * and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory,
  * without allocating.
  *
  * Who decodes them is fixed when the library is built, because their pixels depend on it. */
