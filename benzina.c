@@ -22,7 +22,8 @@
  *      34  random, order     Philox, the keyed permutation, shards
  *      35  transforms        parameters -> homography, color -> matrix
  *      36  kernels           benzina_kernels.cu as plain C
- *      37  software decode   libavcodec; nothing else touches it
+ *      37  JPEG decode       libjpeg-turbo; nothing else touches it
+ *      37  software decode   libavcodec; nothing else touches it; who decodes what
  *   38-40  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
  *   41-42  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
  *   43-45  loader            its state; the life of a batch, and the plan; fields; the locks live here
