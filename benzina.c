@@ -22,7 +22,8 @@
  *      34  random, order     Philox, the keyed permutation, shards
  *      35  transforms        parameters -> homography, color -> matrix
  *      36  kernels           benzina_kernels.cu as plain C
- *      37  software decode   libavcodec; nothing else touches it
+ *      37  JPEG decode       libjpeg-turbo; nothing else touches it
+ *      37  software decode   libavcodec; nothing else touches it; who decodes what
  *   38-40  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
  *   41-42  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
  *   43-46  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
@@ -2165,7 +2166,7 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 /* ==== 10. JPEG =======================================================================================================
  * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders use
  * tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end,
- * and must be whole. Of a single scan, the rows above damage are of use; where it is, the decoder says. Works on memory,
+ * and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory,
  * without allocating.
  *
  * Who decodes them is fixed when the library is built, because their pixels depend on it. */

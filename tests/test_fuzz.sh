@@ -22,7 +22,7 @@ run corruptions_of_h265_do_no_harm corrupt tests/data/mini_h265.bzna 0 10000 $st
 if run corruptions_of_h264_do_no_harm corrupt tests/data/mini_h264.bzna 0 10000 $step; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 if wait $first; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 pictures=tests/data/pictures
-for file in tests/data/seeds/* $pictures/jpeg_420_progressive.jpg $pictures/jpeg_exif_6.jpg $pictures/png_palette_clear.png $pictures/webp_lossy_clear.webp \
+for file in tests/data/seeds/* $pictures/jpeg_420_progressive.jpg $pictures/jpeg_exif_6.jpg $pictures/jpeg_arithmetic.jpg $pictures/jpeg_ycck_420_scans.jpg $pictures/png_palette_clear.png $pictures/webp_lossy_clear.webp \
     $pictures/gif_animated_clear.gif $pictures/tiff_lzw.tif $pictures/jpeg2000.jp2 $pictures/bmp_palette_8.bmp; do
     seed=$(basename "$file" | tr . _)
     if run "corruptions_of_small_${seed}_do_no_harm" corrupt "$file" 0 2000 "$step"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi

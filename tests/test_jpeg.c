@@ -158,6 +158,8 @@ static bzna_status decode(bzi_software *decoder, bytes b, uint32_t rows, bzna_pi
 static int same_rows(const bzna_picture *a, const bzna_picture *b, uint32_t rows)
 {
     for (int p = 0; p < 3 && a->plane[p]; p++) {
+        if (!b->plane[p])
+            return 0;
         const uint32_t sx = p ? a->chroma_shift_x : 0, sy = p ? a->chroma_shift_y : 0;
         for (uint32_t y = 0; y < (rows + (1u << sy) - 1) >> sy; y++)
             if (memcmp((const uint8_t *)a->plane[p] + y * a->pitch[p], (const uint8_t *)b->plane[p] + y * b->pitch[p],
@@ -355,7 +357,7 @@ TEST(damage_is_of_no_matter_above_it)
             noticed++;
         }
     }
-    CHECK(noticed > 30);
+    CHECK(noticed > ROUNDS(30, 5));
     free(b.data);
     b = spliced(whole, rows[1], NULL, 0, rows[1] + 2);
     CHECK_EQ(decode(&decoders[1], b, 16, &some), BZNA_OK);
@@ -392,7 +394,7 @@ TEST(of_several_scans_all_must_be_whole)
             damaged += status != BZNA_OK;
             CHECK_EQ(decode(&decoders[1], b, 1, &some), status);
         }
-        CHECK(arithmetic || damaged > 5);
+        CHECK(arithmetic || damaged > ROUNDS(5, 0));
         free(b.data);
         free(whole.data);
     }
@@ -437,6 +439,10 @@ TEST(what_is_not_damage_changes_nothing)
         CHECK(same_rows(&all, &some, H));
         free(b.data);
     }
+    b = spliced(whole, 2, more[2].data, more[2].size, jfif + 14);           /* Adobe's marker in place of JFIF's */
+    CHECK_EQ(decode(&decoders[1], b, H, &some), BZNA_OK);
+    CHECK(same_rows(&all, &some, H));
+    free(b.data);
     b = bytes_make(whole.data, whole.size);
     b.data[jfif + 5] = 9;                                   /* the version */
     b.data[scan + 11] = 1;                                  /* the first coefficient */

@@ -84,6 +84,7 @@ def jpegs(picture):
     for name, factors in (("411", "4x1"), ("440", "1x2")):
         keep("jpeg_%s.jpg" % name, cjpeg(picture, "-sample", factors))
     keep("jpeg_420_progressive.jpg", cjpeg(picture, "-sample", "2x2", "-progressive", "-restart", "2B"))
+    keep("jpeg_arithmetic.jpg", cjpeg(picture, "-sample", "2x2", "-progressive", "-arithmetic"))
     keep("jpeg_422_restarts.jpg", cjpeg(picture, "-sample", "2x1", "-restart", "2B"))
     keep("jpeg_gray_progressive.jpg", saved(picture.convert("L"), "JPEG", progressive=True))
     rgb = cjpeg(picture, "-rgb")                        # both Adobe's marker and the components' numbers say so
