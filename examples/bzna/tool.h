@@ -75,7 +75,7 @@ typedef struct tool_options {
     const char *out, *track, *field, *codec, *preset, *warp, *decoder, *output, *dtype, *layout, *channels;
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
-    int64_t     jobs, batch, size, threads, seed, sessions;
+    int64_t     jobs, batch, size, views, threads, seed, sessions;
     bzna_device device;
     int64_t     json, md5, decode, shuffle, overwrite;        /* flags */
     char      **operand;
