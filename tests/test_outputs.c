@@ -141,6 +141,7 @@ static plan plan_of(bzna_dataset *dataset)
     p.c.decode.threads = 2;
     p.c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     p.c.warp.flip_h = 0.5;
+    p.c.filter.antialias = BZNA_ANTIALIAS_OFF;              /* many taps a pixel take long */
     p.c.color.mean[0] = 100;
     p.c.color.std[0] = p.c.color.std[1] = p.c.color.std[2] = 50;
     p.c.color.fill[1] = 30;
@@ -387,6 +388,7 @@ static plan plan_dino(bzna_dataset *dataset)
     e->warp.flip_v = 0.5;
     e->own_filter = 1;
     e->filter.kind = BZNA_FILTER_CUBIC;
+    e->filter.antialias = BZNA_ANTIALIAS_OFF;
     e = plan_add(&p, "half");                               /* of the first output's views */
     e->dtype = BZNA_DTYPE_FLOAT16;
     e->layout = BZNA_LAYOUT_NHWC;
@@ -1062,7 +1064,7 @@ static void change(plan *p, int i)
     case 12: p->c.outputs.count = 2; break;
     case 13: p->extra[2].color.mean_image = a_mean; p->extra[2].color.mean_image_bytes = sizeof a_mean; break;
     case 14: p->extra[0].filter.kind = BZNA_FILTER_LANCZOS3; break;
-    case 15: p->extra[0].filter.antialias = BZNA_ANTIALIAS_OFF; break;
+    case 15: p->extra[0].filter.antialias = BZNA_ANTIALIAS_AUTO; break;
     /* how pixels are stored */
     case 16: p->extra[0].dtype = BZNA_DTYPE_UINT8; break;
     case 17: p->extra[0].layout = BZNA_LAYOUT_NHWC; break;
