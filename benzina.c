@@ -13995,9 +13995,11 @@ typedef struct bzi_output {
     uint32_t          own_warp, own_filter, own_color;      /* 0: as the first output */
     bzi_similarity    warp;
     bzna_transform    transform;      /* what every sample starts with */
-    bzi_kernel_output kernel;
+    bzi_kernel_output kernel;         /* on the host */
     uint64_t          picture_bytes;
     uint64_t          offset;         /* in the data of a batch */
+    void             *mean;           /* the mean image: a copy, and one on the device */
+    uint64_t          mean_bytes, mean_hash, device_mean;
 } bzi_output;
 
 /* What becomes of a sample: a transform and a slot for each view of each output, in order. One a thread. */
@@ -15329,6 +15331,7 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, 
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
     bzi_kernel_output out = loader->outputs[number].kernel;
+    out.mean = loader->outputs[number].device_mean;
     if (lane->slot_count[number] && lane->error.status == BZNA_OK)
         bzi_device_warp(lane->device, &lane->slots[number], lane->slot_count[number], &out, lane->stream,
                         &lane->error);
@@ -16693,6 +16696,8 @@ static void bzi_loader_free_device(bzna_loader *loader)
     for (uint32_t i = 0; i < made; i++)
         if (loader->batches[i].loader && loader->batches[i].written)
             bzi_batch_free_device(&loader->batches[i]);
+    for (uint32_t i = 0; i < loader->output_count; i++)
+        bzi_device_free(loader->device, loader->outputs[i].device_mean, loader->outputs[i].mean_bytes, loader->stream);
     if (loader->owns_stream)
         bzi_device_stream_free(loader->device, loader->stream);
     if (entered)
@@ -16707,6 +16712,8 @@ static void bzi_loader_free(bzna_loader *loader)
     uint32_t in_flight = loader->config.pipeline.batches_in_flight;
     if (loader->device)
         bzi_loader_free_device(loader);
+    for (uint32_t i = 0; i < loader->output_count; i++)
+        bzi_release(memory, loader->outputs[i].mean, loader->outputs[i].mean_bytes, 1);
     for (uint32_t i = 0; loader->batches && i < in_flight; i++) {
         if (loader->batches[i].block)
             bzi_batch_free_bytes(&loader->batches[i]);
@@ -17177,6 +17184,8 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
         hash = bzi_hash(hash, &output->shape.channels, sizeof output->shape.channels);
     if (loader->stills)
         hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
+    if (output->mean_bytes)
+        hash = bzi_hash(hash, &output->mean_hash, sizeof output->mean_hash);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
@@ -17505,7 +17514,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "order", c->order.reserved, 4, 0 },
         { "shard", c->shard.reserved, 2, 0 },
         { "filter", c->filter.reserved, 2, 0 },
-        { "color", c->color.reserved, 4, c->color.reserved0 },
+        { "color", c->color.reserved, 2, c->color.reserved0 },
         { "fields", c->fields.reserved, 3, 0 },
         { "read", c->read.reserved, 4, c->read.reserved0 },
         { "decode", c->decode.reserved, 3, c->decode.reserved0 },
@@ -17601,6 +17610,27 @@ static int bzi_is_zero(const void *data, size_t size)
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
+/* The mean image is of the output's channels and size, and nothing else is subtracted. */
+static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
+                                     bzna_error *err)
+{
+    const bzna_output *o = &output->shape;
+    const uint64_t bytes = (uint64_t)bzi_channels(o->channels) * o->width * o->height * sizeof(float);
+    if (!c->mean_image && !c->mean_image_bytes)
+        return BZNA_OK;
+    for (int i = 0; i < 3; i++)
+        if (c->mean[i] != 0 || c->bias[i] != 0)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: not together with mean or bias", where);
+    if (!c->mean_image || c->mean_image_bytes != bytes)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where,
+                        own ? "color.mean_image_bytes" : "own_color: the first output's mean image",
+                        (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
+                        (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
+    output->mean = (void *)(uintptr_t)c->mean_image;
+    output->mean_bytes = bytes;
+    return BZNA_OK;
+}
+
 /* Adds an output: what follows from its own settings and those before it. field: the picture that it is made of. */
 static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, const char *field, bzna_error *err)
 {
@@ -17637,6 +17667,7 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or outputs");
     bzi_transform_init(&first->transform);
     if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
+        (status = bzi_settings_mean("loader_config", &c->color, first, 1, err)) != BZNA_OK ||
         (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK)
         return status;
     return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
@@ -17690,15 +17721,16 @@ static bzna_status bzi_extra_check_groups(const char *where, const bzna_extra_ou
 static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_extra_output *e,
                                       bzna_error *err)
 {
+    const bzna_loader_color *color = e->own_color ? &e->color : &s->config.color;
     bzi_output *output = &s->outputs[s->output_count];
     char text[BZI_SETTING_BYTES];
     bzna_status status;
     bzi_transform_init(&output->transform);
     if ((status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
         (status = bzi_extra_check_groups(where, e, err)) != BZNA_OK ||
-        (status = bzi_loader_check_colors(where, e->own_filter ? &e->filter : &s->config.filter,
-                                          e->own_color ? &e->color : &s->config.color, &output->transform, err)) !=
-            BZNA_OK ||
+        (status = bzi_loader_check_colors(where, e->own_filter ? &e->filter : &s->config.filter, color,
+                                          &output->transform, err)) != BZNA_OK ||
+        (status = bzi_settings_mean(where, color, output, e->own_color != 0, err)) != BZNA_OK ||
         (e->own_warp &&
          (status = bzi_warp_resolve(&e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK))
         return status;
@@ -17860,6 +17892,42 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Copies of the caller's mean images. On failure, none of the caller's is left. */
+static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        bzi_output *output = &loader->outputs[i];
+        const uint64_t count = output->mean_bytes / sizeof(float);
+        const void *given = output->mean;
+        output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
+                                                    NULL;
+        if (given && status == BZNA_OK && !output->mean)
+            status = bzi_fail_memory(err, "a mean image");
+        for (uint64_t k = 0; output->mean && k < count && status == BZNA_OK; k++)
+            if (!isfinite(((const float *)output->mean)[k]))
+                status = BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.color.mean_image: number %llu is not finite",
+                                  (unsigned long long)k);
+        output->mean_hash = output->mean ? bzi_hash(BZI_HASH_START, output->mean, (size_t)output->mean_bytes) : 0;
+        output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
+    }
+    return status;
+}
+
+/* The same on the device. Batches are written after what is enqueued here. In the CUDA context. */
+static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
+        bzi_output *output = &loader->outputs[i];
+        if (output->mean && (status = bzi_device_alloc(loader->device, output->mean_bytes, loader->stream,
+                                                       &output->device_mean, err)) == BZNA_OK)
+            status = bzi_device_upload(loader->device, output->device_mean, output->mean, output->mean_bytes,
+                                       loader->stream, err);
+    }
+    return status;
+}
+
 /* The consumer's stream: the user's, or one of ours. In the CUDA context. */
 static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
@@ -17874,8 +17942,8 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     bzna_status status = BZNA_OK;
     if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
         return status;
-    if (loader->device)
-        status = bzi_loader_make_stream(loader, err);
+    if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK)
+        status = bzi_loader_upload_means(loader, err);
     if (status == BZNA_OK && (status = bzi_loader_make_batches(loader, err)) == BZNA_OK &&
         (status = bzi_loader_start_workers(loader, err)) == BZNA_OK)
         status = bzi_loader_start_readers(loader, err);
@@ -17932,8 +18000,9 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
 /* Everything that can fail; what was made is freed by the caller. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
-    bzna_status status = bzi_loader_make_locks(loader, err);
-    if (status != BZNA_OK || (status = bzi_loader_choose(loader, err)) != BZNA_OK)
+    bzna_status status = bzi_loader_copy_means(loader, err);
+    if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
+        (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
     if ((status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||

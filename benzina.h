@@ -555,8 +555,7 @@ enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_
  * (BZNA_RECORD_UINT8; planes, or with BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes
  * into each; anything else is the field "data", a vector of channels * height * width numbers, each
  * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it: an integer is
- * the "target", a float32 the "label", a vector of one. Bytes behind the last whole record are
- * refused: mostly settings are wrong then. */
+ * the "target", a float32 the "label", a vector of one. Bytes behind the last record: refused. */
 typedef struct bzna_records {
     uint32_t struct_size;
     uint32_t data_type, layout;
@@ -610,8 +609,7 @@ typedef struct bzna_field_info {
     char     name[BZNA_NAME_MAX];
 } bzna_field_info;
 
-/* One track: its handler ("meta", "vide"), sample entry ("mett", "hvc1", ...), tkhd's flags, name,
- * and the MIME type of mett entries. */
+/* One track: handler ("meta", "vide"), sample entry ("mett", "hvc1"), tkhd's flags, name, MIME. */
 typedef struct bzna_track_info {
     uint32_t struct_size, handler, format, flags;
     uint64_t sample_count;
@@ -928,10 +926,9 @@ typedef struct bzna_loader_output {
     /* 1..65536 samples; width and height of pictures, 1..16384 pixels. All three must be given, but
      * for sizes of 0 with fields.tensors or bytes: batches without pictures, on the host */
     uint32_t           batch_size, width, height;
-    /* BZNA_DTYPE_..., BZNA_LAYOUT_..., BZNA_CHANNELS_...; views of each sample, default 1, each
-     * with random numbers of its own: of view n, those forked with n. slices: equal parts that a
-     * batch of one output and view is delivered in (one a device, say), default 1; must divide
-     * batch_size */
+    /* BZNA_DTYPE_..., BZNA_LAYOUT_..., BZNA_CHANNELS_...; views of each sample, default 1: view n
+     * has the random numbers that are forked with n. slices: equal parts that a batch of one output
+     * and view is delivered in (one a device, say), default 1; must divide batch_size */
     uint32_t           dtype, layout, channels, views, slices;
     /* AUTO: on the context's device where it has one, else in host memory. CUDA: on the context's
      * device; ordinal is 0 or that device's */
@@ -1039,8 +1036,7 @@ typedef struct bzna_loader_read {
     uint64_t reserved[4];
 } bzna_loader_read;
 
-/* BZNA_DECODER_...; software decoder threads: default one a processor, at most 1024. With NVDEC,
- * they take what it cannot decode. */
+/* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024. */
 typedef struct bzna_loader_decode {
     uint32_t decoder, threads, verify_every, reserved0;
     uint64_t reserved[3];
@@ -1227,8 +1223,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info,
     size_t struct_size, bzna_error *err);
 
-/* One tensor of the batch, by name. Errors: E_NOT_FOUND; E_UNSUPPORTED: "image" of a batch in
- * several slices is no one tensor. */
+/* One tensor of the batch, by name. E_NOT_FOUND; E_UNSUPPORTED: "image" lies in several slices. */
 BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
     bzna_tensor *tensor, size_t struct_size, bzna_error *err);
 
@@ -1294,8 +1289,7 @@ BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 
-/* The same into a user's sink, which the writer owns and closes exactly once on success; on failure
- * it is still the caller's. */
+/* The same into a sink, which the writer then owns and closes once; on failure the caller does. */
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 

@@ -139,6 +139,28 @@ test_fields_c() {
 }
 if ! have "${CC:-cc}"; then skip fields_c "no C compiler"; elif ! have tar; then skip fields_c "no tar"; else test_fields_c; fi
 
+# --- views.c ---
+has_views() {
+    "$T/views" "$archive" >"$T/views.out" && printf '%s\n' 'image: [2, 4, 3, 224, 224], 4816896 bytes' \
+        'local: [8, 4, 3, 96, 96], 3538944 bytes' | diff - "$T/views.out"
+}
+has_masks() { # a picture, and a mask of classes 3 and 90 beside it
+    mkdir -p "$T/masks" && for i in 0 1 2 3 4; do
+        cp "$T/pictures/$(ls "$T/pictures" | head -n 1)/$(ls "$T/pictures/$(ls "$T/pictures" | head -n 1)" | head -n 1)" "$T/masks/$i.ppm" &&
+            { printf 'P5\n4 2\n255\n'; printf '\003\003\132\132\132\003\003\132'; } >"$T/masks/$i.seg.pgm" || return 1
+    done
+    tar -C "$T/masks" -cf "$T/masks.tar" 0.ppm 0.seg.pgm 1.ppm 1.seg.pgm 2.ppm 2.seg.pgm 3.ppm 3.seg.pgm 4.ppm 4.seg.pgm &&
+        "$T/views" "$T/masks.tar" seg.pgm >"$T/views.out" && cat "$T/views.out" &&
+        [ "$(sed 's/: [0-9]* pixels//' "$T/views.out" | tail -n +2 | tr '\n' ' ')" = 'mask: [4, 1, 224, 224], 200704 bytes class 3 class 90 ' ]
+}
+test_views_c() {
+    check views_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/views.c $LIBS -o "$T/views" || return
+    check views_c_makes_crops_of_two_sizes has_views
+    check views_c_keeps_class_numbers has_masks
+    check views_c_names_an_absent_mask refuses 'loader_config.outputs\[0\].field' "$T/views" "$T/masks.tar" seg.png
+}
+if ! have "${CC:-cc}"; then skip views_c "no C compiler"; elif ! have tar; then skip views_c "no tar"; else test_views_c; fi
+
 # --- mpi.c ---
 ranks() { # number, arguments...
     n=$1; shift

@@ -1436,6 +1436,90 @@ class Words(unittest.TestCase):
                 sample.image(**options)
 
 
+@needs_decoder
+class Outputs(unittest.TestCase):
+    """Views and further outputs of one decode, and a mean for each pixel."""
+
+    def batches(self, dataset=None, **options):
+        return list(loader_of(dataset, epochs=1, **options).batches())
+
+    def test_views_are_batches_of_which_the_first_is_that_of_one_view(self):
+        crop = ops.RandomResizedCrop(flip_h=0.5)
+        one = self.batches(warp_transform=crop, shuffle=True)
+        three = self.batches(warp_transform=crop, shuffle=True, views=3)
+        self.assertEqual([len(batch) for batch in three], [len(batch) for batch in one])
+        for a, b in zip(one, three):
+            self.assertEqual(b.images.shape, (3, len(a), 3, 24, 24))
+            view = len(pixels(a.images))
+            self.assertEqual(pixels(b.images)[:view], pixels(a.images))
+            self.assertNotEqual(pixels(b.images)[view:2 * view], pixels(b.images)[2 * view:])
+
+    def test_outputs_come_in_the_loop_by_their_names(self):
+        local = benzina.Output("local", shape=(8, 10), views=4, dtype="uint8", layout="NHWC", channels="gray", mean_image=None,
+                               warp_transform=ops.RandomResizedCrop(scale=(0.05, 0.3)), filter="cubic")
+        for images, targets, fields in loader_of(epochs=1, views=2, outputs=[local, benzina.Output("twin", dtype="float16")]):
+            self.assertEqual(set(fields), {"local", "twin"})
+            self.assertEqual((fields["local"].shape, fields["local"].dtype), ((4, len(targets), 8, 10, 1), "uint8"))
+            self.assertEqual((fields["twin"].shape, fields["twin"].dtype), (images.shape, "float16"))
+
+    def test_a_mask_shares_the_warp_and_not_the_colors(self):
+        """Planes of class numbers: what mean, std and antialiasing would make of them is no class."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "masks.tar")
+            with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+                for i in range(4):
+                    mask = bytes((7, 200, 31, 255)[(x // 5 + y // 7 + i) % 4] for y in range(40) for x in range(60))
+                    for extension, data in (("image.ppm", b"P6\n60 40\n255\n" + bytes(3 * v % 256 for v in mask for _ in "rgb")),
+                                            ("mask.pgm", b"P5\n60 40\n255\n" + mask)):
+                        info = tarfile.TarInfo("%d.%s" % (i, extension))
+                        info.size = len(data)
+                        tar.addfile(info, io.BytesIO(data))
+            outputs = [benzina.Output("mask", field="mask.pgm", dtype="uint8", channels="gray", own_color=True, filter="nearest"),
+                       benzina.Output("soft", field="mask.pgm", dtype="uint8", channels="gray", own_color=True, filter="linear")]
+            loader = loader_of(path, epochs=1, mean=(100, 100, 100), std=(50, 50, 50), outputs=outputs, track="image.ppm",
+                               warp_transform=ops.RandomResizedCrop(scale=(0.2, 0.9), flip_h=0.5), filter="nearest")
+            met = set()
+            for images, targets, fields in loader:
+                mask, plane = pixels(fields["mask"]), 24 * 24
+                met.update(mask)
+                self.assertFalse(set(pixels(fields["soft"])) <= {7, 200, 31, 255})
+                for n in range(len(targets)):           # the image's red is three times the mask's number, mod 256, at the same place
+                    red = floats(images)[3 * n * plane:][:plane]
+                    for number, value in zip(mask[n * plane:], red):
+                        self.assertAlmostEqual(value, (3 * number % 256 - 100) / 50, places=4)
+            self.assertEqual(met, {7, 200, 31, 255})
+
+    def test_callables_know_output_and_view(self):
+        met = set()
+        local = benzina.Output("local", shape=8, views=2, warp_transform=ops.CenterResizedCrop())
+        plain = benzina.Output("plain", shape=8, warp_transform=ops.CenterResizedCrop(), own_color=True)
+        loader = loader_of(epochs=1, num_threads=1, views=2, outputs=[local, plain, benzina.Output("twin")],
+                           bias_transform=lambda *about: (1, 1, 1),
+                           transform=lambda info, rng, transform: met.add((info.output, info.view, transform.bias[0])))
+        for _ in loader:
+            pass
+        self.assertEqual(met, {(0, 0, 1), (0, 1, 1), (1, 2, 1), (1, 3, 1), (2, 4, 0)})
+
+    def test_a_mean_image_is_subtracted_pixel_by_pixel(self):
+        mean = array.array("f", (i % 199 for i in range(3 * 24 * 24)))
+        shaped = memoryview(mean).cast("B").cast("f", (3, 24, 24))
+        for plain, less in zip(self.batches(std=(2, 2, 2)), self.batches(std=(2, 2, 2), mean_image=shaped)):
+            for i, (a, b) in enumerate(zip(floats(plain.images), floats(less.images))):
+                self.assertAlmostEqual(a - mean[i % len(mean)] / 2, b, places=3)
+
+    def test_what_cannot_be_is_refused(self):
+        for options, message in (({"views": 65}, "views: 65"), ({"outputs": [benzina.Output("image")]}, "another tensor's"),
+                                 ({"outputs": [benzina.Output("x", views=2)]}, "shares the warps"),
+                                 ({"mean_image": array.array("f", [0] * 9)}, "mean_image: 36 bytes, not the 6912"),
+                                 ({"mean_image": array.array("f", [0] * 1728), "mean": (1, 1, 1)}, "mean_image: not together")):
+            with self.assertRaisesRegex(Error, message):
+                loader_of(**options)
+        with self.assertRaisesRegex(TypeError, "mean_image: float32"):
+            loader_of(mean_image=array.array("d", [0] * 1728))
+        with self.assertRaisesRegex(TypeError, "warp_transform: one of ops"):
+            benzina.Output("x", warp_transform=lambda *about: None)
+
+
 class Consumer:
     """Takes a capsule as a framework does: keeps the tensor, renames the capsule, calls the deleter when done."""
 

@@ -815,6 +815,12 @@ batch_tests() {
         same "batch --channels $way is gray" "$(tail -c 300 "$t/b9/00001.ppm" | od -An -v -tu1 -w3 |
             awk '$1 != $2 || $2 != $3 { n++ } END { print n + 0 }')" 0
     done
+    expect 0 "batch of one view" "$bzna" batch "$t/one.bzna" -o "$t/b10" --batch 4 --size 32 --seed 5
+    expect 0 "batch --views" "$bzna" batch "$t/one.bzna" -o "$t/b11" --batch 4 --size 32 --seed 5 --views 3
+    same "each view of each picture is a file" "$(cd "$t/b11" && ls | wc -l | tr -d ' ')" 14
+    same "the first view is that of one view" "$(cmp "$t/b10/00002.ppm" "$t/b11/00002_0.ppm" && echo same)" same
+    if cmp -s "$t/b11/00002_1.ppm" "$t/b11/00002_2.ppm"; then fail "views differ"; else pass; fi
+    refused 2 "--views" "more views than there can be" "$bzna" batch "$t/one.bzna" -o "$t/b11" --views 65
     refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
     same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 10
@@ -833,6 +839,7 @@ bench_tests() {
     expect 0 "bench of float16" "$bzna" bench --json --seconds 0.2 --batch 4 --threads 1 --decoder software \
         --dtype f16 "$t/one.bzna"
     same "bench tells the type" "$(field dtype <"$t/out")" f16
+    expect 0 "bench --views" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software --views 2 "$t/one.bzna"
     expect 0 "bench of gray bytes" "$bzna" bench --seconds 0.1 --batch 4 --threads 1 --decoder software \
         --dtype uint8 --layout NHWC --channels gray "$t/one.bzna"
 }

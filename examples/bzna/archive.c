@@ -152,6 +152,7 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     config.output.dtype = option_value_of(o->dtype, dtypes);
     config.output.layout = option_value_of(o->layout, layouts);
     config.output.channels = option_value_of(o->channels, channels);
+    config.output.views = (uint32_t)o->views;
     config.order.kind = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
     config.order.seed = (uint64_t)o->seed;
     config.order.epochs = loading->epochs;

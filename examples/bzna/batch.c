@@ -23,21 +23,21 @@ typedef struct contact_sheet {
 
 enum { CONTACT_GAP_PX = 2 };
 
-/* As many columns as rows, or one more. */
-static contact_sheet sheet_alloc(uint32_t count, uint32_t width, uint32_t height)
+/* A row a sample, where it has several views; else as many columns as rows, or one more. */
+static contact_sheet sheet_alloc(uint32_t count, uint32_t views, uint32_t width, uint32_t height)
 {
-    contact_sheet sheet = { .columns = 1, .width = width, .height = height };
-    while (sheet.columns * sheet.columns < count) sheet.columns++;
+    contact_sheet sheet = { .columns = views, .width = width, .height = height };
+    while (views == 1 && sheet.columns * sheet.columns < count) sheet.columns++;
     uint32_t rows = (count + sheet.columns - 1) / sheet.columns;
     sheet.rgb = tool_rgb_alloc(sheet.columns * (width + CONTACT_GAP_PX) - CONTACT_GAP_PX,
                                rows * (height + CONTACT_GAP_PX) - CONTACT_GAP_PX);
     return sheet;
 }
 
-static void sheet_put(contact_sheet *sheet, uint32_t slot, const float *planes)
+static void sheet_put(contact_sheet *sheet, uint32_t place, const float *planes)
 {
-    uint32_t x = slot % sheet->columns * (sheet->width + CONTACT_GAP_PX);
-    uint32_t y = slot / sheet->columns * (sheet->height + CONTACT_GAP_PX);
+    uint32_t x = place % sheet->columns * (sheet->width + CONTACT_GAP_PX);
+    uint32_t y = place / sheet->columns * (sheet->height + CONTACT_GAP_PX);
     tool_rgb_put_planes(&sheet->rgb, x, y, planes, sheet->width, sheet->height);
 }
 
@@ -74,12 +74,15 @@ static float element(const bzna_tensor *image, size_t at)
     return value;
 }
 
-/* Planes of R, G and B of a slot, whatever the batch's type, layout and channels are. */
-static void slot_planes(const bzna_batch_info *info, int is_bgr, uint32_t slot, float *planes)
+/* {batch, channels, height, width}, or with NHWC {batch, height, width, channels}, of one view. */
+static const int64_t *view_shape(const bzna_batch_info *info) { return info->image.shape + info->image.dimensions - 4; }
+
+/* Planes of R, G and B of a slot in one of the views, whatever the batch's type, layout and channels are. */
+static void slot_planes(const bzna_batch_info *info, int is_bgr, size_t slot, float *planes)
 {
     const int last = info->layout == BZNA_LAYOUT_NHWC;
-    const size_t channels = (size_t)info->image.shape[last ? 3 : 1];
-    const size_t area = (size_t)(info->image.shape[2] * info->image.shape[last ? 1 : 3]);
+    const size_t channels = (size_t)view_shape(info)[last ? 3 : 1];
+    const size_t area = (size_t)(view_shape(info)[2] * view_shape(info)[last ? 1 : 3]);
     for (size_t c = 0; c < 3; c++) {
         size_t from = channels == 1 ? 0 : is_bgr ? 2 - c : c;
         for (size_t i = 0; i < area; i++)
@@ -91,15 +94,19 @@ static void slot_planes(const bzna_batch_info *info, int is_bgr, uint32_t slot, 
 static int pictures_write(const bzna_batch_info *info, int is_bgr, const char *folder)
 {
     const int last = info->layout == BZNA_LAYOUT_NHWC;
-    uint32_t height = (uint32_t)info->image.shape[last ? 1 : 2], width = (uint32_t)info->image.shape[last ? 2 : 3];
-    contact_sheet sheet = sheet_alloc(info->count, width, height);
+    const int64_t *shape = view_shape(info);
+    uint32_t height = (uint32_t)shape[last ? 1 : 2], width = (uint32_t)shape[last ? 2 : 3];
+    uint32_t views = info->image.dimensions == 5 ? (uint32_t)info->image.shape[0] : 1;
+    contact_sheet sheet = sheet_alloc(info->count * views, views, width, height);
     tool_rgb one = tool_rgb_alloc(width, height);
     float *planes = tool_checked(malloc((size_t)3 * width * height * sizeof *planes));
     int result = EXIT_OK;
-    for (uint32_t slot = 0; slot < info->count && result == EXIT_OK; slot++) {
-        slot_planes(info, is_bgr, slot, planes);
-        char *path = tool_format("%s/%05" PRIu32 ".ppm", folder, slot);
-        sheet_put(&sheet, slot, planes);
+    for (uint32_t i = 0; i < info->count * views && result == EXIT_OK; i++) {
+        const uint32_t slot = i / views, view = i % views;
+        slot_planes(info, is_bgr, (size_t)view * (size_t)shape[0] + slot, planes);
+        char *path = views == 1 ? tool_format("%s/%05" PRIu32 ".ppm", folder, slot) :
+                                  tool_format("%s/%05" PRIu32 "_%" PRIu32 ".ppm", folder, slot, view);
+        sheet_put(&sheet, i, planes);
         tool_rgb_put_planes(&one, 0, 0, planes, width, height);
         result = tool_write_ppm(path, &one);
         free(path);

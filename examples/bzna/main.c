@@ -65,6 +65,7 @@
     OPTION_FLAG("antialias", antialias, "widen the filter where a picture shrinks: the default"), \
     { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen it" }, \
     { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, in pixels" }, \
+    { "views", 0, KIND_INTEGER, FIELD(views), 1, 64, "N", "1", "views of each picture, each with a warp of its own" }, \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
                  "(default: sizes up to 512 load the thumbnail where there is one)"), \
     { "decoder", 0, KIND_CHOICE, FIELD(decoder), 0, 0, "auto|software|nvdec", "auto", "which decoder to use" }, \

@@ -76,7 +76,7 @@ typedef struct tool_options {
     const char *warp, *law, *filter;
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
-    int64_t     jobs, quality, batch, size, threads, seed, sessions;
+    int64_t     jobs, quality, batch, size, views, threads, seed, sessions;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
     int64_t     json, md5, decode, shuffle, overwrite, tune_decode, antialias;

@@ -261,27 +261,6 @@ struct bzna_loader_output
     reserved::NTuple{4,UInt64}
 end
 
-struct bzna_extra_output
-    struct_size::UInt32
-    width::UInt32
-    height::UInt32
-    dtype::UInt32
-    layout::UInt32
-    channels::UInt32
-    views::UInt32
-    filter::UInt32
-    name::Cstring
-    field::Cstring
-    own_warp::UInt32
-    reserved0::UInt32
-    warp::bzna_warp
-end
-
-struct bzna_loader_outputs
-    ptr::Ptr{bzna_extra_output}
-    count::UInt64
-end
-
 struct bzna_loader_order
     kind::UInt32
     last_batch::UInt32
@@ -319,7 +298,32 @@ struct bzna_loader_color
     fill_space::UInt32
     matrix::UInt32
     reserved0::UInt32
-    reserved::NTuple{4,UInt64}
+    mean_image::Ptr{Cvoid}
+    mean_image_bytes::UInt64
+    reserved::NTuple{2,UInt64}
+end
+
+struct bzna_extra_output
+    struct_size::UInt32
+    width::UInt32
+    height::UInt32
+    dtype::UInt32
+    layout::UInt32
+    channels::UInt32
+    views::UInt32
+    own_warp::UInt32
+    own_filter::UInt32
+    own_color::UInt32
+    name::Cstring
+    field::Cstring
+    warp::bzna_warp
+    filter::bzna_loader_filter
+    color::bzna_loader_color
+end
+
+struct bzna_loader_outputs
+    ptr::Ptr{bzna_extra_output}
+    count::UInt64
 end
 
 struct bzna_loader_fields
@@ -581,10 +585,10 @@ using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bz
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
     bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_get_stats, bzna_loader_state,
     bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
-    bzna_batch_tensor, bzna_batch_bytes
+    bzna_batch_tensor, bzna_batch_bytes, bzna_extra_output, bzna_loader_outputs, bzna_tensor
 using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
     BZNA_ORIENTATION_APPLY, BZNA_ORIENTATION_IGNORE, BZNA_PALETTE_COLORS, BZNA_PALETTE_INDEX, BZNA_CLASS_ORDER_TEXT,
-    BZNA_CLASS_ORDER_NUMERIC, BZNA_DTYPE_FLOAT32, BZNA_DTYPE_INT64,
+    BZNA_CLASS_ORDER_NUMERIC, BZNA_DTYPE_FLOAT32, BZNA_DTYPE_INT64, BZNA_DTYPE_UINT8,
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
     BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
     BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
@@ -906,6 +910,44 @@ const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nv
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
 
 """
+    Output(name; keywords...)
+
+A further output of a loader's samples, from the same decode: other sizes, other views, another picture of each sample; `tensor(batch, name)`.
+
+    size = (0, 0)                         (width, height); the loader's
+    field = nothing                       the picture that it is made of; the loader's
+    views = 0, warp = nothing             so many views with warps of their own: :random_resized_crop, ..., with crop_area, crop_ratio, law,
+                                          flip and flip_v. nothing: each view is warped as that of the loader's pictures
+    uint8 = false, gray = false           instead of Float32, of R, G and B
+    own_color = false                     true: pixels are 0..255, as masks need them, or what bias, scale and fill say
+    nearest = false                       true: pixels are not blended
+"""
+struct Output
+    raw::bzna_extra_output
+    name::String
+    field::Union{Nothing,String}
+
+    function Output(name::AbstractString; size::Tuple{Integer,Integer} = (0, 0), field::Union{Nothing,AbstractString} = nothing,
+                    views::Integer = 0, warp::Union{Nothing,Symbol} = nothing, crop_area = nothing, crop_ratio = nothing,
+                    law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, uint8::Bool = false, gray::Bool = false,
+                    own_color::Bool = false, bias = nothing, scale = nothing, fill = nothing, nearest::Bool = false)
+        config = bzna_loader_config()
+        bzna_loader_config_init(config, sizeof(bzna_loader_config))             # whose groups are zero
+        drawn = warp === nothing ? config.warp :
+                changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
+                        given(scale = crop_area, ratio = crop_ratio)...)
+        raw = bzna_extra_output(sizeof(bzna_extra_output), size[1], size[2], uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32, 0, gray ? 2 : 0,
+                                views, warp !== nothing, nearest, own_color, Cstring(C_NULL), Cstring(C_NULL), drawn,
+                                changed(config.filter; kind = nearest ? 1 : 0),
+                                changed(config.color; given(bias = bias, scale = scale, fill = fill)...))
+        return new(raw, String(name), optional(field))
+    end
+end
+
+# Width, height, channels and samples of a tensor of pictures, in one view.
+shape_of(tensor::bzna_tensor) = NTuple{4,Int}(tensor.shape[Int(tensor.dimensions) - i] for i in 0:3)
+
+"""
     Loader(data; batchsize, size, keywords...)
 
 Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `for (x, y) in loader` runs one epoch.
@@ -927,6 +969,10 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     fill = (0, 0, 0)                      the out-of-bounds color
     tensors = nothing                     names of further numeric fields of batches, for `tensor`: ["id", "label:5"]
     bytes = nothing                       names of further fields of any kind, for `bytes`
+    views = 1                             of each sample, each with a random warp of its own; x has them one after the other: view v is
+                                          x[:, :, :, (v-1)*n+1:v*n], n being the samples of the batch
+    outputs = ()                          further `Output`s of the same decode, for `tensor`
+    mean_image = nothing                  width x height x channels, a mean for each pixel in place of mean or bias
     image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
     indices = nothing                     the samples of an epoch, counted from 1, instead of all
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
@@ -952,14 +998,15 @@ mutable struct Loader
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
                     bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
-                    tensors = nothing, bytes = nothing,
-                    filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
+                     tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
+                     filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
-        config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], channels = choice(CHANNELS, channels),
+        config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
+                                channels = choice(CHANNELS, channels),
                                 device = bzna_device(BZNA_DEVICE_CPU, 0))       # where an Array can be
         config.order = changed(config.order; kind = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
                                last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
@@ -979,7 +1026,19 @@ mutable struct Loader
         order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
         indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
         err, out = sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
-        GC.@preserve config picture numbers others order data out err begin
+        means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
+        names, fields = [output.name for output in outputs], [output.field for output in outputs]
+        extras = bzna_extra_output[output.raw for output in outputs]
+        GC.@preserve config picture numbers others order means names fields extras data out err begin
+            if mean_image !== nothing
+                config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
+            end
+            for i in eachindex(extras)
+                extras[i] = changed(extras[i]; name = cstring(names[i]), field = cstring(fields[i]))
+            end
+            if !isempty(extras)
+                config.outputs = bzna_loader_outputs(pointer(extras), length(extras))
+            end
             config.fields = changed(config.fields; image = cstring(picture), tensors = cstring(numbers), bytes = cstring(others))
             if indices !== nothing
                 config.order = changed(config.order; indices = pointer(order), index_count = length(order))
@@ -990,7 +1049,7 @@ mutable struct Loader
         end
         info = sized(bzna_loader_info)
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
-        return finalizer(close_later, new(out[], data, reverse(Int.(info.image.shape[1:4])), info.samples_per_epoch, info.batches_per_epoch,
+        return finalizer(close_later, new(out[], data, shape_of(info.image), info.samples_per_epoch, info.batches_per_epoch,
                                           info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false))
     end
 end
@@ -1041,9 +1100,10 @@ end
 function lend(loader::Loader, handle::Ptr{bzna_batch})
     info, err = sized(bzna_batch_info), sized(bzna_error)
     check(bzna_batch_get_info(handle, info, sizeof(bzna_batch_info), err), err)
-    samples, channels, height, width = Int.(info.image.shape[1:4])
+    width, height, channels, samples = shape_of(info.image)
+    views = info.image.dimensions == 5 ? Int(info.image.shape[1]) : 1
     # C is row-major, with the width last: the same memory is Julia's column-major, with the width first.
-    data = unsafe_wrap(Array, Ptr{Float32}(info.image.data), (width, height, channels, samples))
+    data = unsafe_wrap(Array, Ptr{Float32}(info.image.data), (width, height, channels, samples * views))
     loans = loader.loans
     Threads.atomic_add!(loans, 1)
     finalizer(owner(data)) do _
@@ -1071,7 +1131,8 @@ end
 """
     tensor(batch, name) -> Array
 
-A copy of one of the loader's `tensors`: a `Vector{Int64}`, -1 where a sample has none, or a `Matrix{Float32}` with a column for each sample.
+A copy of one of the loader's `tensors`: a `Vector{Int64}`, -1 where a sample has none, or a `Matrix{Float32}` with a column for each sample;
+or of one of its `outputs`: width x height x channels x samples, of several views x views.
 """
 function tensor(batch::Batch, name::AbstractString)
     info, err = sized(bzna_batch_info), sized(bzna_error)
@@ -1083,9 +1144,10 @@ function tensor(batch::Batch, name::AbstractString)
         numbers.device.kind == BZNA_DEVICE_CPU || throw(ArgumentError("$name lies on a device"))
         shape = reverse(Int.(numbers.shape[1:numbers.dimensions]))
         numbers.dtype == BZNA_DTYPE_INT64 && return copy(unsafe_wrap(Array, Ptr{Int64}(numbers.data), shape))
+        numbers.dtype == BZNA_DTYPE_UINT8 && return copy(unsafe_wrap(Array, Ptr{UInt8}(numbers.data), shape))
         numbers.dtype == BZNA_DTYPE_FLOAT32 && return copy(unsafe_wrap(Array, Ptr{Float32}(numbers.data), shape))
     end
-    throw(ArgumentError("$name holds neither Int64 nor Float32"))
+    throw(ArgumentError("$name holds neither Int64, Float32 nor UInt8"))
 end
 
 """

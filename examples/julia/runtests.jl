@@ -56,6 +56,24 @@ end
     @test_throws BenzinaError first_of(filter = :area, antialias = false)
 end
 
+@testset "views and outputs come from one decode" begin
+    keywords = (batchsize = 2, size = (24, 16), shuffle = true, seed = 5, warp = :random_resized_crop, flip = 0.5)
+    outputs = (Benzina.Output("local"; size = (8, 8), views = 3, warp = :random_resized_crop, crop_area = (0.05, 0.3)),
+               Benzina.Output("twin"; uint8 = true, gray = true, own_color = true))
+    for ((x, _), batch) in zip(Loader(ARCHIVE; keywords...), Benzina.eachbatch(Loader(ARCHIVE; keywords..., views = 2, outputs = outputs)))
+        @test size(batch.data) == (24, 16, 3, 2 * size(x, 4))
+        @test batch.data[:, :, :, 1:size(x, 4)] == x
+        @test size(Benzina.tensor(batch, "local")) == (8, 8, 3, size(x, 4), 3)
+        @test Benzina.tensor(batch, "twin") isa Array{UInt8,5}
+    end
+    mean = reshape(Float32.(1:24 * 16 * 3), 24, 16, 3)
+    for ((x, _), (y, _)) in zip(Loader(ARCHIVE; keywords...), Loader(ARCHIVE; keywords..., mean_image = mean))
+        @test x .- mean ≈ y
+    end
+    @test_throws BenzinaError Loader(ARCHIVE; keywords..., views = 65)
+    @test_throws BenzinaError Loader(ARCHIVE; keywords..., outputs = (Benzina.Output("image"),))
+end
+
 @testset "whoever decodes, arrays are on the host" begin
     keywords = (batchsize = 2, size = (24, 16), shuffle = true, seed = 5, warp = :random_resized_crop)
     expected = collected(Loader(ARCHIVE; device = :cpu, decoder = :software, keywords...))

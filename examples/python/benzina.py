@@ -69,7 +69,7 @@ import types as _types
 import warnings as _warnings
 import weakref as _weakref
 
-__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Random", "Sample", "Status",
+__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Output", "Random", "Sample", "Status",
            "Writer", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "idx", "lib", "ops",
            "structs", "version"]
 
@@ -184,7 +184,7 @@ random:         u32 key[2], counter[4], block[4], used, reserved0
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
                 antialias; f32 color[12]
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
-                u64 occurrence
+                u64 occurrence; u32 view, output
 output:         u32 struct_size, width, height, dtype, layout, channels
 affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
                 crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
@@ -193,14 +193,15 @@ warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2],
 buffer:         ptr data; u64 bytes
 loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
                 buffers; u32 buffer_count, reserved0; u64 reserved[4]
-extra_output:   u32 struct_size, width, height, dtype, layout, channels, views, filter; str name, field; u32 own_warp,
-                reserved0; warp warp
-loader_outputs: ptr ptr; u64 count
 loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights;
                 u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples, reserved[4]
 loader_shard:   u32 rank, world_size; u64 reserved[2]
 loader_filter:  u32 kind, antialias; u64 reserved[2]
-loader_color:   f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, matrix, reserved0; u64 reserved[4]
+loader_color:   f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, matrix, reserved0; ptr mean_image;
+                u64 mean_image_bytes, reserved[2]
+extra_output:   u32 struct_size, width, height, dtype, layout, channels, views, own_warp, own_filter, own_color;
+                str name, field; warp warp; loader_filter filter; loader_color color
+loader_outputs: ptr ptr; u64 count
 loader_fields:  str image, tensors, bytes; u64 reserved[3]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[4]
 loader_decode:  u32 decoder, threads; u64 reserved[4]
@@ -1701,6 +1702,7 @@ class _Hooks:
     def __init__(self):
         self.warp = self.bias = self.norm = self.oob = self.color = None
         self.filter = None                      # (homography, rng)
+        self.own_colors = ()                    # of outputs, by number, that these are not for
         self.whole = None                       # (sample_info, rng, transform), last of all
         self.failure = None
 
@@ -1709,15 +1711,16 @@ class _Hooks:
 
     def apply(self, info, rng, transform):
         about = (info.index, (info.width, info.height), (info.out_width, info.out_height), rng)
-        if self.warp:
+        colors = info.output not in self.own_colors
+        if self.warp and info.output == 0:      # other outputs have warps of their own, or share what this one gives
             transform.homography[:] = _floats("warp_transform", self.warp(*about), 9)
-        if self.bias:
+        if self.bias and colors:
             transform.bias[:] = _floats("bias_transform", self.bias(*about), 3)
-        if self.norm:
+        if self.norm and colors:
             transform.scale[:] = _floats("norm_transform", self.norm(*about), 3)
-        if self.oob:
+        if self.oob and colors:
             transform.fill[:] = _floats("oob_transform", self.oob(*about), 3)
-        if self.color:
+        if self.color and colors:
             transform.matrix = int(_floats("color_transform", self.color(*about), 1)[0]) + 1
         if self.filter:
             transform.filter, transform.antialias = self.filter(transform.homography, rng)
@@ -1941,13 +1944,13 @@ class Batch(_Handled):
         _check(lib.bzna_batch_move(self.handle, _stream_number(stream), err), err)
         self.info = _told("batch_info", lib.bzna_batch_get_info, self.handle)
 
-    images = property(lambda self: Field(self, "image"), doc="N x 3 x H x W, as the loader's dtype, layout and channels say")
+    images = property(lambda self: Field(self, "image"), doc="N x 3 x H x W, as the loader's dtype, layout and channels say; of several views V x N x 3 x H x W")
     targets = property(lambda self: Field(self, "target"), doc="N int64, -1: none")
     indices = property(lambda self: Field(self, "index"), doc="N uint64: of the samples in the dataset")
     status = property(lambda self: Field(self, "status"), doc="N int32: 0, or a Status below 0")
 
     def __len__(self):
-        return self.shape[0]
+        return self.shape[-4]                   # before it, if anything, the number of views
 
     def __dlpack__(self, **options):
         return self.images.__dlpack__(**options)
@@ -2023,7 +2026,7 @@ _FIELDS = {
     "num_threads": "decode.threads", "decoder": "decode.decoder", "on_error": "errors.policy",
     "multibuffering": "pipeline.batches_in_flight",
 
-    "layout": "output.layout", "channels": "output.channels", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
+    "layout": "output.layout", "channels": "output.channels", "views": "output.views", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
     "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind",
     "antialias": "filter.antialias",
     "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
@@ -2034,7 +2037,8 @@ _FIELDS = {
 }
 _KEYWORDS = {field: name for name, field in _FIELDS.items()}            # messages name them as the caller knows them
 _KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
-                  "order.indices": "indices", "order.weights": "weights", "color.std": "std"})
+                  "order.indices": "indices", "order.weights": "weights", "color.std": "std",
+                  "color.mean_image": "mean_image", "color.mean_image_bytes": "mean_image"})
 _LOADER_CONFIG = _re.compile(r"loader_config\.(\w+\.\w+)")
 
 
@@ -2125,6 +2129,66 @@ _READERS = {
 }
 
 
+_LIBRARY_WARPS = ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop
+
+
+def _set_mean_image(color, image):
+    """Returns what must live until the loader is open."""
+    if image is None:
+        return None
+    view = memoryview(image.detach().cpu().numpy() if hasattr(image, "detach") else image)
+    if view.format != "f":
+        raise TypeError("mean_image: float32 is needed, not numbers of format %r" % view.format)
+    kept = _c.create_string_buffer(view.tobytes(), view.nbytes)
+    color.mean_image, color.mean_image_bytes = _c.addressof(kept), view.nbytes
+    return kept
+
+
+class Output:
+    """A further output of a DataLoader's samples, from the same decode: other sizes, other views, another picture of each
+    sample. It is fields[name] in the loop, and Batch.tensor(name).
+
+    name             none that another tensor has
+    shape            (height, width), or one number for both; None: the DataLoader's
+    field            the picture that it is made of, by name; None: the one that the DataLoader's images are made of
+    warp_transform   one of ops.SimilarityTransform, RandomResizedCrop, CenterResizedCrop: warps of its own, of as many views
+                     as views says. None: each view is warped as that of the DataLoader's images, scaled to its own sizes
+    dtype, layout, channels
+                     as the DataLoader's
+    own_color        True: pixels are 0..255 (masks, indices of palettes), or what mean, std, bias, norm, oob, mean_image,
+                     matrix and fill_space say here, any of which says True. False: as the DataLoader's images
+    filter, antialias
+                     as the DataLoader's; None: as its images
+    """
+
+    def __init__(self, name, shape=None, field=None, warp_transform=None, views=0, dtype="float32", layout="NCHW",
+                 channels="RGB", own_color=False, mean=None, std=None, bias=None, norm=None, oob=None, mean_image=None,
+                 matrix=None, fill_space=None, filter=None, antialias=None):
+        if warp_transform is not None and type(warp_transform) not in _LIBRARY_WARPS:
+            raise TypeError("warp_transform: one of ops.SimilarityTransform, RandomResizedCrop and CenterResizedCrop, or None")
+        self.name, self.field, self.warp_transform = name, field, warp_transform
+        self._struct = e = _new("extra_output")
+        e.height, e.width = (0, 0) if shape is None else (shape, shape) if isinstance(shape, int) else shape
+        e.dtype, e.layout, e.channels = _choice("dtype", dtype), _choice("layout", layout), _choice("channels", channels)
+        e.views, e.name, e.field = views, name.encode(), None if field is None else field.encode()
+        for what, values in (("mean", mean), ("std", std), ("bias", bias), ("scale", norm), ("fill", oob)):
+            if values is not None:
+                getattr(e.color, what)[:] = _floats(what, values, 3)
+        self._kept = _set_mean_image(e.color, mean_image)       # as long as this lives
+        for group, what, value in ((e.color, "matrix", matrix), (e.color, "fill_space", fill_space),
+                                   (e.filter, "filter", filter), (e.filter, "antialias", antialias)):
+            if value is not None:
+                setattr(group, "kind" if what == "filter" else what, _choice(what, value) if what in _CHOICES else value)
+        colors = (mean, std, bias, norm, oob, mean_image, matrix, fill_space)
+        e.own_color = bool(own_color) or any(given is not None for given in colors)
+        e.own_filter = filter is not None or antialias is not None
+        if warp_transform is not None:
+            e.own_warp, e.warp = 1, warp_transform._warp()
+
+    def __repr__(self):
+        return "<benzina.Output %s>" % self.name
+
+
 class DataLoader(_Handled):
     """Batches of a dataset. Every `for` goes through one epoch, the first through first_epoch, the next one through the one after it.
 
@@ -2172,6 +2236,9 @@ class DataLoader(_Handled):
     bytes            names of any fields. With either, the loop is `for images, targets, fields in loader`: fields is a
                      dict of tensors, and of lists with a text, bytes, a number, an array or None for each sample
     fields           all three in a dict: {"image": "jpg", "tensors": ["id"], "bytes": ["txt"]}
+    views            so many views of each sample, each with its own random warp: images is V x N x C x H x W then
+    outputs          further Outputs of the same decode, which are in the loop's fields, too
+    mean_image       a mean for each pixel: an array of float32, C x H x W, in place of mean
 
     Further settings of bzna_loader_config: reader_threads, read_ahead, read_retries, matrix, fill_space, ... (_FIELDS
     has them all).
@@ -2185,7 +2252,7 @@ class DataLoader(_Handled):
                  bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
                  last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None,
-                 fields=None, inter_method=None, **settings):
+                 fields=None, outputs=(), mean_image=None, inter_method=None, **settings):
         _dispose_put_off()
         _refuse_unknown(settings)               # before anything else: who writes torch's arguments is told so
         self._tensors, self._bytes = _fields_of(fields, settings)
@@ -2242,6 +2309,7 @@ class DataLoader(_Handled):
             if 0 in config.color.std[:]:
                 raise ValueError("std: 0 divides nothing")
         _warn_of_mean(mean, std)
+        kept.append(_set_mean_image(config.color, mean_image))
         hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
         if inter_method is not None:
             method = _choice("inter_method", inter_method, {"inter_method": _INTER_METHODS})
@@ -2251,6 +2319,12 @@ class DataLoader(_Handled):
                 config.filter.kind, config.filter.antialias = method
         for name, value in settings.items():    # warp_law behind the warp
             _configure(config, name, value)
+        outputs = list(outputs)
+        self._outputs = [output.name for output in outputs]
+        extras = (structs.extra_output * len(outputs))(*(output._struct for output in outputs))
+        if outputs:
+            config.outputs.ptr, config.outputs.count = _c.addressof(extras), len(extras)
+            hooks.own_colors = [i for i, extra in enumerate(extras, 1) if extra.own_color]
 
         handle, err, key = _c.c_void_p(), _new("error"), None
         if hooks.needed():
@@ -2307,7 +2381,7 @@ class DataLoader(_Handled):
         """Constants and the known warps go to the library; what is left is called."""
         hooks = _Hooks()
         hooks.whole = whole
-        if type(warp) in (ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop):
+        if type(warp) in _LIBRARY_WARPS:
             config.warp = warp._warp()
         elif warp is not None:
             hooks.warp = warp if callable(warp) else ops.ConstantWarpTransform(warp)
@@ -2337,7 +2411,7 @@ class DataLoader(_Handled):
         return self.info.batches_per_epoch
 
     def __iter__(self):
-        """(images, targets) of one epoch, and a dict of fields where tensors or bytes name some."""
+        """(images, targets) of one epoch, and a dict of fields where tensors, bytes or outputs name some."""
         if self.output is None:                 # found out now: what an import leaves behind must not hold a batch
             host = self.info.image.device.kind == DEVICE_CPU
             self.output = ("torch" if (_installed("torch") if host else _torch_with_cuda()) else
@@ -2360,9 +2434,9 @@ class DataLoader(_Handled):
             return tensor if not self.copy else tensor.clone() if self.output == "torch" else tensor.copy()
 
         pair = read(batch.images) if self._has_pictures else None, read(batch.targets)
-        if not self._tensors and not self._bytes:
+        if not self._tensors and not self._bytes and not self._outputs:
             return pair
-        fields = {name: read(batch.tensor(name)) for name in self._tensors}
+        fields = {name: read(batch.tensor(name)) for name in (*self._tensors, *self._outputs)}
         for name, kind in self._bytes.items():
             value_of = _FIELD_VALUES[kind]
             fields[name] = [None if data is None else value_of(data) for data in batch.bytes(name)]

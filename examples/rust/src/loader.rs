@@ -109,6 +109,83 @@ pub enum Weighting {
     Once = raw::BZNA_WEIGHTING_ONCE as isize,
 }
 
+/// A further output of a loader's samples, from the same decode: other sizes, other views, another picture of each
+/// sample. What is not said is as the loader's images are; see [`LoaderBuilder::output`].
+#[must_use]
+#[derive(Clone, Debug)]
+pub struct Output {
+    raw: raw::bzna_extra_output,
+    name: String,
+    field: Option<String>,
+    mean_image: Option<Vec<f32>>,
+}
+
+impl Output {
+    /// The name that no other tensor has.
+    pub fn new(name: &str) -> Self {
+        let mut raw = raw::bzna_extra_output::default();
+        // SAFETY: the struct is as long as it says.
+        unsafe { raw::bzna_extra_output_init(&mut raw, size_of::<raw::bzna_extra_output>()) };
+        Output { raw, name: name.to_owned(), field: None, mean_image: None }
+    }
+
+    pub fn size(mut self, width: u32, height: u32) -> Self {
+        (self.raw.width, self.raw.height) = (width, height);
+        self
+    }
+
+    /// The picture that it is made of.
+    pub fn field(mut self, name: &str) -> Self {
+        self.field = Some(name.to_owned());
+        self
+    }
+
+    /// So many views of each sample, with warps of their own.
+    pub fn warp(mut self, views: u32, warp: &Warp) -> Self {
+        (self.raw.views, self.raw.own_warp, self.raw.warp) = (views, 1, *warp);
+        self
+    }
+
+    pub fn dtype(mut self, dtype: Dtype) -> Self {
+        self.raw.dtype = dtype as u32;
+        self
+    }
+
+    pub fn channels(mut self, channels: Channels) -> Self {
+        self.raw.channels = channels as u32;
+        self
+    }
+
+    pub fn layout(mut self, layout: Layout) -> Self {
+        self.raw.layout = layout as u32;
+        self
+    }
+
+    /// A filter of its own: one of the library's numbers, `raw::BZNA_FILTER_...`.
+    pub fn filter_kind(mut self, kind: u32) -> Self {
+        (self.raw.own_filter, self.raw.filter.kind) = (1, kind);
+        self
+    }
+
+    /// Pixels are 0..255, as masks need them, and not y = (x - mean) / std.
+    pub fn plain_color(mut self) -> Self {
+        self.raw.own_color = 1;
+        self
+    }
+
+    /// y = (x - bias) * scale, with an out-of-bounds color of its own.
+    pub fn color(mut self, bias: [f32; 3], scale: [f32; 3], fill: [f32; 3]) -> Self {
+        (self.raw.own_color, self.raw.color.bias, self.raw.color.scale, self.raw.color.fill) = (1, bias, scale, fill);
+        self
+    }
+
+    /// A mean for each pixel; see [`LoaderBuilder::mean_image`].
+    pub fn mean_image(mut self, mean: impl Into<Vec<f32>>) -> Self {
+        (self.raw.own_color, self.mean_image) = (1, Some(mean.into()));
+        self
+    }
+}
+
 type TransformFn = dyn Fn(&SampleInfo, &mut Random, &mut Transform) -> Result<(), Status> + Send + Sync;
 
 /// The closure behind a thin pointer, for `transform_user`.
@@ -142,6 +219,8 @@ pub struct LoaderBuilder<'a> {
     indices: Option<Vec<u64>>,
     weights: Option<Vec<f64>>,
     cpus: Vec<i32>,
+    outputs: Vec<Output>,
+    mean_image: Option<Vec<f32>>,
     transform: Option<Arc<Transformer>>,
 }
 
@@ -166,6 +245,8 @@ impl<'a> LoaderBuilder<'a> {
             indices: None,
             weights: None,
             cpus: Vec::new(),
+            outputs: Vec::new(),
+            mean_image: None,
             transform: None,
         }
     }
@@ -292,6 +373,24 @@ impl<'a> LoaderBuilder<'a> {
     /// The out-of-bounds color, red, green, blue in 0..255. Default black.
     pub fn fill(mut self, color: [f32; 3]) -> Self {
         self.config.color.fill = color;
+        self
+    }
+
+    /// A mean for each pixel, in place of one for each channel: channels * height * width of them, plane by plane.
+    pub fn mean_image(mut self, mean: impl Into<Vec<f32>>) -> Self {
+        self.mean_image = Some(mean.into());
+        self
+    }
+
+    /// So many views of each sample, each with a warp of its own: [`Batch::views`].
+    pub fn views(mut self, views: u32) -> Self {
+        self.config.output.views = views;
+        self
+    }
+
+    /// A further output; it is asked for by its name: [`Batch::tensor`], [`Batch::values`].
+    pub fn output(mut self, output: Output) -> Self {
+        self.outputs.push(output);
         self
     }
 
@@ -446,6 +545,18 @@ impl<'a> LoaderBuilder<'a> {
         if !self.cpus.is_empty() {
             (config.pipeline.cpus, config.pipeline.cpu_count) = (self.cpus.as_ptr(), self.cpus.len() as u32);
         }
+        set_mean_image(&mut config.color, &self.mean_image);
+        let names = self.outputs.iter().map(|output| crate::c_string(&output.name)).collect::<Result<Vec<_>>>()?;
+        let fields = self.outputs.iter().map(|output| output.field.as_deref().map(crate::c_string).transpose());
+        let fields = fields.collect::<Result<Vec<_>>>()?;
+        let mut outputs: Vec<_> = self.outputs.iter().map(|output| output.raw).collect();
+        for (i, raw) in outputs.iter_mut().enumerate() {
+            (raw.name, raw.field) = (names[i].as_ptr(), pointer(&fields[i]));
+            set_mean_image(&mut raw.color, &self.outputs[i].mean_image);
+        }
+        if !outputs.is_empty() {
+            (config.outputs.ptr, config.outputs.count) = (outputs.as_ptr(), count(&outputs));
+        }
         if let Some(transformer) = &self.transform {
             config.pipeline.transform = Some(transform);
             config.pipeline.transform_user = Arc::as_ptr(transformer).cast_mut().cast();
@@ -454,6 +565,12 @@ impl<'a> LoaderBuilder<'a> {
         // SAFETY: what the config points to lives for the call, and is copied; the transformer lives until the loader is closed.
         let raw = make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), self.data.as_raw(), config, out, err) })?;
         Ok(Loader { raw, transform: self.transform, context })
+    }
+}
+
+fn set_mean_image(color: &mut raw::bzna_loader_color, mean: &Option<Vec<f32>>) {
+    if let Some(mean) = mean {
+        (color.mean_image, color.mean_image_bytes) = (mean.as_ptr().cast(), std::mem::size_of_val(&mean[..]) as u64);
     }
 }
 
@@ -691,9 +808,18 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Batch, channels, height, width; of [`Layout::Nhwc`] batch, height, width, channels.
+    /// Batch, channels, height, width; of [`Layout::Nhwc`] batch, height, width, channels. Of several
+    /// [`views`](Batch::views), one is so large.
     pub fn shape(&self) -> [usize; 4] {
-        [0, 1, 2, 3].map(|i| self.info.image.shape[i] as usize)
+        [4, 3, 2, 1].map(|i| self.info.image.shape[self.info.image.dimensions as usize - i] as usize)
+    }
+
+    /// Of each sample: what [`image`](Batch::image) has one after the other, each a batch.
+    pub fn views(&self) -> usize {
+        match self.info.image.dimensions {
+            5 => self.info.image.shape[0] as usize,
+            _ => 1,
+        }
     }
 
     /// Real samples: the first so many slots. Less than `shape()[0]` only where the last batch is padded.
@@ -774,7 +900,7 @@ impl Batch {
         let device = self.device();
         assert!(device == Device::Cpu, "the batch lies on {device:?}: open the loader with Device::Cpu, or take device_image()");
         assert!(self.dtype() == dtype && self.info.slices == 1, "the batch is not one block of {dtype:?}, but of {:?}", self.dtype());
-        self.shape().iter().product()
+        self.views() * self.shape().iter().product::<usize>()
     }
 
     /// All pixels, picture by picture, each as the loader's [`Layout`] says. Panics where the batch lies on a device, or
@@ -823,7 +949,7 @@ impl Batch {
         unsafe { std::slice::from_raw_parts_mut(self.info.image.data.cast(), count) }
     }
 
-    /// The pixels of one slot: three planes. Panics where there is no such slot, and as [`image`](Batch::image) does.
+    /// The pixels of one slot, in its first view: three planes. Panics where there is no such slot, and as [`image`](Batch::image) does.
     pub fn picture(&self, slot: usize) -> &[f32] {
         let floats = self.shape()[1..].iter().product::<usize>();
         &self.image()[slot * floats..][..floats]
@@ -841,12 +967,24 @@ impl Batch {
 
     fn numbers<T>(&self, name: &str, dtype: u32) -> Result<(&[T], usize)> {
         let tensor = self.tensor(name)?;
-        let width = if tensor.dimensions > 1 { tensor.shape[1] as usize } else { 1 };
+        let shape = &tensor.shape[..tensor.dimensions as usize];
         if tensor.dtype != dtype || tensor.device.kind != raw::BZNA_DEVICE_CPU {
             return Err(Error::new(raw::BZNA_E_ARGUMENT, format!("{name}: a tensor of another type, or on a device")));
         }
+        let width = shape[1..].iter().product::<i64>() as usize;
         // SAFETY: so many numbers, in host memory, until the batch is released.
-        Ok((unsafe { std::slice::from_raw_parts(tensor.data.cast(), tensor.shape[0] as usize * width) }, width))
+        Ok((unsafe { std::slice::from_raw_parts(tensor.data.cast(), shape[0] as usize * width) }, width))
+    }
+
+    /// The values of one of the loader's [`output`](LoaderBuilder::output)s of [`Dtype::F32`], as [`tensor`](Batch::tensor) has its
+    /// shape.
+    pub fn values(&self, name: &str) -> Result<&[f32]> {
+        self.numbers(name, raw::BZNA_DTYPE_FLOAT32).map(|(numbers, _)| numbers)
+    }
+
+    /// The same of one of [`Dtype::U8`].
+    pub fn value_bytes(&self, name: &str) -> Result<&[u8]> {
+        self.numbers(name, raw::BZNA_DTYPE_UINT8).map(|(numbers, _)| numbers)
     }
 
     /// One of the loader's [`tensors`](LoaderBuilder::tensors) of integers, one a slot: -1 where a sample has none.

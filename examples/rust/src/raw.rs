@@ -477,6 +477,8 @@ structs! {
         out_width: u32,
         out_height: u32,
         occurrence: u64,
+        view: u32,
+        output: u32,
     }
 
     struct bzna_output {
@@ -547,27 +549,6 @@ structs! {
         reserved: [u64; 4],
     }
 
-    struct bzna_extra_output {
-        struct_size: u32,
-        width: u32,
-        height: u32,
-        dtype: u32,
-        layout: u32,
-        channels: u32,
-        views: u32,
-        filter: u32,
-        name: *const c_char,
-        field: *const c_char,
-        own_warp: u32,
-        reserved0: u32,
-        warp: bzna_warp,
-    }
-
-    struct bzna_loader_outputs {
-        ptr: *const bzna_extra_output,
-        count: u64,
-    }
-
     struct bzna_loader_order {
         kind: u32,
         last_batch: u32,
@@ -605,7 +586,32 @@ structs! {
         fill_space: u32,
         matrix: u32,
         reserved0: u32,
-        reserved: [u64; 4],
+        mean_image: *const c_void,
+        mean_image_bytes: u64,
+        reserved: [u64; 2],
+    }
+
+    struct bzna_extra_output {
+        struct_size: u32,
+        width: u32,
+        height: u32,
+        dtype: u32,
+        layout: u32,
+        channels: u32,
+        views: u32,
+        own_warp: u32,
+        own_filter: u32,
+        own_color: u32,
+        name: *const c_char,
+        field: *const c_char,
+        warp: bzna_warp,
+        filter: bzna_loader_filter,
+        color: bzna_loader_color,
+    }
+
+    struct bzna_loader_outputs {
+        ptr: *const bzna_extra_output,
+        count: u64,
     }
 
     struct bzna_loader_fields {

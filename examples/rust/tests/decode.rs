@@ -4,7 +4,7 @@ mod common;
 
 use benzina::{
     Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, LastBatch,
-    Law, Layout, Loader, LoaderInfo, Next, Random, State, Status, Tensor, Transform, Warp, Writer,
+    Law, Layout, Loader, LoaderInfo, Next, Output, Random, State, Status, Tensor, Transform, Warp, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::path::PathBuf;
@@ -478,4 +478,34 @@ fn a_folder_has_classes() {
     assert_eq!(classes(DatasetOptions { numeric_classes: true, ..Default::default() }), ["8", "9", "10"]);
     assert_eq!(classes(DatasetOptions { classes: &["9", "8"], ..Default::default() }), ["9", "8"]);
     assert_eq!(mini().classes().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn views_and_outputs_come_from_one_decode() {
+    let data = mini();
+    let crop = Warp { kind: benzina::raw::BZNA_WARP_RANDOM_RESIZED_CROP, flip_h: 0.5, ..Default::default() };
+    let builder = || data.loader().batch_size(3).size(20, 12).shuffle(5).warp(&crop);
+    let mean: Vec<f32> = (0..3 * 12 * 20).map(|i| (i % 200) as f32).collect();
+    let one = builder().open().unwrap();
+    let less = builder().mean_image(mean.clone()).open().unwrap();
+    let many = builder().views(2);
+    let many = many.output(Output::new("local").size(8, 6).warp(4, &crop).filter_kind(benzina::raw::BZNA_FILTER_CUBIC));
+    let many = many.output(Output::new("twin").dtype(Dtype::U8).channels(Channels::Gray).plain_color()).open().unwrap();
+    let names: Vec<_> = many.tensors().unwrap().iter().map(|tensor| (tensor.name(), tensor.shape())).collect();
+    assert_eq!(names[0], ("image".to_owned(), vec![2, 3, 3, 12, 20]));
+    assert_eq!(names[4], ("local".to_owned(), vec![4, 3, 3, 6, 8]));
+    assert_eq!(names[5], ("twin".to_owned(), vec![2, 3, 1, 12, 20]));
+    for ((a, b), c) in one.iter().zip(many.iter()).zip(less.iter()) {
+        let (a, b, c) = (a.unwrap(), b.unwrap(), c.unwrap());
+        assert_eq!((b.views(), b.shape(), b.targets()), (2, a.shape(), a.targets()));
+        let (first, second) = b.image().split_at(a.image().len());
+        assert_eq!(first, a.image());
+        assert!(second.len() == first.len() && second != first);
+        assert_eq!(b.values("local").unwrap().len(), 4 * a.shape()[0] * 3 * 6 * 8);
+        assert_eq!(b.value_bytes("twin").unwrap().len(), 2 * a.shape()[0] * 12 * 20);
+        assert_eq!(b.values("twin").unwrap_err().status, Status::ARGUMENT);
+        assert!(a.image().iter().zip(c.image()).enumerate().all(|(i, (x, y))| x - mean[i % mean.len()] == *y));
+    }
+    assert!(builder().views(65).open().unwrap_err().message.contains("output.views"));
+    assert!(builder().output(Output::new("image")).open().unwrap_err().message.contains("outputs[0].name"));
 }
