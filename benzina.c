@@ -12803,38 +12803,39 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #define BZI_CHECK_SIZE    160
 static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *hex[2]; } bzi_check_pictures[] = {
     { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
-        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff4659c08603fe0"
-        "fa9e33b702d990d6a76b6ae4ac0850903a15bc7726c7a453af545be6c841b8e2d909413d400000bf13ee0809d62f9fe1d20fdce13f61"
-        "39af4466662bb287f8b7dcadce92dd1df6b060198c2c956377bdef8225eb7bb55d24cfbd004f323d773eb7ed035daa720ef342467639"
-        "546990016dd9eae5470168ce4735a81a2030ecc1",
-        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff46187d517e86e"
-        "8b6e06b42307c816055616700947e63b2d0c8e3d34c1e8439a05350d4bb2129f31d7e8dd0b07c91fb9c2e93e89fd514ba3827c92798f"
-        "c852c4a49c07485d73464aacc82507b24c183b2a65cc9a0cff13abae2b34b5fe71c95b98e53c0aed5f6bf1cae759d21f546b583bdb81" } },
+        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff4659c0860"
+        "3fe0fa9e33b702d990d6a76b6ae4ac0850903a15bc7726c7a453af545be6c841b8e2d909413d400000bf13ee0809d62f9fe1d20f"
+        "dce13f6139af4466662bb287f8b7dcadce92dd1df6b060198c2c956377bdef8225eb7bb55d24cfbd004f323d773eb7ed035daa72"
+        "0ef342467639546990016dd9eae5470168ce4735a81a2030ecc1",
+        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff46187d517"
+        "e86e8b6e06b42307c816055616700947e63b2d0c8e3d34c1e8439a05350d4bb2129f31d7e8dd0b07c91fb9c2e93e89fd514ba382"
+        "7c92798fc852c4a49c07485d73464aacc82507b24c183b2a65cc9a0cff13abae2b34b5fe71c95b98e53c0aed5f6bf1cae759d21f"
+        "546b583bdb81" } },
     { BZNA_CODEC_H265, 8, { 0x4679a04e54fb6091ull, 0x19d36216c96ce776ull }, {
-        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca0142028"
-        "5966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbec2fe40027e82369225fd1e350ae5d"
-        "d816efb9748bc057e401afa45c83ebe9b927b385b540d00073e120245233d6f3b4132a31ea9b24ff07959f825b1c2dc1b04d16b87137"
-        "50f42151f21b04a487d44c6fe1edb4cdc836316841db2d1dd87aa299d06384163a3ac394e8de36c1e0dbcf0322eb9c350def28fef1d5"
-        "c226f07f070a3e98daad431f",
-        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca0142028"
-        "5966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbeabb8ff691abe01d949582aff3c6ff"
-        "b03c9094786d05e1eb49bfd65447152bf2b9a7074ed1bcadde4dffc270764f51ad7c263debda2ab8023515d4aa866ea2f39a5a02ea59"
-        "50e9f174fa7f520314560b333cf21bb1c38d9f0a4d234a01ce0d8310b8638392c463a3023d7d11419aeb80" } },
+        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca014"
+        "20285966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbec2fe40027e82369225fd1"
+        "e350ae5dd816efb9748bc057e401afa45c83ebe9b927b385b540d00073e120245233d6f3b4132a31ea9b24ff07959f825b1c2dc1"
+        "b04d16b8713750f42151f21b04a487d44c6fe1edb4cdc836316841db2d1dd87aa299d06384163a3ac394e8de36c1e0dbcf0322eb"
+        "9c350def28fef1d5c226f07f070a3e98daad431f",
+        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca014"
+        "20285966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbeabb8ff691abe01d949582"
+        "aff3c6ffb03c9094786d05e1eb49bfd65447152bf2b9a7074ed1bcadde4dffc270764f51ad7c263debda2ab8023515d4aa866ea2"
+        "f39a5a02ea5950e9f174fa7f520314560b333cf21bb1c38d9f0a4d234a01ce0d8310b8638392c463a3023d7d11419aeb80" } },
     { BZNA_CODEC_H265, 10, { 0x1d94d9e7b4794d6dull, 0x6b6a57420674445aull }, {
-        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca0142028"
-        "4d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbec2fe40027e82369225ae31352e28961"
-        "3a4eca97f70d16cc79d88adbed0b2241ba23fa841b2bdc74beee49614324a469820a7ab279dcf6a97fb3d29f13d65958431ded143f62"
-        "e5adcb2b7288fd3080745dbf0f704e3081c272e03dfc825644bc4d13da511cb38f49b172b05e4bc0b9598d7c715f57171ce243c1536a"
-        "1c9a66e70b386c35a980",
-        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca0142028"
-        "4d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbeabba58e43af4f8ffbb544ab8f06459e"
-        "8142820baed32c09935077049e4f4fc8aaa7b6147ab69e58aba398136a324c0a31b3602c43203bb29733e26d8f2bdbe0eadfd6667335"
-        "fa26828de22630aae3843b15cc36a5a118e34489614d872071a751003c2e3538243577540aabcfdcf6dfc0" } },
+        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca014"
+        "20284d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbec2fe40027e82369225ae313"
+        "52e289613a4eca97f70d16cc79d88adbed0b2241ba23fa841b2bdc74beee49614324a469820a7ab279dcf6a97fb3d29f13d65958"
+        "431ded143f62e5adcb2b7288fd3080745dbf0f704e3081c272e03dfc825644bc4d13da511cb38f49b172b05e4bc0b9598d7c715f"
+        "57171ce243c1536a1c9a66e70b386c35a980",
+        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca014"
+        "20284d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbeabba58e43af4f8ffbb544ab"
+        "8f06459e8142820baed32c09935077049e4f4fc8aaa7b6147ab69e58aba398136a324c0a31b3602c43203bb29733e26d8f2bdbe0"
+        "eadfd6667335fa26828de22630aae3843b15cc36a5a118e34489614d872071a751003c2e3538243577540aabcfdcf6dfc0" } },
     { BZNA_CODEC_AV1, 8, { 0x69340b26bee8f1c6ull, 0x199117d852cd5424ull }, {
-        "12000a0b00000003bcfcf9fff30080324810009fe02041e78b2bdc0802dfd591730d5e4ca801d387c3dd9d118b0a142dd546168fe563"
-        "c06c65820a40e20e3006c191266191e4841fefd1d0f1a9e2adf84ac491506c1f2d4c90",
-        "12000a0b00000003bcfcf9fff30080324810009fe01a8beb8b2bdc0802d65f387ac41ca63ee17096de19859a69a387112cc984a458fb"
-        "b82cb69593dfd4376122005a58cd293652280ef5147be98629a59fd8f8a10dde193bc0" } },
+        "12000a0b00000003bcfcf9fff30080324810009fe02041e78b2bdc0802dfd591730d5e4ca801d387c3dd9d118b0a142dd546168f"
+        "e563c06c65820a40e20e3006c191266191e4841fefd1d0f1a9e2adf84ac491506c1f2d4c90",
+        "12000a0b00000003bcfcf9fff30080324810009fe01a8beb8b2bdc0802d65f387ac41ca63ee17096de19859a69a387112cc984a4"
+        "58fbb82cb69593dfd4376122005a58cd293652280ef5147be98629a59fd8f8a10dde193bc0" } },
 };
 
 typedef struct bzi_check {
@@ -12852,28 +12853,31 @@ typedef struct bzi_check {
     uint8_t         *surfaces;        /* pinned: a copy for each round */
 } bzi_check;
 
+/* What the check of the kernel reads, and what it writes. */
+#define BZI_CHECK_SIDE    32
+typedef struct bzi_check_block {
+    float   pixels[2][3][BZI_CHECK_SIDE * BZI_CHECK_SIDE];
+    uint8_t surface[64 * 48 * 3 / 2];
+} bzi_check_block;
+
 /* --- The kernel --- */
 
-/* Warps a picture on the device, by an axis-aligned and a projective matrix, and by the plain loop here: the same bits.
- * In the CUDA context. */
-static bzna_status bzi_check_kernel(bzi_device *device, void *stream, bzna_error *err)
+/* Warps a picture of a surface by an axis-aligned and by a projective matrix, on the device and by the plain loop: the
+ * same bits. In the CUDA context. */
+static bzna_status bzi_check_kernel(bzi_device *device, void *stream, uint64_t memory, bzna_error *err)
 {
     static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
-    enum { WIDTH = 64, HEIGHT = 48, SIDE = 32, BYTES = WIDTH * HEIGHT * 3 / 2 };
-    const bzi_kernel_output out = { .width = SIDE, .height = SIDE, .stride_x = 1, .stride_y = SIDE,
-                                    .stride_c = SIDE * SIDE, .dtype = BZI_KERNEL_FLOAT32, .channels = 3 };
-    bzna_picture picture = { .depth = 8, .width = WIDTH, .height = HEIGHT, .chroma_shift_x = 1, .chroma_shift_y = 1,
-                             .pitch = { WIDTH, WIDTH, WIDTH }, .color = bzi_color_of_archives };
-    struct { float pixels[2][3][SIDE][SIDE]; uint8_t surface[BYTES]; } made, expected;
+    const bzna_picture picture = { .depth = 8, .width = 64, .height = 48, .chroma_shift_x = 1, .chroma_shift_y = 1,
+                                   .pitch = { 64, 64, 64 }, .color = { 1, 13, 5, 1, 1 } };
+    bzi_kernel_output out = { .width = BZI_CHECK_SIDE, .height = BZI_CHECK_SIDE, .stride_x = 1, .channels = 3,
+                              .stride_y = BZI_CHECK_SIDE, .stride_c = BZI_CHECK_SIDE * BZI_CHECK_SIDE };
+    bzi_check_block made, expected;
+    const uint64_t moved = memory - (uint64_t)(uintptr_t)&expected;
     bzi_kernel_slots slots;
-    bzi_kernel_output given = out;
-    uint64_t memory = 0;
-    bzna_status status = bzi_device_alloc(device, sizeof made, stream, &memory, err);
-    for (uint32_t i = 0; i < BYTES; i++)
-        expected.surface[i] = (uint8_t)(i * i / 37 + i % WIDTH * 3);
-    for (int i = 0; i < 3; i++)
-        picture.plane[i] = expected.surface + (i ? WIDTH * HEIGHT + i - 1 : 0);
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < sizeof expected.surface; i++)
+        expected.surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
     for (int i = 0; i < 2 && status == BZNA_OK; i++) {
         bzi_kernel_slot *slot = &slots.slot[i];
         bzna_transform transform;
@@ -12881,19 +12885,20 @@ static bzna_status bzi_check_kernel(bzi_device *device, void *stream, bzna_error
         memcpy(transform.homography, warps[i], sizeof warps[i]);
         status = bzi_slot_make(slot, &picture, &transform, BZNA_CHANNELS_RGB, err);
         bzi_slot_on_surface(slot, 1);
+        for (int k = 0; k < 3; k++)
+            slot->plane[k] = (uint64_t)(uintptr_t)(expected.surface + (k ? 64 * 48 + k - 1 : 0));
         slot->dst = (uint64_t)(uintptr_t)expected.pixels[i];
         bzi_kernel_warp_plain(slot, &out);
-        slot->dst += memory - (uint64_t)(uintptr_t)&expected;
+        slot->dst += moved;
         for (int k = 0; k < 3; k++)
-            slot->plane[k] += memory - (uint64_t)(uintptr_t)&expected;
+            slot->plane[k] += moved;
     }
     if (status == BZNA_OK &&
         (status = bzi_device_upload(device, memory, &expected, sizeof expected, stream, err)) == BZNA_OK &&
-        (status = bzi_device_warp(device, &slots, 2, &given, stream, err)) == BZNA_OK &&
+        (status = bzi_device_warp(device, &slots, 2, &out, stream, err)) == BZNA_OK &&
         (status = bzi_device_download(device, &made, memory, sizeof made, stream, err)) == BZNA_OK &&
         (status = bzi_device_drain(device, stream, err)) == BZNA_OK && memcmp(&made, &expected, sizeof made))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "%s: the kernel makes other pixels than on the CPU", device->info.name);
-    bzi_device_free(device, memory, sizeof made, stream);
     return status;
 }
 
@@ -12901,11 +12906,16 @@ static bzna_status bzi_check_kernel(bzi_device *device, void *stream, bzna_error
 static bzna_status bzi_check_device(bzi_device *device, bzna_error *err)
 {
     void *stream = NULL;
+    uint64_t memory = 0;
     bzna_status status;
-    if (!device->checks || (status = bzi_device_enter(device, err)) != BZNA_OK)
-        return device->checks ? status : BZNA_OK;
-    if ((status = bzi_device_stream(device, 0, &stream, err)) == BZNA_OK)
-        status = bzi_check_kernel(device, stream, err);
+    if (!device->checks)
+        return BZNA_OK;
+    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
+        return status;
+    if ((status = bzi_device_stream(device, 0, &stream, err)) == BZNA_OK &&
+        (status = bzi_device_alloc(device, sizeof(bzi_check_block), stream, &memory, err)) == BZNA_OK)
+        status = bzi_check_kernel(device, stream, memory, err);
+    bzi_device_free(device, memory, sizeof(bzi_check_block), stream);
     bzi_device_stream_free(device, stream);
     bzi_device_leave(device);
     return status;
@@ -12946,9 +12956,8 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
     bzna_picture picture = flight->picture;
     bzi_kernel_slot slot = { .depth = (int32_t)picture.depth };
     bzi_slot_on_surface(&slot, flight->semi_planar);
-    for (int i = 0; i < 3; i++) {
-        if (picture.plane[i])
-            picture.plane[i] = copy + ((uintptr_t)picture.plane[i] - (uintptr_t)flight->address);
+    for (int i = 0; i < 3 && picture.plane[i]; i++) {
+        picture.plane[i] = copy + ((uintptr_t)picture.plane[i] - (uintptr_t)flight->address);
         picture.step[i] = (uint32_t)slot.step[i];
     }
     return bzi_check_sum(&picture, (uint32_t)slot.low_zeros);
@@ -12976,6 +12985,7 @@ static int bzi_check_use_built_in(bzi_check *check)
         check->sums[i] = bzi_check_pictures[k].sums[i];
         alone = bzi_image_alone(image);
         bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->format, &check->picture, &ignored);
+        check->want.width = check->want.height = BZI_CHECK_SIZE;
     }
     return k < count;
 }
@@ -13150,35 +13160,36 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
+static bzna_status bzi_check_skip(bzi_caps *kind, const char *why)
+{
+    bzi_string_copy(kind->report, sizeof kind->report, why);
+    atomic_store(&kind->check, BZNA_CHECK_SKIPPED);
+    return BZNA_OK;
+}
+
 /* Checks a kind; image NULL: with built-in pictures alone. */
 static bzna_status bzi_check_begin(bzi_check *check, const bzna_image *image, bzna_error *err)
 {
-    const int is_silent = check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL;
-    bzna_status status = BZNA_OK;
+    bzna_status status;
+    if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL)
+        return bzi_check_skip(check->kind, "NVDEC does not say when AV1 is decoded");
     check->rounds = BZI_CHECK_ROUNDS;
-    if (!is_silent && bzi_check_use_built_in(check))
-        check->want = bzi_nvdec_format_of(check->want.codec, &check->format);
-    else if (!is_silent && !image)
-        return BZNA_OK;
-    else if (!is_silent)
-        status = bzi_check_use_image(check, image, err);
-    if (!is_silent && status == BZNA_OK)
+    if (bzi_check_use_built_in(check))
         return bzi_check_run(check, err);
-    if (status != BZNA_OK && status != BZNA_E_UNSUPPORTED)
-        return status;
-    bzi_string_copy(check->kind->report, sizeof check->kind->report,
-                    is_silent ? "NVDEC does not say when AV1 is decoded" : "there is no libavcodec to compare with");
-    atomic_store(&check->kind->check, BZNA_CHECK_SKIPPED);
-    return BZNA_OK;
+    if (!image)
+        return BZNA_OK;
+    if ((status = bzi_check_use_image(check, image, err)) == BZNA_E_UNSUPPORTED)
+        return bzi_check_skip(check->kind, "there is no libavcodec to compare with");
+    return status == BZNA_OK ? bzi_check_run(check, err) : status;
 }
 
 /* Whether NVDEC may decode pictures of a kind: OK or REFUSED, with the reason; BUSY: the kind is not checked yet. */
 static bzi_nvdec_result bzi_check_verdict(bzi_device *device, const bzi_nvdec_format *want, bzna_error *err)
 {
     bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
-    const uint32_t outcome = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
-    if (outcome != BZNA_CHECK_FAILED)
-        return outcome == BZNA_CHECK_NONE ? BZI_NVDEC_BUSY : BZI_NVDEC_OK;
+    const uint32_t outcome = atomic_load(&kind->check);
+    if (!device->checks || outcome != BZNA_CHECK_FAILED)
+        return device->checks && outcome == BZNA_CHECK_NONE ? BZI_NVDEC_BUSY : BZI_NVDEC_OK;
     BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
              bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
     return BZI_NVDEC_REFUSED;
