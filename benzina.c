@@ -11289,8 +11289,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  *
  * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are
  * made between enter and leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow
- * queries of the driver are made with it held, and its first decoder. (K), which comes before it, is held by the
- * session that checks a kind of pictures. */
+ * queries of the driver are made with it held. (K), which comes before it, is held by the session that checks a
+ * kind. */
 
 typedef struct bzi_device bzi_device;
 
@@ -11346,8 +11346,7 @@ struct bzi_device {
     bzi_mutex        mutex;
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* of decoder_bytes */
-    uint32_t         is_measured;     /* (D) decoder_extra is */
-    atomic_uint_fast64_t decoder_extra;           /* what the first decoder took beyond the estimate */
+    atomic_uint_fast64_t decoder_extra;           /* what the first one took beyond its surfaces */
     /* A decoder of so many bytes could not be made; until when that counts. */
     atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
     atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
@@ -11947,8 +11946,6 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* A decoder could not be made although the session had given up all others: for so long, none of its size or larger
  * replaces another one. */
 #define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
-/* A decoder is not taken to need more than this beyond its surfaces: more is likely what others allocated meanwhile. */
-#define BZI_NVDEC_MAX_EXTRA       (256u << 20)
 /* The largest frame that a decoder is made for is rounded up to a multiple of this, in pixels, so that other sizes
  * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
@@ -12090,29 +12087,6 @@ static void bzi_nvdec_describe(const bzi_nvdec_format *want, const CUVIDEOFORMAT
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* The first decoder of a device is made while no other one is, and measured: what it takes beyond its surfaces, all
- * are taken to take. The program may allocate at the same time, so that there is a limit to that. */
-static CUresult bzi_nvdec_create(bzi_device *device, CUvideodecoder *handle, CUVIDDECODECREATEINFO *info,
-                                 uint64_t estimate)
-{
-    size_t before = 0, after = 0, total;
-    CUresult result;
-    bzi_os_lock(&device->mutex);
-    if (device->is_measured) {
-        bzi_os_unlock(&device->mutex);
-        return device->cu.decoder_create(handle, info);
-    }
-    device->cu.memory_info(&before, &total);
-    result = device->cu.decoder_create(handle, info);
-    if (result == CUDA_SUCCESS && device->cu.memory_info(&after, &total) == CUDA_SUCCESS) {
-        device->is_measured = 1;
-        if (before > after + estimate)
-            atomic_store(&device->decoder_extra, bzi_min(before - after - estimate, BZI_NVDEC_MAX_EXTRA));
-    }
-    bzi_os_unlock(&device->mutex);
-    return result;
-}
-
 /* Makes a decoder in the place of what there is; NO_MEMORY, with the bytes that it would take, or FAILED: then the
  * slot is free. The new one can be given every size that the old one could, so that the slots of a cache come to
  * serve all sizes. */
@@ -12123,7 +12097,6 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
     CUresult result;
-    uint64_t estimate;
     bzna_status status;
     bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
@@ -12134,14 +12107,14 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
         info.ulIntraDecodeOnly = 0;
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
-    estimate = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight);
-    *bytes = estimate + atomic_load(&device->decoder_extra);
+    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight) +
+             atomic_load(&device->decoder_extra);
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
     } else {
-        result = bzi_nvdec_create(device, &decoder->handle, &info, estimate);
+        result = device->cu.decoder_create(&decoder->handle, &info);
         status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
     }
     if (status != BZNA_OK) {
@@ -12153,8 +12126,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     decoder->surfaces = bzi_nvdec_surfaces(parsed);
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
-    decoder->bytes = estimate + atomic_load(&device->decoder_extra);
-    atomic_fetch_add(&device->decoder_bytes, decoder->bytes - *bytes);       /* of the first, what was measured */
+    decoder->bytes = *bytes;
     return BZI_NVDEC_OK;
 }
 
@@ -12408,6 +12380,7 @@ struct bzi_session {
     uint32_t         pending_first, pending_count;
     bzi_flight       mapped[BZI_SESSION_MAPPED];
     uint32_t         mapped_count;
+    bzi_software     software;        /* what pictures are compared with; memory NULL: it is not open */
 };
 
 static const char *bzi_chroma_name(uint32_t chroma)
@@ -12762,6 +12735,8 @@ static void bzi_session_close(bzi_session *session)
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
     bzi_buffer_free(session->memory, &session->key);
+    if (session->software.memory)
+        bzi_software_close(&session->software);
 }
 
 static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, const bzi_memory *memory, bzna_error *err)
@@ -12798,6 +12773,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #  define BZI_CHECK_DEADLINE_NS 5000000000u
 #endif
 #define BZI_CHECK_POLL_NS 100000u
+/* Of what is measured of a decoder, more than this is not its own. */
+#define BZI_CHECK_MAX_EXTRA (256u << 20)
 
 /* Of so many rows and columns, and 4:2:0, with the sums of their values: made by tests/make/check_pictures.py. */
 #define BZI_CHECK_SIZE    160
@@ -12853,58 +12830,50 @@ typedef struct bzi_check {
     uint8_t         *surfaces;        /* pinned: a copy for each round */
 } bzi_check;
 
-/* What the check of the kernel reads, and what it writes. */
+/* --- The kernel --- */
+
 #define BZI_CHECK_SIDE    32
 typedef struct bzi_check_block {
     float   pixels[2][3][BZI_CHECK_SIDE * BZI_CHECK_SIDE];
     uint8_t surface[64 * 48 * 3 / 2];
 } bzi_check_block;
 
-/* --- The kernel --- */
-
-/* Warps a picture of a surface by an axis-aligned and by a projective matrix, on the device and by the plain loop: the
- * same bits. In the CUDA context. */
-static bzna_status bzi_check_kernel(bzi_device *device, void *stream, uint64_t memory, bzna_error *err)
+/* A surface, and what the plain loop makes of it by an axis-aligned and by a projective matrix. The slots are for a
+ * copy of the block, so many bytes behind it. */
+static bzna_status bzi_check_render(bzi_check_block *block, bzi_kernel_slots *slots, const bzi_kernel_output *out,
+                                    uint64_t behind, bzna_error *err)
 {
     static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
-    const bzna_picture picture = { .depth = 8, .width = 64, .height = 48, .chroma_shift_x = 1, .chroma_shift_y = 1,
-                                   .pitch = { 64, 64, 64 }, .color = { 1, 13, 5, 1, 1 } };
-    bzi_kernel_output out = { .width = BZI_CHECK_SIDE, .height = BZI_CHECK_SIDE, .stride_x = 1, .channels = 3,
-                              .stride_y = BZI_CHECK_SIDE, .stride_c = BZI_CHECK_SIDE * BZI_CHECK_SIDE };
-    bzi_check_block made, expected;
-    const uint64_t moved = memory - (uint64_t)(uintptr_t)&expected;
-    bzi_kernel_slots slots;
-    bzna_status status = BZNA_OK;
-    for (uint32_t i = 0; i < sizeof expected.surface; i++)
-        expected.surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
-    for (int i = 0; i < 2 && status == BZNA_OK; i++) {
-        bzi_kernel_slot *slot = &slots.slot[i];
+    bzna_picture picture = { .depth = 8, .width = 64, .height = 48, .chroma_shift_x = 1, .chroma_shift_y = 1,
+                             .pitch = { 64, 64, 64 }, .step = { 1, 2, 2 }, .color = { 1, 13, 5, 1, 1 } };
+    for (uint32_t i = 0; i < sizeof block->surface; i++)
+        block->surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
+    for (int i = 0; i < 3; i++)
+        picture.plane[i] = block->surface + (i ? 64 * 48 + i - 1 : 0);
+    for (int i = 0; i < 2; i++) {
+        bzi_kernel_slot *slot = &slots->slot[i];
         bzna_transform transform;
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
-        status = bzi_slot_make(slot, &picture, &transform, BZNA_CHANNELS_RGB, err);
-        bzi_slot_on_surface(slot, 1);
+        if (bzi_slot_make(slot, &picture, &transform, BZNA_CHANNELS_RGB, err) != BZNA_OK)
+            return err->status;
+        slot->dst = (uint64_t)(uintptr_t)block->pixels[i];
+        bzi_kernel_warp_plain(slot, out);
+        slot->dst += behind;
         for (int k = 0; k < 3; k++)
-            slot->plane[k] = (uint64_t)(uintptr_t)(expected.surface + (k ? 64 * 48 + k - 1 : 0));
-        slot->dst = (uint64_t)(uintptr_t)expected.pixels[i];
-        bzi_kernel_warp_plain(slot, &out);
-        slot->dst += moved;
-        for (int k = 0; k < 3; k++)
-            slot->plane[k] += moved;
+            slot->plane[k] += behind;
     }
-    if (status == BZNA_OK &&
-        (status = bzi_device_upload(device, memory, &expected, sizeof expected, stream, err)) == BZNA_OK &&
-        (status = bzi_device_warp(device, &slots, 2, &out, stream, err)) == BZNA_OK &&
-        (status = bzi_device_download(device, &made, memory, sizeof made, stream, err)) == BZNA_OK &&
-        (status = bzi_device_drain(device, stream, err)) == BZNA_OK && memcmp(&made, &expected, sizeof made))
-        status = BZI_FAIL(err, BZNA_E_DEVICE, "%s: the kernel makes other pixels than on the CPU", device->info.name);
-    return status;
+    return BZNA_OK;
 }
 
-/* Whether a device that was just opened computes what the CPU does. */
+/* Whether the kernel makes the same bits on a device that was just opened. */
 static bzna_status bzi_check_device(bzi_device *device, bzna_error *err)
 {
+    bzi_kernel_output out = { .width = BZI_CHECK_SIDE, .height = BZI_CHECK_SIDE, .stride_x = 1, .channels = 3,
+                              .stride_y = BZI_CHECK_SIDE, .stride_c = BZI_CHECK_SIDE * BZI_CHECK_SIDE };
+    bzi_check_block made, expected;
+    bzi_kernel_slots slots;
     void *stream = NULL;
     uint64_t memory = 0;
     bzna_status status;
@@ -12913,9 +12882,15 @@ static bzna_status bzi_check_device(bzi_device *device, bzna_error *err)
     if ((status = bzi_device_enter(device, err)) != BZNA_OK)
         return status;
     if ((status = bzi_device_stream(device, 0, &stream, err)) == BZNA_OK &&
-        (status = bzi_device_alloc(device, sizeof(bzi_check_block), stream, &memory, err)) == BZNA_OK)
-        status = bzi_check_kernel(device, stream, memory, err);
-    bzi_device_free(device, memory, sizeof(bzi_check_block), stream);
+        (status = bzi_device_alloc(device, sizeof made, stream, &memory, err)) == BZNA_OK &&
+        (status = bzi_check_render(&expected, &slots, &out, memory - (uintptr_t)&expected, err)) == BZNA_OK &&
+        (status = bzi_device_upload(device, memory + offsetof(bzi_check_block, surface), expected.surface,
+                                    sizeof expected.surface, stream, err)) == BZNA_OK &&
+        (status = bzi_device_warp(device, &slots, 2, &out, stream, err)) == BZNA_OK &&
+        (status = bzi_device_download(device, &made, memory, sizeof made, stream, err)) == BZNA_OK &&
+        (status = bzi_device_drain(device, stream, err)) == BZNA_OK && memcmp(&made, &expected, sizeof made))
+        status = BZI_FAIL(err, BZNA_E_DEVICE, "%s: the kernel makes other pixels than on the CPU", device->info.name);
+    bzi_device_free(device, memory, sizeof made, stream);
     bzi_device_stream_free(device, stream);
     bzi_device_leave(device);
     return status;
@@ -12976,6 +12951,7 @@ static int bzi_check_use_built_in(bzi_check *check)
         static const char digits[] = "0123456789abcdef";
         bzna_image *image = &check->images[i];
         bzi_image alone;
+        memset(image, 0, sizeof *image);
         for (const char *hex = bzi_check_pictures[k].hex[i]; *hex; hex += 2)
             check->bytes[i][image->data_size++] =
                 (uint8_t)((strchr(digits, hex[0]) - digits) * 16 + (strchr(digits, hex[1]) - digits));
@@ -12990,21 +12966,19 @@ static int bzi_check_use_built_in(bzi_check *check)
     return k < count;
 }
 
-/* What libavcodec makes of a picture stands for built-in ones. */
-static bzna_status bzi_check_use_image(bzi_check *check, const bzna_image *image, bzna_error *err)
+/* The sum of what libavcodec makes of a picture. */
+static bzna_status bzi_check_sum_of(bzi_session *session, const bzna_image *image, const bzi_format *format,
+                                    const bzna_picture *picture, uint64_t *sum, bzna_error *err)
 {
-    const bzi_host *host = check->session->device->desc.host;
-    bzna_picture decoded = check->picture;
-    bzi_software software;
-    bzna_status status = bzi_software_open(&software, &host->memory, host->max_edge_px, err);
+    bzi_software *software = &session->software;
+    bzna_picture decoded = *picture;
+    bzna_status status = BZNA_OK;
+    if (!software->memory)
+        status = bzi_software_open(software, session->memory, session->device->desc.host->max_edge_px, err);
     if (status != BZNA_OK)
-        return status;
-    check->images[0] = check->images[1] = *image;
-    check->rounds = 1 + (uint32_t)bzi_min(BZI_CHECK_ROUNDS - 1, BZI_CHECK_BYTES /
-                                          (6ull * check->want.width * check->want.height));
-    if ((status = bzi_software_decode(&software, image, &check->format, &decoded, err)) == BZNA_OK)
-        check->sums[0] = check->sums[1] = bzi_check_sum(&decoded, 0);
-    bzi_software_close(&software);
+        memset(software, 0, sizeof *software);
+    else if ((status = bzi_software_decode(software, image, format, &decoded, err)) == BZNA_OK)
+        *sum = bzi_check_sum(&decoded, 0);
     return status;
 }
 
@@ -13079,12 +13053,16 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     return status;
 }
 
-/* A decoder for larger frames, so that it has to be given another size. */
+/* A decoder for larger frames, so that it has to be given another size. The first one of a device is measured: what it
+ * takes beyond its surfaces, all are taken to take, but not what others may have allocated meanwhile. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
+    bzi_device *device = check->session->device;
     bzi_nvdec_format larger = check->want;
     CUVIDEOFORMAT parsed;
     bzi_nvdec *decoder;
+    size_t before = 0, after = 0, total;
+    const int is_first = atomic_load(&device->decoders_made) == 0;
     memset(&parsed, 0, sizeof parsed);
     parsed.codec = bzi_nvdec_codec(larger.codec);
     parsed.chroma_format = (cudaVideoChromaFormat)larger.chroma;
@@ -13092,8 +13070,17 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     parsed.coded_width = larger.width += 64;
     parsed.coded_height = larger.height += 64;
     check->session->decoders.target = 1;
-    return bzi_nvdec_cache_acquire(&check->session->decoders, &larger, &parsed, &decoder, err) == BZI_NVDEC_OK ?
-               BZNA_OK : err->status;
+    if (is_first)
+        device->cu.memory_info(&before, &total);
+    if (bzi_nvdec_cache_acquire(&check->session->decoders, &larger, &parsed, &decoder, err) != BZI_NVDEC_OK)
+        return err->status;
+    if (is_first && device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + decoder->bytes) {
+        uint64_t extra = bzi_min(before - after - decoder->bytes, BZI_CHECK_MAX_EXTRA);
+        atomic_store(&device->decoder_extra, extra);
+        atomic_fetch_add(&device->decoder_bytes, extra);
+        decoder->bytes += extra;
+    }
+    return BZNA_OK;
 }
 
 /* Decodes all rounds and compares them. If something fails, nothing is left in flight, and no decoder. */
@@ -13160,64 +13147,67 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
-static bzna_status bzi_check_skip(bzi_caps *kind, const char *why)
+/* Checks a kind; check->images[0].data NULL: with built-in pictures alone. What cannot be checked is skipped. */
+static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
-    bzi_string_copy(kind->report, sizeof kind->report, why);
-    atomic_store(&kind->check, BZNA_CHECK_SKIPPED);
+    const char *skip = "NVDEC does not say when AV1 is decoded";
+    bzna_status status = BZNA_E_UNSUPPORTED;
+    check->rounds = BZI_CHECK_ROUNDS;
+    if (check->want.codec != BZNA_CODEC_AV1 || check->session->device->checks == BZI_CHECKS_ALL) {
+        if (bzi_check_use_built_in(check))
+            return bzi_check_run(check, err);
+        if (!check->images[0].data)
+            return BZNA_OK;
+        check->images[1] = check->images[0];
+        check->rounds = 1 + (uint32_t)bzi_min(BZI_CHECK_ROUNDS - 1, BZI_CHECK_BYTES /
+                                              (6ull * check->want.width * check->want.height));
+        status = bzi_check_sum_of(check->session, &check->images[0], &check->format, &check->picture, &check->sums[0],
+                                  err);
+        check->sums[1] = check->sums[0];
+        skip = "there is no libavcodec to compare with";
+    }
+    if (status != BZNA_E_UNSUPPORTED)
+        return status == BZNA_OK ? bzi_check_run(check, err) : status;
+    bzi_string_copy(check->kind->report, sizeof check->kind->report, skip);
+    atomic_store(&check->kind->check, BZNA_CHECK_SKIPPED);
     return BZNA_OK;
 }
 
-/* Checks a kind; image NULL: with built-in pictures alone. */
-static bzna_status bzi_check_begin(bzi_check *check, const bzna_image *image, bzna_error *err)
+static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
 {
-    bzna_status status;
-    if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL)
-        return bzi_check_skip(check->kind, "NVDEC does not say when AV1 is decoded");
-    check->rounds = BZI_CHECK_ROUNDS;
-    if (bzi_check_use_built_in(check))
-        return bzi_check_run(check, err);
-    if (!image)
-        return BZNA_OK;
-    if ((status = bzi_check_use_image(check, image, err)) == BZNA_E_UNSUPPORTED)
-        return bzi_check_skip(check->kind, "there is no libavcodec to compare with");
-    return status == BZNA_OK ? bzi_check_run(check, err) : status;
+    return device->checks &&
+           atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
-/* Whether NVDEC may decode pictures of a kind: OK or REFUSED, with the reason; BUSY: the kind is not checked yet. */
-static bzi_nvdec_result bzi_check_verdict(bzi_device *device, const bzi_nvdec_format *want, bzna_error *err)
-{
-    bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
-    const uint32_t outcome = atomic_load(&kind->check);
-    if (!device->checks || outcome != BZNA_CHECK_FAILED)
-        return device->checks && outcome == BZNA_CHECK_NONE ? BZI_NVDEC_BUSY : BZI_NVDEC_OK;
-    BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
-             bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
-    return BZI_NVDEC_REFUSED;
-}
-
-/* The verdict on a kind, checked first if it was not; meanwhile, other sessions wait. image: NULL, or one of the kind,
- * as bzi_session_submit takes it. Pre: the session has nothing in flight. */
+/* Whether NVDEC may decode pictures of a kind, which is checked first if it was not; meanwhile, other sessions wait.
+ * image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if it is due, nothing is in flight. */
 static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
     bzi_device *device = session->device;
-    bzi_check check = { .session = session, .want = *want };
+    bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
     bzna_status status = BZNA_OK;
-    check.kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
-    if (image) {
-        check.format = *format;
-        check.picture = *picture;
+    if (bzi_check_is_due(device, want)) {
+        bzi_check check = { .session = session, .kind = kind, .want = *want };
+        if (image) {
+            check.images[0] = *image;
+            check.format = *format;
+            check.picture = *picture;
+        }
+        bzi_os_lock(&device->checking);
+        if (atomic_load(&device->stuck))
+            status = bzi_device_video(device, err);
+        else if (bzi_check_is_due(device, want))
+            status = bzi_check_begin(&check, err);
+        bzi_os_unlock(&device->checking);
     }
-    bzi_os_lock(&device->checking);
-    if (atomic_load(&device->stuck))
-        status = bzi_device_video(device, err);
-    else if (bzi_check_verdict(device, want, err) == BZI_NVDEC_BUSY)
-        status = bzi_check_begin(&check, image, err);
-    bzi_os_unlock(&device->checking);
-    if (status == BZNA_OK)
-        return bzi_check_verdict(device, want, err);
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
         return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
+    if (status == BZNA_OK && (!device->checks || atomic_load(&kind->check) != BZNA_CHECK_FAILED))
+        return BZI_NVDEC_OK;
+    if (status == BZNA_OK)
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
+                 bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
     err->status = BZNA_E_CODEC;                             /* a damaged picture, too, is libavcodec's to refuse */
     return BZI_NVDEC_REFUSED;
 }
@@ -13230,7 +13220,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
     bzi_session session;
     bzna_error err;
     bzi_error_init(&err);
-    if (bzi_check_verdict(device, &want, &err) == BZI_NVDEC_BUSY &&
+    if (bzi_check_is_due(device, &want) &&
         bzi_session_open(&session, device, &device->desc.host->memory, &err) == BZNA_OK) {
         bzi_check_kind(&session, &want, NULL, NULL, NULL, &err);
         bzi_session_close(&session);
@@ -13240,18 +13230,18 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 }
 
 /* Whether a mapped picture is what libavcodec makes of it: 1 or 0; -1: that cannot be told. */
-static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, bzi_software *software,
-                             const bzna_image *image, const bzi_format *format)
+static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, const bzna_image *image,
+                             const bzi_format *format)
 {
     const uint64_t size = bzi_check_surface_bytes(flight);
-    bzna_picture picture = flight->picture;
+    uint64_t sum = 0;
     bzna_error err;
-    if (bzi_software_decode(software, image, format, &picture, &err) != BZNA_OK ||
+    if (bzi_check_sum_of(session, image, format, &flight->picture, &sum, &err) != BZNA_OK ||
         !bzi_buffer_reserve(session->memory, &session->bytes, size, 0) ||
         bzi_device_download(session->device, session->bytes.data, flight->address, size, session->stream, &err) ||
         bzi_device_drain(session->device, session->stream, &err))
         return -1;
-    return bzi_check_sum_copy(flight, session->bytes.data) == bzi_check_sum(&picture, 0);
+    return bzi_check_sum_copy(flight, session->bytes.data) == sum;
 }
 
 #else
@@ -14856,7 +14846,6 @@ typedef struct bzi_engine {
     bzi_lane    lane;
     bzi_scratch scratch;
     bzi_scratch verify_scratch;       /* while a picture is being submitted, another one may be verified */
-    bzi_software software;            /* what verifies pictures; memory NULL: it is not open */
 } bzi_engine;
 
 /* Whether an item may come before others: it needs a decoder that the engine has, or no engine has looked yet. */
@@ -15008,20 +14997,14 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
 static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight)
 {
     bzna_loader *loader = item->batch->loader;
-    bzi_software *software = &engine->software;
     bzna_picture picture;
     bzi_format format;
     bzi_image image;
     bzna_error err;
     int same, is_first;
-    if (!software->memory &&
-        bzi_software_open(software, &engine->pool->host->memory, loader->host->max_edge_px, &err) != BZNA_OK) {
-        memset(software, 0, sizeof *software);
-        return;
-    }
     if (bzi_item_image(item, &engine->verify_scratch, &image, &err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
-        (same = bzi_check_compare(&engine->session, flight, software, &image.coded, &format)) < 0)
+        (same = bzi_check_compare(&engine->session, flight, &image.coded, &format)) < 0)
         return;
     bzi_os_lock(&loader->mutex);
     loader->stats.verified++;
@@ -15131,11 +15114,10 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
         return BZI_NVDEC_FAILED;
     result = bzi_session_accepts(session, image.coded.codec, &sps, err);
     want = bzi_nvdec_format_of(image.coded.codec, &sps);
-    if (result == BZI_NVDEC_OK && (result = bzi_check_verdict(session->device, &want, err)) == BZI_NVDEC_BUSY) {
-        while (bzi_engine_busy(engine))
-            bzi_engine_advance(engine);
+    while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
+        bzi_engine_advance(engine);
+    if (result == BZI_NVDEC_OK)
         result = bzi_check_kind(session, &want, &image.coded, &sps, &picture, err);
-    }
     if (result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want))
         return BZI_NVDEC_BUSY;
     if (result == BZI_NVDEC_OK) {
@@ -15205,8 +15187,6 @@ static void *bzi_engine_run(void *argument)
         }
     }
     bzi_session_close(&engine->session);
-    if (engine->software.memory)
-        bzi_software_close(&engine->software);
     bzi_device_leave(pool->device);
     return NULL;
 }

@@ -2264,14 +2264,17 @@ TEST(what_the_first_decoder_takes_beside_its_surfaces_counts_for_all)
     a = archive_make(64, plain, 1);
     for (int extra = 0; extra < 2; extra++) {
         bzna_loader_config c = config_of(8, 0, 0);
-        bzna_context *context = tight_context(4, 4 * one + one / 2);
+        bzna_context *context;
         bzna_loader_stats stats;
+        setenv("BENZINA_NVDEC_CHECK", "1", 1);              /* it is the check that measures */
+        context = tight_context(4, 4 * one + one / 2);
         control->engine_us = 1000;                          /* every session gets work */
         control->decoder_extra = extra * (long long)one;
         CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
         CHECK_EQ(stats.decoders_made, extra ? 2 : 4);
         CHECK_EQ(atomic_load(&context->device->decoder_bytes), (extra ? 2 : 4) * (one + (uint64_t)extra * one));
         CHECK_EQ(control->calls[FAKE_cuMemGetInfo_v2], 2);
+        setenv("BENZINA_NVDEC_CHECK", "0", 1);
         bzna_context_close(context);
         finish();
     }
@@ -3867,7 +3870,7 @@ TEST(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
     archive *a;
     BEGIN;
     a = archive_make(12, plain, 1);
-    for (int on = 0; on < 2; on++) {
+    for (int on = 0; on < 3; on++) {                        /* not at all; a wrong pixel; no pixels */
         messages m;
         bzna_context *context;
         bzna_loader_config c = config_of(6, 0, 0);
@@ -3875,7 +3878,7 @@ TEST(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
         bzna_dataset *dataset;
         bzna_loader *loader = NULL;
         bzna_error e = { .struct_size = sizeof e };
-        control->wrong_kernel = 1;
+        control->wrong_kernel = on ? on : 1;
         context = checked_context(2, &m, on ? NULL : "0");
         CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), on ? BZNA_E_DEVICE : BZNA_OK);
         if (on) {
