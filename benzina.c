@@ -24,14 +24,15 @@
  *      36  kernels           benzina_kernels.cu as plain C
  *      37  software decode   libavcodec; nothing else touches it
  *   38-40  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
- *   41-42  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
- *   43-45  loader            its state; the life of a batch, and the plan; fields; the locks live here
- *      46  readers
- *   47-48  decode stages     workers: software; engines: NVDEC; the context
- *      49  parts, closing    a loader's batches, queues, order, threads
- *      50  delivering
- *      51  configuration     defaults, checks; opening
- *   52-55  public API        validate, delegate
+ *   41-43  NVDEC             a session's decoders; sessions; their self-check; nothing else touches NVDEC
+ *   44-46  loader            its state; the life of a batch, and the plan; fields; the locks live here
+ *      47  readers
+ *   48-49  decode stages     workers: software; engines: NVDEC
+ *      50  contexts
+ *      51  parts, closing    a loader's batches, queues, order, threads
+ *      52  delivering
+ *      53  configuration     defaults, checks; opening
+ *   54-57  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -13252,7 +13253,7 @@ static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, con
 #endif
 
 
-/* ==== 43. Loader: state ==============================================================================================
+/* ==== 44. Loader: state ==============================================================================================
  * Calls: rooms 1-42. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
  * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
  * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
@@ -13671,8 +13672,8 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 }
 
 
-/* ==== 44. Loader: the life of a batch, the plan ======================================================================
- * Calls: rooms 1-43. Each change of a batch's state is one function. The plan says which sample goes into which slot.
+/* ==== 45. Loader: the life of a batch, the plan ======================================================================
+ * Calls: rooms 1-44. Each change of a batch's state is one function. The plan says which sample goes into which slot.
  * All with the loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
@@ -13875,8 +13876,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 45. Loader: fields =============================================================================================
- * Calls: rooms 1-44. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
+/* ==== 46. Loader: fields =============================================================================================
+ * Calls: rooms 1-45. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
  * value a slot. The values of a slot belong to whoever holds its item. */
 
 /* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
@@ -14091,8 +14092,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 46. Readers ====================================================================================================
- * Calls: rooms 1-44. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+/* ==== 47. Readers ====================================================================================================
+ * Calls: rooms 1-45. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
@@ -14361,8 +14362,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 47. Decode stages: workers =====================================================================================
- * Calls: rooms 1-46. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+/* ==== 48. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-47. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
  * device; workers, which decode in software. */
 
 /* The coded picture in an item's bytes. */
@@ -14823,9 +14824,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 48. Decode stages: engines =====================================================================================
- * Calls: rooms 1-47. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
- * pool. */
+/* ==== 49. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-48. The pool's engines, a thread and an NVDEC session each. */
 
 /* After so many samples in a row for which it found no memory, an engine ends. */
 #define BZI_ENGINE_MAX_OOM_STREAK 4u
@@ -15263,7 +15263,9 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t se
 
 #endif
 
-/* --- The context: the host; the device and its pool, each made by the first loader that needs it --- */
+
+/* ==== 50. Contexts ===================================================================================================
+ * Calls: rooms 1-49. A context: the host, and the device and its pool, each made by the first loader that needs it. */
 
 struct bzna_context {
     bzi_host       *host;
@@ -15398,8 +15400,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 49. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-48. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 51. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-50. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
@@ -15863,8 +15865,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 50. Delivering =================================================================================================
- * Calls: rooms 1-49. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 52. Delivering =================================================================================================
+ * Calls: rooms 1-51. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -16340,8 +16342,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 51. Configuration, opening =====================================================================================
- * Calls: rooms 1-50. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
+/* ==== 53. Configuration, opening =====================================================================================
+ * Calls: rooms 1-52. Checks what callers ask for, by field; fills in defaults; decides who decodes; opens loaders. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
@@ -16886,7 +16888,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 52. Public API: contexts =======================================================================================
+/* ==== 54. Public API: contexts =======================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -17105,7 +17107,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 53. Public API: data sets ======================================================================================
+/* ==== 55. Public API: data sets ======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -17467,7 +17469,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 }
 
 
-/* ==== 54. Public API: pictures, numbers, warps =======================================================================
+/* ==== 56. Public API: pictures, numbers, warps =======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -17679,7 +17681,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 55. Public API: loaders, batches, writers ======================================================================
+/* ==== 57. Public API: loaders, batches, writers ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)

@@ -2255,6 +2255,39 @@ TEST(an_engine_takes_first_what_it_has_a_decoder_for_and_passes_over_nothing_for
     archive_free(a);
 }
 
+/* The first of the queue is of no decoder's size, and all others are: it is passed over sixteen times. */
+TEST(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others)
+{
+    enum { ITEMS = 40 };
+    static bzi_engine engine;
+    static bzi_item items[ITEMS];
+    bzi_pool pool;
+    memset(&pool, 0, sizeof pool);
+    memset(&engine, 0, sizeof engine);
+    memset(items, 0, sizeof items);
+    engine.session.decoders.decoders[3].frames = 7;
+    for (int i = 0; i < ITEMS; i++) {
+        items[i].frames = i ? 7 : 8;
+        items[i].next = i + 1 < ITEMS ? &items[i + 1] : NULL;
+    }
+    pool.first = items;
+    pool.last = &items[ITEMS - 1];
+    pool.queued = ITEMS;
+    for (int i = 0; i < ITEMS; i++)
+        CHECK(bzi_pool_pop(&pool, &engine) == &items[i < 16 ? i + 1 : i == 16 ? 0 : i]);
+    CHECK(!pool.first && !pool.last && !pool.queued && !bzi_pool_pop(&pool, &engine));
+    items[0].frames = 8;                                    /* the last one suits: what is left has the right end */
+    items[0].passed_over = 0;
+    items[0].next = &items[1];
+    items[1].next = NULL;
+    pool.first = items;
+    pool.last = &items[1];
+    pool.queued = 2;
+    CHECK(bzi_pool_pop(&pool, &engine) == &items[1]);
+    CHECK(pool.first == items && pool.last == items && !items[0].next && pool.queued == 1);
+    CHECK(bzi_pool_pop(&pool, &engine) == items && !pool.last);
+}
+
 /* Of four sessions with room for four small decoders, by their surfaces, two get one: the first took as much again. */
 TEST(what_the_first_decoder_takes_beside_its_surfaces_counts_for_all)
 {
@@ -4013,6 +4046,7 @@ TEST_MAIN(setup();
     RUN(in_steady_state_nothing_is_allocated_created_or_waited_for)
     RUN(up_to_eight_alternating_frame_sizes_cost_nothing_once_each_session_has_changed_often_enough)
     RUN(an_engine_takes_first_what_it_has_a_decoder_for_and_passes_over_nothing_for_long)
+    RUN(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others)
     RUN(what_the_first_decoder_takes_beside_its_surfaces_counts_for_all)
     RUN(frames_of_many_sizes_share_a_bounded_number_of_decoders)
     RUN(a_parser_that_asks_for_more_surfaces_than_are_chosen_from_gets_them)
