@@ -3743,6 +3743,12 @@ TEST(the_built_in_pictures_are_small_and_libavcodec_decodes_them_to_their_sums)
         bzna_context_close(context);
     }
     CHECK(text < 12288);
+    for (uint32_t age = 1; age <= BZI_SESSION_SURFACES; age++) {         /* whatever was in a surface before is seen */
+        int differ = 0;
+        for (uint32_t i = age; i < BZI_CHECK_ROUNDS; i++)
+            differ |= bzi_check_which(i) != bzi_check_which(i - age);
+        CHECK(differ);
+    }
 }
 
 TEST(a_good_driver_passes_the_self_check_once_a_kind_and_nothing_is_said)
