@@ -3977,6 +3977,7 @@ TEST(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
         CHECK_EQ(walk(context, a, &c, SYNCED, &stats).failed, 0);
         CHECK(stats.samples_software <= 1 && stats.samples_nvdec >= 23);
         CHECK_EQ(codec_info(context, BZNA_CODEC_H265, 1, 8).check, BZNA_CHECK_PASSED);
+        CHECK_STR(codec_info(context, BZNA_CODEC_H265, 1, 8).check_message, "");
         bzna_context_close(context);
         finish();
     }
