@@ -23,16 +23,17 @@
  *      35  transforms        parameters -> homography, color -> matrix
  *      36  kernels           benzina_kernels.cu as plain C
  *      37  JPEG decode       libjpeg-turbo; nothing else touches it
- *      37  software decode   libavcodec; nothing else touches it; who decodes what
- *   38-40  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
- *   41-42  NVDEC             a session's decoders; sessions; nothing else touches NVDEC
- *   43-46  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
- *      47  readers
- *   48-49  decode stages     workers: software; engines: NVDEC; the context
- *      50  parts, closing    a loader's batches, queues, order, threads
- *      51  delivering
- *   52-54  configuration     defaults, checks; outputs; opening
- *   55-58  public API        validate, delegate
+ *      38  software decode   libavcodec; nothing else touches it; who decodes what
+ *   39-41  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
+ *   42-44  NVDEC             a session's decoders; sessions; their self-check; nothing else touches NVDEC
+ *   45-48  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
+ *      49  readers
+ *   50-51  decode stages     workers: software; engines: NVDEC
+ *      52  contexts
+ *      53  parts, closing    a loader's batches, queues, order, threads
+ *      54  delivering
+ *   55-57  configuration     defaults, checks; outputs; opening
+ *   58-61  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -11334,7 +11335,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 37. Software decode ============================================================================================
+/* ==== 38. Software decode ============================================================================================
  * Calls: rooms 1-13, 37. The only room that knows libavcodec, and who decodes what: libjpeg-turbo the JPEGs, if it is
  * built in, libavcodec all else. One of these a thread; its codec contexts stay open across samples. Results must not
  * depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
@@ -11758,7 +11759,7 @@ struct bzna_decoder {
 };
 
 
-/* ==== 38. CUDA: the driver ===========================================================================================
+/* ==== 39. CUDA: the driver ===========================================================================================
  * Calls: rooms 1-6. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
  * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
@@ -11949,15 +11950,15 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 39. CUDA: the device ===========================================================================================
- * Calls: rooms 1-6, 38, and room 36's structs. A device with its memory, streams and events. The rooms below see
+/* ==== 40. CUDA: the device ===========================================================================================
+ * Calls: rooms 1-6, 39, and room 36's structs. A device with its memory, streams and events. The rooms below see
  * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
  * with the driver's code in native_code.
  *
  * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are
  * made between enter and leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow
- * queries of the driver are made with it held, and its first decoder. (K), which comes before it, is held by the
- * session that checks a kind of pictures. */
+ * queries of the driver are made with it held. (K), which comes before it, is held by the session that checks a
+ * kind. */
 
 typedef struct bzi_device bzi_device;
 
@@ -11974,14 +11975,14 @@ typedef struct bzi_device_desc {
 
 #define BZI_CAPS_DEPTHS 3             /* 8, 10, 12 */
 
-/* What drivers may get wrong, and how decoding goes around it: bits, in the order in which room 43 tries them. */
+/* What drivers may get wrong, and how decoding goes around it: bits, in the order in which room 44 tries them. */
 #define BZI_QUIRK_SURFACE 1u          /* a surface is free when the kernel has read it, not when it is unmapped */
 #define BZI_QUIRK_INTRA   2u          /* decoders are not told that all pictures are intra */
 #define BZI_QUIRK_INDEX   4u          /* the parser chooses the surface of a picture */
 #define BZI_QUIRK_SIZE    8u          /* a decoder is not given another size */
 #define BZI_QUIRK_ALL     15u
 
-/* What room 43 checks: BENZINA_NVDEC_CHECK in the environment is 0, not there, or "all". */
+/* What room 44 checks: BENZINA_NVDEC_CHECK in the environment is 0, not there, or "all". */
 enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 
 /* Of a kind of coded pictures: codec, chroma format, depth. */
@@ -12013,8 +12014,7 @@ struct bzi_device {
     bzi_mutex        mutex;
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* of decoder_bytes */
-    uint32_t         is_measured;     /* (D) decoder_extra is */
-    atomic_uint_fast64_t decoder_extra;           /* what the first decoder took beyond the estimate */
+    atomic_uint_fast64_t decoder_extra;           /* what the first one took beyond its surfaces */
     /* A decoder of so many bytes could not be made; until when that counts. */
     atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
     atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
@@ -12349,8 +12349,8 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 }
 
 
-/* ==== 40. CUDA: memory and streams ===================================================================================
- * Calls: rooms 1-6, 38-39. Functions say whether they run in the CUDA context. */
+/* ==== 41. CUDA: memory and streams ===================================================================================
+ * Calls: rooms 1-6, 39-40. Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -12490,9 +12490,9 @@ static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t s
     return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
 }
 
-/* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch. Blocks have 32 x 8 threads,
- * so that a warp of threads covers consecutive pixels of a row; each thread does four rows, since setting up a slot
- * takes as long as a pixel. */
+/* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch. Blocks have 32 x 8
+ * threads, so that a warp of threads covers consecutive pixels of a row; each thread does four rows, since setting up a
+ * slot takes as long as a pixel. */
 static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
                                    bzi_kernel_output *out, void *stream, bzna_error *err)
 {
@@ -12599,8 +12599,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 41. NVDEC decoders =============================================================================================
- * Calls: rooms 1-6, 8-13, 38-40. The decoders of a session: made, given another size, and kept in a cache, which also
+/* ==== 42. NVDEC decoders =============================================================================================
+ * Calls: rooms 1-6, 8-13, 39-41. The decoders of a session: made, given another size, and kept in a cache, which also
  * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA
  * context.
  *
@@ -12626,8 +12626,6 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* A decoder could not be made although the session had given up all others: for so long, none of its size or larger
  * replaces another one. */
 #define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
-/* A decoder is not taken to need more than this beyond its surfaces: more is likely what others allocated meanwhile. */
-#define BZI_NVDEC_MAX_EXTRA       (256u << 20)
 /* The largest frame that a decoder is made for is rounded up to a multiple of this, in pixels, so that other sizes
  * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
@@ -12769,29 +12767,6 @@ static void bzi_nvdec_describe(const bzi_nvdec_format *want, const CUVIDEOFORMAT
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* The first decoder of a device is made while no other one is, and measured: what it takes beyond its surfaces, all
- * are taken to take. The program may allocate at the same time, so that there is a limit to that. */
-static CUresult bzi_nvdec_create(bzi_device *device, CUvideodecoder *handle, CUVIDDECODECREATEINFO *info,
-                                 uint64_t estimate)
-{
-    size_t before = 0, after = 0, total;
-    CUresult result;
-    bzi_os_lock(&device->mutex);
-    if (device->is_measured) {
-        bzi_os_unlock(&device->mutex);
-        return device->cu.decoder_create(handle, info);
-    }
-    device->cu.memory_info(&before, &total);
-    result = device->cu.decoder_create(handle, info);
-    if (result == CUDA_SUCCESS && device->cu.memory_info(&after, &total) == CUDA_SUCCESS) {
-        device->is_measured = 1;
-        if (before > after + estimate)
-            atomic_store(&device->decoder_extra, bzi_min(before - after - estimate, BZI_NVDEC_MAX_EXTRA));
-    }
-    bzi_os_unlock(&device->mutex);
-    return result;
-}
-
 /* Makes a decoder in the place of what there is; NO_MEMORY, with the bytes that it would take, or FAILED: then the
  * slot is free. The new one can be given every size that the old one could, so that the slots of a cache come to
  * serve all sizes. */
@@ -12802,7 +12777,6 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     CUVIDDECODECREATEINFO info;
     CUVIDDECODECAPS caps;
     CUresult result;
-    uint64_t estimate;
     bzna_status status;
     bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
@@ -12813,14 +12787,14 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
         info.ulIntraDecodeOnly = 0;
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
-    estimate = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight);
-    *bytes = estimate + atomic_load(&device->decoder_extra);
+    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight) +
+             atomic_load(&device->decoder_extra);
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
                           (unsigned long long)device->decoder_budget);
     } else {
-        result = bzi_nvdec_create(device, &decoder->handle, &info, estimate);
+        result = device->cu.decoder_create(&decoder->handle, &info);
         status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
     }
     if (status != BZNA_OK) {
@@ -12832,8 +12806,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     decoder->surfaces = bzi_nvdec_surfaces(parsed);
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
-    decoder->bytes = estimate + atomic_load(&device->decoder_extra);
-    atomic_fetch_add(&device->decoder_bytes, decoder->bytes - *bytes);       /* of the first, what was measured */
+    decoder->bytes = *bytes;
     return BZI_NVDEC_OK;
 }
 
@@ -13020,8 +12993,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 42. NVDEC sessions =============================================================================================
- * Calls: rooms 1-13, 36-41. A session decodes pictures in the order in which they are submitted and keeps several in
+/* ==== 43. NVDEC sessions =============================================================================================
+ * Calls: rooms 1-13, 36-42. A session decodes pictures in the order in which they are submitted and keeps several in
  * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
  * thread opens, uses and closes it, in the CUDA context.
  *
@@ -13087,6 +13060,7 @@ struct bzi_session {
     uint32_t         pending_first, pending_count;
     bzi_flight       mapped[BZI_SESSION_MAPPED];
     uint32_t         mapped_count;
+    bzi_software     software;        /* what pictures are compared with; memory NULL: it is not open */
 };
 
 static const char *bzi_chroma_name(uint32_t chroma)
@@ -13441,6 +13415,8 @@ static void bzi_session_close(bzi_session *session)
     session->stream = NULL;
     bzi_buffer_free(session->memory, &session->bytes);
     bzi_buffer_free(session->memory, &session->key);
+    if (session->software.memory)
+        bzi_software_close(&session->software);
 }
 
 static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, const bzi_memory *memory, bzna_error *err)
@@ -13455,8 +13431,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 43. NVDEC: self-check ==========================================================================================
- * Calls: rooms 1-13, 35-42. Whether the device makes what it should, tried before its results are used: the kernel,
+/* ==== 44. NVDEC: self-check ==========================================================================================
+ * Calls: rooms 1-13, 35-43. Whether the device makes what it should, tried before its results are used: the kernel,
  * when the device is opened; NVDEC, with the first picture of each kind, by the session that is to decode it, and as it
  * will: several pictures in flight, surfaces used again at once. What fails is tried around what drivers may get wrong
  * (BZI_QUIRK_...): the first way that passes is kept, and a kind that has none is decoded in software. Two built-in
@@ -13477,43 +13453,46 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #  define BZI_CHECK_DEADLINE_NS 5000000000u
 #endif
 #define BZI_CHECK_POLL_NS 100000u
+/* Of what is measured of a decoder, more than this is not its own. */
+#define BZI_CHECK_MAX_EXTRA (256u << 20)
 
 /* Of so many rows and columns, and 4:2:0, with the sums of their values: made by tests/make/check_pictures.py. */
 #define BZI_CHECK_SIZE    160
 static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *hex[2]; } bzi_check_pictures[] = {
     { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
-        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff4659c08603fe0"
-        "fa9e33b702d990d6a76b6ae4ac0850903a15bc7726c7a453af545be6c841b8e2d909413d400000bf13ee0809d62f9fe1d20fdce13f61"
-        "39af4466662bb287f8b7dcadce92dd1df6b060198c2c956377bdef8225eb7bb55d24cfbd004f323d773eb7ed035daa720ef342467639"
-        "546990016dd9eae5470168ce4735a81a2030ecc1",
-        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff46187d517e86e"
-        "8b6e06b42307c816055616700947e63b2d0c8e3d34c1e8439a05350d4bb2129f31d7e8dd0b07c91fb9c2e93e89fd514ba3827c92798f"
-        "c852c4a49c07485d73464aacc82507b24c183b2a65cc9a0cff13abae2b34b5fe71c95b98e53c0aed5f6bf1cae759d21f546b583bdb81" } },
+        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff4659c0860"
+        "3fe0fa9e33b702d990d6a76b6ae4ac0850903a15bc7726c7a453af545be6c841b8e2d909413d400000bf13ee0809d62f9fe1d20f"
+        "dce13f6139af4466662bb287f8b7dcadce92dd1df6b060198c2c956377bdef8225eb7bb55d24cfbd004f323d773eb7ed035daa72"
+        "0ef342467639546990016dd9eae5470168ce4735a81a2030ecc1",
+        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff46187d517"
+        "e86e8b6e06b42307c816055616700947e63b2d0c8e3d34c1e8439a05350d4bb2129f31d7e8dd0b07c91fb9c2e93e89fd514ba382"
+        "7c92798fc852c4a49c07485d73464aacc82507b24c183b2a65cc9a0cff13abae2b34b5fe71c95b98e53c0aed5f6bf1cae759d21f"
+        "546b583bdb81" } },
     { BZNA_CODEC_H265, 8, { 0x4679a04e54fb6091ull, 0x19d36216c96ce776ull }, {
-        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca0142028"
-        "5966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbec2fe40027e82369225fd1e350ae5d"
-        "d816efb9748bc057e401afa45c83ebe9b927b385b540d00073e120245233d6f3b4132a31ea9b24ff07959f825b1c2dc1b04d16b87137"
-        "50f42151f21b04a487d44c6fe1edb4cdc836316841db2d1dd87aa299d06384163a3ac394e8de36c1e0dbcf0322eb9c350def28fef1d5"
-        "c226f07f070a3e98daad431f",
-        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca0142028"
-        "5966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbeabb8ff691abe01d949582aff3c6ff"
-        "b03c9094786d05e1eb49bfd65447152bf2b9a7074ed1bcadde4dffc270764f51ad7c263debda2ab8023515d4aa866ea2f39a5a02ea59"
-        "50e9f174fa7f520314560b333cf21bb1c38d9f0a4d234a01ce0d8310b8638392c463a3023d7d11419aeb80" } },
+        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca014"
+        "20285966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbec2fe40027e82369225fd1"
+        "e350ae5dd816efb9748bc057e401afa45c83ebe9b927b385b540d00073e120245233d6f3b4132a31ea9b24ff07959f825b1c2dc1"
+        "b04d16b8713750f42151f21b04a487d44c6fe1edb4cdc836316841db2d1dd87aa299d06384163a3ac394e8de36c1e0dbcf0322eb"
+        "9c350def28fef1d5c226f07f070a3e98daad431f",
+        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca014"
+        "20285966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbeabb8ff691abe01d949582"
+        "aff3c6ffb03c9094786d05e1eb49bfd65447152bf2b9a7074ed1bcadde4dffc270764f51ad7c263debda2ab8023515d4aa866ea2"
+        "f39a5a02ea5950e9f174fa7f520314560b333cf21bb1c38d9f0a4d234a01ce0d8310b8638392c463a3023d7d11419aeb80" } },
     { BZNA_CODEC_H265, 10, { 0x1d94d9e7b4794d6dull, 0x6b6a57420674445aull }, {
-        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca0142028"
-        "4d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbec2fe40027e82369225ae31352e28961"
-        "3a4eca97f70d16cc79d88adbed0b2241ba23fa841b2bdc74beee49614324a469820a7ab279dcf6a97fb3d29f13d65958431ded143f62"
-        "e5adcb2b7288fd3080745dbf0f704e3081c272e03dfc825644bc4d13da511cb38f49b172b05e4bc0b9598d7c715f57171ce243c1536a"
-        "1c9a66e70b386c35a980",
-        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca0142028"
-        "4d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbeabba58e43af4f8ffbb544ab8f06459e"
-        "8142820baed32c09935077049e4f4fc8aaa7b6147ab69e58aba398136a324c0a31b3602c43203bb29733e26d8f2bdbe0eadfd6667335"
-        "fa26828de22630aae3843b15cc36a5a118e34489614d872071a751003c2e3538243577540aabcfdcf6dfc0" } },
+        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca014"
+        "20284d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbec2fe40027e82369225ae313"
+        "52e289613a4eca97f70d16cc79d88adbed0b2241ba23fa841b2bdc74beee49614324a469820a7ab279dcf6a97fb3d29f13d65958"
+        "431ded143f62e5adcb2b7288fd3080745dbf0f704e3081c272e03dfc825644bc4d13da511cb38f49b172b05e4bc0b9598d7c715f"
+        "57171ce243c1536a1c9a66e70b386c35a980",
+        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca014"
+        "20284d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbeabba58e43af4f8ffbb544ab"
+        "8f06459e8142820baed32c09935077049e4f4fc8aaa7b6147ab69e58aba398136a324c0a31b3602c43203bb29733e26d8f2bdbe0"
+        "eadfd6667335fa26828de22630aae3843b15cc36a5a118e34489614d872071a751003c2e3538243577540aabcfdcf6dfc0" } },
     { BZNA_CODEC_AV1, 8, { 0x69340b26bee8f1c6ull, 0x199117d852cd5424ull }, {
-        "12000a0b00000003bcfcf9fff30080324810009fe02041e78b2bdc0802dfd591730d5e4ca801d387c3dd9d118b0a142dd546168fe563"
-        "c06c65820a40e20e3006c191266191e4841fefd1d0f1a9e2adf84ac491506c1f2d4c90",
-        "12000a0b00000003bcfcf9fff30080324810009fe01a8beb8b2bdc0802d65f387ac41ca63ee17096de19859a69a387112cc984a458fb"
-        "b82cb69593dfd4376122005a58cd293652280ef5147be98629a59fd8f8a10dde193bc0" } },
+        "12000a0b00000003bcfcf9fff30080324810009fe02041e78b2bdc0802dfd591730d5e4ca801d387c3dd9d118b0a142dd546168f"
+        "e563c06c65820a40e20e3006c191266191e4841fefd1d0f1a9e2adf84ac491506c1f2d4c90",
+        "12000a0b00000003bcfcf9fff30080324810009fe01a8beb8b2bdc0802d65f387ac41ca63ee17096de19859a69a387112cc984a4"
+        "58fbb82cb69593dfd4376122005a58cd293652280ef5147be98629a59fd8f8a10dde193bc0" } },
 };
 
 typedef struct bzi_check {
@@ -13533,58 +13512,65 @@ typedef struct bzi_check {
 
 /* --- The kernel --- */
 
-/* Warps a picture on the device, by an axis-aligned and a projective matrix, and by the plain loop here: the same bits.
- * In the CUDA context. */
-static bzna_status bzi_check_kernel(bzi_device *device, void *stream, bzna_error *err)
+#define BZI_CHECK_SIDE    32
+typedef struct bzi_check_block {
+    float   pixels[2][3][BZI_CHECK_SIDE * BZI_CHECK_SIDE];
+    uint8_t surface[64 * 48 * 3 / 2];
+} bzi_check_block;
+
+/* A surface, and what the plain loop makes of it by an axis-aligned and by a projective matrix. The slots are for a
+ * copy of the block, so many bytes behind it. */
+static bzna_status bzi_check_render(bzi_check_block *block, bzi_kernel_slots *slots, const bzi_kernel_output *out,
+                                    uint64_t behind, bzna_error *err)
 {
     static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
-    enum { WIDTH = 64, HEIGHT = 48, SIDE = 32, BYTES = WIDTH * HEIGHT * 3 / 2 };
-    const bzi_kernel_output out = { .width = SIDE, .height = SIDE, .stride_x = 1, .stride_y = SIDE,
-                                    .stride_c = SIDE * SIDE, .dtype = BZI_KERNEL_FLOAT32, .channels = 3 };
-    bzna_picture picture = { .depth = 8, .width = WIDTH, .height = HEIGHT, .chroma_shift_x = 1, .chroma_shift_y = 1,
-                             .pitch = { WIDTH, WIDTH, WIDTH }, .color = bzi_color_of_archives };
-    struct { float pixels[2][3][SIDE][SIDE]; uint8_t surface[BYTES]; } made, expected;
-    bzi_kernel_slots slots;
-    bzi_kernel_output given = out;
-    uint64_t memory = 0;
-    bzna_status status = bzi_device_alloc(device, sizeof made, stream, &memory, err);
-    for (uint32_t i = 0; i < BYTES; i++)
-        expected.surface[i] = (uint8_t)(i * i / 37 + i % WIDTH * 3);
+    bzna_picture picture = { .depth = 8, .width = 64, .height = 48, .chroma_shift_x = 1, .chroma_shift_y = 1,
+                             .pitch = { 64, 64, 64 }, .step = { 1, 2, 2 }, .color = { 1, 13, 5, 1, 1 } };
+    for (uint32_t i = 0; i < sizeof block->surface; i++)
+        block->surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
     for (int i = 0; i < 3; i++)
-        picture.plane[i] = expected.surface + (i ? WIDTH * HEIGHT + i - 1 : 0);
-    for (int i = 0; i < 2 && status == BZNA_OK; i++) {
-        bzi_kernel_slot *slot = &slots.slot[i];
+        picture.plane[i] = block->surface + (i ? 64 * 48 + i - 1 : 0);
+    for (int i = 0; i < 2; i++) {
+        bzi_kernel_slot *slot = &slots->slot[i];
         bzna_transform transform;
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
-        status = bzi_slot_make(slot, &picture, &transform, BZNA_CHANNELS_RGB, err);
-        bzi_slot_on_surface(slot, 1);
-        slot->dst = (uint64_t)(uintptr_t)expected.pixels[i];
-        bzi_kernel_warp_plain(slot, &out);
-        slot->dst += memory - (uint64_t)(uintptr_t)&expected;
+        if (bzi_slot_make(slot, &picture, &transform, BZNA_CHANNELS_RGB, err) != BZNA_OK)
+            return err->status;
+        slot->dst = (uint64_t)(uintptr_t)block->pixels[i];
+        bzi_kernel_warp_plain(slot, out);
+        slot->dst += behind;
         for (int k = 0; k < 3; k++)
-            slot->plane[k] += memory - (uint64_t)(uintptr_t)&expected;
+            slot->plane[k] += behind;
     }
-    if (status == BZNA_OK &&
-        (status = bzi_device_upload(device, memory, &expected, sizeof expected, stream, err)) == BZNA_OK &&
-        (status = bzi_device_warp(device, &slots, 2, &given, stream, err)) == BZNA_OK &&
+    return BZNA_OK;
+}
+
+/* Whether the kernel makes the same bits on a device that was just opened. */
+static bzna_status bzi_check_device(bzi_device *device, bzna_error *err)
+{
+    bzi_kernel_output out = { .width = BZI_CHECK_SIDE, .height = BZI_CHECK_SIDE, .stride_x = 1, .channels = 3,
+                              .stride_y = BZI_CHECK_SIDE, .stride_c = BZI_CHECK_SIDE * BZI_CHECK_SIDE };
+    bzi_check_block made, expected;
+    bzi_kernel_slots slots;
+    void *stream = NULL;
+    uint64_t memory = 0;
+    bzna_status status;
+    if (!device->checks)
+        return BZNA_OK;
+    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
+        return status;
+    if ((status = bzi_device_stream(device, 0, &stream, err)) == BZNA_OK &&
+        (status = bzi_device_alloc(device, sizeof made, stream, &memory, err)) == BZNA_OK &&
+        (status = bzi_check_render(&expected, &slots, &out, memory - (uintptr_t)&expected, err)) == BZNA_OK &&
+        (status = bzi_device_upload(device, memory + offsetof(bzi_check_block, surface), expected.surface,
+                                    sizeof expected.surface, stream, err)) == BZNA_OK &&
+        (status = bzi_device_warp(device, &slots, 2, &out, stream, err)) == BZNA_OK &&
         (status = bzi_device_download(device, &made, memory, sizeof made, stream, err)) == BZNA_OK &&
         (status = bzi_device_drain(device, stream, err)) == BZNA_OK && memcmp(&made, &expected, sizeof made))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "%s: the kernel makes other pixels than on the CPU", device->info.name);
     bzi_device_free(device, memory, sizeof made, stream);
-    return status;
-}
-
-/* Whether a device that was just opened computes what the CPU does. */
-static bzna_status bzi_check_device(bzi_device *device, bzna_error *err)
-{
-    void *stream = NULL;
-    bzna_status status;
-    if (!device->checks || (status = bzi_device_enter(device, err)) != BZNA_OK)
-        return device->checks ? status : BZNA_OK;
-    if ((status = bzi_device_stream(device, 0, &stream, err)) == BZNA_OK)
-        status = bzi_check_kernel(device, stream, err);
     bzi_device_stream_free(device, stream);
     bzi_device_leave(device);
     return status;
@@ -13625,9 +13611,8 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
     bzna_picture picture = flight->picture;
     bzi_kernel_slot slot = { .depth = (int32_t)picture.depth };
     bzi_slot_on_surface(&slot, flight->semi_planar);
-    for (int i = 0; i < 3; i++) {
-        if (picture.plane[i])
-            picture.plane[i] = copy + ((uintptr_t)picture.plane[i] - (uintptr_t)flight->address);
+    for (int i = 0; i < 3 && picture.plane[i]; i++) {
+        picture.plane[i] = copy + ((uintptr_t)picture.plane[i] - (uintptr_t)flight->address);
         picture.step[i] = (uint32_t)slot.step[i];
     }
     return bzi_check_sum(&picture, (uint32_t)slot.low_zeros);
@@ -13646,6 +13631,7 @@ static int bzi_check_use_built_in(bzi_check *check)
         static const char digits[] = "0123456789abcdef";
         bzna_image *image = &check->images[i];
         bzi_image alone;
+        memset(image, 0, sizeof *image);
         for (const char *hex = bzi_check_pictures[k].hex[i]; *hex; hex += 2)
             check->bytes[i][image->data_size++] =
                 (uint8_t)((strchr(digits, hex[0]) - digits) * 16 + (strchr(digits, hex[1]) - digits));
@@ -13655,26 +13641,24 @@ static int bzi_check_use_built_in(bzi_check *check)
         check->sums[i] = bzi_check_pictures[k].sums[i];
         alone = bzi_image_alone(image);
         bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->format, &check->picture, &ignored);
+        check->want.width = check->want.height = BZI_CHECK_SIZE;
     }
     return k < count;
 }
 
-/* What libavcodec makes of a picture stands for built-in ones. */
-static bzna_status bzi_check_use_image(bzi_check *check, const bzna_image *image, bzna_error *err)
+/* The sum of what libavcodec makes of a picture. */
+static bzna_status bzi_check_sum_of(bzi_session *session, const bzna_image *image, const bzi_format *format,
+                                    const bzna_picture *picture, uint64_t *sum, bzna_error *err)
 {
-    const bzi_host *host = check->session->device->desc.host;
-    bzna_picture decoded = check->picture;
-    bzi_software software;
-    bzna_status status = bzi_software_open(&software, &host->memory, host->max_edge_px, err);
+    bzi_software *software = &session->software;
+    bzna_picture decoded = *picture;
+    bzna_status status = BZNA_OK;
+    if (!software->memory)
+        status = bzi_software_open(software, session->memory, session->device->desc.host->max_edge_px, err);
     if (status != BZNA_OK)
-        return status;
-    check->images[0] = check->images[1] = *image;
-    check->rounds = 1 + (uint32_t)bzi_min(BZI_CHECK_ROUNDS - 1, BZI_CHECK_BYTES /
-                                          (6ull * check->want.width * check->want.height));
-    status = bzi_software_decode(&software, image, &check->format, decoded.frame_height, &decoded, err);
-    if (status == BZNA_OK)
-        check->sums[0] = check->sums[1] = bzi_check_sum(&decoded, 0);
-    bzi_software_close(&software);
+        memset(software, 0, sizeof *software);
+    else if ((status = bzi_software_decode(software, image, format, decoded.frame_height, &decoded, err)) == BZNA_OK)
+        *sum = bzi_check_sum(&decoded, 0);
     return status;
 }
 
@@ -13749,12 +13733,16 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     return status;
 }
 
-/* A decoder for larger frames, so that it has to be given another size. */
+/* A decoder for larger frames, so that it has to be given another size. The first one of a device is measured: what it
+ * takes beyond its surfaces, all are taken to take, but not what others may have allocated meanwhile. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
+    bzi_device *device = check->session->device;
     bzi_nvdec_format larger = check->want;
     CUVIDEOFORMAT parsed;
     bzi_nvdec *decoder;
+    size_t before = 0, after = 0, total;
+    const int is_first = atomic_load(&device->decoders_made) == 0;
     memset(&parsed, 0, sizeof parsed);
     parsed.codec = bzi_nvdec_codec(larger.codec);
     parsed.chroma_format = (cudaVideoChromaFormat)larger.chroma;
@@ -13762,8 +13750,17 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     parsed.coded_width = larger.width += 64;
     parsed.coded_height = larger.height += 64;
     check->session->decoders.target = 1;
-    return bzi_nvdec_cache_acquire(&check->session->decoders, &larger, &parsed, &decoder, err) == BZI_NVDEC_OK ?
-               BZNA_OK : err->status;
+    if (is_first)
+        device->cu.memory_info(&before, &total);
+    if (bzi_nvdec_cache_acquire(&check->session->decoders, &larger, &parsed, &decoder, err) != BZI_NVDEC_OK)
+        return err->status;
+    if (is_first && device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + decoder->bytes) {
+        uint64_t extra = bzi_min(before - after - decoder->bytes, BZI_CHECK_MAX_EXTRA);
+        atomic_store(&device->decoder_extra, extra);
+        atomic_fetch_add(&device->decoder_bytes, extra);
+        decoder->bytes += extra;
+    }
+    return BZNA_OK;
 }
 
 /* Decodes all rounds and compares them. If something fails, nothing is left in flight, and no decoder. */
@@ -13830,63 +13827,67 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
-/* Checks a kind; image NULL: with built-in pictures alone. */
-static bzna_status bzi_check_begin(bzi_check *check, const bzna_image *image, bzna_error *err)
+/* Checks a kind; check->images[0].data NULL: with built-in pictures alone. What cannot be checked is skipped. */
+static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
-    const int is_silent = check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL;
-    bzna_status status = BZNA_OK;
+    const char *skip = "NVDEC does not say when AV1 is decoded";
+    bzna_status status = BZNA_E_UNSUPPORTED;
     check->rounds = BZI_CHECK_ROUNDS;
-    if (!is_silent && bzi_check_use_built_in(check))
-        check->want = bzi_nvdec_format_of(check->want.codec, &check->format);
-    else if (!is_silent && !image)
-        return BZNA_OK;
-    else if (!is_silent)
-        status = bzi_check_use_image(check, image, err);
-    if (!is_silent && status == BZNA_OK)
-        return bzi_check_run(check, err);
-    if (status != BZNA_OK && status != BZNA_E_UNSUPPORTED)
-        return status;
-    bzi_string_copy(check->kind->report, sizeof check->kind->report,
-                    is_silent ? "NVDEC does not say when AV1 is decoded" : "there is no libavcodec to compare with");
+    if (check->want.codec != BZNA_CODEC_AV1 || check->session->device->checks == BZI_CHECKS_ALL) {
+        if (bzi_check_use_built_in(check))
+            return bzi_check_run(check, err);
+        if (!check->images[0].data)
+            return BZNA_OK;
+        check->images[1] = check->images[0];
+        check->rounds = 1 + (uint32_t)bzi_min(BZI_CHECK_ROUNDS - 1, BZI_CHECK_BYTES /
+                                              (6ull * check->want.width * check->want.height));
+        status = bzi_check_sum_of(check->session, &check->images[0], &check->format, &check->picture, &check->sums[0],
+                                  err);
+        check->sums[1] = check->sums[0];
+        skip = "there is no libavcodec to compare with";
+    }
+    if (status != BZNA_E_UNSUPPORTED)
+        return status == BZNA_OK ? bzi_check_run(check, err) : status;
+    bzi_string_copy(check->kind->report, sizeof check->kind->report, skip);
     atomic_store(&check->kind->check, BZNA_CHECK_SKIPPED);
     return BZNA_OK;
 }
 
-/* Whether NVDEC may decode pictures of a kind: OK or REFUSED, with the reason; BUSY: the kind is not checked yet. */
-static bzi_nvdec_result bzi_check_verdict(bzi_device *device, const bzi_nvdec_format *want, bzna_error *err)
+static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
 {
-    bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
-    const uint32_t outcome = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
-    if (outcome != BZNA_CHECK_FAILED)
-        return outcome == BZNA_CHECK_NONE ? BZI_NVDEC_BUSY : BZI_NVDEC_OK;
-    BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
-             bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
-    return BZI_NVDEC_REFUSED;
+    return device->checks &&
+           atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
-/* The verdict on a kind, checked first if it was not; meanwhile, other sessions wait. image: NULL, or one of the kind,
- * as bzi_session_submit takes it. Pre: the session has nothing in flight. */
+/* Whether NVDEC may decode pictures of a kind, which is checked first if it was not; meanwhile, other sessions wait.
+ * image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if it is due, nothing is in flight. */
 static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
     bzi_device *device = session->device;
-    bzi_check check = { .session = session, .want = *want };
+    bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
     bzna_status status = BZNA_OK;
-    check.kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
-    if (image) {
-        check.format = *format;
-        check.picture = *picture;
+    if (bzi_check_is_due(device, want)) {
+        bzi_check check = { .session = session, .kind = kind, .want = *want };
+        if (image) {
+            check.images[0] = *image;
+            check.format = *format;
+            check.picture = *picture;
+        }
+        bzi_os_lock(&device->checking);
+        if (atomic_load(&device->stuck))
+            status = bzi_device_video(device, err);
+        else if (bzi_check_is_due(device, want))
+            status = bzi_check_begin(&check, err);
+        bzi_os_unlock(&device->checking);
     }
-    bzi_os_lock(&device->checking);
-    if (atomic_load(&device->stuck))
-        status = bzi_device_video(device, err);
-    else if (bzi_check_verdict(device, want, err) == BZI_NVDEC_BUSY)
-        status = bzi_check_begin(&check, image, err);
-    bzi_os_unlock(&device->checking);
-    if (status == BZNA_OK)
-        return bzi_check_verdict(device, want, err);
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
         return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
+    if (status == BZNA_OK && (!device->checks || atomic_load(&kind->check) != BZNA_CHECK_FAILED))
+        return BZI_NVDEC_OK;
+    if (status == BZNA_OK)
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
+                 bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
     err->status = BZNA_E_CODEC;                             /* a damaged picture, too, is libavcodec's to refuse */
     return BZI_NVDEC_REFUSED;
 }
@@ -13899,7 +13900,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
     bzi_session session;
     bzna_error err;
     bzi_error_init(&err);
-    if (bzi_check_verdict(device, &want, &err) == BZI_NVDEC_BUSY &&
+    if (bzi_check_is_due(device, &want) &&
         bzi_session_open(&session, device, &device->desc.host->memory, &err) == BZNA_OK) {
         bzi_check_kind(&session, &want, NULL, NULL, NULL, &err);
         bzi_session_close(&session);
@@ -13909,18 +13910,18 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 }
 
 /* Whether a mapped picture is what libavcodec makes of it: 1 or 0; -1: that cannot be told. */
-static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, bzi_software *software,
-                             const bzna_image *image, const bzi_format *format)
+static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, const bzna_image *image,
+                             const bzi_format *format)
 {
     const uint64_t size = bzi_check_surface_bytes(flight);
-    bzna_picture picture = flight->picture;
+    uint64_t sum = 0;
     bzna_error err;
-    if (bzi_software_decode(software, image, format, picture.frame_height, &picture, &err) != BZNA_OK ||
+    if (bzi_check_sum_of(session, image, format, &flight->picture, &sum, &err) != BZNA_OK ||
         !bzi_buffer_reserve(session->memory, &session->bytes, size, 0) ||
         bzi_device_download(session->device, session->bytes.data, flight->address, size, session->stream, &err) ||
         bzi_device_drain(session->device, session->stream, &err))
         return -1;
-    return bzi_check_sum_copy(flight, session->bytes.data) == bzi_check_sum(&picture, 0);
+    return bzi_check_sum_copy(flight, session->bytes.data) == sum;
 }
 
 #else
@@ -13931,8 +13932,8 @@ static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, bzi
 #endif
 
 
-/* ==== 43. Loader: state ==============================================================================================
- * Calls: rooms 1-42. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
+/* ==== 45. Loader: state ==============================================================================================
+ * Calls: rooms 1-44. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
  * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
  * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
  * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
@@ -14400,8 +14401,8 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 }
 
 
-/* ==== 44. Loader: the life of a batch, the plan ======================================================================
- * Calls: rooms 1-43. Each change of a batch's state is one function. The plan says which sample goes into which slot.
+/* ==== 46. Loader: the life of a batch, the plan ======================================================================
+ * Calls: rooms 1-45. Each change of a batch's state is one function. The plan says which sample goes into which slot.
  * All with the loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
@@ -14604,8 +14605,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 45. Loader: fields =============================================================================================
- * Calls: rooms 1-44. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
+/* ==== 47. Loader: fields =============================================================================================
+ * Calls: rooms 1-46. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
  * value a slot. The values of a slot belong to whoever holds its item. */
 
 /* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
@@ -14821,8 +14822,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 46. Loader: outputs ============================================================================================
- * Calls: rooms 1-45. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
+/* ==== 48. Loader: outputs ============================================================================================
+ * Calls: rooms 1-47. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
  * decoded; their slots, once they were. */
 
 /* The random numbers of a view. A sample that comes again in an epoch has others. */
@@ -14949,8 +14950,8 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
 }
 
 
-/* ==== 47. Readers ====================================================================================================
- * Calls: rooms 1-45. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
+/* ==== 49. Readers ====================================================================================================
+ * Calls: rooms 1-47. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
  * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
@@ -15219,8 +15220,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 48. Decode stages: workers =====================================================================================
- * Calls: rooms 1-47. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
+/* ==== 50. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-49. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
  * device; workers, which decode in software. */
 
 /* One of the coded pictures in an item's bytes. */
@@ -15742,9 +15743,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 49. Decode stages: engines =====================================================================================
- * Calls: rooms 1-48. The pool's engines, a thread and an NVDEC session each; the context, which owns the device and its
- * pool. */
+/* ==== 51. Decode stages: engines =====================================================================================
+ * Calls: rooms 1-50. The pool's engines, a thread and an NVDEC session each. */
 
 /* After so many samples in a row for which it found no memory, an engine ends. */
 #define BZI_ENGINE_MAX_OOM_STREAK 4u
@@ -15766,7 +15766,6 @@ typedef struct bzi_engine {
     bzi_views   views;
     bzi_scratch scratch;
     bzi_scratch verify_scratch;       /* while a picture is being submitted, another one may be verified */
-    bzi_software software;            /* what verifies pictures; memory NULL: it is not open */
 } bzi_engine;
 
 /* Whether an item may come before others: it needs a decoder that the engine has, or no engine has looked yet. */
@@ -15933,20 +15932,14 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
 static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight)
 {
     bzna_loader *loader = item->batch->loader;
-    bzi_software *software = &engine->software;
     bzna_picture picture;
     bzi_format format;
     bzi_image image;
     bzna_error err;
     int same, is_first;
-    if (!software->memory &&
-        bzi_software_open(software, &engine->pool->host->memory, loader->host->max_edge_px, &err) != BZNA_OK) {
-        memset(software, 0, sizeof *software);
-        return;
-    }
     if (bzi_item_image(item, 0, &engine->verify_scratch, &image, &err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
-        (same = bzi_check_compare(&engine->session, flight, software, &image.coded, &format)) < 0)
+        (same = bzi_check_compare(&engine->session, flight, &image.coded, &format)) < 0)
         return;
     bzi_os_lock(&loader->mutex);
     loader->stats.verified++;
@@ -16052,11 +16045,10 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
         return BZI_NVDEC_FAILED;
     result = bzi_session_accepts(session, image.coded.codec, &sps, err);
     want = bzi_nvdec_format_of(image.coded.codec, &sps);
-    if (result == BZI_NVDEC_OK && (result = bzi_check_verdict(session->device, &want, err)) == BZI_NVDEC_BUSY) {
-        while (bzi_engine_busy(engine))
-            bzi_engine_advance(engine);
+    while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
+        bzi_engine_advance(engine);
+    if (result == BZI_NVDEC_OK)
         result = bzi_check_kind(session, &want, &image.coded, &sps, &picture, err);
-    }
     if (result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want))
         return BZI_NVDEC_BUSY;
     if (result == BZI_NVDEC_OK) {
@@ -16126,8 +16118,6 @@ static void *bzi_engine_run(void *argument)
         }
     }
     bzi_session_close(&engine->session);
-    if (engine->software.memory)
-        bzi_software_close(&engine->software);
     bzi_device_leave(pool->device);
     return NULL;
 }
@@ -16204,7 +16194,9 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t se
 
 #endif
 
-/* --- The context: the host; the device and its pool, each made by the first loader that needs it --- */
+
+/* ==== 52. Contexts ===================================================================================================
+ * Calls: rooms 1-51. A context: the host, and the device and its pool, each made by the first loader that needs it. */
 
 struct bzna_context {
     bzi_host       *host;
@@ -16339,8 +16331,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 50. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-49. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 53. Parts of a loader, closing =================================================================================
+ * Calls: rooms 1-52. Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
@@ -16810,8 +16802,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 51. Delivering =================================================================================================
- * Calls: rooms 1-50. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 54. Delivering =================================================================================================
+ * Calls: rooms 1-53. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -17302,8 +17294,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 52. Configuration ==============================================================================================
- * Calls: rooms 1-51. Checks what callers ask for, by field; fills in defaults. */
+/* ==== 55. Configuration ==============================================================================================
+ * Calls: rooms 1-54. Checks what callers ask for, by field; fills in defaults. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
@@ -17588,8 +17580,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 53. Configuration: outputs =====================================================================================
- * Calls: rooms 1-52. Checks what outputs callers ask for, and with them a loader's config as a whole. */
+/* ==== 56. Configuration: outputs =====================================================================================
+ * Calls: rooms 1-55. Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
 /* What a loader is to do. */
 typedef struct bzi_loader_settings {
@@ -17778,8 +17770,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 54. Opening ====================================================================================================
- * Calls: rooms 1-53. Decides who decodes; opens loaders. */
+/* ==== 57. Opening ====================================================================================================
+ * Calls: rooms 1-56. Decides who decodes; opens loaders. */
 
 /* What the context's GPU offers to a loader that may use it. */
 typedef struct bzi_loader_gpu {
@@ -18075,7 +18067,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 55. Public API: contexts =======================================================================================
+/* ==== 58. Public API: contexts =======================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -18294,7 +18286,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 56. Public API: data sets ======================================================================================
+/* ==== 59. Public API: data sets ======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -18656,7 +18648,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 }
 
 
-/* ==== 57. Public API: pictures, numbers, warps =======================================================================
+/* ==== 60. Public API: pictures, numbers, warps =======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -18868,7 +18860,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 58. Public API: loaders, batches, writers ======================================================================
+/* ==== 61. Public API: loaders, batches, writers ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)

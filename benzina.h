@@ -172,20 +172,23 @@
  * why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
  *
  * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA
- * stream, and decoders for the eight frame sizes that it met last; a data set that alternates
- * between more of them decodes more slowly. A session holds up to 8 samples: with fewer slots in
- * flight (batch_size * batches_in_flight) than 8 a session, some sessions wait. A picture that
- * NVDEC cannot decode here (codec, depth, chroma format, size), or that a call of the driver's
- * refuses, is decoded in software on the loader's own threads and uploaded; bzna_loader_stats
- * counts them. Their pixels are equal, bit for bit, but damage may be noticed by one decoder alone.
+ * stream, and decoders for up to eight frame sizes; with more, it decodes more slowly. It holds up
+ * to 8 samples: with fewer slots in flight (batch_size * batches_in_flight), some sessions wait.
+ * What NVDEC cannot decode here (codec, depth, chroma format, size), or a call of the driver's
+ * refuses, software decodes on the loader's threads; bzna_loader_stats counts it. Pixels are equal,
+ * bit for bit, but damage may be noticed by one decoder alone.
+ *
+ * The kernel is checked when a device is opened, NVDEC before it decodes pictures of a kind (codec,
+ * chroma format, depth): by built-in pictures, or the first one against libavcodec. What fails is
+ * gone around, or decoded in software, and logged. BENZINA_NVDEC_CHECK=0 in the environment skips
+ * this; all checks AV1, too, of which NVDEC does not say when it is decoded.
  *
  * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
  * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream
  * is output.stream, or one that the loader makes; bzna_batch_info.stream names it. bzna_loader_next
- * blocks until the batch is filled, and until a batch is free: that is, while all are on loan or
- * still read by work that you enqueued. So that work must not wait for the thread that is in
- * bzna_loader_next (by a host function, or a value written later). It does not block on the GPU
- * otherwise: it makes the consumer's stream wait.
+ * blocks until the batch is filled, and until one is free: while all are on loan or still read by
+ * work that you enqueued. So that work must not wait for the thread that is in bzna_loader_next (by
+ * a host function, or a value written later). Otherwise the consumer's stream waits for the GPU.
  *
  *     - What is enqueued on that stream after bzna_loader_next reads the finished batch. The host
  *       must not read it before it has synchronized with that stream, or copied the batch on it.
@@ -202,9 +205,9 @@
  *
  * The device's primary context is used, or context_config.cuda_context. A primary one that nobody
  * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's
- * own too; make the CUDA context first to have it otherwise. The library pushes it around its own
- * calls on the caller's threads and pops it again. When the driver reports that the device is lost
- * (ECC error, ...), or its context cannot be pushed, loaders, later ones too, end: E_DEVICE_LOST.
+ * own too; make the CUDA context first to have it otherwise. On the caller's threads it is pushed
+ * around calls. When the driver reports that the device is lost (ECC error, illegal address, ...),
+ * or the context cannot be pushed, every loader on it ends with E_DEVICE_LOST.
  *
  * 12. KINDS OF DATA SETS
  * A path that names nothing may be a pattern of several paths, which are laid end to end: "a::b"
@@ -371,9 +374,8 @@ typedef struct bzna_allocator {
     void  (*release)(void *user, void *ptr, size_t size);
 } bzna_allocator;
 
-/* ERROR: a batch of which no sample is left. WARNING: a sample that failed, pictures that are
- * decoded in software although there is NVDEC, a decode session that ended. INFO: why there is no
- * GPU. Calls that fail say so in their bzna_error alone. */
+/* ERROR: a batch of which no sample is left. WARNING: a sample that failed; NVDEC's trouble. INFO:
+ * why there is no GPU. Calls that fail say so in their bzna_error alone. */
 enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
 /* Called on the caller's thread inside bzna_* calls, unless log_any_thread is set. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
@@ -438,8 +440,8 @@ typedef struct bzna_context_config {
     uint32_t              max_edge_px;
     uint64_t              max_sample_bytes;
     /* NVDEC decode sessions, at most 256; default 2 for each engine of the device. Device memory
-     * that their decoders may take together, by estimate, default an eighth of it all: with little,
-     * a session has fewer decoders, which change frame sizes; with none, it ends */
+     * for their decoders, by estimate, default an eighth of it all: with little, there are fewer,
+     * which change frame sizes; with none, a session ends */
     uint32_t              sessions, reserved0;
     uint64_t              decode_memory_bytes;
     /* for batches and uploads; the CUcontext to work in, on its device, NULL: the primary one */
@@ -455,8 +457,8 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
 
 /* A CUDA device, as a context uses it. driver: the CUDA version that it supports, 12040 = 12.4.
- * engines: NVDEC engines for 8-bit 4:2:0 H.265, else H.264. sessions: decode sessions that loaders
- * share, 0 before one decodes there. video: BZNA_OK, or why NVDEC cannot be used, with message. */
+ * engines: NVDEC engines for 8-bit 4:2:0 H.265, else H.264. sessions: that loaders share to decode,
+ * 0 before the first. video: BZNA_OK if NVDEC can be used, else why not, with message. */
 typedef struct bzna_device_info {
     uint32_t    struct_size, driver;
     bzna_device device;
@@ -467,13 +469,14 @@ typedef struct bzna_device_info {
     char        name[96], message[232];
 } bzna_device_info;
 
+enum { BZNA_CHECK_NONE = 0, BZNA_CHECK_PASSED = 1, BZNA_CHECK_FAILED = 2, BZNA_CHECK_SKIPPED = 3 };
 /* What a device decodes: BZNA_CODEC_..., chroma format (0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4), depth
  * (bits a sample: 8, 10, 12). supported 0: all that follows is 0. Sizes are of coded frames, in
- * pixels; width * height / 256 is at most max_macroblocks. */
+ * pixels; width * height / 256 is at most max_macroblocks. check_message: what is gone around, why
+ * check failed or was skipped. NONE: it waits for a data set's first picture. */
 typedef struct bzna_codec_info {
-    uint32_t struct_size, codec, chroma_format, depth;
-    uint32_t supported, engines, min_width, min_height, max_width, max_height;
-    uint32_t max_macroblocks, check;
+    uint32_t struct_size, codec, chroma_format, depth, supported, engines;
+    uint32_t min_width, min_height, max_width, max_height, max_macroblocks, check;
     char     check_message[128];
 } bzna_codec_info;
 
@@ -486,9 +489,8 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
-enum { BZNA_CHECK_NONE = 0, BZNA_CHECK_PASSED = 1, BZNA_CHECK_FAILED = 2, BZNA_CHECK_SKIPPED = 3 };
-/* What NVDEC can do there with pictures of a kind. Errors: as of bzna_context_get_device_info, why
- * video cannot be used, E_ARGUMENT. */
+/* What NVDEC can do there with pictures of a kind, after a check with built-in ones. Errors: as of
+ * bzna_context_get_device_info, why video cannot be used, E_ARGUMENT. */
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
@@ -1036,7 +1038,9 @@ typedef struct bzna_loader_read {
     uint64_t reserved[4];
 } bzna_loader_read;
 
-/* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024. */
+/* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024; with
+ * NVDEC, for what it cannot decode. verify_every: one of so many of NVDEC's pictures is compared,
+ * for the statistics alone, with libavcodec's (E_UNSUPPORTED without). */
 typedef struct bzna_loader_decode {
     uint32_t decoder, threads, verify_every, reserved0;
     uint64_t reserved[3];
@@ -1130,8 +1134,7 @@ typedef struct bzna_loader_info {
  * Times are summed over its threads: working, waiting for the stage before, and blocked because the
  * next queue was full (back-pressure). depth is what waits in its queue now, capacity at most. */
 typedef struct bzna_stage_stats {
-    uint64_t count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity;
-    uint64_t reserved[3];
+    uint64_t count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3];
 } bzna_stage_stats;
 enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STAGE_DELIVER = 3 };
 /* Counts since the loader was opened. limiting_stage is a judgement from the times: the stage that
@@ -1143,17 +1146,15 @@ typedef struct bzna_loader_stats {
     bzna_stage_stats stage[4];
     /* finished; of them failed; of those, by kind: E_IO, E_TRUNCATED, E_CALLBACK of a source;
      * E_BOX, E_LIMIT, E_NOT_FOUND, ...; E_DECODE, E_CODEC, E_MISMATCH; transform, memory */
-    uint64_t         samples, samples_failed;
-    uint64_t         failed_read, failed_format, failed_decode, failed_other;
+    uint64_t samples, samples_failed, failed_read, failed_format, failed_decode, failed_other;
     /* attempts at a replacement; reads tried again; memory that samples read ahead hold now */
     uint64_t         replaced, retries, read_memory_bytes;
     /* by NVDEC; in software; of these, what NVDEC was to and could not (reasons are logged once) */
     uint64_t         samples_nvdec, samples_software, fallbacks;
     /* the context's decoders: created, and given another frame size; both stand still in steady
-     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row */
-    uint64_t         decoders_made, decoders_reconfigured, sessions_lost;
-    /* decode.verify_every: pictures compared; of them, those that were not equal */
-    uint64_t         verified, verify_failed;
+     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row.
+     * By decode.verify_every: pictures compared, and of them not equal */
+    uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
 } bzna_loader_stats;
 
 /* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data

@@ -2058,6 +2058,31 @@ TEST(there_is_a_device_with_video_engines_and_it_takes_the_kernel)
         printf("  %s\n", about.message);
 }
 
+/* The library's own check, AV1 too: nothing has to be gone around. What it finds goes for the tests that follow. */
+TEST(the_self_check_passes_for_the_kernel_and_for_every_kind_that_has_pictures_for_it)
+{
+    bzna_error err = fresh_error();
+    uint64_t start = bzi_os_now_ns();
+    device->checks = BZI_CHECKS_ALL;
+    CHECK_EQ(bzi_check_device(device, &err), BZNA_OK);
+    printf("  the kernel: %s, %.1f ms\n", err.status == BZNA_OK ? "passed" : err.message,
+           (double)(bzi_os_now_ns() - start) * 1e-6);
+    for (size_t i = 0; i < sizeof bzi_check_pictures / sizeof bzi_check_pictures[0]; i++) {
+        bzna_codec_info c = { 0 };
+        start = bzi_os_now_ns();
+        CHECK_EQ(bzna_context_get_codec_info(context, bzi_check_pictures[i].codec, 1, bzi_check_pictures[i].depth, &c,
+                                             sizeof c, &err), BZNA_OK);
+        if (!c.supported)
+            continue;
+        printf("  %s, %u bits: %s %s, %.1f ms\n", bzi_codec_name(c.codec), c.depth,
+               c.check == BZNA_CHECK_PASSED ? "passed" : "failed", c.check_message,
+               (double)(bzi_os_now_ns() - start) * 1e-6);
+        CHECK_EQ(c.check, BZNA_CHECK_PASSED);
+        CHECK_STR(c.check_message, "");
+    }
+    device->checks = BZI_CHECKS_NONE;
+}
+
 /* Where compute-sanitizer is installed. */
 static const char *sanitizer(void)
 {
@@ -2132,6 +2157,7 @@ static const struct test { const char *name; void (*run)(void); int in_short, is
 #define ALL(name)   { #name, test_##name, 0, 0 },
 #define SHORT(name) { #name, test_##name, 1, 0 },
     SHORT(there_is_a_device_with_video_engines_and_it_takes_the_kernel)
+    ALL(the_self_check_passes_for_the_kernel_and_for_every_kind_that_has_pictures_for_it)
     { "the_kernel_equals_its_c_side_to_the_bit", test_the_kernel_equals_its_c_side_to_the_bit, 1, 1 },
     SHORT(frames_of_the_original_archives_equal_their_md5)
     ALL(frames_of_every_kind_equal_libavcodec)
@@ -2243,6 +2269,7 @@ int main(int argc, char **argv)
         }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+    setenv("BENZINA_NVDEC_CHECK", "0", 1);                  /* what is wrong must fail here, not be avoided */
     begun_ns = bzi_os_now_ns();
     md5_tables();
 #ifndef BENZINA_NO_AVCODEC

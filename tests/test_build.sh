@@ -161,8 +161,9 @@ check header_has_at_most_1300_lines at_most 1300 -l benzina.h
 check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests/abi.awk benzina.h | wc -l) -le 90 ]"
 # Of 15,000 lines and 650 kB, archives alone were the data sets and single frames of video the pictures. Five kinds of data sets (folders, tar,
 # RecordIO, lists, raw records) and eight kinds of pictures (JPEG, PNG, WebP, GIF, BMP, TIFF, PNM, JPEG 2000) took the difference.
-check library_has_at_most_18000_lines at_most 18000 -l benzina.c
-check library_has_at_most_780_kB at_most 780000 -c benzina.c
+# The self-check of NVDEC and of the kernel took 400 lines more, 33 of them pictures.
+check library_has_at_most_18200_lines at_most 18200 -l benzina.c
+check library_has_at_most_800_kB at_most 800000 -c benzina.c
 check kernels_have_at_most_1500_lines at_most 1500 -l benzina_kernels.cu
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"

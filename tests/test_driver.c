@@ -831,7 +831,8 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
                     CHECK_EQ(bzna_context_get_codec_info(context, codec, chroma, depth, &info, sizeof info, &e),
                              BZNA_OK);
                     CHECK(info.struct_size == sizeof info && info.codec == codec && info.chroma_format == chroma &&
-                          info.depth == depth && info.reserved0 == 0);
+                          info.depth == depth && info.check == (supported ? BZNA_CHECK_SKIPPED : 0u) &&
+                          !info.check_message[0]);
                     CHECK_EQ(info.supported, supported);
                     CHECK_EQ(info.engines, supported ? 7 : 0);
                     CHECK_EQ(info.min_width, supported ? caps->min_width : 0);

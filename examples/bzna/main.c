@@ -202,8 +202,9 @@ static const tool_command commands[] = {
       -1, json_options, tool_run_index },
     { "devices", "", "GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
-      "depths and frame sizes that they decode. Where there is no device, or its driver lacks something, it prints\n"
-      "the reason; the exit status is 0 in any case.", 0, json_options, tool_run_devices },
+      "depths and frame sizes that they decode, with what came of their self-check: NVDEC decodes built-in pictures.\n"
+      "Where there is no device, or its driver lacks something, it prints the reason; the exit status is 0 in any\n"
+      "case.", 0, json_options, tool_run_devices },
 };
 
 static const tool_command *command_find(const char *name)

@@ -346,7 +346,9 @@ end
 struct bzna_loader_decode
     decoder::UInt32
     threads::UInt32
-    reserved::NTuple{4,UInt64}
+    verify_every::UInt32
+    reserved0::UInt32
+    reserved::NTuple{3,UInt64}
 end
 
 struct bzna_loader_errors
@@ -466,6 +468,8 @@ mutable struct bzna_loader_stats
     decoders_made::UInt64
     decoders_reconfigured::UInt64
     sessions_lost::UInt64
+    verified::UInt64
+    verify_failed::UInt64
     bzna_loader_stats() = new()
 end
 
@@ -979,6 +983,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     rank = 0, world_size = 1              this process's share
     epoch = 0                             the first one
     decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
+    verify_every = 0                      one picture in so many of NVDEC's is compared with libavcodec's, for the statistics alone
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
 """
 mutable struct Loader
@@ -1002,7 +1007,8 @@ mutable struct Loader
                      filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
-                    reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0)
+                    reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
+                    verify_every::Integer = 0)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
@@ -1018,7 +1024,7 @@ mutable struct Loader
         config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF)
         config.color = changed(config.color; given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
-        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads)
+        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error))
         config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight)
 

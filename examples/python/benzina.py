@@ -121,6 +121,7 @@ CHANNELS_RGB, CHANNELS_BGR, CHANNELS_GRAY = 0, 1, 2
 CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1, CODEC_JPEG, CODEC_STILL, CODEC_RAW = range(7)
 PALETTE_COLORS, PALETTE_INDEX = 0, 1
 DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
+CHECK_NONE, CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED = 0, 1, 2, 3
 FIELD_PICTURE, FIELD_INTEGER, FIELD_VECTOR, FIELD_TEXT, FIELD_BYTES = 1, 2, 3, 4, 5
 ORDER_SEQUENTIAL, ORDER_SHUFFLE = 0, 1
 LAST_PARTIAL, LAST_DROP, LAST_PAD = 0, 1, 2
@@ -161,7 +162,7 @@ context_config: u32 struct_size; i32 log_level; device device; allocator allocat
 device_info:    u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
                 sessions; i32 video; u32 reserved0; char name[96], message[232]
 codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
-                max_height, max_macroblocks, reserved0
+                max_height, max_macroblocks, check; char check_message[128]
 color:          u16 primaries, transfer, matrix; u8 full_range, present
 image:          u32 struct_size, codec, width, height, frame_width, frame_height, crop_x, crop_y; color color;
                 u32 length_size, orientation; ptr config; u64 config_size; ptr data; u64 data_size; u32 palette, reserved1
@@ -204,7 +205,7 @@ extra_output:   u32 struct_size, width, height, dtype, layout, channels, views, 
 loader_outputs: ptr ptr; u64 count
 loader_fields:  str image, tensors, bytes; u64 reserved[3]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[4]
-loader_decode:  u32 decoder, threads; u64 reserved[4]
+loader_decode:  u32 decoder, threads, verify_every, reserved0; u64 reserved[3]
 loader_errors:  u32 policy, reserved0; u64 reserved[2]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0;
                 transform_fn transform; ptr transform_user; u64 reserved[4]
@@ -221,7 +222,7 @@ loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, th
 stage_stats:    u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
 loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4]; u64 samples, samples_failed, failed_read,
                 failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
-                samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost
+                samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
                 check; u64 pixels, reserved[7]
 writer_config:  u32 struct_size, reserved0
@@ -2033,7 +2034,7 @@ _FIELDS = {
     "tensors": "fields.tensors", "bytes": "fields.bytes",
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns",
-    "restore_any_pixels": "pipeline.restore_any_pixels",
+    "verify_every": "decode.verify_every", "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 _KEYWORDS = {field: name for name, field in _FIELDS.items()}            # messages name them as the caller knows them
 _KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",

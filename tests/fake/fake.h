@@ -105,8 +105,8 @@ typedef struct fake_control {
     fake_number quiet;                      /* 1: violations are not printed [0] */
     /* What a driver may get wrong: 1, all of it [0]. A map's copy reads what was decoded into the surface meanwhile;
      * decoders for intra pictures alone (2: all), and those that were given another size, decode wrong pixels; a
-     * picture is decoded into the surface that the parser named; the kernel writes a wrong pixel; pictures are never
-     * done, and what waits for one never returns. */
+     * picture is decoded into the surface that the parser named; the kernel writes a wrong pixel (2: none); pictures
+     * are never done, and what waits for one never returns. */
     fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, stuck;
 
     /* Counters. */

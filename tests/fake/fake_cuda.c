@@ -1165,8 +1165,9 @@ static void work_kernel(void *payload, int is_lost)
     launch *l = payload;
     if (!is_lost && !fake_happens(FAKE_stream_kernel, l->stream, NULL, l->count))
         for (unsigned z = 0; z < l->count; z++) {
-            bzi_kernel_warp_plain(&l->slots.slot[z], &l->out);
-            if (FAKE_GET(control->wrong_kernel))
+            if (FAKE_GET(control->wrong_kernel) < 2)
+                bzi_kernel_warp_plain(&l->slots.slot[z], &l->out);
+            if (FAKE_GET(control->wrong_kernel) == 1)
                 *(uint8_t *)(uintptr_t)l->slots.slot[z].dst ^= 1;
         }
     free(l);

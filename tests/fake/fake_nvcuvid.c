@@ -381,7 +381,8 @@ static picture *engine_decode(const decoder *d, AVCodecContext **context, AVFram
         avcodec_flush_buffers(*context);
         if (p && (FAKE_GET(control->wrong_intra) > !d->info.ulIntraDecodeOnly ||
                   (FAKE_GET(control->wrong_size) && d->resized)))
-            p[d->g.row[0] * d->g.rows[0] / 2] ^= 0x40;
+            for (size_t i = 0; i < d->g.row[0] * d->g.rows[0]; i++)
+                p[i] ^= 0x40;
         if (!p)
             avcodec_free_context(context);      /* nothing of a bad picture reaches the next */
     }

@@ -61,4 +61,4 @@ for codec, name, depth in KINDS:
         coded.append(unit.hex())
         sums.append(sum_of(ffmpeg("-f %s -i - -f rawvideo -pix_fmt %s" % (container, layout), unit), depth))
     print("    { BZNA_CODEC_%s, %d, { 0x%016xull, 0x%016xull }, {" % (codec, depth, *sums))
-    print(",\n".join(rows(text, 108) for text in coded) + " } },")
+    print(",\n".join(rows(text, 104) for text in coded) + " } },")

@@ -491,6 +491,12 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// One picture in so many that NVDEC decodes is compared with libavcodec's, for the statistics alone.
+    pub fn verify_every(mut self, pictures: u32) -> Self {
+        self.config.decode.verify_every = pictures;
+        self
+    }
+
     /// How often a read that failed is tried again, and how long to wait before the first time; doubled each time.
     pub fn read_retries(mut self, times: u32, backoff: Duration) -> Self {
         self.config.read.retries = times;

@@ -145,6 +145,10 @@ pub const BZNA_WARP_SIMILARITY: u32 = 3;
 pub const BZNA_DECODER_AUTO: u32 = 0;
 pub const BZNA_DECODER_SOFTWARE: u32 = 1;
 pub const BZNA_DECODER_NVDEC: u32 = 2;
+pub const BZNA_CHECK_NONE: u32 = 0;
+pub const BZNA_CHECK_PASSED: u32 = 1;
+pub const BZNA_CHECK_FAILED: u32 = 2;
+pub const BZNA_CHECK_SKIPPED: u32 = 3;
 pub const BZNA_WEIGHTING_NONE: u32 = 0;
 pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
 pub const BZNA_WEIGHTING_ONCE: u32 = 2;
@@ -293,7 +297,8 @@ structs! {
         max_width: u32,
         max_height: u32,
         max_macroblocks: u32,
-        reserved0: u32,
+        check: u32,
+        check_message: [c_char; 128],
     }
 
     struct bzna_color {
@@ -634,7 +639,9 @@ structs! {
     struct bzna_loader_decode {
         decoder: u32,
         threads: u32,
-        reserved: [u64; 4],
+        verify_every: u32,
+        reserved0: u32,
+        reserved: [u64; 3],
     }
 
     struct bzna_loader_errors {
@@ -754,6 +761,8 @@ structs! {
         decoders_made: u64,
         decoders_reconfigured: u64,
         sessions_lost: u64,
+        verified: u64,
+        verify_failed: u64,
     }
 
     struct bzna_loader_state {
