@@ -1,6 +1,6 @@
 /* bench_open.c - what opening costs: an archive of 1.43 million entries, made as a sparse file (215 GB long, 70 MB of
  * index), opened from its path. Usage: bench_open FILE [--json]. Prints the warm time and the memory that became
- * private; exit status 1 if either is over its limit. bench_open PATH --any: how long a data set takes that is there. */
+ * private; exit status 1 if either is over its limit. bench_open PATH --any: what a data set costs that is there. */
 #include "../benzina.c"
 
 #define SAMPLES       1431167u
@@ -68,8 +68,8 @@ static bzna_status time_any(bzna_context *context, const char *path, bzna_error 
         count = bzna_dataset_count(dataset);
         bzna_dataset_close(dataset);
     }
-    printf("open: %llu samples, best of %d: %.1f ms, %.1f ms of processors\n", (unsigned long long)count, ROUNDS, best_ms,
-           best_processors_ms);
+    printf("open: %llu samples, best of %d: %.1f ms, %.1f ms of processors\n", (unsigned long long)count, ROUNDS,
+           best_ms, best_processors_ms);
     return BZNA_OK;
 }
 
