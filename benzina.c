@@ -8290,8 +8290,8 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 
 
 /* ==== 28. Containers: opening ========================================================================================
- * Calls: rooms 1-27. The table of containers: a file is of the first kind whose row recognizes it. Errors of samples get
- * the sample's number and the container's name here. */
+ * Calls: rooms 1-27. The table of containers: a file is of the first kind whose row recognizes it. Errors of samples
+ * get the sample's number and the container's name here. */
 
 /* The surest probe first. */
 static const bzi_container_ops *const bzi_containers[] = {
