@@ -7004,8 +7004,8 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
     if (status == BZNA_OK &&
         (scan.member_count != b->member_count || scan.count != b->count || scan.field_count != b->field_count ||
          memcmp(scan.fields, b->fields, b->field_count * sizeof *b->fields) ||
-         (b->count && (memcmp(scan.members.data, b->members.data, b->member_count * sizeof(bzi_tar_member)) ||
-                       memcmp(scan.begins.data, b->begins.data, b->count * sizeof(uint32_t))))))
+         (b->count && (memcmp(scan.members.data, b->members.data, (size_t)b->member_count * sizeof(bzi_tar_member)) ||
+                       memcmp(scan.begins.data, b->begins.data, (size_t)b->count * sizeof(uint32_t))))))
         status = bzi_tar_fail_index(b, "it is older than the tar, and of other members", 0, err);
     bzi_tar_build_free(&scan);
     return status;

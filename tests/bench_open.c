@@ -1,6 +1,6 @@
 /* bench_open.c - what opening costs: an archive of 1.43 million entries, made as a sparse file (215 GB long, 70 MB of
  * index), opened from its path. Usage: bench_open FILE [--json]. Prints the warm time and the memory that became
- * private; exit status 1 if either is over its limit. */
+ * private; exit status 1 if either is over its limit. bench_open PATH --any: what a data set costs that is there. */
 #include "../benzina.c"
 
 #define SAMPLES       1431167u
@@ -51,6 +51,28 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     return status;
 }
 
+/* By the clock, and of processors, which other programs disturb less. */
+static bzna_status time_any(bzna_context *context, const char *path, bzna_error *err)
+{
+    enum { ROUNDS = 21 };
+    double best_ms = 1e9, best_processors_ms = 1e9;
+    uint64_t count = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        const uint64_t start = bzi_os_now_ns();
+        const clock_t processors = clock();
+        bzna_dataset *dataset = NULL;
+        if (bzna_dataset_open(context, path, NULL, &dataset, err) != BZNA_OK)
+            return err->status;
+        best_ms = fmin(best_ms, (double)(bzi_os_now_ns() - start) * 1e-6);
+        best_processors_ms = fmin(best_processors_ms, (double)(clock() - processors) * 1e3 / CLOCKS_PER_SEC);
+        count = bzna_dataset_count(dataset);
+        bzna_dataset_close(dataset);
+    }
+    printf("open: %llu samples, best of %d: %.1f ms, %.1f ms of processors\n", (unsigned long long)count, ROUNDS,
+           best_ms, best_processors_ms);
+    return BZNA_OK;
+}
+
 int main(int argc, char **argv)
 {
     bzna_error err = { .struct_size = sizeof err };
@@ -61,6 +83,12 @@ int main(int argc, char **argv)
     bzna_status status = bzna_context_open(NULL, &context, &err);
     if (argc < 2)
         return 2;
+    if (status == BZNA_OK && argc > 2 && !strcmp(argv[2], "--any")) {
+        if ((status = time_any(context, argv[1], &err)) != BZNA_OK)
+            fprintf(stderr, "bench_open: %s\n", err.message);
+        bzna_context_close(context);
+        return status != BZNA_OK;
+    }
     if (status == BZNA_OK && access(argv[1], R_OK))
         status = make_archive(context, argv[1], &err);
     for (int i = 0; status == BZNA_OK && i < 10; i++) {
