@@ -278,10 +278,12 @@ def ffcv(data, threads, antialias):
     from ffcv.writer import DatasetWriter
     import torchvision
 
-    beton = data + ".beton"
+    beton = (os.environ.get("BUILD") or "build") + "/peers/all.beton"
     if not os.path.exists(beton):
-        DatasetWriter(beton, {"image": RGBImageField(write_mode="jpg", max_resolution=16384), "label": IntField()},
-                      num_workers=1).from_indexed_dataset(torchvision.datasets.ImageFolder(data))
+        fields = {"image": RGBImageField(write_mode="jpg", max_resolution=16384), "label": IntField()}
+        DatasetWriter(beton + ".partial", fields, num_workers=1).from_indexed_dataset(
+            torchvision.datasets.ImageFolder(data))
+        os.replace(beton + ".partial", beton)
     pipeline = [
         RandomResizedCropRGBImageDecoder((SIZE, SIZE)),
         transforms.RandomHorizontalFlip(),
@@ -404,9 +406,9 @@ def spawn(python, peer, *arguments):
     environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", PYTHONWARNINGS="ignore")
     try:
         done = subprocess.run([python, __file__, "--one", peer, *map(str, arguments)], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=120, env=environment)
+                              stderr=subprocess.PIPE, text=True, timeout=600, env=environment)
     except subprocess.TimeoutExpired:
-        return {"reason": "no result within two minutes"}
+        return {"reason": "no result within ten minutes"}
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
             return json.loads(line[7:])

@@ -331,6 +331,8 @@ copy_tests() {
     run "$bzna" extract "$t/copy.bzna" "$(ls "$t/copied" | grep -n exif_6 | awk -F: '{ print $1 - 1 }')" -o "$t/b.ppm"
     same "turned as in the folder" "$(ppm_size "$t/b.ppm")" "25 40"
     if cmp -s "$t/a.ppm" "$t/b.ppm"; then pass; else fail "an archive's JPEG is seen as the folder's"; fi
+    expect 0 "info of them" "$bzna" info --json "$t/copy.bzna"
+    json "$t/out" "info of JPEG is JSON"
     expect 0 "batch of them" "$bzna" batch "$t/copy.bzna" -o "$t/copy" --batch 4 --size 64
     expect 0 "bench of them" "$bzna" bench "$t/copy.bzna" --seconds 0.2 --batch 4 --threads 1 --decoder software
     if command -v ffmpeg >/dev/null 2>&1; then
@@ -367,6 +369,8 @@ jpeg_tests() {
         psnr "$t/drawn/${which#*:}.ppm" "$t/x.ppm"
         if [ "$db" -ge 24 ]; then pass; else fail "${which#*:} of JPEG looks like its source" "$db dB"; fi
     done
+    run "$bzna" list --json "$t/jpeg.bzna"
+    says "$t/out" '"width":333,"height":251,"frame_width":333,"frame_height":251' "a JPEG is not padded"
     expect 0 "extract of a JPEG's thumbnail" "$bzna" extract "$t/jpeg.bzna" 7 --track bzna_thumb -o "$t/x.ppm"
     same "its longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
     run "$bzna" extract "$t/jpeg.bzna" 0 -o "$t/x.jpg"
