@@ -224,7 +224,7 @@ enum { BZI_KERNEL_LERP, BZI_KERNEL_RAMP, BZI_KERNEL_CUBICS, BZI_KERNEL_LANCZOS }
 /* At most this many samples an axis where H is not separable, which then shrinks by more than filters widen. */
 #define BZI_KERNEL_TAPS 64
 
-/* sqrt(a^2 + b^2), but for 0.5 %; exact where one of them is 0. NaN counts as 0. */
+/* sqrt(a^2 + b^2), but for 0.6 %; exact where one of them is 0. NaN counts as 0. */
 BZI_KERNEL_FN float bzi_kernel_length(float a, float b)
 {
     a = bzi_kernel_clamp(BZI_KERNEL_MAX(a, -a), 1e9f);
@@ -562,10 +562,12 @@ BZI_KERNEL_FN void bzi_kernel_mean(const bzi_kernel_output *out, int32_t x, int3
         mean[i] = out->mean && i < out->channels ? BZI_KERNEL_READF(at + i * plane) : 0.0f;
 }
 
-BZI_KERNEL_FN void bzi_kernel_fill_color(const bzi_kernel_slot *slot, const float mean[3], float c[3])
+BZI_KERNEL_FN void bzi_kernel_fill_color(const bzi_kernel_slot *slot, const bzi_kernel_output *out, const float mean[3],
+                                         float c[3])
 {
     for (int i = 0; i < 3; i++)
-        c[i] = slot->fill[i] - (slot->flags & BZI_KERNEL_FILL_MEAN ? mean[i] * slot->scale[i] : 0.0f);
+        c[i] = out->mean && (slot->flags & BZI_KERNEL_FILL_MEAN) ? slot->fill[i] - mean[i] * slot->scale[i] :
+                                                                   slot->fill[i];
 }
 
 /* Y'CbCr at u, v, inside the picture, of two samples an axis. */
@@ -601,7 +603,7 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
     bzi_kernel_map(slot->h, x, y, &u, &v);
     bzi_kernel_mean(out, x, y, mean);
     if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last)) {
-        bzi_kernel_fill_color(slot, mean, c);
+        bzi_kernel_fill_color(slot, out, mean, c);
         return;
     }
     float shrink[2] = { view->shrink[0], view->shrink[1] };
@@ -875,6 +877,7 @@ BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi
     local.h[1] = local.h[3] = local.h[6] = local.h[7] = 0.0f;
     local.h[8] = 1.0f;
     local.filter = local.filter == BZI_KERNEL_AREA ? BZI_KERNEL_AREA : BZI_KERNEL_LINEAR;
+    local.antialias = 0;
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
     for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
         float u, v;
@@ -1013,7 +1016,7 @@ BZI_KERNEL_FN void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bz
     for (int32_t x = first; x < end; x++) {
         float mean[3], c[3];
         bzi_kernel_mean(out, x, y, mean);
-        bzi_kernel_fill_color(slot, mean, c);
+        bzi_kernel_fill_color(slot, out, mean, c);
         bzi_kernel_store(slot, out, x, y, c);
     }
 }
