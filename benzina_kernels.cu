@@ -72,6 +72,9 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  include <stddef.h>
 #  include <stdint.h>
 #  include <string.h>
+#  if defined(__x86_64__) && defined(__GNUC__)
+#    include <immintrin.h>
+#  endif
 #  define BZI_KERNEL_CUDA  0
 #  define BZI_KERNEL_GLOBAL
 #  define BZI_KERNEL_READ8(p)  (*(p))
@@ -230,7 +233,7 @@ BZI_KERNEL_FN float bzi_kernel_length(float a, float b)
     a = bzi_kernel_clamp(BZI_KERNEL_MAX(a, -a), 1e9f);
     b = bzi_kernel_clamp(BZI_KERNEL_MAX(b, -b), 1e9f);
     float longer = BZI_KERNEL_MAX(a, b), shorter = BZI_KERNEL_MIN(a, b);
-    return longer > 0.0f ? longer + shorter * shorter / (2.0f * longer + 0.41421356f * shorter) : 0.0f;
+    return longer + shorter * shorter / (2.0f * longer + 0.41421356f * shorter + 1e-30f);
 }
 
 /* How far a filter reaches, in samples, where it is not widened. */
@@ -794,8 +797,10 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
     int inside = bzi_kernel_spans(view->x, u, column);
     for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
         float c[3] = { slot->fill[0], slot->fill[1], slot->fill[2] };
-        bzi_kernel_map_affine(slot->h, (int32_t)x, (int32_t)y, &u, &v);
-        if (!aligned) {
+        if (aligned) {                         /* h[3] * x is 0, of whatever sign */
+            v = slot->h[4] * (float)(int32_t)y + slot->h[5];
+        } else {
+            bzi_kernel_map_affine(slot->h, (int32_t)x, (int32_t)y, &u, &v);
             if (!bzi_kernel_affine(slot->h))
                 bzi_kernel_project(slot->h, (int32_t)x, (int32_t)y, &u, &v);
             inside = bzi_kernel_spans(view->x, u, column);
@@ -887,7 +892,7 @@ BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi
         const bzi_kernel_taps chroma = bzi_kernel_reach(local.filter, view.x[1], u, view.shrink[0]);
         for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
             float c[3] = { local.fill[0], local.fill[1], local.fill[2] }, none[2];
-            bzi_kernel_map_affine(local.h, (int32_t)x, (int32_t)y, &u, &v);
+            v = local.h[4] * (float)(int32_t)y + local.h[5];
             if (inside && bzi_kernel_inside(v, view.y[0].last)) {
                 bzi_kernel_taps row = bzi_kernel_reach(local.filter, view.y[0], v, view.shrink[1]);
                 bzi_kernel_ramp_plane(&local, &view, 0, &luma, &row, none);
@@ -1046,6 +1051,7 @@ BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi
  * each plane over the columns that are needed (vertical), then samples of that line for each output pixel (horizontal),
  * then converts color: loops that compilers vectorize. Its workspace, per plane of luma [0] and chroma [1]: */
 typedef struct bzi_kernel_lines {
+    int      avx2;                    /* the processor has it */
     int32_t  first, end;              /* output columns inside the picture */
     int32_t  low[2], count[2];        /* the first sample of a line, which may lie before the picture, and how many */
     int32_t  taps[2];                 /* samples an output pixel, horizontally */
@@ -1400,9 +1406,79 @@ BZI_KERNEL_ROWS(bzi_kernel_half, uint16_t)
 BZI_KERNEL_ROWS(bzi_kernel_bfloat, uint16_t)
 BZI_KERNEL_ROWS(bzi_kernel_byte, uint8_t)
 
-BZI_KERNEL_FN void bzi_kernel_store_plane(uint64_t address, uint32_t dtype, const float *row, int32_t columns)
+/* Bytes and halves as AVX2 and F16C, which come together, convert them; compilers take twice as long for them. What is
+ * left of a row, less than eight or sixteen columns, is the functions' above. The same bits, NaN's too. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#  define BZI_KERNEL_AVX2 __attribute__((target("avx2,f16c"))) BZI_KERNEL_CPU
+
+/* min takes its second operand when one is NaN, which becomes the least integer, and that 0. */
+BZI_KERNEL_AVX2 __m128i bzi_kernel_bytes_avx2(const float *row)
 {
-    if (dtype == BZI_KERNEL_FLOAT32)
+    const __m256 most = _mm256_set1_ps(255.0f);
+    __m256i a = _mm256_cvtps_epi32(_mm256_min_ps(most, _mm256_loadu_ps(row)));
+    __m256i b = _mm256_cvtps_epi32(_mm256_min_ps(most, _mm256_loadu_ps(row + 8)));
+    __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    return _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+}
+
+BZI_KERNEL_AVX2 void bzi_kernel_byte_plane_avx2(uint64_t address, const float *row, int32_t columns)
+{
+    int32_t x = 0;
+    for (; x + 16 <= columns; x += 16)
+        _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)x), bzi_kernel_bytes_avx2(row + x));
+    bzi_kernel_byte_plane(address + (uint64_t)x, row + x, columns - x);
+}
+
+/* Byte i of the part-th 16 of 48 is channel (16 part + i) % 3 of pixel (16 part + i) / 3. */
+BZI_KERNEL_AVX2 void bzi_kernel_byte_pixels_avx2(uint64_t address, float *const row[3], int32_t columns)
+{
+    __m128i place[3][3];
+    int32_t x = 0;
+    for (int part = 0; part < 3; part++)
+        for (int c = 0; c < 3; c++) {
+            uint8_t from[16];
+            for (int i = 0; i < 16; i++)
+                from[i] = (uint8_t)((16 * part + i) % 3 == c ? (16 * part + i) / 3 : 128);
+            memcpy(&place[part][c], from, sizeof from);
+        }
+    for (; x + 16 <= columns; x += 16) {
+        __m128i r = bzi_kernel_bytes_avx2(row[0] + x), g = bzi_kernel_bytes_avx2(row[1] + x),
+                b = bzi_kernel_bytes_avx2(row[2] + x);
+        for (int part = 0; part < 3; part++) {
+            __m128i rg = _mm_or_si128(_mm_shuffle_epi8(r, place[part][0]), _mm_shuffle_epi8(g, place[part][1]));
+            _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)(3 * x + 16 * part)),
+                             _mm_or_si128(rg, _mm_shuffle_epi8(b, place[part][2])));
+        }
+    }
+    bzi_kernel_byte_pixels(address + 3 * (uint64_t)x, row[0] + x, row[1] + x, row[2] + x, columns - x);
+}
+
+BZI_KERNEL_AVX2 void bzi_kernel_half_plane_avx2(uint64_t address, const float *row, int32_t columns)
+{
+    int32_t x = 0;
+    for (; x + 8 <= columns; x += 8) {
+        __m256 value = _mm256_loadu_ps(row + x);
+        __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+        __m128i nans = _mm_packs_epi32(_mm256_castsi256_si128(nan), _mm256_extracti128_si256(nan, 1));
+        __m128i half = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(uintptr_t)(address + 2 * (uint64_t)x),
+                         _mm_or_si128(half, _mm_srli_epi16(nans, 1)));
+    }
+    bzi_kernel_half_plane(address + 2 * (uint64_t)x, row + x, columns - x);
+}
+#else
+#  define bzi_kernel_byte_plane_avx2 bzi_kernel_byte_plane
+#  define bzi_kernel_half_plane_avx2 bzi_kernel_half_plane
+#  define bzi_kernel_byte_pixels_avx2(address, row, columns) ((void)0)
+#endif
+
+BZI_KERNEL_FN void bzi_kernel_store_plane(uint64_t address, uint32_t dtype, const float *row, int32_t columns, int avx2)
+{
+    if (avx2 && dtype == BZI_KERNEL_UINT8)
+        bzi_kernel_byte_plane_avx2(address, row, columns);
+    else if (avx2 && dtype == BZI_KERNEL_FLOAT16)
+        bzi_kernel_half_plane_avx2(address, row, columns);
+    else if (dtype == BZI_KERNEL_FLOAT32)
         bzi_kernel_float_plane(address, row, columns);
     else if (dtype == BZI_KERNEL_FLOAT16)
         bzi_kernel_half_plane(address, row, columns);
@@ -1412,9 +1488,12 @@ BZI_KERNEL_FN void bzi_kernel_store_plane(uint64_t address, uint32_t dtype, cons
         bzi_kernel_byte_plane(address, row, columns);
 }
 
-BZI_KERNEL_FN void bzi_kernel_store_pixels(uint64_t address, uint32_t dtype, float *const row[3], int32_t columns)
+BZI_KERNEL_FN void bzi_kernel_store_pixels(uint64_t address, uint32_t dtype, float *const row[3], int32_t columns,
+                                           int avx2)
 {
-    if (dtype == BZI_KERNEL_FLOAT32)
+    if (avx2 && dtype == BZI_KERNEL_UINT8)
+        bzi_kernel_byte_pixels_avx2(address, row, columns);
+    else if (dtype == BZI_KERNEL_FLOAT32)
         bzi_kernel_float_pixels(address, row[0], row[1], row[2], columns);
     else if (dtype == BZI_KERNEL_FLOAT16)
         bzi_kernel_half_pixels(address, row[0], row[1], row[2], columns);
@@ -1433,9 +1512,9 @@ BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_k
     if (out->stride_x == 1) {
         for (uint32_t p = 0; p < out->channels; p++)
             bzi_kernel_store_plane(address + ((uint64_t)(p * out->stride_c) << shift), out->dtype, lines->row[p],
-                                   columns);
+                                   columns, lines->avx2);
     } else if (out->stride_x == 3 && out->stride_c == 1 && out->channels == 3) {
-        bzi_kernel_store_pixels(address, out->dtype, lines->row, columns);
+        bzi_kernel_store_pixels(address, out->dtype, lines->row, columns, lines->avx2);
     } else {
         for (int32_t i = 0; i < columns; i++) {
             float c[3] = { lines->row[0][i], lines->row[1][i], lines->row[2][i] };
@@ -1508,6 +1587,7 @@ __attribute__((target("avx2")))
 BZI_KERNEL_CPU void bzi_kernel_rows_avx2(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                          bzi_kernel_lines *lines, const bzi_kernel_output *out)
 {
+    lines->avx2 = 1;
     bzi_kernel_rows(slot, view, lines, out);
 }
 #  define BZI_KERNEL_HAS_AVX2() __builtin_cpu_supports("avx2")
