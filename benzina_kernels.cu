@@ -17,17 +17,26 @@
  *     the loop stays scalar (4x) or compares bytes (1.2x). Hence integers in bzi_kernel_byte, weights in the slot;
  *   - of float32 in planes, uint8 takes 1.03 times the time, its pixels 1.08; float32's pixels 1.27.
  *
- * What decided the GPU kernel, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by
- * timing, before there were four types of elements, which a whole launch has in common: a pixel of 8 bit NV12 under an
- * axis-aligned H, float32 out, without a color matrix, is 137 instructions, and 192 more once per thread; under any
- * affine H 166. It was 299 with one loop for everything. 64 registers, no spills: half of all warps fit. What brought
- * it down:
+ * Filters are vertical first, then horizontal. The vertical loop reads rows of bytes one after the other, whatever the
+ * filter's reach, and leaves one line for each output row; horizontal first would gather single samples of every row
+ * that is read, which no processor does fast. A weight that is 0 changes no bit, so that loops may have more taps than
+ * a filter has samples.
+ *
+ * What decided the GPU kernels, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by
+ * timing: pixels of 8 bit NV12 inside the picture, float32 out in planes, without a color matrix.
+ *
+ *     kernel      registers   instructions a pixel
+ *     nv12               48   170 under an axis-aligned H
+ *     nv12_ramp          64   about 220, 50 for each column of samples, 11 for each sample of luma, 15 of Cb and Cr
+ *     linear             64   any format: about 300
+ *     any               106   any filter
+ *
+ * What brought them down:
+ *   - kernels of their own, because the one that needs most registers decides for all paths of a kernel;
  *   - slots as parameters, copied to a local before the loops: they are then in uniform registers, and loops load
- *     nothing but samples;
+ *     nothing but samples; no index into them may vary, or they go to memory;
  *   - positions of 32 bits, times the pitch in one IMAD.WIDE; constants for shifts and steps; Cb and Cr in one load;
- *   - the x axis once per column, where H allows it.
- * 68 of the 137 are the additions, products and bounds of part 3, which cannot change: the bits must be the
- * CPU's. */
+ *   - the x axis once per column, where H allows it; sums of weights in the loops that use them. */
 
 /* ---- 1. portability ---------------------------------------------------------------------------------------------- */
 
@@ -450,10 +459,10 @@ BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_reach(uint32_t filter, bzi_kernel_axis 
     return taps;
 }
 
-/* The sample that tap i reads. */
-BZI_KERNEL_FN int32_t bzi_kernel_nearest_of(const bzi_kernel_taps *taps, int32_t i)
+/* The sample that tap i reads; ramps have none outside. */
+BZI_KERNEL_FN int32_t bzi_kernel_nearest_of(const bzi_kernel_taps *taps, int kind, int32_t i)
 {
-    return i < 0 ? 0 : i < taps->end ? i : taps->end;
+    return kind == BZI_KERNEL_RAMP ? i : i < 0 ? 0 : i < taps->end ? i : taps->end;
 }
 
 /* axis[p], in the way of bzi_kernel_fetch. */
@@ -486,12 +495,12 @@ BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bz
     sum[0] = sum[1] = 0.0f;
     BZI_KERNEL_ROLLED
     for (int32_t i = x->first; i <= x->last; i++) {
-        const int32_t column = bzi_kernel_nearest_of(x, i);
+        const int32_t column = bzi_kernel_nearest_of(x, kind, i);
         float part[2] = { 0.0f, 0.0f }, weight;
         weights_y = 0.0f;                      /* summed again, which costs less than a loop of its own */
         BZI_KERNEL_ROLLED
         for (int32_t k = y->first; k <= y->last; k++) {
-            const int32_t row = bzi_kernel_nearest_of(y, k);
+            const int32_t row = bzi_kernel_nearest_of(y, kind, k);
             weight = bzi_kernel_weight(slot->filter, kind, y, k);
             weights_y += weight;
             part[0] += weight * bzi_kernel_fetch(slot, view, p, column, row);
@@ -844,66 +853,19 @@ BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kern
         }
 }
 
-/* Luma of NV12, or Cb and Cr, by a ramp: as bzi_kernel_filter_plane does. */
-BZI_KERNEL_FN void bzi_kernel_ramp_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
-                                         const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
-{
-    float weights_x = 0.0f, weights_y = 0.0f;
-    sum[0] = sum[1] = 0.0f;
-    BZI_KERNEL_ROLLED
-    for (int32_t i = x->first; i <= x->last; i++) {
-        const uint8_t *column = (const uint8_t *)(uintptr_t)view->plane[p] + i * (p ? 2 : 1);
-        float part[2] = { 0.0f, 0.0f }, weight;
-        weights_y = 0.0f;
-        BZI_KERNEL_ROLLED
-        for (int32_t k = y->first; k <= y->last; k++) {
-            const uint8_t *at = column + bzi_kernel_offset(k, slot->pitch[p]);
-            const uint32_t pair = p ? BZI_KERNEL_READ16(at) : BZI_KERNEL_READ8(at);
-            weight = bzi_kernel_weight(slot->filter, BZI_KERNEL_RAMP, y, k);
-            weights_y += weight;
-            part[0] += weight * (float)(pair & 255);
-            part[1] += weight * (float)(pair >> 8);
-        }
-        weight = bzi_kernel_weight(slot->filter, BZI_KERNEL_RAMP, x, i);
-        weights_x += weight;
-        sum[0] += weight * part[0];
-        sum[1] += weight * part[1];
-    }
-    const float norm = (1.0f / weights_x) * (1.0f / weights_y);
-    sum[0] *= norm;
-    sum[1] *= norm;
-}
-
-/* NV12 shrunk by an axis-aligned H: what most launches are of. */
+/* NV12 shrunk by an axis-aligned H. */
 BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
                                           bzi_kernel_thread thread)
 {
     bzi_kernel_slot local = bzi_kernel_known_nv12(slot);
+    bzi_kernel_output no_mean = *out;
     local.h[1] = local.h[3] = local.h[6] = local.h[7] = 0.0f;
     local.h[8] = 1.0f;
     local.filter = local.filter == BZI_KERNEL_AREA ? BZI_KERNEL_AREA : BZI_KERNEL_LINEAR;
     local.antialias = 0;
-    const bzi_kernel_view view = bzi_kernel_view_of(&local);
-    for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
-        float u, v;
-        bzi_kernel_map_affine(local.h, (int32_t)x, 0, &u, &v);
-        const int inside = bzi_kernel_inside(u, view.x[0].last);
-        const bzi_kernel_taps luma = bzi_kernel_reach(local.filter, view.x[0], u, view.shrink[0]);
-        const bzi_kernel_taps chroma = bzi_kernel_reach(local.filter, view.x[1], u, view.shrink[0]);
-        for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
-            float c[3] = { local.fill[0], local.fill[1], local.fill[2] }, none[2];
-            v = local.h[4] * (float)(int32_t)y + local.h[5];
-            if (inside && bzi_kernel_inside(v, view.y[0].last)) {
-                bzi_kernel_taps row = bzi_kernel_reach(local.filter, view.y[0], v, view.shrink[1]);
-                bzi_kernel_ramp_plane(&local, &view, 0, &luma, &row, none);
-                c[0] = none[0];
-                row = bzi_kernel_reach(local.filter, view.y[1], v, view.shrink[1]);
-                bzi_kernel_ramp_plane(&local, &view, 1, &chroma, &row, c + 1);
-                bzi_kernel_color_convert(&local, local.flags & 3, local.bias, c);
-            }
-            bzi_kernel_store(&local, out, (int32_t)x, (int32_t)y, c);
-        }
-    }
+    local.depth = 8;
+    no_mean.mean = 0;
+    bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_RAMP);
 }
 
 BZI_KERNEL_FN void bzi_kernel_nv12_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
@@ -956,7 +918,8 @@ BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_ou
 #if BZI_KERNEL_CUDA
 /* ---- 4. CUDA entry points ---------------------------------------------------------------------------------------- */
 
-/* Warp slots 0 .. grid.z - 1, which all are for that kernel (bzi_kernel_of). Any block of up to 512 threads and any grid in x and y, of less than 2^31 threads each:
+/* Warp slots 0 .. grid.z - 1, which all are for that kernel (bzi_kernel_of). Any block of up to 512 threads and any
+ * grid in x and y, of less than 2^31 threads each:
  * threads stride over the pixels that are left. Blocks of 32 x 8, a grid of width / 32 by height / 32, rounded up:
  * warps then write rows, and a thread has four pixels to spread its setup over. */
 #define BZI_KERNEL_ENTRY(name, function)                                                                               \
@@ -1109,7 +1072,7 @@ BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, c
     bzi_kernel_view view = bzi_kernel_view_of(slot);
     uint64_t columns = (uint64_t)out->width, room = bzi_kernel_room(&view, out->width);
     uint64_t samples = (uint64_t)((int64_t)slot->x1 - slot->x0) + 1;
-    uint64_t floats = 3 * columns + 3 * (uint64_t)bzi_kernel_count(slot, &view, 1, 0);
+    uint64_t floats = 3 * columns + 3 * ((uint64_t)bzi_kernel_count(slot, &view, 1, 0) + 3);
     for (int c = 0; c < 2; c++) {
         uint64_t taps = (uint64_t)bzi_kernel_count(slot, &view, 0, c);
         floats += (taps + 2) * room + (c ? 2 : 1) * (samples + 2 * taps);
@@ -1145,7 +1108,7 @@ BZI_KERNEL_CPU void bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_kernel
 {
     memset(lines, 0, sizeof *lines);
     lines->room = (size_t)bzi_kernel_room(view, width);
-    int32_t rows = bzi_kernel_count(slot, view, 1, 0);
+    int32_t rows = bzi_kernel_count(slot, view, 1, 0) + 3;
     lines->rows = (const uint8_t **)(void *)memory;
     memory += 2 * rows;
     lines->vertical = memory;
@@ -1201,53 +1164,45 @@ BZI_KERNEL_FN void bzi_kernel_blend(float *restrict line, const uint8_t *restric
                                   bzi_kernel_load(row1 + (int64_t)i * step, depth, low_zeros), weight);
 }
 
-/* Adds weighted rows to a line, or makes it of them. more and count of rows (2 to 4) are constants. */
+/* Adds weighted rows to a line, or makes it of them. rows (2 or 4) and more are constants. */
 BZI_KERNEL_FN void bzi_kernel_add_rows(float *restrict line, const uint8_t *const *row, const float *w, int rows,
                                        int more, int32_t count, int32_t step, int32_t depth, int32_t low_zeros)
 {
-    const uint8_t *restrict row0 = row[0], *restrict row1 = row[1], *restrict row2 = row[rows > 2 ? 2 : 0],
-                  *restrict row3 = row[rows > 3 ? 3 : 0];
-    const float w0 = w[0], w1 = w[1], w2 = rows > 2 ? w[2] : 0.0f, w3 = rows > 3 ? w[3] : 0.0f;
+    const uint8_t *restrict row0 = row[0], *restrict row1 = row[1], *restrict row2 = row[rows - 2],
+                  *restrict row3 = row[rows - 1];
+    const float w0 = w[0], w1 = w[1], w2 = w[rows - 2], w3 = w[rows - 1];
     for (int32_t i = 0; i < count; i++) {
         int64_t at = (int64_t)i * step;
         float sum = more ? line[i] : 0.0f;
         sum += w0 * bzi_kernel_load(row0 + at, depth, low_zeros);
         sum += w1 * bzi_kernel_load(row1 + at, depth, low_zeros);
-        if (rows > 2)
+        if (rows == 4) {
             sum += w2 * bzi_kernel_load(row2 + at, depth, low_zeros);
-        if (rows > 3)
             sum += w3 * bzi_kernel_load(row3 + at, depth, low_zeros);
+        }
         line[i] = sum;
     }
 }
 
-/* Four at a time; the common layouts are given as constants, for which the loops are vectorized. */
-BZI_KERNEL_FN void bzi_kernel_sum_rows(const bzi_kernel_slot *slot, float *line, const uint8_t *const *row,
-                                       const float *w, int32_t rows, int32_t count, int32_t step)
+/* Two or four at a time; the common layout is given as constants, for which the loops are vectorized. The workspace has
+ * three rows more than there are, of weight 0. */
+BZI_KERNEL_FN void bzi_kernel_sum_rows(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, float *line,
+                                       int32_t rows, int32_t count, int32_t step)
 {
     for (int32_t k = 0; k < rows; k += 4) {
-        const uint8_t *some[4];
-        float weight[4];
-        int n = rows - k < 4 ? (int)(rows - k) : 4;
-        for (int i = 0; i < 4; i++) {
-            some[i]   = row[i < n ? k + i : k];
-            weight[i] = i < n ? w[k + i] : 0.0f;
-        }
-        int packed = slot->depth <= 8 && step == 1;
-        if (packed && k == 0 && n == 2)
-            bzi_kernel_add_rows(line, some, weight, 2, 0, count, 1, 8, 0);
-        else if (packed && k == 0 && n == 3)
-            bzi_kernel_add_rows(line, some, weight, 3, 0, count, 1, 8, 0);
+        const uint8_t *const *row = lines->rows + k;
+        const float *w = lines->vertical + k;
+        int packed = slot->depth <= 8 && step == 1, two = rows - k <= 2;
+        if (packed && two && k == 0)
+            bzi_kernel_add_rows(line, row, w, 2, 0, count, 1, 8, 0);
+        else if (packed && two)
+            bzi_kernel_add_rows(line, row, w, 2, 1, count, 1, 8, 0);
         else if (packed && k == 0)
-            bzi_kernel_add_rows(line, some, weight, 4, 0, count, 1, 8, 0);
-        else if (packed && n <= 2)
-            bzi_kernel_add_rows(line, some, weight, 2, 1, count, 1, 8, 0);
+            bzi_kernel_add_rows(line, row, w, 4, 0, count, 1, 8, 0);
         else if (packed)
-            bzi_kernel_add_rows(line, some, weight, 4, 1, count, 1, 8, 0);
-        else if (k == 0)
-            bzi_kernel_add_rows(line, some, weight, 4, 0, count, step, slot->depth, slot->low_zeros);
+            bzi_kernel_add_rows(line, row, w, 4, 1, count, 1, 8, 0);
         else
-            bzi_kernel_add_rows(line, some, weight, 4, 1, count, step, slot->depth, slot->low_zeros);
+            bzi_kernel_add_rows(line, row, w, 4, k > 0, count, step, slot->depth, slot->low_zeros);
     }
 }
 
@@ -1259,11 +1214,15 @@ BZI_KERNEL_FN float bzi_kernel_plan_rows(bzi_kernel_lines *lines, const bzi_kern
     float sum = 0.0f;
     for (int32_t k = taps.first; k <= taps.last; k++) {
         float weight = bzi_kernel_weight(slot->filter, view->kind, &taps, k);
-        lines->rows[k - taps.first] = bzi_kernel_row(slot, view, p, bzi_kernel_nearest_of(&taps, k));
+        lines->rows[k - taps.first] = bzi_kernel_row(slot, view, p, bzi_kernel_nearest_of(&taps, view->kind, k));
         lines->vertical[k - taps.first] = weight;
         sum += weight;
     }
     *rows = taps.last - taps.first + 1;
+    for (int32_t k = *rows; k < *rows + 3; k++) {
+        lines->rows[k] = lines->rows[0];
+        lines->vertical[k] = 0.0f;
+    }
     return 1.0f / sum;
 }
 
@@ -1289,9 +1248,9 @@ BZI_KERNEL_FN float bzi_kernel_vertical(const bzi_kernel_slot *slot, const bzi_k
             bzi_kernel_blend(line, row0, row1, end, slot->step[p], slot->depth, slot->low_zeros, tap.weight);
     } else {
         norm = bzi_kernel_plan_rows(lines, slot, view, p, v, &rows);
-        for (int32_t k = 0; k < rows; k++)
+        for (int32_t k = 0; k < rows + 3; k++)
             lines->rows[k] += skip;
-        bzi_kernel_sum_rows(slot, line + first, lines->rows, lines->vertical, rows, end - first, slot->step[p]);
+        bzi_kernel_sum_rows(slot, lines, line + first, rows, end - first, slot->step[p]);
     }
     for (int32_t i = 0; i < first; i++)
         line[i] = line[first];
@@ -1341,23 +1300,20 @@ BZI_KERNEL_FN void bzi_kernel_horizontal(const bzi_kernel_lines *lines, int kind
         bzi_kernel_lerp_columns(row, lines->line[p], lines->index[c], lines->weight[c], columns);
         return;
     }
+#define ADD(taps, more) bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, taps, more, columns)
     for (int32_t k = 0; k < taps; k += 4) {
         const float *line = lines->line[p] + k, *weight = lines->weight[c] + (size_t)k * lines->room;
-        if (taps - k == 1)
-            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 1, 1, columns);
-        else if (taps - k == 2 && k == 0)
-            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 2, 0, columns);
-        else if (taps - k == 2)
-            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 2, 1, columns);
-        else if (taps - k == 3 && k == 0)
-            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 3, 0, columns);
-        else if (taps - k == 3)
-            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 3, 1, columns);
-        else if (k == 0)
-            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 4, 0, columns);
-        else
-            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 4, 1, columns);
+        switch ((taps - k < 4 ? taps - k : 4) + (k ? 4 : 0)) {
+        case 2:  ADD(2, 0); break;
+        case 3:  ADD(3, 0); break;
+        case 4:  ADD(4, 0); break;
+        case 5:  ADD(1, 1); break;
+        case 6:  ADD(2, 1); break;
+        case 7:  ADD(3, 1); break;
+        default: ADD(4, 1); break;
+        }
     }
+#undef ADD
     bzi_kernel_scale_columns(row, lines->norm[c], norm, columns);
 }
 
