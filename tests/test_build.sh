@@ -139,7 +139,7 @@ ptx_clang="clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -no
 with clang kernels_become_ptx_with_clang $ptx_clang benzina_kernels.cu -o "$T/clang.ptx"
 with nvcc kernels_become_ptx_with_nvcc nvcc -ptx -arch=sm_75 -fmad=false -o "$T/nvcc.ptx" benzina_kernels.cu
 for p in clang nvcc; do
-    if [ -s "$T/$p.ptx" ]; then check "ptx_of_${p}_has_the_entry" grep -q 'entry bzi_kernel_warp_slots' "$T/$p.ptx"; else skip "ptx_of_${p}_has_the_entry" "no PTX"; fi
+    if [ -s "$T/$p.ptx" ]; then check "ptx_of_${p}_has_the_entry" grep -q 'entry bzi_kernel_warp_any' "$T/$p.ptx"; else skip "ptx_of_${p}_has_the_entry" "no PTX"; fi
 done
 if have ptxas && [ -s "$T/clang.ptx" ]; then
     check ptx_assembles_for_hopper ptxas -arch=sm_90 "$T/clang.ptx" -o "$T/clang.cubin"
@@ -176,7 +176,7 @@ check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} ro
 mkdir -p "$T/foreign"
 if [ -n "$cuda" ]; then
     check dist_makes_the_pair make --no-print-directory -s BUILD="$BUILD" dist
-    check pair_has_the_ptx_inside grep -q 'entry bzi_kernel_warp_slots' $BUILD/dist/benzina.c
+    check pair_has_the_ptx_inside grep -q 'entry bzi_kernel_warp_any' $BUILD/dist/benzina.c
     check pair_includes_no_other_file sh -c "! grep -n '^#include \"' $BUILD/dist/benzina.c | grep -v '\"benzina.h\"'"
     cp $BUILD/dist/benzina.h $BUILD/dist/benzina.c "$T/foreign/"
     variants="cuda nocuda"

@@ -825,6 +825,25 @@ batch_tests() {
     same "the first view is that of one view" "$(cmp "$t/b10/00002.ppm" "$t/b11/00002_0.ppm" && echo same)" same
     if cmp -s "$t/b11/00002_1.ppm" "$t/b11/00002_2.ppm"; then fail "views differ"; else pass; fi
     refused 2 "--views" "more views than there can be" "$bzna" batch "$t/one.bzna" -o "$t/b11" --views 65
+    expect 0 "batch --warp center" "$bzna" batch "$t/one.bzna" -o "$t/c0" --warp center --size 40 --batch 4
+    n=0
+    for way in "--filter nearest" "--filter cubic" "--filter lanczos" "--filter area" "--filter cubic-0.75" "--filter lanczos4" \
+        "--no-antialias" "--antialias --no-antialias --filter cubic" "--law torchvision"; do
+        n=$((n + 1))
+        expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/c$n" --warp center --size 40 --batch 4 $way
+    done
+    same "every filter, antialias and law shows other pictures" "$(cat "$t"/c[0-9]/contact.ppm | wc -c)/$(
+        for i in 0 1 2 3 4 5 6 7 8 9; do cksum <"$t/c$i/contact.ppm"; done | sort -u | wc -l | tr -d ' ')" \
+        "$((10 * $(wc -c <"$t/c0/contact.ppm")))/10"
+    for way in "--filter linear" "--antialias" "--no-antialias --antialias" "--law benzina --filter=linear"; do
+        expect 0 "batch $way" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp center --size 40 --batch 4 $way
+        if diff -r "$t/c0" "$t/c" >/dev/null; then pass; else fail "batch $way shows the same pictures"; fi
+    done
+    refused 2 "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4" "a filter that is not known" "$bzna" batch "$t/one.bzna" \
+        -o "$t/c" --filter bilinear
+    refused 2 "takes no value" "a flag with a value" "$bzna" batch "$t/one.bzna" -o "$t/c" --antialias=1
+    refused 1 "filter.antialias: area" "area without antialias" "$bzna" batch "$t/one.bzna" -o "$t/c" --filter area --no-antialias
+    refused 1 "warp.law: has no effect" "a law without crops" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp none --law torchvision
     refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
     same "the damaged picture's neighbors are written" "$(cd "$t/b6" && ls | wc -l | tr -d ' ')" 10
