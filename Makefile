@@ -18,7 +18,7 @@ comma    := ,
 
 DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and says so.
-DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev python3-numpy python3-pil python3-braceexpand
+DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy python3-pil python3-braceexpand
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 # libjpeg-turbo's jpeglib.h: others have no such version.

@@ -2634,7 +2634,8 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
 }
 
 /* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
- * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. */
+ * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. That
+ * data end early, libavcodec sees only where an MCU begins, and it does not say in which row. */
 BZI_MAYBE_UNUSED static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t size, uint32_t *rows, bzna_error *err)
 {
     bzi_span whole = { data, size };

@@ -310,6 +310,9 @@ static uint64_t decoder_bytes(const bzna_decoder *decoder)
     if (!decoder)
         return 0;
     kept = decoder->software.stream.capacity + decoder->software.key.capacity + decoder->software.pixels.capacity;
+#ifndef BENZINA_NO_JPEG
+    kept += decoder->software.turbo.pixels.capacity + decoder->software.turbo.product.capacity;
+#endif
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++)
         kept += decoder->software.keys.slots[i].key.capacity;
     return kept;

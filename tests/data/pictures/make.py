@@ -101,8 +101,10 @@ def jpegs(picture):
     ycck = bytearray(saved(Image.merge("CMYK", planes), "JPEG", quality=85))
     ycck[ycck.index(b"Adobe") + 11] = 2
     keep("jpeg_ycck.jpg", renumbered(ycck, b"CMYK"))
-    keep("jpeg_ycck_420_scans.jpg", in_scans([(planes[0], 2), (half(planes[1]), 1), (half(planes[2]), 1), (k, 2)]))
-    keep("jpeg_cmyk_subsampled.jpg", saved(picture.convert("CMYK"), "JPEG", quality=85, subsampling="4:2:0"))
+    dark = Image.eval(Image.linear_gradient("L").resize(picture.size), lambda v: 60 + v // 3)      # another K in every row
+    keep("jpeg_ycck_420_scans.jpg", in_scans([(planes[0], 2), (half(planes[1]), 1), (half(planes[2]), 1), (dark, 2)]))
+    inks = Image.merge("CMYK", [*picture.convert("CMYK").split()[:3], dark])
+    keep("jpeg_cmyk_subsampled.jpg", saved(inks, "JPEG", quality=85, subsampling="4:2:0"))
 
 
 def stills(picture):
