@@ -1044,7 +1044,7 @@ TEST(a_run_with_outputs_goes_on_where_it_stopped)
     bzna_loader_close(later);
 }
 
-static float a_mean[20 * 16], bad_mean[24 * 16 * 3] = { 1, 2, NAN };
+static float a_mean[20 * 16], bad_mean[24 * 16 * 3] = { 1, 2, NAN }, whole_mean[24 * 16 * 3];
 
 static void change(plan *p, int i)
 {
@@ -1185,6 +1185,10 @@ static refusal spoil_mean(plan *p, int i)
     BAD(e[0].own_color = 0, E_ARGUMENT, "outputs[0].own_color: the first output's mean image: 4608 bytes, not the 1728")
     BAD(own->mean_image = a_mean; own->mean_image_bytes = 1276, E_ARGUMENT, "outputs[2].color.mean_image_bytes: 1276")
     BAD(, E_ARGUMENT, "color.mean_image: number 2 is not finite")
+    BAD(c->mean_image = whole_mean; own->mean_image = whole_mean; own->mean_image_bytes = 1280; whole_mean[9] = INFINITY,
+        E_ARGUMENT, "color.mean_image: number 9 is not finite")
+    BAD(c->mean_image = whole_mean; own->mean_image = bad_mean; own->mean_image_bytes = 1280; whole_mean[9] = 0,
+        E_ARGUMENT, "outputs[2].color.mean_image: number 2 is not finite")
     return (refusal){ BZNA_OK, NULL };
 }
 
