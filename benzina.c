@@ -11371,7 +11371,7 @@ struct bzi_device {
     CUdevice         handle;
     CUcontext        cuda;
     CUmodule         module;
-    CUfunction       warp;
+    CUfunction       warp[BZI_KERNEL_COUNT];
     uint32_t         has_mutex, owns_primary;
     int64_t          process;         /* after fork, no call may be made */
     bzna_device_info info;
@@ -11541,6 +11541,8 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
+#define BZI_KERNEL_NAME(name, function) #name,
+    static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
     const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
     const bzi_memory *memory = &device->desc.host->memory;
     uint64_t size = 1;
@@ -11559,8 +11561,8 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     }
     *at = 0;
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
-    if (status == BZNA_OK) {
-        result = device->cu.module_function(&device->warp, device->module, "bzi_kernel_warp_slots");
+    for (int i = 0; i < BZI_KERNEL_COUNT && status == BZNA_OK; i++) {
+        result = device->cu.module_function(&device->warp[i], device->module, names[i]);
         status = bzi_device_check(device, result, "cuModuleGetFunction", err);
     }
     bzi_release(memory, text, size, 1);
@@ -11808,14 +11810,24 @@ static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t s
     return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
 }
 
-/* Warps slots[0 .. count-1], which are copied at the call. Blocks have 32 x 8 threads, so that a warp of threads covers
- * consecutive pixels of a row; each thread does four rows, since setting up a slot takes as long as a pixel. */
-static bzna_status bzi_device_warp(bzi_device *device, bzi_kernel_slots *slots, uint32_t count, bzi_kernel_output *out,
-                                   void *stream, bzna_error *err)
+/* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch. Blocks have 32 x 8 threads,
+ * so that a warp of threads covers consecutive pixels of a row; each thread does four rows, since setting up a slot
+ * takes as long as a pixel. */
+static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
+                                   bzi_kernel_output *out, void *stream, bzna_error *err)
 {
-    void *parameters[2] = { slots, out };
+    bzi_kernel_slots some;
+    void *parameters[2] = { &some, out };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
-    CUresult result = device->cu.launch(device->warp, width, height, count, 32, 8, 1, 0, stream, parameters, NULL);
+    CUresult result = CUDA_SUCCESS;
+    for (int kernel = 0; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
+        unsigned n = 0;
+        for (uint32_t i = 0; i < count; i++)
+            if (bzi_kernel_of(&slots->slot[i], out) == kernel)
+                some.slot[n++] = slots->slot[i];
+        if (n)
+            result = device->cu.launch(device->warp[kernel], width, height, n, 32, 8, 1, 0, stream, parameters, NULL);
+    }
     return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
 

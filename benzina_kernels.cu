@@ -40,7 +40,7 @@ typedef __INT64_TYPE__  int64_t;
 typedef __UINT64_TYPE__ uint64_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_CUDA  1
-#  define BZI_KERNEL_ENTRY extern "C" __attribute__((global)) void
+#  define BZI_KERNEL_GLOBAL_FN extern "C" __attribute__((global)) void
 #  define BZI_KERNEL_FN    static inline __attribute__((device, always_inline))
 #  define BZI_KERNEL_GLOBAL __attribute__((address_space(1)))
 #  define BZI_KERNEL_FIRST(d)                                                                        \
@@ -49,13 +49,14 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_SLOT()    __nvvm_read_ptx_sreg_ctaid_z()
 #  define BZI_KERNEL_READ8(p)  __nvvm_ldg_uc(p)
 #  define BZI_KERNEL_READ16(p) __nvvm_ldg_us((const uint16_t *)(p))
+#  define BZI_KERNEL_READF(p)  __nvvm_ldg_f(p)
 #  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
 #elif defined(__CUDACC__)
 #  include <stdint.h>
 #  define BZI_KERNEL_CUDA  1
-#  define BZI_KERNEL_ENTRY extern "C" __global__ void
+#  define BZI_KERNEL_GLOBAL_FN extern "C" __global__ void
 #  define BZI_KERNEL_FN    static __device__ __forceinline__
 #  define BZI_KERNEL_GLOBAL
 #  define BZI_KERNEL_FIRST(d)  (blockIdx.d * blockDim.d + threadIdx.d)
@@ -63,6 +64,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_SLOT()    blockIdx.z
 #  define BZI_KERNEL_READ8(p)  __ldg(p)
 #  define BZI_KERNEL_READ16(p) __ldg((const uint16_t *)(p))
+#  define BZI_KERNEL_READF(p)  __ldg(p)
 #  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
@@ -74,6 +76,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_GLOBAL
 #  define BZI_KERNEL_READ8(p)  (*(p))
 #  define BZI_KERNEL_READ16(p) bzi_kernel_read16(p)
+#  define BZI_KERNEL_READF(p)  (*(p))
 #  define BZI_KERNEL_ROLLED
 #  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))   /* instructions differ on NaN and -0; the uses below do not */
 #  define BZI_KERNEL_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -209,10 +212,16 @@ BZI_KERNEL_FN int bzi_kernel_aligned(const float h[9])
     return h[1] == 0.0f && h[3] == 0.0f && bzi_kernel_affine(h);
 }
 
+/* The same, or once rows and columns of the output change places. */
+BZI_KERNEL_FN int bzi_kernel_is_separable(const float h[9])
+{
+    return bzi_kernel_aligned(h) || (h[0] == 0.0f && h[4] == 0.0f && bzi_kernel_affine(h));
+}
+
 /* Kinds of formulas for weights. LERP: two samples an axis. RAMP: linear and area. */
 enum { BZI_KERNEL_LERP, BZI_KERNEL_RAMP, BZI_KERNEL_CUBICS, BZI_KERNEL_LANCZOS };
 
-/* At most this many samples an axis where H is not axis-aligned: it then shrinks by more than filters widen. */
+/* At most this many samples an axis where H is not separable, which then shrinks by more than filters widen. */
 #define BZI_KERNEL_TAPS 64
 
 /* sqrt(a^2 + b^2), but for 0.5 %; exact where one of them is 0. NaN counts as 0. */
@@ -235,7 +244,8 @@ BZI_KERNEL_FN float bzi_kernel_support(uint32_t filter)
 BZI_KERNEL_FN void bzi_kernel_shrink(const bzi_kernel_slot *slot, float du_x, float du_y, float dv_x, float dv_y,
                                      float shrink[2])
 {
-    const float most = bzi_kernel_aligned(slot->h) ? 1e9f : 0.5f * BZI_KERNEL_TAPS / bzi_kernel_support(slot->filter);
+    const float most = bzi_kernel_is_separable(slot->h) ? 1e9f :
+                                                          0.5f * BZI_KERNEL_TAPS / bzi_kernel_support(slot->filter);
     shrink[0] = slot->antialias ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(du_x, du_y), most);
     shrink[1] = slot->antialias ? 0.0f : BZI_KERNEL_MIN(bzi_kernel_length(dv_x, dv_y), most);
 }
@@ -342,6 +352,18 @@ BZI_KERNEL_FN const uint8_t *bzi_kernel_row(const bzi_kernel_slot *slot, const b
     return (const uint8_t *)(uintptr_t)(view->plane[p] + (uint64_t)((int64_t)index * slot->pitch[p]));
 }
 
+/* index * pitch in one instruction; compilers that widen pitch before the loop spend five on it. */
+BZI_KERNEL_FN int64_t bzi_kernel_offset(int32_t index, int32_t pitch)
+{
+#if BZI_KERNEL_CUDA
+    int64_t offset;
+    __asm__("mul.wide.s32 %0, %1, %2;" : "=l"(offset) : "r"(index), "r"(pitch));
+    return offset;
+#else
+    return (int64_t)index * pitch;
+#endif
+}
+
 /* The linear filter: vertical first, then horizontal, as the separable loop does; x and y are weights. */
 BZI_KERNEL_FN float bzi_kernel_bilinear(float p00, float p01, float p10, float p11, float x, float y)
 {
@@ -367,7 +389,6 @@ typedef struct bzi_kernel_taps {
     int32_t first, last;      /* what of it has weight */
     int32_t end;              /* the last sample of the axis */
     float   position, narrow, radius;
-    float   norm;             /* 1 / sum of the weights */
 } bzi_kernel_taps;
 
 /* OpenCV's filters repeat the samples of the border; PIL's have no weight outside. */
@@ -392,7 +413,7 @@ BZI_KERNEL_FN float bzi_kernel_lanczos(int three, float x)
     return x < (three ? 3.0f : 4.0f) ? q : 0.0f;
 }
 
-/* The weight of sample i, before norm. kind is a constant. */
+/* The weight of sample i; those of an axis are divided by their sum. */
 BZI_KERNEL_FN float bzi_kernel_weight(uint32_t filter, int kind, const bzi_kernel_taps *taps, int32_t i)
 {
     float x = (float)i - taps->position, a = filter == BZI_KERNEL_CUBIC ? -0.5f : -0.75f;
@@ -406,7 +427,7 @@ BZI_KERNEL_FN float bzi_kernel_weight(uint32_t filter, int kind, const bzi_kerne
     return x < 1.0f ? near : x < 2.0f ? far : 0.0f;
 }
 
-/* Where picture coordinate t takes its samples; shrink: input pixels an output pixel. norm is not set. */
+/* Where picture coordinate t takes its samples; shrink: input pixels an output pixel. */
 BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_reach(uint32_t filter, bzi_kernel_axis axis, float t, float shrink)
 {
     bzi_kernel_taps taps;
@@ -426,57 +447,82 @@ BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_reach(uint32_t filter, bzi_kernel_axis 
     return taps;
 }
 
-BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_taps_of(uint32_t filter, int kind, bzi_kernel_axis axis, float t, float shrink)
-{
-    bzi_kernel_taps taps = bzi_kernel_reach(filter, axis, t, shrink);
-    float sum = 0.0f;
-    BZI_KERNEL_ROLLED
-    for (int32_t i = taps.first; i <= taps.last; i++)
-        sum += bzi_kernel_weight(filter, kind, &taps, i);
-    taps.norm = 1.0f / sum;
-    return taps;
-}
-
 /* The sample that tap i reads. */
 BZI_KERNEL_FN int32_t bzi_kernel_nearest_of(const bzi_kernel_taps *taps, int32_t i)
 {
     return i < 0 ? 0 : i < taps->end ? i : taps->end;
 }
 
-/* Any filter: vertical first, then horizontal, taps ascending, as the separable loop does. */
-BZI_KERNEL_FN float bzi_kernel_filtered(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int kind,
-                                        const bzi_kernel_taps *x, const bzi_kernel_taps *y)
+/* axis[p], in the way of bzi_kernel_fetch. */
+BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_choose(const bzi_kernel_axis axis[2], int p)
 {
-    float sum = 0.0f;
+    bzi_kernel_axis chosen;
+    chosen.scale  = p ? axis[1].scale : axis[0].scale;
+    chosen.offset = p ? axis[1].offset : axis[0].offset;
+    chosen.last   = p ? axis[1].last : axis[0].last;
+    return chosen;
+}
+
+/* Sample (x, y) of plane p. Conditions, because an index that varies would put the slot into memory on the GPU. */
+BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int32_t x,
+                                     int32_t y)
+{
+    const uint64_t plane = p == 0 ? view->plane[0] : p == 1 ? view->plane[1] : view->plane[2];
+    const int32_t pitch = p == 0 ? slot->pitch[0] : p == 1 ? slot->pitch[1] : slot->pitch[2];
+    const int32_t step = p == 0 ? slot->step[0] : p == 1 ? slot->step[1] : slot->step[2];
+    const int64_t at = bzi_kernel_offset(y, pitch) + bzi_kernel_offset(x, step);
+    return bzi_kernel_load((const uint8_t *)(uintptr_t)(plane + (uint64_t)at), slot->depth, slot->low_zeros);
+}
+
+/* Any filter, of plane p, and of Cr beside Cb: vertical first, then horizontal, taps ascending, as the separable loop
+ * does. */
+BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int kind,
+                                           const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
+{
+    float weights_x = 0.0f, weights_y = 0.0f;
+    sum[0] = sum[1] = 0.0f;
     BZI_KERNEL_ROLLED
     for (int32_t i = x->first; i <= x->last; i++) {
-        int64_t column = (int64_t)bzi_kernel_nearest_of(x, i) * slot->step[p];
-        float part = 0.0f;
+        const int32_t column = bzi_kernel_nearest_of(x, i);
+        float part[2] = { 0.0f, 0.0f }, weight;
+        weights_y = 0.0f;                      /* summed again, which costs less than a loop of its own */
         BZI_KERNEL_ROLLED
         for (int32_t k = y->first; k <= y->last; k++) {
-            const uint8_t *row = bzi_kernel_row(slot, view, p, bzi_kernel_nearest_of(y, k));
-            part += bzi_kernel_weight(slot->filter, kind, y, k) *
-                    bzi_kernel_load(row + column, slot->depth, slot->low_zeros);
+            const int32_t row = bzi_kernel_nearest_of(y, k);
+            weight = bzi_kernel_weight(slot->filter, kind, y, k);
+            weights_y += weight;
+            part[0] += weight * bzi_kernel_fetch(slot, view, p, column, row);
+            if (p)
+                part[1] += weight * bzi_kernel_fetch(slot, view, 2, column, row);
         }
-        sum += bzi_kernel_weight(slot->filter, kind, x, i) * part;
+        weight = bzi_kernel_weight(slot->filter, kind, x, i);
+        weights_x += weight;
+        sum[0] += weight * part[0];
+        sum[1] += weight * part[1];
     }
-    return sum * (x->norm * y->norm);
+    const float norm = (1.0f / weights_x) * (1.0f / weights_y);
+    sum[0] *= norm;
+    sum[1] *= norm;
 }
 
 /* Y'CbCr at u, v of the picture. */
 BZI_KERNEL_FN void bzi_kernel_filter(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int kind, float u,
                                      float v, const float shrink[2], float c[3])
 {
-    bzi_kernel_taps x = bzi_kernel_taps_of(slot->filter, kind, view->x[0], u, shrink[0]);
-    bzi_kernel_taps y = bzi_kernel_taps_of(slot->filter, kind, view->y[0], v, shrink[1]);
-    c[0] = bzi_kernel_filtered(slot, view, 0, kind, &x, &y);
-    c[1] = c[2] = view->neutral;
-    if (view->plane[1]) {
-        x = bzi_kernel_taps_of(slot->filter, kind, view->x[1], u, shrink[0]);
-        y = bzi_kernel_taps_of(slot->filter, kind, view->y[1], v, shrink[1]);
-        c[1] = bzi_kernel_filtered(slot, view, 1, kind, &x, &y);
-        c[2] = bzi_kernel_filtered(slot, view, 2, kind, &x, &y);
+    float luma = 0.0f, cb = view->neutral, cr = view->neutral;
+    BZI_KERNEL_ROLLED
+    for (int p = 0; p < (view->plane[1] ? 2 : 1); p++) {
+        const bzi_kernel_taps x = bzi_kernel_reach(slot->filter, bzi_kernel_choose(view->x, p), u, shrink[0]);
+        const bzi_kernel_taps y = bzi_kernel_reach(slot->filter, bzi_kernel_choose(view->y, p), v, shrink[1]);
+        float sum[2];
+        bzi_kernel_filter_plane(slot, view, p, kind, &x, &y, sum);
+        luma = p ? luma : sum[0];
+        cb   = p ? sum[0] : cb;
+        cr   = p ? sum[1] : cr;
     }
+    c[0] = luma;
+    c[1] = cb;
+    c[2] = cr;
 }
 
 /* c = m [a b c 1]' clamped to 0..255: three channels at once, m is 3x4. */
@@ -510,18 +556,14 @@ BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_
 /* The mean picture's pixel, of the channels that there are. */
 BZI_KERNEL_FN void bzi_kernel_mean(const bzi_kernel_output *out, int32_t x, int32_t y, float mean[3])
 {
-    const float BZI_KERNEL_GLOBAL *at = (const float BZI_KERNEL_GLOBAL *)(uintptr_t)out->mean +
-                                        ((int64_t)y * out->width + x);
+    const float *at = (const float *)(uintptr_t)out->mean + ((int64_t)y * out->width + x);
     int64_t plane = (int64_t)out->width * out->height;
     for (uint32_t i = 0; i < 3; i++)
-        mean[i] = out->mean && i < out->channels ? at[i * plane] : 0.0f;
+        mean[i] = out->mean && i < out->channels ? BZI_KERNEL_READF(at + i * plane) : 0.0f;
 }
 
-BZI_KERNEL_FN void bzi_kernel_fill_pixel(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x,
-                                         int32_t y, float c[3])
+BZI_KERNEL_FN void bzi_kernel_fill_color(const bzi_kernel_slot *slot, const float mean[3], float c[3])
 {
-    float mean[3];
-    bzi_kernel_mean(out, x, y, mean);
     for (int i = 0; i < 3; i++)
         c[i] = slot->fill[i] - (slot->flags & BZI_KERNEL_FILL_MEAN ? mean[i] * slot->scale[i] : 0.0f);
 }
@@ -551,25 +593,24 @@ BZI_KERNEL_FN void bzi_kernel_shrink_at(const bzi_kernel_slot *slot, int32_t x, 
                       (h[4] - v * h[7]) / w, shrink);
 }
 
-/* One output pixel: all steps. kind is view->kind, as a constant. */
+/* One output pixel: all steps. kind is view->kind; as a constant, it leaves out the others. */
 BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                     const bzi_kernel_output *out, int kind, int32_t x, int32_t y, float c[3])
 {
     float u, v, mean[3];
     bzi_kernel_map(slot->h, x, y, &u, &v);
+    bzi_kernel_mean(out, x, y, mean);
     if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last)) {
-        bzi_kernel_fill_pixel(slot, out, x, y, c);
+        bzi_kernel_fill_color(slot, mean, c);
         return;
     }
-    if (kind == BZI_KERNEL_LERP) {
+    float shrink[2] = { view->shrink[0], view->shrink[1] };
+    if (!bzi_kernel_affine(slot->h))
+        bzi_kernel_shrink_at(slot, x, y, u, v, shrink);
+    if (kind == BZI_KERNEL_LERP)
         bzi_kernel_lerp_pixel(slot, view, u, v, c);
-    } else {
-        float shrink[2] = { view->shrink[0], view->shrink[1] };
-        if (!bzi_kernel_affine(slot->h))
-            bzi_kernel_shrink_at(slot, x, y, u, v, shrink);
+    else
         bzi_kernel_filter(slot, view, kind, u, v, shrink, c);
-    }
-    bzi_kernel_mean(out, x, y, mean);
     bzi_kernel_color_convert(slot, (slot->flags & 3) | BZI_KERNEL_MEAN, mean, c);
 }
 
@@ -685,27 +726,15 @@ typedef struct bzi_kernel_span {
     float   weight;
 } bzi_kernel_span;
 
-/* Is this, by linear interpolation, 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
+/* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
  * enough for 32 bits? */
 BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-    return slot->filter != BZI_KERNEL_NEAREST && !out->mean && slot->depth <= 8 && slot->step[0] == 1 && slot->step[1] == 2 && slot->step[2] == 2 && slot->shift_x == 1 &&
+    return slot->depth <= 8 && slot->step[0] == 1 && slot->step[1] == 2 && slot->step[2] == 2 && slot->shift_x == 1 &&
            slot->shift_y == 1 && slot->plane[1] != 0 && slot->plane[2] == slot->plane[1] + 1 &&
            slot->pitch[2] == slot->pitch[1] && ((slot->plane[1] | (uint64_t)slot->pitch[1]) & 1) == 0 &&
            slot->x0 <= slot->x1 && slot->y0 <= slot->y1 && slot->x1 < 1 << 24 && slot->y1 < 1 << 24 &&
            out->stride_y >= 0 && out->stride_y < 1 << 29;
-}
-
-/* index * pitch in one instruction; compilers that widen pitch before the loop spend five on it. */
-BZI_KERNEL_FN int64_t bzi_kernel_offset(int32_t index, int32_t pitch)
-{
-#if BZI_KERNEL_CUDA
-    int64_t offset;
-    __asm__("mul.wide.s32 %0, %1, %2;" : "=l"(offset) : "r"(index), "r"(pitch));
-    return offset;
-#else
-    return (int64_t)index * pitch;
-#endif
 }
 
 BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(float position, float last)
@@ -777,61 +806,159 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
-                                          bzi_kernel_thread thread, int aligned)
+/* The slot, read before the loops, so that what they use stays in registers; with what bzi_kernel_nv12 has found. */
+BZI_KERNEL_FN bzi_kernel_slot bzi_kernel_known_nv12(const bzi_kernel_slot *slot)
 {
-    bzi_kernel_slot known = *slot;             /* as bzi_kernel_nv12 has found it */
+    bzi_kernel_slot known = *slot;
     known.step[0] = 1;
     known.step[1] = 2;
     known.shift_x = known.shift_y = 1;
-    const bzi_kernel_view view = bzi_kernel_view_of(&known);
-    for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
-        bzi_kernel_nv12_column(&known, &view, out, thread, x, aligned);
+    return known;
 }
 
-BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                     const bzi_kernel_output *out, bzi_kernel_thread thread, int kind)
+BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread, int aligned)
 {
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
+        bzi_kernel_nv12_column(slot, &view, out, thread, x, aligned);
+}
+
+/* kind is a constant, or -1: view.kind. */
+BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                     bzi_kernel_thread thread, int kind)
+{
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
     for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
         for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
             float c[3];
-            bzi_kernel_pixel(slot, view, out, kind, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_pixel(slot, &view, out, kind < 0 ? view.kind : kind, (int32_t)x, (int32_t)y, c);
             bzi_kernel_store(slot, out, (int32_t)x, (int32_t)y, c);
         }
 }
 
-/* The branches are the same for a whole block. */
-BZI_KERNEL_FN void bzi_kernel_warp_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+/* Luma of NV12, or Cb and Cr, by a ramp: as bzi_kernel_filter_plane does. */
+BZI_KERNEL_FN void bzi_kernel_ramp_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
+                                         const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
+{
+    float weights_x = 0.0f, weights_y = 0.0f;
+    sum[0] = sum[1] = 0.0f;
+    BZI_KERNEL_ROLLED
+    for (int32_t i = x->first; i <= x->last; i++) {
+        const uint8_t *column = (const uint8_t *)(uintptr_t)view->plane[p] + i * (p ? 2 : 1);
+        float part[2] = { 0.0f, 0.0f }, weight;
+        weights_y = 0.0f;
+        BZI_KERNEL_ROLLED
+        for (int32_t k = y->first; k <= y->last; k++) {
+            const uint8_t *at = column + bzi_kernel_offset(k, slot->pitch[p]);
+            const uint32_t pair = p ? BZI_KERNEL_READ16(at) : BZI_KERNEL_READ8(at);
+            weight = bzi_kernel_weight(slot->filter, BZI_KERNEL_RAMP, y, k);
+            weights_y += weight;
+            part[0] += weight * (float)(pair & 255);
+            part[1] += weight * (float)(pair >> 8);
+        }
+        weight = bzi_kernel_weight(slot->filter, BZI_KERNEL_RAMP, x, i);
+        weights_x += weight;
+        sum[0] += weight * part[0];
+        sum[1] += weight * part[1];
+    }
+    const float norm = (1.0f / weights_x) * (1.0f / weights_y);
+    sum[0] *= norm;
+    sum[1] *= norm;
+}
+
+/* NV12 shrunk by an axis-aligned H: what most launches are of. */
+BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
                                           bzi_kernel_thread thread)
 {
-    const bzi_kernel_slot local = *slot;       /* read before the loops: what they use then stays in registers */
+    bzi_kernel_slot local = bzi_kernel_known_nv12(slot);
+    local.h[1] = local.h[3] = local.h[6] = local.h[7] = 0.0f;
+    local.h[8] = 1.0f;
+    local.filter = local.filter == BZI_KERNEL_AREA ? BZI_KERNEL_AREA : BZI_KERNEL_LINEAR;
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
-    if (view.kind == BZI_KERNEL_RAMP)
-        bzi_kernel_pixels(&local, &view, out, thread, BZI_KERNEL_RAMP);
-    else if (view.kind == BZI_KERNEL_CUBICS)
-        bzi_kernel_pixels(&local, &view, out, thread, BZI_KERNEL_CUBICS);
-    else if (view.kind == BZI_KERNEL_LANCZOS)
-        bzi_kernel_pixels(&local, &view, out, thread, BZI_KERNEL_LANCZOS);
-    else if (!bzi_kernel_nv12(&local, out))
-        bzi_kernel_pixels(&local, &view, out, thread, BZI_KERNEL_LERP);
-    else if (bzi_kernel_aligned(local.h))
+    for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x) {
+        float u, v;
+        bzi_kernel_map_affine(local.h, (int32_t)x, 0, &u, &v);
+        const int inside = bzi_kernel_inside(u, view.x[0].last);
+        const bzi_kernel_taps luma = bzi_kernel_reach(local.filter, view.x[0], u, view.shrink[0]);
+        const bzi_kernel_taps chroma = bzi_kernel_reach(local.filter, view.x[1], u, view.shrink[0]);
+        for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
+            float c[3] = { local.fill[0], local.fill[1], local.fill[2] }, none[2];
+            bzi_kernel_map_affine(local.h, (int32_t)x, (int32_t)y, &u, &v);
+            if (inside && bzi_kernel_inside(v, view.y[0].last)) {
+                bzi_kernel_taps row = bzi_kernel_reach(local.filter, view.y[0], v, view.shrink[1]);
+                bzi_kernel_ramp_plane(&local, &view, 0, &luma, &row, none);
+                c[0] = none[0];
+                row = bzi_kernel_reach(local.filter, view.y[1], v, view.shrink[1]);
+                bzi_kernel_ramp_plane(&local, &view, 1, &chroma, &row, c + 1);
+                bzi_kernel_color_convert(&local, local.flags & 3, local.bias, c);
+            }
+            bzi_kernel_store(&local, out, (int32_t)x, (int32_t)y, c);
+        }
+    }
+}
+
+BZI_KERNEL_FN void bzi_kernel_nv12_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                          bzi_kernel_thread thread)
+{
+    const bzi_kernel_slot local = bzi_kernel_known_nv12(slot);
+    if (bzi_kernel_aligned(local.h))
         bzi_kernel_nv12_pixels(&local, out, thread, 1);
     else
         bzi_kernel_nv12_pixels(&local, out, thread, 0);
+}
+
+BZI_KERNEL_FN void bzi_kernel_linear_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                            bzi_kernel_thread thread)
+{
+    bzi_kernel_slot local = *slot;             /* read before the loops: what they use then stays in registers */
+    bzi_kernel_output no_mean = *out;
+    local.filter = BZI_KERNEL_LINEAR;
+    no_mean.mean = 0;
+    bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_LERP);
+}
+
+BZI_KERNEL_FN void bzi_kernel_any_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                         bzi_kernel_thread thread)
+{
+    const bzi_kernel_slot local = *slot;
+    bzi_kernel_pixels(&local, out, thread, -1);
+}
+
+/* The kernels, each with the registers that it needs, and which of them a slot is for. Linear: of two samples an axis,
+ * without a mean picture. */
+#define BZI_KERNELS(X)                                                                                                 \
+    X(bzi_kernel_warp_nv12, bzi_kernel_nv12_thread)            /* 8 bit NV12, linear */                                \
+    X(bzi_kernel_warp_nv12_ramp, bzi_kernel_ramp_thread)       /* the same, shrunk by an axis-aligned H */             \
+    X(bzi_kernel_warp_linear, bzi_kernel_linear_thread)        /* any format, linear */                                \
+    X(bzi_kernel_warp_any, bzi_kernel_any_thread)
+enum { BZI_KERNEL_NV12, BZI_KERNEL_NV12_RAMP, BZI_KERNEL_ANY_LINEAR, BZI_KERNEL_ANY, BZI_KERNEL_COUNT };
+
+BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    const int nv12 = bzi_kernel_nv12(slot, out), kind = bzi_kernel_view_of(slot).kind;
+    if (out->mean || slot->filter == BZI_KERNEL_NEAREST)
+        return BZI_KERNEL_ANY;
+    if (kind == BZI_KERNEL_LERP)
+        return nv12 ? BZI_KERNEL_NV12 : BZI_KERNEL_ANY_LINEAR;
+    return nv12 && kind == BZI_KERNEL_RAMP && bzi_kernel_aligned(slot->h) ? BZI_KERNEL_NV12_RAMP : BZI_KERNEL_ANY;
 }
 
 
 #if BZI_KERNEL_CUDA
 /* ---- 4. CUDA entry points ---------------------------------------------------------------------------------------- */
 
-/* Warps slots 0 .. grid.z - 1. Any block of up to 1024 threads and any grid in x and y, of less than 2^31 threads each:
+/* Warp slots 0 .. grid.z - 1, which all are for that kernel (bzi_kernel_of). Any block of up to 512 threads and any grid in x and y, of less than 2^31 threads each:
  * threads stride over the pixels that are left. Blocks of 32 x 8, a grid of width / 32 by height / 32, rounded up:
  * warps then write rows, and a thread has four pixels to spread its setup over. */
-BZI_KERNEL_ENTRY bzi_kernel_warp_slots(const bzi_kernel_slots slots, const bzi_kernel_output out)
-{
-    bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x), BZI_KERNEL_STRIDE(y) };
-    bzi_kernel_warp_thread(&slots.slot[BZI_KERNEL_SLOT()], &out, thread);
-}
+#define BZI_KERNEL_ENTRY(name, function)                                                                               \
+    BZI_KERNEL_GLOBAL_FN name(const bzi_kernel_slots slots, const bzi_kernel_output out)                               \
+    {                                                                                                                  \
+        bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x),                   \
+                                     BZI_KERNEL_STRIDE(y) };                                                           \
+        function(&slots.slot[BZI_KERNEL_SLOT()], &out, thread);                                                        \
+    }
+BZI_KERNELS(BZI_KERNEL_ENTRY)
 
 #else
 /* ---- 5. CPU loops ------------------------------------------------------------------------------------------------ */
@@ -880,18 +1007,26 @@ BZI_KERNEL_CPU void bzi_kernel_identity_matrix(int is_gray, int full_range, int 
     }
 }
 
+BZI_KERNEL_FN void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t y,
+                                           int32_t first, int32_t end)
+{
+    for (int32_t x = first; x < end; x++) {
+        float mean[3], c[3];
+        bzi_kernel_mean(out, x, y, mean);
+        bzi_kernel_fill_color(slot, mean, c);
+        bzi_kernel_store(slot, out, x, y, c);
+    }
+}
+
 /* The whole slot in its fill color: for a sample that could not be decoded. */
 BZI_KERNEL_CPU void bzi_kernel_fill(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     for (int32_t y = 0; y < out->height; y++)
-        for (int32_t x = 0; x < out->width; x++) {
-            float c[3];
-            bzi_kernel_fill_pixel(slot, out, x, y, c);
-            bzi_kernel_store(slot, out, x, y, c);
-        }
+        bzi_kernel_fill_columns(slot, out, y, 0, out->width);
 }
 
-BZI_KERNEL_FN void bzi_kernel_plain(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int kind)
+/* The reference, and the loop for every H that is not separable. */
+BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change them */
     const bzi_kernel_output to = *out;
@@ -899,31 +1034,25 @@ BZI_KERNEL_FN void bzi_kernel_plain(const bzi_kernel_slot *slot, const bzi_kerne
     for (int32_t y = 0; y < to.height; y++)
         for (int32_t x = 0; x < to.width; x++) {
             float c[3];
-            bzi_kernel_pixel(&local, &view, &to, kind, x, y, c);
+            bzi_kernel_pixel(&local, &view, &to, view.kind, x, y, c);
             bzi_kernel_store(&local, &to, x, y, c);
         }
 }
 
-/* The reference, and the loop for every H that is not axis-aligned. */
-BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
-{
-    switch (bzi_kernel_view_of(slot).kind) {
-    case BZI_KERNEL_LERP:    bzi_kernel_plain(slot, out, BZI_KERNEL_LERP); break;
-    case BZI_KERNEL_RAMP:    bzi_kernel_plain(slot, out, BZI_KERNEL_RAMP); break;
-    case BZI_KERNEL_CUBICS:  bzi_kernel_plain(slot, out, BZI_KERNEL_CUBICS); break;
-    case BZI_KERNEL_LANCZOS: bzi_kernel_plain(slot, out, BZI_KERNEL_LANCZOS); break;
-    }
-}
-
-/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. For each output row it blends two
- * rows of each plane over the columns that are needed (vertical), then blends two samples of that line for each output
- * pixel (horizontal), then converts color: three loops that compilers vectorize. Its workspace: */
+/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. For each output row it sums rows of
+ * each plane over the columns that are needed (vertical), then samples of that line for each output pixel (horizontal),
+ * then converts color: loops that compilers vectorize. Its workspace, per plane of luma [0] and chroma [1]: */
 typedef struct bzi_kernel_lines {
     int32_t  first, end;              /* output columns inside the picture */
-    int32_t  low[2], count[2];        /* luma, chroma: the first sample column that is needed, and how many are */
-    int32_t *index[2];                /* per output column: the left sample, counted from low */
-    float   *weight[2];               /* and the weight of the right one */
-    float   *line[3];                 /* Y, Cb, Cr: the two rows blended, count samples and one more */
+    int32_t  low[2], count[2];        /* the first sample of a line, which may lie before the picture, and how many */
+    int32_t  taps[2];                 /* samples an output pixel, horizontally */
+    size_t   room;                    /* of what has an element per output column inside: */
+    int32_t *index[2];                /* its first sample, counted from low */
+    float   *weight[2];               /* tap by tap; LERP: of the right sample alone */
+    float   *norm[2];
+    const uint8_t **rows;             /* the rows of one line */
+    float   *vertical;                /* and their weights */
+    float   *line[3];                 /* Y, Cb, Cr: rows summed up */
     float   *row[3];                  /* R, G, B of an output row, unless the batch holds it just so */
 } bzi_kernel_lines;
 
@@ -945,57 +1074,114 @@ BZI_KERNEL_CPU void bzi_kernel_turn(bzi_kernel_slot *slot, bzi_kernel_output *ou
     out->stride_y = o.stride_x;
 }
 
+/* Samples an output pixel, the same for all: along x (0) or y (1), of luma (0) or chroma (1). */
+BZI_KERNEL_CPU int32_t bzi_kernel_count(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along, int c)
+{
+    const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
+    return view->kind == BZI_KERNEL_LERP ? 2 : bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[along]).count;
+}
+
+/* How many output columns can lie inside. */
+BZI_KERNEL_CPU uint64_t bzi_kernel_room(const bzi_kernel_view *view, int32_t width)
+{
+    float most = (view->x[0].last + 1.0f) / view->shrink[0] + 3.0f;
+    return view->shrink[0] > 1.0f && most < (float)width ? (uint64_t)most : (uint64_t)width;
+}
+
 /* What the separable loop needs for this slot, in bytes; 0: the loop is not for it. */
 BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
     bzi_kernel_slot local = *given, *slot = &local;
     bzi_kernel_output turned = *to, *out = &turned;
     bzi_kernel_turn(slot, out);
-    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || out->mean ||
-        bzi_kernel_view_of(slot).kind != BZI_KERNEL_LERP)
+    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
+        (out->mean && !bzi_kernel_aligned(given->h)))
         return 0;
-    uint64_t columns = (uint64_t)out->width, samples = (uint64_t)((int64_t)slot->x1 - slot->x0) + 2;
-    uint64_t bytes = (7 * columns + 3 * samples) * sizeof(float);      /* columns < 2^31, samples < 2^33 */
-    return bytes <= SIZE_MAX ? (size_t)bytes : SIZE_MAX;
+    bzi_kernel_view view = bzi_kernel_view_of(slot);
+    uint64_t columns = (uint64_t)out->width, room = bzi_kernel_room(&view, out->width);
+    uint64_t samples = (uint64_t)((int64_t)slot->x1 - slot->x0) + 1;
+    uint64_t floats = 3 * columns + 3 * (uint64_t)bzi_kernel_count(slot, &view, 1, 0);
+    for (int c = 0; c < 2; c++) {
+        uint64_t taps = (uint64_t)bzi_kernel_count(slot, &view, 0, c);
+        floats += (taps + 2) * room + (c ? 2 : 1) * (samples + 2 * taps);
+    }
+    return floats <= SIZE_MAX / sizeof(float) ? (size_t)floats * sizeof(float) : SIZE_MAX;
 }
 
-/* The taps of every output column and the span of samples they touch. u(x) is monotonic, rounding included: the inside
- * is one piece. */
-BZI_KERNEL_CPU void bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                    int32_t width, float *memory)
+/* Column i of those inside, at u. kind is a constant, c luma 0 or chroma 1. */
+BZI_KERNEL_FN void bzi_kernel_plan_column(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                          const bzi_kernel_view *view, int c, int32_t i, float u)
+{
+    float sum = 0.0f;
+    if (view->kind == BZI_KERNEL_LERP) {
+        bzi_kernel_tap tap = bzi_kernel_tap_of(view->x[c], bzi_kernel_place(slot->filter, u, view->x[0].last));
+        lines->index[c][i]  = tap.index;
+        lines->weight[c][i] = tap.weight;
+        return;
+    }
+    bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->x[c], u, view->shrink[0]);
+    for (int32_t k = 0; k < taps.count; k++) {
+        const int32_t at = taps.begin + k, is_inside = at >= taps.first && at <= taps.last;
+        float weight = is_inside ? bzi_kernel_weight(slot->filter, view->kind, &taps, at) : 0.0f;
+        lines->weight[c][(size_t)k * lines->room + (size_t)i] = weight;
+        sum += weight;
+    }
+    lines->index[c][i] = taps.begin;
+    lines->norm[c][i] = 1.0f / sum;
+}
+
+/* What lines need, from the workspace. */
+BZI_KERNEL_CPU void bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                       const bzi_kernel_view *view, int32_t width, float *memory)
 {
     memset(lines, 0, sizeof *lines);
-    for (int c = 0; c < 2; c++, memory += 2 * (size_t)width) {
+    lines->room = (size_t)bzi_kernel_room(view, width);
+    int32_t rows = bzi_kernel_count(slot, view, 1, 0);
+    lines->rows = (const uint8_t **)(void *)memory;
+    memory += 2 * rows;
+    lines->vertical = memory;
+    memory += rows;
+    for (int c = 0; c < 2; c++) {
+        lines->taps[c]   = bzi_kernel_count(slot, view, 0, c);
         lines->index[c]  = (int32_t *)(void *)memory;
-        lines->weight[c] = memory + width;
+        lines->norm[c]   = memory + lines->room;
+        lines->weight[c] = memory + 2 * lines->room;
+        memory += ((size_t)lines->taps[c] + 2) * lines->room;
     }
     for (int c = 0; c < 3; c++, memory += width)
         lines->row[c] = memory;
+    lines->line[0] = memory;
+}
+
+/* The taps of every output column and the span of samples they touch. u(x) is monotonic, rounding included: the inside
+ * is one piece. Returns 0 when it is larger than it can be. */
+BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                   int32_t width, float *memory)
+{
+    bzi_kernel_lay_out(lines, slot, view, width, memory);
     for (int32_t x = 0; x < width; x++) {
         float u, v;
         bzi_kernel_map(slot->h, x, 0, &u, &v);
         if (!bzi_kernel_inside(u, view->x[0].last))
             continue;
-        u = bzi_kernel_place(slot->filter, u, view->x[0].last);
         if (lines->end == 0)
             lines->first = x;
         lines->end = x + 1;
-        for (int c = 0; c < 2; c++) {
-            bzi_kernel_tap tap = bzi_kernel_tap_of(view->x[c], u);
-            lines->index[c][x]  = tap.index;
-            lines->weight[c][x] = tap.weight;
-        }
+        if ((size_t)(x - lines->first) >= lines->room)
+            return 0;
+        for (int c = 0; c < 2; c++)
+            bzi_kernel_plan_column(lines, slot, view, c, x - lines->first, u);
     }
     for (int c = 0; c < 2 && lines->end; c++) {
-        int32_t a = lines->index[c][lines->first], b = lines->index[c][lines->end - 1], last = (int32_t)view->x[c].last;
-        int32_t low = a < b ? a : b, high = a < b ? b : a;       /* in a mirrored picture, indices decrease */
-        lines->low[c]   = low;
-        lines->count[c] = (high < last ? high + 1 : last) - low + 1;
-        for (int32_t x = lines->first; x < lines->end; x++)
-            lines->index[c][x] -= low;
+        int32_t columns = lines->end - lines->first, a = lines->index[c][0], b = lines->index[c][columns - 1];
+        lines->low[c]   = a < b ? a : b;                         /* in a mirrored picture, indices decrease */
+        lines->count[c] = (a < b ? b - a : a - b) + lines->taps[c];
+        for (int32_t i = 0; i < columns; i++)
+            lines->index[c][i] -= lines->low[c];
     }
-    for (int p = 0; p < 3; memory += lines->count[p > 0] + 1, p++)
-        lines->line[p] = memory;
+    lines->line[1] = lines->line[0] + lines->count[0];
+    lines->line[2] = lines->line[1] + lines->count[1];
+    return 1;
 }
 
 BZI_KERNEL_FN void bzi_kernel_blend(float *restrict line, const uint8_t *restrict row0, const uint8_t *restrict row1,
@@ -1004,60 +1190,203 @@ BZI_KERNEL_FN void bzi_kernel_blend(float *restrict line, const uint8_t *restric
     for (int32_t i = 0; i < count; i++)
         line[i] = bzi_kernel_lerp(bzi_kernel_load(row0 + (int64_t)i * step, depth, low_zeros),
                                   bzi_kernel_load(row1 + (int64_t)i * step, depth, low_zeros), weight);
-    line[count] = line[count - 1];        /* the right tap of the last sample, whose weight is 0 */
 }
 
-/* The vertical filter: two rows of plane p become a line. The common layouts are given as constants, for which the loop
- * is vectorized. */
-BZI_KERNEL_FN void bzi_kernel_vertical(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                       const bzi_kernel_lines *lines, int p, float v)
+/* Adds weighted rows to a line, or makes it of them. more and count of rows (2 to 4) are constants. */
+BZI_KERNEL_FN void bzi_kernel_add_rows(float *restrict line, const uint8_t *const *row, const float *w, int rows,
+                                       int more, int32_t count, int32_t step, int32_t depth, int32_t low_zeros)
 {
-    bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p > 0], v);
-    const uint8_t *row0 = bzi_kernel_row(slot, view, p, tap.index) + (int64_t)lines->low[p > 0] * slot->step[p];
-    const uint8_t *row1 = row0 + (int64_t)tap.next * slot->pitch[p];
-    int32_t count = lines->count[p > 0], step = slot->step[p];
-    if (slot->depth <= 8 && step == 1)
-        bzi_kernel_blend(lines->line[p], row0, row1, count, 1, 8, 0, tap.weight);
-    else if (slot->depth <= 8 && step == 2)
-        bzi_kernel_blend(lines->line[p], row0, row1, count, 2, 8, 0, tap.weight);
-    else
-        bzi_kernel_blend(lines->line[p], row0, row1, count, step, slot->depth, slot->low_zeros, tap.weight);
+    const uint8_t *restrict row0 = row[0], *restrict row1 = row[1], *restrict row2 = row[rows > 2 ? 2 : 0],
+                  *restrict row3 = row[rows > 3 ? 3 : 0];
+    const float w0 = w[0], w1 = w[1], w2 = rows > 2 ? w[2] : 0.0f, w3 = rows > 3 ? w[3] : 0.0f;
+    for (int32_t i = 0; i < count; i++) {
+        int64_t at = (int64_t)i * step;
+        float sum = more ? line[i] : 0.0f;
+        sum += w0 * bzi_kernel_load(row0 + at, depth, low_zeros);
+        sum += w1 * bzi_kernel_load(row1 + at, depth, low_zeros);
+        if (rows > 2)
+            sum += w2 * bzi_kernel_load(row2 + at, depth, low_zeros);
+        if (rows > 3)
+            sum += w3 * bzi_kernel_load(row3 + at, depth, low_zeros);
+        line[i] = sum;
+    }
 }
 
-BZI_KERNEL_FN void bzi_kernel_horizontal(float *restrict row, const float *restrict line, const int32_t *restrict index,
-                                         const float *restrict weight, int32_t first, int32_t end)
+/* Four at a time; the common layouts are given as constants, for which the loops are vectorized. */
+BZI_KERNEL_FN void bzi_kernel_sum_rows(const bzi_kernel_slot *slot, float *line, const uint8_t *const *row,
+                                       const float *w, int32_t rows, int32_t count, int32_t step)
 {
-    for (int32_t x = first; x < end; x++)
-        row[x] = bzi_kernel_lerp(line[index[x]], line[index[x] + 1], weight[x]);
+    for (int32_t k = 0; k < rows; k += 4) {
+        const uint8_t *some[4];
+        float weight[4];
+        int n = rows - k < 4 ? (int)(rows - k) : 4;
+        for (int i = 0; i < 4; i++) {
+            some[i]   = row[i < n ? k + i : k];
+            weight[i] = i < n ? w[k + i] : 0.0f;
+        }
+        int packed = slot->depth <= 8 && step == 1;
+        if (packed && k == 0 && n == 2)
+            bzi_kernel_add_rows(line, some, weight, 2, 0, count, 1, 8, 0);
+        else if (packed && k == 0 && n == 3)
+            bzi_kernel_add_rows(line, some, weight, 3, 0, count, 1, 8, 0);
+        else if (packed && k == 0)
+            bzi_kernel_add_rows(line, some, weight, 4, 0, count, 1, 8, 0);
+        else if (packed && n <= 2)
+            bzi_kernel_add_rows(line, some, weight, 2, 1, count, 1, 8, 0);
+        else if (packed)
+            bzi_kernel_add_rows(line, some, weight, 4, 1, count, 1, 8, 0);
+        else if (k == 0)
+            bzi_kernel_add_rows(line, some, weight, 4, 0, count, step, slot->depth, slot->low_zeros);
+        else
+            bzi_kernel_add_rows(line, some, weight, 4, 1, count, step, slot->depth, slot->low_zeros);
+    }
 }
 
-BZI_KERNEL_FN void bzi_kernel_color_convert_row(const bzi_kernel_slot *slot, uint32_t flags, float *restrict r,
-                                                float *restrict g, float *restrict b, int32_t first, int32_t end)
+/* The rows and weights of a line at v; returns their norm. */
+BZI_KERNEL_FN float bzi_kernel_plan_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                         const bzi_kernel_view *view, int p, float v, int32_t *rows)
+{
+    bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p > 0], v, view->shrink[1]);
+    float sum = 0.0f;
+    for (int32_t k = taps.first; k <= taps.last; k++) {
+        float weight = bzi_kernel_weight(slot->filter, view->kind, &taps, k);
+        lines->rows[k - taps.first] = bzi_kernel_row(slot, view, p, bzi_kernel_nearest_of(&taps, k));
+        lines->vertical[k - taps.first] = weight;
+        sum += weight;
+    }
+    *rows = taps.last - taps.first + 1;
+    return 1.0f / sum;
+}
+
+/* The vertical filter: rows of plane p become a line, of which samples before and behind the picture are those of its
+ * border. Returns the norm. */
+BZI_KERNEL_FN float bzi_kernel_vertical(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                        bzi_kernel_lines *lines, int p, float v)
+{
+    const int c = p > 0;
+    int32_t end = (int32_t)view->x[c].last + 1 - lines->low[c], first = lines->low[c] < 0 ? -lines->low[c] : 0, rows;
+    end = end < lines->count[c] ? end : lines->count[c];
+    float *line = lines->line[p], norm = 1.0f;
+    int64_t skip = (int64_t)(lines->low[c] + first) * slot->step[p];
+    if (view->kind == BZI_KERNEL_LERP) {
+        bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[c], bzi_kernel_place(slot->filter, v, view->y[0].last));
+        const uint8_t *row0 = bzi_kernel_row(slot, view, p, tap.index) + skip;
+        const uint8_t *row1 = row0 + (int64_t)tap.next * slot->pitch[p];
+        if (slot->depth <= 8 && slot->step[p] == 1)
+            bzi_kernel_blend(line, row0, row1, end, 1, 8, 0, tap.weight);
+        else if (slot->depth <= 8 && slot->step[p] == 2)
+            bzi_kernel_blend(line, row0, row1, end, 2, 8, 0, tap.weight);
+        else
+            bzi_kernel_blend(line, row0, row1, end, slot->step[p], slot->depth, slot->low_zeros, tap.weight);
+    } else {
+        norm = bzi_kernel_plan_rows(lines, slot, view, p, v, &rows);
+        for (int32_t k = 0; k < rows; k++)
+            lines->rows[k] += skip;
+        bzi_kernel_sum_rows(slot, line + first, lines->rows, lines->vertical, rows, end - first, slot->step[p]);
+    }
+    for (int32_t i = 0; i < first; i++)
+        line[i] = line[first];
+    for (int32_t i = end; i < lines->count[c]; i++)
+        line[i] = line[end - 1];
+    return norm;
+}
+
+/* Adds weighted samples of a line to a row, or makes it of them. more and taps (1 to 4) are constants. */
+BZI_KERNEL_FN void bzi_kernel_add_columns(float *restrict row, const float *restrict line,
+                                          const int32_t *restrict index, const float *restrict weight, size_t room,
+                                          int taps, int more, int32_t columns)
+{
+    for (int32_t i = 0; i < columns; i++) {
+        float sum = more ? row[i] : 0.0f;
+        sum += weight[i] * line[index[i]];
+        if (taps > 1)
+            sum += weight[room + (size_t)i] * line[index[i] + 1];
+        if (taps > 2)
+            sum += weight[2 * room + (size_t)i] * line[index[i] + 2];
+        if (taps > 3)
+            sum += weight[3 * room + (size_t)i] * line[index[i] + 3];
+        row[i] = sum;
+    }
+}
+
+BZI_KERNEL_FN void bzi_kernel_lerp_columns(float *restrict row, const float *restrict line,
+                                           const int32_t *restrict index, const float *restrict weight, int32_t columns)
+{
+    for (int32_t i = 0; i < columns; i++)
+        row[i] = bzi_kernel_lerp(line[index[i]], line[index[i] + 1], weight[i]);
+}
+
+BZI_KERNEL_FN void bzi_kernel_scale_columns(float *restrict row, const float *restrict norm, float vertical,
+                                            int32_t columns)
+{
+    for (int32_t i = 0; i < columns; i++)
+        row[i] *= norm[i] * vertical;
+}
+
+/* The horizontal filter: a line becomes the inside of an output row. */
+BZI_KERNEL_FN void bzi_kernel_horizontal(const bzi_kernel_lines *lines, int kind, int p, float norm, float *row)
+{
+    const int c = p > 0;
+    const int32_t columns = lines->end - lines->first, taps = lines->taps[c];
+    if (kind == BZI_KERNEL_LERP) {
+        bzi_kernel_lerp_columns(row, lines->line[p], lines->index[c], lines->weight[c], columns);
+        return;
+    }
+    for (int32_t k = 0; k < taps; k += 4) {
+        const float *line = lines->line[p] + k, *weight = lines->weight[c] + (size_t)k * lines->room;
+        if (taps - k == 1)
+            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 1, 1, columns);
+        else if (taps - k == 2 && k == 0)
+            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 2, 0, columns);
+        else if (taps - k == 2)
+            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 2, 1, columns);
+        else if (taps - k == 3 && k == 0)
+            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 3, 0, columns);
+        else if (taps - k == 3)
+            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 3, 1, columns);
+        else if (k == 0)
+            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 4, 0, columns);
+        else
+            bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, 4, 1, columns);
+    }
+    bzi_kernel_scale_columns(row, lines->norm[c], norm, columns);
+}
+
+/* mean: of each channel, where flags have BZI_KERNEL_MEAN. */
+BZI_KERNEL_FN void bzi_kernel_color_convert_row(const bzi_kernel_slot *slot, uint32_t flags, const float *const mean[3],
+                                                float *const row[3], int32_t columns)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
-    for (int32_t x = first; x < end; x++) {
-        float c[3] = { r[x], g[x], b[x] };
-        bzi_kernel_color_convert(&local, flags, local.bias, c);
-        r[x] = c[0];
-        g[x] = c[1];
-        b[x] = c[2];
+    const float *restrict mean0 = mean[0], *restrict mean1 = mean[1], *restrict mean2 = mean[2];
+    float *restrict r = row[0], *restrict g = row[1], *restrict b = row[2];
+    for (int32_t i = 0; i < columns; i++) {
+        float c[3] = { r[i], g[i], b[i] }, m[3] = { 0.0f, 0.0f, 0.0f };
+        if (flags & BZI_KERNEL_MEAN) {
+            m[0] = mean0[i];
+            m[1] = mean1[i];
+            m[2] = mean2[i];
+        }
+        bzi_kernel_color_convert(&local, flags, m, c);
+        r[i] = c[0];
+        g[i] = c[1];
+        b[i] = c[2];
     }
 }
 
 /* Columns of an output row to the batch: one channel, whose elements lie side by side, or three in pixels. A function
  * of each kind a type. */
 #define BZI_KERNEL_ROWS(convert, type)                                                                                 \
-    BZI_KERNEL_FN void convert##_plane(uint64_t address, const float *restrict row, int32_t first, int32_t end)        \
+    BZI_KERNEL_FN void convert##_plane(uint64_t address, const float *restrict row, int32_t columns)                   \
     {                                                                                                                  \
         type *restrict dst = (type *)(uintptr_t)address;                                                               \
-        for (int32_t x = first; x < end; x++)                                                                          \
+        for (int32_t x = 0; x < columns; x++)                                                                          \
             dst[x] = convert(row[x]);                                                                                  \
     }                                                                                                                  \
     BZI_KERNEL_FN void convert##_pixels(uint64_t address, const float *restrict c0, const float *restrict c1,          \
-                                        const float *restrict c2, int32_t first, int32_t end)                          \
+                                        const float *restrict c2, int32_t columns)                                     \
     {                                                                                                                  \
         type *restrict dst = (type *)(uintptr_t)address;                                                               \
-        for (int32_t x = first; x < end; x++) {                                                                        \
+        for (int32_t x = 0; x < columns; x++) {                                                                        \
             dst[(int64_t)x * 3] = convert(c0[x]);                                                                      \
             dst[(int64_t)x * 3 + 1] = convert(c1[x]);                                                                  \
             dst[(int64_t)x * 3 + 2] = convert(c2[x]);                                                                  \
@@ -1068,92 +1397,105 @@ BZI_KERNEL_ROWS(bzi_kernel_half, uint16_t)
 BZI_KERNEL_ROWS(bzi_kernel_bfloat, uint16_t)
 BZI_KERNEL_ROWS(bzi_kernel_byte, uint8_t)
 
-BZI_KERNEL_FN void bzi_kernel_store_plane(uint64_t address, uint32_t dtype, const float *row, int32_t first,
-                                          int32_t end)
+BZI_KERNEL_FN void bzi_kernel_store_plane(uint64_t address, uint32_t dtype, const float *row, int32_t columns)
 {
     if (dtype == BZI_KERNEL_FLOAT32)
-        bzi_kernel_float_plane(address, row, first, end);
+        bzi_kernel_float_plane(address, row, columns);
     else if (dtype == BZI_KERNEL_FLOAT16)
-        bzi_kernel_half_plane(address, row, first, end);
+        bzi_kernel_half_plane(address, row, columns);
     else if (dtype == BZI_KERNEL_BFLOAT16)
-        bzi_kernel_bfloat_plane(address, row, first, end);
+        bzi_kernel_bfloat_plane(address, row, columns);
     else
-        bzi_kernel_byte_plane(address, row, first, end);
+        bzi_kernel_byte_plane(address, row, columns);
 }
 
-BZI_KERNEL_FN void bzi_kernel_store_pixels(uint64_t address, uint32_t dtype, const bzi_kernel_lines *l)
+BZI_KERNEL_FN void bzi_kernel_store_pixels(uint64_t address, uint32_t dtype, float *const row[3], int32_t columns)
 {
     if (dtype == BZI_KERNEL_FLOAT32)
-        bzi_kernel_float_pixels(address, l->row[0], l->row[1], l->row[2], l->first, l->end);
+        bzi_kernel_float_pixels(address, row[0], row[1], row[2], columns);
     else if (dtype == BZI_KERNEL_FLOAT16)
-        bzi_kernel_half_pixels(address, l->row[0], l->row[1], l->row[2], l->first, l->end);
+        bzi_kernel_half_pixels(address, row[0], row[1], row[2], columns);
     else if (dtype == BZI_KERNEL_BFLOAT16)
-        bzi_kernel_bfloat_pixels(address, l->row[0], l->row[1], l->row[2], l->first, l->end);
+        bzi_kernel_bfloat_pixels(address, row[0], row[1], row[2], columns);
     else
-        bzi_kernel_byte_pixels(address, l->row[0], l->row[1], l->row[2], l->first, l->end);
+        bzi_kernel_byte_pixels(address, row[0], row[1], row[2], columns);
 }
 
 /* lines->row to the batch, unless it lies there already. */
 BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
                                         const bzi_kernel_output *out, int32_t y)
 {
-    const int32_t shift = bzi_kernel_element_shift(out), channels = (int32_t)out->channels;
-    const uint64_t address = slot->dst + ((uint64_t)(y * out->stride_y) << shift);
+    const int32_t shift = bzi_kernel_element_shift(out), columns = lines->end - lines->first;
+    const uint64_t address = slot->dst + ((uint64_t)(y * out->stride_y + lines->first * out->stride_x) << shift);
     if (out->stride_x == 1) {
-        for (int p = 0; p < channels; p++)
+        for (uint32_t p = 0; p < out->channels; p++)
             bzi_kernel_store_plane(address + ((uint64_t)(p * out->stride_c) << shift), out->dtype, lines->row[p],
-                                   lines->first, lines->end);
-    } else if (out->stride_x == 3 && out->stride_c == 1 && channels == 3) {
-        bzi_kernel_store_pixels(address, out->dtype, lines);
+                                   columns);
+    } else if (out->stride_x == 3 && out->stride_c == 1 && out->channels == 3) {
+        bzi_kernel_store_pixels(address, out->dtype, lines->row, columns);
     } else {
-        for (int32_t x = lines->first; x < lines->end; x++) {
-            float c[3] = { lines->row[0][x], lines->row[1][x], lines->row[2][x] };
-            bzi_kernel_store(slot, out, x, y, c);
+        for (int32_t i = 0; i < columns; i++) {
+            float c[3] = { lines->row[0][i], lines->row[1][i], lines->row[2][i] };
+            bzi_kernel_store(slot, out, lines->first + i, y, c);
         }
+    }
+}
+
+/* Colors of an output row: a loop each, since a test inside keeps one scalar. */
+BZI_KERNEL_FN void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+                                     const bzi_kernel_output *out, int32_t y, float *const row[3])
+{
+    const float *mean[3] = { NULL, NULL, NULL };
+    const int32_t columns = lines->end - lines->first;
+    for (uint32_t p = 0; p < 3 && out->mean; p++)
+        mean[p] = (const float *)(uintptr_t)out->mean + lines->first +
+                  (int64_t)out->width * (y + (int64_t)out->height * (p < out->channels ? p : 0));
+    switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
+    case 0: bzi_kernel_color_convert_row(slot, 0, mean, row, columns); break;
+    case 1: bzi_kernel_color_convert_row(slot, 1, mean, row, columns); break;
+    case 2: bzi_kernel_color_convert_row(slot, 2, mean, row, columns); break;
+    case 3: bzi_kernel_color_convert_row(slot, 3, mean, row, columns); break;
+    case 4: bzi_kernel_color_convert_row(slot, 4, mean, row, columns); break;
+    case 5: bzi_kernel_color_convert_row(slot, 5, mean, row, columns); break;
+    case 6: bzi_kernel_color_convert_row(slot, 6, mean, row, columns); break;
+    case 7: bzi_kernel_color_convert_row(slot, 7, mean, row, columns); break;
     }
 }
 
 /* The inside of output row y. */
 BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                      const bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y, float v)
+                                      bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y, float v)
 {
     float *row[3];
-    int32_t first = lines->first, end = lines->end;
     int direct = out->stride_x == 1 && out->dtype == BZI_KERNEL_FLOAT32;
     for (int p = 0; p < 3; p++) {
         row[p] = direct && p < (int)out->channels ?
-                     (float *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c : lines->row[p];
+                     (float *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c + lines->first :
+                     lines->row[p];
         if (view->plane[p]) {
-            bzi_kernel_vertical(slot, view, lines, p, v);
-            bzi_kernel_horizontal(row[p], lines->line[p], lines->index[p > 0], lines->weight[p > 0], first, end);
+            float norm = bzi_kernel_vertical(slot, view, lines, p, v);
+            bzi_kernel_horizontal(lines, view->kind, p, norm, row[p]);
         } else {
-            for (int32_t x = first; x < end; x++)
-                row[p][x] = view->neutral;
+            for (int32_t i = 0; i < lines->end - lines->first; i++)
+                row[p][i] = view->neutral;
         }
     }
-    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) {  /* four loops: a test inside keeps one scalar */
-    case 0: bzi_kernel_color_convert_row(slot, 0, row[0], row[1], row[2], first, end); break;
-    case 1: bzi_kernel_color_convert_row(slot, 1, row[0], row[1], row[2], first, end); break;
-    case 2: bzi_kernel_color_convert_row(slot, 2, row[0], row[1], row[2], first, end); break;
-    case 3: bzi_kernel_color_convert_row(slot, 3, row[0], row[1], row[2], first, end); break;
-    }
+    bzi_kernel_colors(slot, lines, out, y, row);
     if (!direct)
         bzi_kernel_store_row(slot, lines, out, y);
 }
 
-BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                   const bzi_kernel_lines *lines, const bzi_kernel_output *out)
+BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
+                                   const bzi_kernel_output *out)
 {
     for (int32_t y = 0; y < out->height; y++) {
         float u, v;
         bzi_kernel_map(slot->h, 0, y, &u, &v);
         int inside = bzi_kernel_inside(v, view->y[0].last) && lines->end > 0;
         if (inside)
-            bzi_kernel_columns(slot, view, lines, out, y, bzi_kernel_place(slot->filter, v, view->y[0].last));
-        for (int32_t x = 0; x < (inside ? lines->first : out->width); x++)
-            bzi_kernel_store(slot, out, x, y, slot->fill);
-        for (int32_t x = inside ? lines->end : out->width; x < out->width; x++)
-            bzi_kernel_store(slot, out, x, y, slot->fill);
+            bzi_kernel_columns(slot, view, lines, out, y, v);
+        bzi_kernel_fill_columns(slot, out, y, 0, inside ? lines->first : out->width);
+        bzi_kernel_fill_columns(slot, out, y, inside ? lines->end : out->width, out->width);
     }
 }
 
@@ -1161,7 +1503,7 @@ BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel
 #if defined(__x86_64__) && defined(__GNUC__)
 __attribute__((target("avx2")))
 BZI_KERNEL_CPU void bzi_kernel_rows_avx2(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                         const bzi_kernel_lines *lines, const bzi_kernel_output *out)
+                                         bzi_kernel_lines *lines, const bzi_kernel_output *out)
 {
     bzi_kernel_rows(slot, view, lines, out);
 }
@@ -1184,7 +1526,8 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     bzi_kernel_turn(&local, &to);
     bzi_kernel_view view = bzi_kernel_view_of(&local);
     bzi_kernel_lines lines;
-    bzi_kernel_plan(&lines, &local, &view, to.width, workspace);
+    if (!bzi_kernel_plan(&lines, &local, &view, to.width, workspace))
+        return 0;
     if (BZI_KERNEL_HAS_AVX2())
         bzi_kernel_rows_avx2(&local, &view, &lines, &to);
     else

@@ -1060,7 +1060,7 @@ static void kernel_section(void)
     k.device->cu.stream_sync(k.stream[0]);
     k.copy_bandwidth = copy_bandwidth(k.device, k.stream[0]);
     if (extra.attribute)
-        extra.attribute(&registers, 4, k.device->warp);     /* CU_FUNC_ATTRIBUTE_NUM_REGS */
+        extra.attribute(&registers, 4, k.device->warp[0]);     /* CU_FUNC_ATTRIBUTE_NUM_REGS */
     printf("\n%sThe warp kernel alone: %u pictures of 500x375 to 224x224, in launches of so many slots, the best of "
            "some rounds; bytes of the crop and of the "
            "batch.\n",

@@ -2051,7 +2051,7 @@ TEST(there_is_a_device_with_video_engines_and_it_takes_the_kernel)
            about.compute_major, about.compute_minor, (double)about.memory_bytes / (1 << 30), about.driver / 1000,
            about.driver % 1000 / 10, about.engines);
     probe_codecs();
-    CHECK(device->warp != NULL);                            /* the PTX was loaded, and has the entry */
+    CHECK(device->warp[0] && device->warp[BZI_KERNEL_ANY]);              /* the PTX was loaded, and has the entries */
     CHECK_EQ(about.video, BZNA_OK);
     CHECK(about.engines > 0);
     if (about.video != BZNA_OK)
@@ -2097,7 +2097,7 @@ static void sanitized(const char *arguments)
     if (!(pipe = popen(command, "r")))
         SKIP("compute-sanitizer cannot be started");
     while (fgets(line, sizeof line, pipe)) {
-        named |= strstr(line, "=========") && strstr(line, "bzi_kernel_warp_slots");
+        named |= strstr(line, "=========") && strstr(line, "bzi_kernel_warp_");
         if (line[0] != '\n')
             snprintf(last, sizeof last, "%.*s", (int)strcspn(line, "\n"), line);
         if ((strstr(line, "=========") || strstr(line, "passed") || strstr(line, "FAIL")) && lines++ < 60)

@@ -25,6 +25,8 @@ enum {
     MAX_LABELS = 2048,
     MAX_BANKS = 16,
     MAX_PARAMETERS = 2,
+    MAX_ENTRIES = BZI_KERNEL_COUNT,
+    READABLE = 4,                         /* planes, and the mean picture */
     MAX_VECTOR = 4,
     NAME = 64
 };
@@ -141,6 +143,7 @@ typedef struct ptx_program {
     ptx_bank      banks[MAX_BANKS];
     ptx_parameter parameters[MAX_PARAMETERS];
     uint32_t      count, label_count, bank_count, parameter_count, registers;
+    uint32_t      entry[MAX_ENTRIES], entries;    /* where each kernel begins; banks, parameters: of the last one */
 } ptx_program;
 
 /* Addresses of parameters are of a space of their own; nothing else lies where they point to. */
@@ -709,13 +712,22 @@ static void ptx_body_line(ptx_parser *parser)
 
 static void ptx_module_line(ptx_parser *parser)
 {
+    ptx_program *program = parser->program;
     if (ptx_accept(parser, ".target sm_60") || ptx_accept(parser, ".address_size 64"))
         return;
     if (ptx_accept(parser, ".version")) {         /* see a_driver_of_cuda_9_loads_it */
         parser->at += strspn(parser->at, " 0123456789.");
         return;
     }
-    ptx_expect(parser, ".visible .entry bzi_kernel_warp_slots(");
+#define NAME_OF(name, function) #name "(",
+    static const char *const names[MAX_ENTRIES] = { BZI_KERNELS(NAME_OF) };
+    ptx_expect(parser, ".visible .entry");
+    for (uint32_t i = 0; i < MAX_ENTRIES; i++)
+        if (ptx_accept(parser, names[i])) {
+            program->entry[i] = program->count;
+            program->entries++;
+        }
+    program->bank_count = program->parameter_count = 0;
     parser->where = IN_PARAMETERS;
 }
 
@@ -729,7 +741,7 @@ static void ptx_line(ptx_parser *parser, char *line)
     ptx_space(parser);
     if (!*parser->at)
         return;
-    if (parser->where == IN_MODULE)
+    if (parser->where == IN_MODULE || parser->where == BEHIND_BODY)
         ptx_module_line(parser);
     else if (parser->where == IN_PARAMETERS && ptx_accept(parser, ")"))
         parser->where = BEFORE_BODY;
@@ -819,10 +831,10 @@ typedef struct ptx_launch {
     ptx_program       *program;
     uint32_t           grid[3], block[3];
     const uint8_t     *parameters[MAX_PARAMETERS];
-    const ptx_readable (*readable)[3];            /* a slot's planes */
+    const ptx_readable (*readable)[READABLE];            /* a slot's planes */
     ptx_writable      *writable;
     uint32_t           element;                   /* bytes */
-    int                zeros;
+    int                zeros, kernel[BZI_KERNEL_SLOTS];
     uint64_t           steps, limit;
     char               fault[400];
 } ptx_launch;
@@ -1115,7 +1127,7 @@ static const uint8_t *ptx_parameter_bytes(ptx_thread *thread, const ptx_code *co
 static const uint8_t *ptx_global_bytes(ptx_thread *thread, const ptx_code *code, uint64_t address, uint32_t bytes)
 {
     const ptx_readable *planes = thread->launch->readable[thread->special[8]];
-    for (int p = 0; p < 3; p++) {
+    for (int p = 0; p < READABLE; p++) {
         uint64_t offset = address - planes[p].first;
         if (offset >= planes[p].bytes || bytes > planes[p].bytes - offset)
             continue;
@@ -1217,7 +1229,7 @@ static void ptx_run_thread(ptx_thread *thread)
 {
     ptx_launch *launch = thread->launch;
     memset(thread->known, 0, launch->program->registers);
-    for (uint32_t at = 0; !launch->fault[0];) {
+    for (uint32_t at = launch->program->entry[launch->kernel[thread->special[8]]]; !launch->fault[0];) {
         if (at >= launch->program->count) {
             snprintf(launch->fault, sizeof launch->fault, "runs past its last instruction");
             return;
@@ -1292,6 +1304,7 @@ TEST(every_line_is_understood_and_none_changes_bits)
         printf("  %s\n", program->error);
     CHECK(!program->error[0]);
     CHECK(program->count > 100);
+    CHECK_EQ(program->entries, BZI_KERNEL_COUNT);
     CHECK_EQ(program->parameters[0].bytes, sizeof(bzi_kernel_slots));
     CHECK_EQ(program->parameters[1].bytes, sizeof(bzi_kernel_output));
     CHECK(program->parameters[0].alignment >= 8 && program->parameters[1].alignment >= 8);
@@ -1321,7 +1334,7 @@ static ptx_program *snippet(const char *instruction)
 {
     char text[1024];
     snprintf(text, sizeof text,
-             ".version 5.0\n.target sm_60\n.address_size 64\n.visible .entry bzi_kernel_warp_slots(\n.param .align 8 "
+             ".version 5.0\n.target sm_60\n.address_size 64\n.visible .entry bzi_kernel_warp_nv12(\n.param .align 8 "
              ".b8 p0[2240],\n.param .align 8 .b8 p1[40]\n)\n{\n"
              ".reg .pred %%p<4>;\n.reg .b16 %%rs<4>;\n.reg .b32 %%r<4>;\n.reg .f32 %%f<4>;\n.reg .b64 "
              "%%rd<4>;\n%s\nret;\n}\n",
@@ -1521,7 +1534,7 @@ static const char *snippet_fault(const char *instructions)
     static uint64_t memory;
     static const uint8_t parameters[2240], allowed[8] = { 1, 1, 1, 1, 0, 0, 1, 1 };
     static uint8_t count[2];
-    ptx_readable planes[1][3] = { { { (uint64_t)(uintptr_t)&memory, 8, allowed } } };
+    ptx_readable planes[1][READABLE] = { { { (uint64_t)(uintptr_t)&memory, 8, allowed } } };
     ptx_writable slot = { (uint64_t)(uintptr_t)&memory, 2, count };
     char text[500];
     snprintf(text, sizeof text, instructions, (unsigned long long)(uintptr_t)&memory);
@@ -1529,7 +1542,7 @@ static const char *snippet_fault(const char *instructions)
     CHECK_STR(program->error, "");
     launch = (ptx_launch){ .program = program,
                            .parameters = { parameters, parameters },
-                           .readable = (const ptx_readable(*)[3])planes,
+                           .readable = (const ptx_readable(*)[READABLE])planes,
                            .writable = &slot,
                            .element = 4,
                            .limit = 100 };
@@ -1569,7 +1582,7 @@ TEST(what_a_thread_must_not_do_is_a_fault)
 
 /* ALMOST: what keeps it from the way for NV12 */
 enum { NV12, P016, PLANAR, DEEP, GRAY, SUBSAMPLED, ALMOST_NV12, FORMATS };
-enum { ALIGNED, AFFINE, PROJECTIVE, EDGES, HOSTILE, OUTSIDE, EMPTY, WARPS };
+enum { ALIGNED, SHRUNK, AFFINE, PROJECTIVE, EDGES, HOSTILE, OUTSIDE, EMPTY, WARPS };
 
 /* A frame of exactly its bytes, and which of them are samples of the picture. Cr of a semi-planar frame lies in
  * memory[1]. */
@@ -1717,6 +1730,10 @@ static void random_warp(bzi_kernel_slot *slot, int warp, int32_t width, int32_t 
         slot->h[1 + 2 * k] += (float)random_real(-0.3, 0.3);
     for (int k = 0; warp == PROJECTIVE && k < 2; k++)
         slot->h[6 + k] += (float)random_real(-0.01, 0.02);
+    for (int k = 0; warp == SHRUNK && k < 2; k++) {
+        slot->h[4 * k] = (float)random_real(1, 3) * (random_int(0, 1) ? 1.0f : -1.0f);
+        slot->h[3 * k + 2] = (float)random_int(0, slot->h[4 * k] < 0 ? 60 : 3);
+    }
     if (warp == EDGES)
         random_edges(slot);
     for (int k = random_int(1, 3); warp == HOSTILE && k > 0; k--) {
@@ -1731,7 +1748,7 @@ static void random_colors(bzi_kernel_slot *slot, int warp)
 {
     static const float hostile[] = { NAN, INFINITY, -INFINITY, 3.4e38f, -0.0f, 1e-45f };
     bzi_kernel_rgb_matrix(0.2126, 0.0722, random_int(0, 1), slot->depth, slot->rgb);
-    slot->flags = random_u32() & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY);
+    slot->flags = random_u32() & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY | BZI_KERNEL_FILL_MEAN);
     for (int i = 0; i < 12; i++)
         slot->color[i] = (float)(i % 5 == 0) + (float)(i % 4 == 3 ? random_real(-30, 30) : random_real(-0.3, 0.3));
     for (int c = 0; c < 3; c++) {
@@ -1758,6 +1775,8 @@ static frame frame_random(int format, int warp, int32_t width, int32_t height)
     f.slot.top  = random_int(0, 1);
     random_rectangle(&f.slot, warp);
     random_warp(&f.slot, warp, width, height);
+    f.slot.filter = random_int(0, 2) ? BZI_KERNEL_LINEAR : (uint32_t)random_int(0, 6);
+    f.slot.antialias = f.slot.filter != BZI_KERNEL_AREA && warp != SHRUNK && random_int(0, 1);
     random_colors(&f.slot, warp);
     frame_allow(&f);
     return f;
@@ -1775,7 +1794,25 @@ typedef struct scene {
 } scene;
 
 enum { GAP = 5 };                         /* elements between slots, that stay as they were */
-static uint64_t pixels, threads, ways[3];
+static uint64_t pixels, threads, kernels[BZI_KERNEL_COUNT];
+
+enum { EDGE = 100 };
+static float   mean_picture[3 * EDGE * EDGE];
+static uint8_t mean_allowed[sizeof mean_picture];
+
+static size_t mean_bytes(const scene *s)
+{
+    return sizeof(float) * s->out.channels * (size_t)s->out.width * (size_t)s->out.height;
+}
+
+/* A mean picture of noise, sometimes. */
+static void random_mean(scene *s)
+{
+    for (size_t i = 0; i < COUNT(mean_picture); i++)
+        mean_picture[i] = (float)random_int(0, 255);
+    memset(mean_allowed, 1, sizeof mean_allowed);
+    s->out.mean = random_int(0, 5) ? 0 : (uint64_t)(uintptr_t)mean_picture;
+}
 
 static size_t element_bytes(const scene *s) { return (const size_t[]){ 4, 2, 2, 1 }[s->out.dtype]; }
 
@@ -1812,7 +1849,7 @@ static void scene_expect(scene *s)
         bzi_kernel_slot slot = s->frames[i].slot;
         slot.dst = scene_slot(s, s->expected, i);
         bzi_kernel_warp_plain(&slot, &s->out);
-        ways[!bzi_kernel_nv12(&slot, &s->out) ? 0 : bzi_kernel_aligned(slot.h) ? 1 : 2]++;
+        kernels[bzi_kernel_of(&slot, &s->out)]++;
     }
 }
 
@@ -1823,6 +1860,7 @@ static scene scene_make(uint32_t count, int format, int warp, int32_t width, int
     memset(&s, 0, sizeof s);
     scene_layout(&s, width, height, random_int(0, 3) ? random_int(0, 1) : random_int(2, 3), random_int(0, 3) ? 3 : 1);
     s.out.dtype = random_u32() & 3;
+    random_mean(&s);
     s.count = count;
     s.grid[0] = ((uint32_t)width + 31) / 32;
     s.grid[1] = ((uint32_t)height + 31) / 32;
@@ -1843,15 +1881,21 @@ static void scene_free(scene *s)
     free(s->expected);
 }
 
-/* Which NaN a half is, after fill's became one, is the conversion's choice, there and here. */
+static int is_nan(const uint8_t *element, uint32_t dtype)
+{
+    uint32_t number = 0;
+    uint16_t half = 0;
+    if (dtype == BZI_KERNEL_FLOAT32)
+        memcpy(&number, element, sizeof number);
+    else if (dtype != BZI_KERNEL_UINT8)
+        memcpy(&half, element, sizeof half);
+    return (number & INT32_MAX) > 0x7f800000 || (half & 0x7fff) > (dtype == BZI_KERNEL_FLOAT16 ? 0x7c00 : 0x7f80);
+}
+
+/* Which NaN a fill is, once it is a half or a mean was subtracted, is the conversion's choice, there and here. */
 static int same_element(const uint8_t *a, const uint8_t *b, const scene *s)
 {
-    uint16_t x, y;
-    if (s->out.dtype != BZI_KERNEL_FLOAT16)
-        return !memcmp(a, b, element_bytes(s));
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return x == y || ((x & 0x7fff) > 0x7c00 && (y & 0x7fff) > 0x7c00);
+    return !memcmp(a, b, element_bytes(s)) || (is_nan(a, s->out.dtype) && is_nan(b, s->out.dtype));
 }
 
 static size_t scene_differences(const scene *s, const uint8_t *batch)
@@ -1878,7 +1922,7 @@ static int scene_written(const scene *s, const ptx_writable *writable)
 static int scene_run(const scene *s, ptx_program *program, int zeros, uint64_t *steps, char fault[400])
 {
     static bzi_kernel_slots slots;
-    ptx_readable readable[BZI_KERNEL_SLOTS][3];
+    ptx_readable readable[BZI_KERNEL_SLOTS][READABLE];
     ptx_writable writable[BZI_KERNEL_SLOTS];
     uint8_t *batch = room(scene_bytes(s));
     memset(batch, 0xc5, scene_bytes(s));
@@ -1887,7 +1931,7 @@ static int scene_run(const scene *s, ptx_program *program, int zeros, uint64_t *
                           .grid = { s->grid[0], s->grid[1], s->count },
                           .block = { s->block[0], s->block[1], 1 },
                           .parameters = { (const uint8_t *)&slots, (const uint8_t *)&s->out },
-                          .readable = (const ptx_readable(*)[3])readable,
+                          .readable = (const ptx_readable(*)[READABLE])readable,
                           .writable = writable,
                           .element = (uint32_t)element_bytes(s),
                           .zeros = zeros,
@@ -1896,9 +1940,11 @@ static int scene_run(const scene *s, ptx_program *program, int zeros, uint64_t *
         const frame *f = &s->frames[i];
         slots.slot[i] = f->slot;
         slots.slot[i].dst = scene_slot(s, batch, i);
+        launch.kernel[i] = bzi_kernel_of(&slots.slot[i], &s->out);
         writable[i] = (ptx_writable){ slots.slot[i].dst - s->origin * launch.element, s->span, room(s->span) };
         for (int p = 0; p < 3; p++)
             readable[i][p] = (ptx_readable){ (uint64_t)(uintptr_t)f->memory[p], f->bytes[p], f->allowed[p] };
+        readable[i][3] = (ptx_readable){ s->out.mean, s->out.mean ? mean_bytes(s) : 0, mean_allowed };
     }
     int same = ptx_run(&launch) && scene_written(s, writable) && scene_differences(s, batch) == 0;
     memcpy(fault, launch.fault, sizeof launch.fault);
@@ -1943,11 +1989,11 @@ static int disagreements(int rounds, int format, int warp)
 TEST(nv12_gives_the_bits_of_the_plain_loop)
 {
     NEED_SHIPPED();
-    uint64_t before[3] = { ways[0], ways[1], ways[2] };
+    uint64_t before[2] = { kernels[BZI_KERNEL_NV12], kernels[BZI_KERNEL_NV12_RAMP] };
     random_state = 21;
     for (int warp = 0; warp < WARPS; warp++)
         CHECK_EQ(disagreements(ROUNDS(24, 8), NV12, warp), 0);
-    CHECK(ways[1] > before[1] && ways[2] > before[2]);
+    CHECK(kernels[BZI_KERNEL_NV12] > before[0] && kernels[BZI_KERNEL_NV12_RAMP] > before[1]);
 }
 
 TEST(every_other_format_gives_the_bits_of_the_plain_loop)

@@ -14,7 +14,8 @@
 #include <unistd.h>
 #include "../../benzina_kernels.cu"
 
-#define ENTRY "bzi_kernel_warp_slots"
+#define NAME(name, function) #name,
+static const char *const entries[BZI_KERNEL_COUNT] = { BZI_KERNELS(NAME) };
 
 tcuInit cuInit;
 tcuDeviceGetCount cuDeviceGetCount;
@@ -1060,11 +1061,11 @@ CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 
 struct CUmod_st {
     _Atomic int state;
-    int         has_entry;
+    char        has_entry[BZI_KERNEL_COUNT];           /* a function is the address of its element */
     CUcontext   context;
 };
 
-static struct CUmod_st modules[64];     /* a module's only function has its address */
+static struct CUmod_st modules[64];
 
 static const char *skip_comments(const char *text)
 {
@@ -1098,7 +1099,8 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
         return (CUresult)(image ? FAKE_E_PTX : FAKE_E_VALUE);
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
         if (claim(&modules[i].state, FREE)) {
-            modules[i].has_entry = strstr(text, ENTRY) != NULL;
+            for (int k = 0; k < BZI_KERNEL_COUNT; k++)
+                modules[i].has_entry[k] = strstr(text, entries[k]) != NULL;
             modules[i].context = fake_current();
             fake_object(fake_current(), 1);
             settle(&modules[i].state, ALIVE);
@@ -1123,10 +1125,22 @@ CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
     ENTER(cuModuleGetFunction, FAKE_CONTEXT, NULL, (intptr_t)hmod);
     if (!module_use(hmod, "cuModuleGetFunction"))
         return (CUresult)FAKE_E_HANDLE;
-    if (!hmod->has_entry || strcmp(name, ENTRY))
-        return (CUresult)FAKE_E_NOT_FOUND;
-    *hfunc = (CUfunction)(void *)hmod;
-    return CUDA_SUCCESS;
+    for (int k = 0; k < BZI_KERNEL_COUNT; k++)
+        if (hmod->has_entry[k] && !strcmp(name, entries[k])) {
+            *hfunc = (CUfunction)(void *)&hmod->has_entry[k];
+            return CUDA_SUCCESS;
+        }
+    return (CUresult)FAKE_E_NOT_FOUND;
+}
+
+/* The module of a function, and which of entries it is. */
+static CUmodule module_of(CUfunction f, int *entry)
+{
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
+        for (*entry = 0; *entry < BZI_KERNEL_COUNT; ++*entry)
+            if ((void *)f == (void *)&modules[i].has_entry[*entry])
+                return &modules[i];
+    return NULL;
 }
 
 typedef struct launch {
@@ -1145,11 +1159,15 @@ static void work_kernel(void *payload, int is_lost)
     free(l);
 }
 
-/* Before it runs, since addresses of the host would work here and nowhere else. */
-static int check_launch(const launch *l)
+/* Before it runs, since addresses of the host would work here and nowhere else; and each kernel has slots of its own. */
+static int check_launch(const launch *l, int entry)
 {
     for (unsigned z = 0; z < l->count; z++) {
         const bzi_kernel_slot *slot = &l->slots.slot[z];
+        if (bzi_kernel_of(slot, &l->out) != entry) {
+            fake_violate("cuLaunchKernel: a slot for another kernel than %s", entries[entry]);
+            return 0;
+        }
         if (!check_address(slot->dst, 1, 1, "cuLaunchKernel: dst"))
             return 0;
         for (int p = 0; p < 3; p++)
@@ -1165,9 +1183,10 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsi
 {
     struct CUstream_st *s;
     launch *l;
+    int entry;
     uint64_t threads = (uint64_t)blockDimX * blockDimY * blockDimZ;
     ENTER(cuLaunchKernel, FAKE_CONTEXT, hStream, gridDimZ);
-    if (!module_use((CUmodule)(void *)f, "cuLaunchKernel") || !(s = stream_use(hStream, "cuLaunchKernel")))
+    if (!module_use(module_of(f, &entry), "cuLaunchKernel") || !(s = stream_use(hStream, "cuLaunchKernel")))
         return (CUresult)FAKE_E_HANDLE;
     if (!gridDimX || !gridDimY || !gridDimZ || gridDimY > 65535 || gridDimZ > BZI_KERNEL_SLOTS || !threads ||
         threads > 1024 || blockDimZ > 64 || sharedMemBytes > 49152 || !kernelParams || extra) {
@@ -1181,7 +1200,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsi
     memcpy(&l->out, kernelParams[1], sizeof l->out);
     l->count = gridDimZ;
     l->stream = hStream;
-    if (!check_launch(l)) {
+    if (!check_launch(l, entry)) {
         free(l);
         return (CUresult)FAKE_E_VALUE;
     }

@@ -55,7 +55,7 @@ CUresult cuMemFreeHost(void *p);
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
 
 #define OK(call) CHECK_EQ(call, 0)
-#define PTX "// a comment\n.version 5.0\n.visible .entry bzi_kernel_warp_slots()\n"
+#define PTX "// a comment\n.version 5.0\n.visible .entry bzi_kernel_warp_any()\n"
 
 static const fake_interface *fake;
 static fake_control *control;
@@ -438,7 +438,7 @@ static device device_open(void)
     OK(cuDevicePrimaryCtxRetain(&d.context, 0));
     OK(cuCtxPushCurrent_v2(d.context));
     OK(cuModuleLoadData(&d.module, PTX));
-    OK(cuModuleGetFunction(&d.kernel, d.module, "bzi_kernel_warp_slots"));
+    OK(cuModuleGetFunction(&d.kernel, d.module, "bzi_kernel_warp_any"));
     return d;
 }
 
