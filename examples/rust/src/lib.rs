@@ -43,7 +43,9 @@ mod picture;
 pub mod raw;
 
 pub use host::{Seekable, Source};
-pub use loader::{Batch, Batches, Channels, DecodeWith, Dtype, LastBatch, Layout, Loader, LoaderBuilder, Next, OnError, Output, State, Weighting};
+pub use loader::{
+    Batch, Batches, Channels, DecodeWith, Dtype, LastBatch, Layout, Loader, LoaderBuilder, Next, OnError, Output, State, Weighting,
+};
 pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Writer};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
