@@ -14942,12 +14942,11 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
     bzna_status status = BZNA_OK;
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
-        for (uint32_t n = output->first; output->picture == number && n < output->first + output->views; n++)
-            if ((status = bzi_slot_make(&views->slots[n], picture, &views->transforms[n], output->shape.channels,
-                                        err)) != BZNA_OK)
-                return status;
+        const uint32_t end = output->picture == number ? output->first + output->views : 0;
+        for (uint32_t n = output->first; n < end && status == BZNA_OK; n++)
+            status = bzi_slot_make(&views->slots[n], picture, &views->transforms[n], output->shape.channels, err);
     }
-    return BZNA_OK;
+    return status;
 }
 
 
@@ -17893,13 +17892,16 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         bzi_output *output = &loader->outputs[i];
         const uint64_t count = output->mean_bytes / sizeof(float);
         const void *given = output->mean;
+        char where[BZI_SETTING_BYTES] = "loader_config";
+        if (i)
+            snprintf(where, sizeof where, "loader_config.outputs[%u]", i - 1);
         output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
                                                     NULL;
         if (given && status == BZNA_OK && !output->mean)
             status = bzi_fail_memory(err, "a mean image");
         for (uint64_t k = 0; output->mean && k < count && status == BZNA_OK; k++)
             if (!isfinite(((const float *)output->mean)[k]))
-                status = BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.color.mean_image: number %llu is not finite",
+                status = BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: number %llu is not finite", where,
                                   (unsigned long long)k);
         output->mean_hash = output->mean ? bzi_hash(BZI_HASH_START, output->mean, (size_t)output->mean_bytes) : 0;
         output->kernel.mean = (uint64_t)(uintptr_t)output->mean;

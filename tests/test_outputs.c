@@ -381,7 +381,8 @@ static plan plan_dino(bzna_dataset *dataset)
     e = plan_add(&p, "local");
     e->own_warp = 1;
     e->views = 8;
-    e->width = e->height = 12;
+    e->width = 13;                                          /* no multiple of 256 bytes */
+    e->height = 11;
     e->warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     e->warp.scale[0] = 0.05;
     e->warp.scale[1] = 0.4;
@@ -584,7 +585,7 @@ static bzna_status answer(void *user, const bzna_sample_info *s, bzna_random *ra
     bzna_random_fork(&fresh, s->view, s->occurrence);
     a->calls++;
     a->wrong += memcmp(&fresh, random, sizeof fresh) != 0;
-    a->wrong += s->out_width != (s->output == 0 ? 24 : s->output == 1 ? 12 : 20) || s->output == 2;
+    a->wrong += s->out_width != (s->output == 0 ? 24 : s->output == 1 ? 13 : 20) || s->output == 2;
     a->wrong += s->output == 0 ? s->view > 1 : s->output == 1 ? s->view < 2 || s->view > 9 : s->view != 10;
     if (s->index == a->index && s->view == a->bad) {
         memcpy(t->homography, a->homography, sizeof a->homography);
@@ -746,14 +747,14 @@ static plan plan_means(uint32_t k, const float *mean, const float *own)
 /* Before the scale: from pixels, from a fill that is in R, G, B, and in all views. */
 TEST(a_mean_image_is_subtracted_pixel_by_pixel)
 {
-    enum { ROOM = 3 * 24 * 16 };
-    static float mean[ROOM], kept[ROOM], own[100];
+    enum { NUMBERS = 3 * 24 * 16 };
+    static float mean[NUMBERS], kept[NUMBERS], own[100];
     for (uint32_t k = 0; k < 6; k++) {
         plan p = plan_means(k, mean, own), plain = plan_means(k, NULL, NULL);
         bzna_loader *loader;
         bzna_batch *batch = NULL;
         double worst = 0;
-        for (int i = 0; i < ROOM; i++)
+        for (int i = 0; i < NUMBERS; i++)
             mean[i] = kept[i] = (float)(i * 7 % 251) + 0.5f;
         for (int i = 0; i < 100; i++)
             own[i] = (float)i;
@@ -890,30 +891,53 @@ TEST(tensors_of_outputs_have_names_numbers_and_dlpack)
     bzna_loader_close(loader);
 }
 
+enum { ROOM = 1 << 18 };
+
+static void *buffer_take(void)
+{
+#if TEST_NVDEC == 2
+    return nvdec_alloc(context, ROOM);
+#else
+    return take_memory(ROOM);
+#endif
+}
+
+static void buffer_give(void *data)
+{
+#if TEST_NVDEC == 2
+    nvdec_free(context, data);
+#else
+    free(data);
+#endif
+}
+
+/* Where the outputs of a full batch begin, and in the end how long all of them are. */
+static void places_of(plan *p, uint64_t places[EXTRAS + 2])
+{
+    bzna_loader *loader = plan_open(p, context);
+    places[0] = 0;
+    for (uint32_t i = 0; i <= p->c.outputs.count; i++) {
+        bzna_tensor tensor = { .struct_size = sizeof tensor };
+        require(bzna_loader_tensor(loader, i ? 3 + i : 0, &tensor, sizeof tensor, NULL), "tensor");
+        places[i] = (places[i] + 255) / 256 * 256;
+        places[i + 1] = places[i] + tensor.bytes;
+    }
+    bzna_loader_close(loader);
+}
+
 TEST(the_callers_buffers_hold_all_outputs)
 {
-    enum { BYTES = 1 << 18 };
     plan p = plan_dino(archives);
     bzna_buffer buffers[3];
-    uint64_t need = 0;
-    bzna_loader *loader = plan_open(&p, context), *refused = NULL;
+    uint64_t places[EXTRAS + 2];
+    bzna_loader *loader, *refused = NULL;
     bzna_error e = { .struct_size = sizeof e };
     bzna_batch *batch = NULL;
     uint32_t right = 0;
-    REQUIRE(loader);
-    for (uint32_t i = 0; i <= p.c.outputs.count; i++) {
-        bzna_tensor tensor = { .struct_size = sizeof tensor };
-        require(bzna_loader_tensor(loader, i ? 3 + i : 0, &tensor, sizeof tensor, NULL), "tensor");
-        need = (need + 255) / 256 * 256 + tensor.bytes;
-    }
-    bzna_loader_close(loader);
+    places_of(&p, places);
     for (int i = 0; i < 3; i++) {
-#if TEST_NVDEC == 2
-        buffers[i] = (bzna_buffer){ nvdec_alloc(context, BYTES), need };
-#else
-        buffers[i] = (bzna_buffer){ take_memory(BYTES), need };
-#endif
-        memset(buffers[i].data, 0x77, BYTES);
+        buffers[i] = (bzna_buffer){ buffer_take(), places[p.c.outputs.count + 1] };
+        memset(buffers[i].data, 0x77, ROOM);
     }
     p.c.output.buffers = buffers;
     p.c.output.buffer_count = 3;
@@ -921,34 +945,22 @@ TEST(the_callers_buffers_hold_all_outputs)
     loader = plan_open(&p, context);
     while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
         const bzna_batch_info info = info_of(batch);
-        bzna_tensor tensor = { .struct_size = sizeof tensor };
-        uint64_t at = 0;
-        for (uint32_t i = 0; i <= p.c.outputs.count && info.count == BATCH; i++) {
-            require(bzna_batch_tensor(batch, i ? p.extra[i - 1].name : "image", &tensor, sizeof tensor, NULL), "");
-            at = (at + 255) / 256 * 256;
-            CHECK((const uint8_t *)tensor.data == (const uint8_t *)info.image.data + at);
-            at += tensor.bytes;
-        }
+        for (uint32_t i = 0; i <= p.c.outputs.count; i++)
+            CHECK(tensor_of(&p, batch, i, info.count) == (const uint8_t *)info.image.data + places[i]);
         right += check_batch(&p, batch);
         bzna_batch_release(batch);
     }
     bzna_loader_close(loader);
     CHECK_EQ(right, 2 * SAMPLES);
     for (int i = 0; i < 3; i++)
-        for (uint64_t k = need; k < BYTES; k++)
-            if (((const uint8_t *)buffers[i].data)[k] != 0x77) {
-                CHECK(!"written past the end");
-                break;
-            }
+        for (uint64_t k = buffers[i].bytes; k < ROOM; k++)
+            right += ((const uint8_t *)buffers[i].data)[k] != 0x77;
+    CHECK_EQ(right, 2 * SAMPLES);                           /* nothing is written past the end */
     buffers[1].bytes--;
     CHECK_EQ(bzna_loader_open(context, archives, &p.c, &refused, &e), BZNA_E_BUFFER);
     CHECK_CONTAINS(e.message, "loader_config.output.buffers[1].bytes");
     for (int i = 0; i < 3; i++)
-#if TEST_NVDEC == 2
-        nvdec_free(context, buffers[i].data);
-#else
-        free(buffers[i].data);
-#endif
+        buffer_give(buffers[i].data);
 }
 
 #if !TEST_NVDEC
@@ -1044,14 +1056,14 @@ TEST(a_run_with_outputs_goes_on_where_it_stopped)
     bzna_loader_close(later);
 }
 
-static float a_mean[20 * 16], bad_mean[24 * 16 * 3] = { 1, 2, NAN };
+static float a_mean[20 * 16], bad_mean[24 * 16 * 3] = { 1, 2, NAN }, whole_mean[24 * 16 * 3];
 
 static void change(plan *p, int i)
 {
     switch (i) {
     case 0: p->c.output.views = 3; break;
     case 1: p->extra[0].views = 7; break;
-    case 2: p->extra[0].width = 13; break;
+    case 2: p->extra[0].width = 14; break;
     case 3: p->extra[0].height = 13; break;
     case 4: p->extra[0].channels = BZNA_CHANNELS_BGR; break;
     case 5: p->extra[0].warp.scale[1] = 0.5; break;
@@ -1182,9 +1194,14 @@ static refusal spoil_mean(plan *p, int i)
     BAD(c->mean_image = NULL, E_ARGUMENT, "color.mean_image_bytes: 4608 bytes at NULL")
     BAD(c->mean[0] = 100, E_ARGUMENT, "color.mean_image: not together with mean or bias")
     BAD(c->std[0] = c->std[1] = c->std[2] = 0; c->bias[2] = 1, E_ARGUMENT, "color.mean_image: not together")
-    BAD(e[0].own_color = 0, E_ARGUMENT, "outputs[0].own_color: the first output's mean image: 4608 bytes, not the 1728")
+    BAD(e[0].own_color = 0, E_ARGUMENT, "outputs[0].own_color: the first output's mean image: 4608 bytes, not the 1716")
     BAD(own->mean_image = a_mean; own->mean_image_bytes = 1276, E_ARGUMENT, "outputs[2].color.mean_image_bytes: 1276")
     BAD(, E_ARGUMENT, "color.mean_image: number 2 is not finite")
+    whole_mean[9] = i == 0 ? INFINITY : 0;
+    BAD(c->mean_image = own->mean_image = whole_mean; own->mean_image_bytes = 1280, E_ARGUMENT,
+        "color.mean_image: number 9 is not finite")
+    BAD(c->mean_image = whole_mean; own->mean_image = bad_mean; own->mean_image_bytes = 1280, E_ARGUMENT,
+        "outputs[2].color.mean_image: number 2 is not finite")
     return (refusal){ BZNA_OK, NULL };
 }
 

@@ -1,4 +1,4 @@
-/* test_outputs_device.c - all of test_outputs.c, decoded by NVDEC where it can, delivered on the device, on the fake driver. */
+/* test_outputs_device.c - all of test_outputs.c, decoded by NVDEC, delivered on the device, on the fake driver. */
 #ifdef BENZINA_NO_CUDA
 #  include "test.h"
 TEST(outputs_on_the_fake_driver) { SKIP("built without nv-codec-headers or clang"); }
