@@ -12215,8 +12215,8 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
     atomic_store(&cache->device->decoder_oom_bytes, bytes);
 }
 
-/* The decoder for such pictures, or the one to turn into it: a free slot, up to the target; else the least recently
- * used idle one that only needs another size; else, unless a busy one would only need that, a free slot, if one more
+/* The decoder for such pictures, or the one to turn into it: one that the self-check has left; a free slot, up to the
+ * target; else the least recently used idle one that only needs another size; else, unless a busy one would only need that, a free slot, if one more
  * may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
@@ -12235,7 +12235,7 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
         }
-        worth = !d->handle ? free_worth : bzi_nvdec_fits(d, want) ? 3 : 1;
+        worth = !d->handle ? free_worth : !bzi_nvdec_fits(d, want) ? 1 : d->used ? 3 : 5;
         if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
             found = d;
@@ -12292,6 +12292,9 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
         if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
             return BZI_NVDEC_BUSY;
         result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
+        if (result == BZI_NVDEC_NO_MEMORY && bzi_nvdec_cache_live(cache) < cache->max_live &&
+            bzi_nvdec_cache_cap_to_live(cache))
+            continue;
         if (result != BZI_NVDEC_NO_MEMORY || bzi_nvdec_cache_recently_oom(cache, bytes))
             return result;
         if (bzi_nvdec_cache_cap_to_live(cache))
@@ -13104,6 +13107,8 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
     bzi_device_unpin(session->device, check->surfaces);
     check->surfaces = NULL;
     session->decoders.target = BZI_NVDEC_CACHE_FIRST;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        session->decoders.decoders[i].used = 0;             /* the next pictures take these first */
     if (status == BZNA_OK)
         return status;
     if (atomic_load(&session->device->stuck))
