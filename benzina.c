@@ -12895,8 +12895,8 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
     atomic_store(&cache->device->decoder_oom_bytes, bytes);
 }
 
-/* The decoder for such pictures, or the one to turn into it: a free slot, up to the target; else the least recently
- * used idle one that only needs another size; else, unless a busy one would only need that, a free slot, if one more
+/* The decoder for such pictures, or the one to turn into it: one that the self-check has left; a free slot, up to the
+ * target; else the least recently used idle one that only needs another size; else, unless a busy one would only need that, a free slot, if one more
  * may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
@@ -12915,7 +12915,7 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
         }
-        worth = !d->handle ? free_worth : bzi_nvdec_fits(d, want) ? 3 : 1;
+        worth = !d->handle ? free_worth : !bzi_nvdec_fits(d, want) ? 1 : d->used ? 3 : 5;
         if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
             found = d;
@@ -12972,6 +12972,9 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
         if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
             return BZI_NVDEC_BUSY;
         result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
+        if (result == BZI_NVDEC_NO_MEMORY && bzi_nvdec_cache_live(cache) < cache->max_live &&
+            bzi_nvdec_cache_cap_to_live(cache))
+            continue;
         if (result != BZI_NVDEC_NO_MEMORY || bzi_nvdec_cache_recently_oom(cache, bytes))
             return result;
         if (bzi_nvdec_cache_cap_to_live(cache))
@@ -13506,6 +13509,7 @@ typedef struct bzi_check {
     uint64_t         sums[2];
     uint8_t          bytes[2][256];
     uint32_t         rounds;
+    uint32_t         is_silent;       /* NVDEC does not say when a picture is done */
     bzi_flight       flights[BZI_CHECK_ROUNDS];
     uint64_t         surface_bytes;
     uint8_t         *surfaces;        /* pinned: a copy for each round */
@@ -13665,20 +13669,24 @@ static bzna_status bzi_check_sum_of(bzi_session *session, const bzna_image *imag
 
 /* --- NVDEC --- */
 
-/* Waits until the oldest picture in flight is done. */
-static bzna_status bzi_check_wait(bzi_session *session, bzna_error *err)
+/* Waits until the oldest picture in flight is done, if NVDEC says so: a driver that has no word for a picture in its
+ * first half second has none for any. */
+static bzna_status bzi_check_wait(bzi_check *check, bzna_error *err)
 {
-    bzi_device *device = session->device;
-    const bzi_flight *flight = &session->pending[session->pending_first];
-    const uint64_t deadline = bzi_os_now_ns() + BZI_CHECK_DEADLINE_NS;
-    CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_InProgress };
-    while (flight->decoder->format.codec != BZNA_CODEC_AV1 &&
-           (decoded.decodeStatus == cuvidDecodeStatus_InProgress ||
-            decoded.decodeStatus == cuvidDecodeStatus_Invalid)) {
-        CUresult result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+    bzi_device *device = check->session->device;
+    const bzi_flight *flight = &check->session->pending[check->session->pending_first];
+    const uint64_t begin = bzi_os_now_ns();
+    while (!check->is_silent) {
+        CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
+        const CUresult result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+        const uint64_t waited = bzi_os_now_ns() - begin;
         if (result != CUDA_SUCCESS)
             return bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
-        if (bzi_os_now_ns() > deadline) {
+        if (decoded.decodeStatus == cuvidDecodeStatus_Invalid) {
+            check->is_silent = waited > BZI_CHECK_DEADLINE_NS / 10;
+        } else if (decoded.decodeStatus != cuvidDecodeStatus_InProgress) {
+            break;
+        } else if (waited > BZI_CHECK_DEADLINE_NS) {
             atomic_store(&device->stuck, 1);
             return bzi_device_video(device, err);
         }
@@ -13693,7 +13701,7 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     bzi_session *session = check->session;
     bzi_flight *flight = &check->flights[round];
     void *pinned = check->surfaces;
-    bzna_status status = bzi_check_wait(session, err);
+    bzna_status status = bzi_check_wait(check, err);
     if (status == BZNA_OK && bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
         return err->status;
     if (status == BZNA_OK && !pinned) {
@@ -13779,6 +13787,8 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
     bzi_device_unpin(session->device, check->surfaces);
     check->surfaces = NULL;
     session->decoders.target = BZI_NVDEC_CACHE_FIRST;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
+        session->decoders.decoders[i].used = 0;             /* the next pictures take these first */
     if (status == BZNA_OK)
         return status;
     if (atomic_load(&session->device->stuck))
@@ -13834,7 +13844,8 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
     const char *skip = "NVDEC does not say when AV1 is decoded";
     bzna_status status = BZNA_E_UNSUPPORTED;
     check->rounds = BZI_CHECK_ROUNDS;
-    if (check->want.codec != BZNA_CODEC_AV1 || check->session->device->checks == BZI_CHECKS_ALL) {
+    check->is_silent = check->want.codec == BZNA_CODEC_AV1;
+    if (!check->is_silent || check->session->device->checks == BZI_CHECKS_ALL) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
         if (!check->images[0].data)

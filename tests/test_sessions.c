@@ -4,7 +4,7 @@
  * The driver is tests/fake's, which delays, fails and watches as a test tells it. The oracle is the library's pure
  * half: a slot must hold, to the bit, what bzna_picture_render makes of the picture that bzna_decoder decodes. Each
  * test ends without a violation of the driver's rules, and with nothing alive in it. */
-#define BZI_CHECK_DEADLINE_NS 500000000u
+#define BZI_CHECK_DEADLINE_NS 3000000000u
 #include "../benzina.c"
 #include "test.h"
 
@@ -3810,6 +3810,7 @@ TEST(what_a_driver_gets_wrong_is_gone_around_and_said_and_pixels_stay_right)
         control->stream_us = way == 0 ? 20 : 0;
         control->wrong_intra = way == 1 || way >= 4;
         control->wrong_index = way == 2;
+        control->parser_index = way == 2 ? FAKE_INDEX_ZERO : FAKE_INDEX_CYCLE;
         control->wrong_size = way == 3 || way == 4;
         CHECK_EQ(walk(context, a, &c, way % 2 ? SYNCED : HOST, &stats).failed, 0);
         CHECK_EQ(stats.samples_nvdec, a->count);
@@ -3962,6 +3963,27 @@ TEST(av1_is_checked_on_request_alone_and_with_0_nothing_is)
     }
 }
 
+/* Nothing is known of when its pictures are done, which is no sign that they never are. */
+TEST(a_driver_that_gives_no_status_passes_the_check_and_is_used)
+{
+    archive *a;
+    messages m;
+    bzna_context *context;
+    bzna_loader_config c = config_of(6, 0, 0);
+    bzna_loader_stats stats;
+    BEGIN;
+    a = archive_make(24, plain, 1);
+    control->no_status = 1;
+    context = checked_context(2, &m, NULL);
+    CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
+    CHECK_EQ(stats.samples_nvdec, 24);
+    CHECK_EQ(codec_info(context, BZNA_CODEC_H265, 1, 8).check, BZNA_CHECK_PASSED);
+    CHECK_EQ(m.count, 0);
+    bzna_context_close(context);
+    finish();
+    archive_free(a);
+}
+
 /* Memory that is out for a check is no verdict: the picture is decoded in software, and the next one checks again. */
 TEST(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
 {
@@ -4029,6 +4051,7 @@ TEST_MAIN(setup();
     RUN(a_kind_that_nvdec_decodes_wrong_in_every_way_is_decoded_in_software_and_the_reason_is_said)
     RUN(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
     RUN(av1_is_checked_on_request_alone_and_with_0_nothing_is)
+    RUN(a_driver_that_gives_no_status_passes_the_check_and_is_used)
     RUN(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
     RUN(one_picture_in_n_is_compared_with_libavcodecs_and_results_are_the_same)
     RUN(jpegs_are_decoded_in_software_and_nothing_has_fallen_back)

@@ -108,6 +108,7 @@ typedef struct fake_control {
      * picture is decoded into the surface that the parser named; the kernel writes a wrong pixel (2: none); pictures
      * are never done, and what waits for one never returns. */
     fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, stuck;
+    fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
 
     /* Counters. */
     fake_number calls[FAKE_FUNCTION_COUNT]; /* each function's calls, failed ones too */

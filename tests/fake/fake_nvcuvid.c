@@ -772,7 +772,8 @@ CUresult cuvidGetDecodeStatus(CUvideodecoder hDecoder, int nPicIdx, CUVIDGETDECO
     if (d->codec == FAKE_AV1)
         return decoder_give(d, FAKE_E_SUPPORT);
     pthread_mutex_lock(&d->lock);
-    pDecodeStatus->decodeStatus = (cuvidDecodeStatus)d->surface[nPicIdx].status;
+    pDecodeStatus->decodeStatus = FAKE_GET(control->no_status) ? cuvidDecodeStatus_Invalid :
+                                                                 (cuvidDecodeStatus)d->surface[nPicIdx].status;
     pthread_mutex_unlock(&d->lock);
     return decoder_give(d, 0);
 }
@@ -814,6 +815,8 @@ static CUresult map(decoder *d, int index, CUstream stream, output **out)
     *t = (transfer){ o, d->surface[index].picture, stream, NULL };
     if (FAKE_GET(control->wrong_index) && t->from && d->held[index])
         memcpy(t->from, d->held[index], d->g.picture_size);
+    else if (FAKE_GET(control->wrong_index) && t->from)
+        memset(t->from, 0x11, d->g.picture_size);
     t->fill = FAKE_GET(control->wrong_surface) ? fill_begin(d, index) : NULL;
     FAKE_ADD(o->refs, 1);
     if ((result = fake_stream_push(stream, 0, work_fill, t))) {
