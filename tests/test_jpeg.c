@@ -1,4 +1,4 @@
-/* test_jpeg.c - JPEG as libjpeg-turbo decodes it: planes as TurboJPEG has them, no rows but those that a warp needs, and
+/* test_jpeg.c - JPEG as libjpeg-turbo decodes it: planes as TurboJPEG has them, no rows but those that a warp needs,
  * damage where it is. test_pictures.c has what Pillow makes of them. */
 #include "../benzina.c"
 #include "test.h"
