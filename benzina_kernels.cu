@@ -1341,28 +1341,28 @@ BZI_KERNEL_AVX2 void bzi_kernel_byte_plane_avx2(uint64_t address, const float *r
     bzi_kernel_byte_plane(address + (uint64_t)x, row + x, columns - x);
 }
 
-/* Byte i of the part-th 16 of 48 is channel (16 part + i) % 3 of pixel (16 part + i) / 3. */
 BZI_KERNEL_AVX2 void bzi_kernel_byte_pixels_avx2(uint64_t address, float *const row[3], int32_t columns)
 {
-    __m128i place[3][3];
+#define X -1
+    static const int8_t place[3][3][16] = {        /* which of 16 bytes of a channel goes where, in each third of 48 */
+        { { 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X, 5 }, { X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X },
+          { X, X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X } }, { { X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10, X },
+          { 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10 }, { X, 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X } },
+        {{ X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X, X }, { X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X },
+          { 10, X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15 }} };
+#undef X
+#define PLACE(v, c) _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(const void *)place[part][c]))
     int32_t x = 0;
-    for (int part = 0; part < 3; part++)
-        for (int c = 0; c < 3; c++) {
-            uint8_t from[16];
-            for (int i = 0; i < 16; i++)
-                from[i] = (uint8_t)((16 * part + i) % 3 == c ? (16 * part + i) / 3 : 128);
-            memcpy(&place[part][c], from, sizeof from);
-        }
     for (; x + 16 <= columns; x += 16) {
         __m128i r = bzi_kernel_bytes_avx2(row[0] + x), g = bzi_kernel_bytes_avx2(row[1] + x),
                 b = bzi_kernel_bytes_avx2(row[2] + x);
         for (int part = 0; part < 3; part++) {
-            __m128i rg = _mm_or_si128(_mm_shuffle_epi8(r, place[part][0]), _mm_shuffle_epi8(g, place[part][1]));
-            _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)(3 * x + 16 * part)),
-                             _mm_or_si128(rg, _mm_shuffle_epi8(b, place[part][2])));
+            __m128i pixels = _mm_or_si128(_mm_or_si128(PLACE(r, 0), PLACE(g, 1)), PLACE(b, 2));
+            _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)(3 * x + 16 * part)), pixels);
         }
     }
     bzi_kernel_byte_pixels(address + 3 * (uint64_t)x, row[0] + x, row[1] + x, row[2] + x, columns - x);
+#undef PLACE
 }
 #else
 #  define bzi_kernel_byte_plane_avx2 bzi_kernel_byte_plane
