@@ -8,33 +8,25 @@
  * that the GPU, the plain loop and the separable loop give the same bits.
  *
  * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12 and clang 14, -O3, x86-64):
- *   - vertical, horizontal and color as three loops a row take 0.15 of the plain loop's time: 0.13 ms for 0.85 ms with
- *     SSE2;
- *   - they must stay three, and free of tests: a test of flags in the color loop costs 3x with gcc, one fused loop 1.7x
+ *   - vertical, horizontal and color as loops of a row take 0.15 of the plain loop's time, with AVX2 0.7 of that;
+ *   - they must stay apart, and free of tests: a test of flags in the color loop costs 3x with gcc, one fused loop 1.7x
  *     with clang, since either keeps them scalar;
- *   - the same source compiled for AVX2 takes 0.7 of the time of SSE2, and is chosen at run time;
  *   - constants (0 and 255, luma weights) must not meet what a comparison chose: gcc carries them into the choice, and
  *     the loop stays scalar (4x) or compares bytes (1.2x). Hence integers in bzi_kernel_byte, weights in the slot;
- *   - of float32 in planes, uint8 takes 1.03 times the time, its pixels 1.08; float32's pixels 1.27.
- *
- * Filters are vertical first, then horizontal. The vertical loop reads rows of bytes one after the other, whatever the
- * filter's reach, and leaves one line for each output row; horizontal first would gather single samples of every row
- * that is read, which no processor does fast. A weight that is 0 changes no bit, so that loops may have more taps than
- * a filter has samples.
+ *   - filters are vertical first: that loop reads whole rows of bytes; horizontal first would gather samples of every
+ *     row that is read. A weight of 0 changes no bit: loops may have more taps than a filter has samples.
  *
  * What decided the GPU kernels, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by
- * timing: pixels of 8 bit NV12 inside the picture, float32 out in planes, without a color matrix.
+ * timing: a pixel inside the picture, float32 out in planes, without a color matrix.
  *
- *     kernel      registers   instructions a pixel
- *     nv12               48   170 under an axis-aligned H
- *     nv12_ramp          64   about 220, 50 for each column of samples, 11 for each sample of luma, 15 of Cb and Cr
- *     linear             64   any format: about 300
- *     any               106   any filter
+ *     nv12       48 registers   170 instructions, under an axis-aligned H
+ *     nv12_ramp  64             some 20 a sample and 40 a column of samples more
+ *     linear     64             any format
+ *     any       104             any filter
  *
- * What brought them down:
- *   - kernels of their own, because the one that needs most registers decides for all paths of a kernel;
+ *   - Kernels of their own, because the path with most registers decides for all of a kernel;
  *   - slots as parameters, copied to a local before the loops: they are then in uniform registers, and loops load
- *     nothing but samples; no index into them may vary, or they go to memory;
+ *     nothing but samples; an index into them that varies would put them into memory;
  *   - positions of 32 bits, times the pitch in one IMAD.WIDE; constants for shifts and steps; Cb and Cr in one load;
  *   - the x axis once per column, where H allows it; sums of weights in the loops that use them. */
 
@@ -213,16 +205,10 @@ BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_axis_of(int32_t first, int32_t last, in
     return axis;
 }
 
-BZI_KERNEL_FN int bzi_kernel_affine(const float h[9])
-{
-    return h[6] == 0.0f && h[7] == 0.0f && h[8] == 1.0f;
-}
+BZI_KERNEL_FN int bzi_kernel_affine(const float h[9]) { return h[6] == 0.0f && h[7] == 0.0f && h[8] == 1.0f; }
 
 /* u depends on x alone, v on y alone. */
-BZI_KERNEL_FN int bzi_kernel_aligned(const float h[9])
-{
-    return h[1] == 0.0f && h[3] == 0.0f && bzi_kernel_affine(h);
-}
+BZI_KERNEL_FN int bzi_kernel_aligned(const float h[9]) { return h[1] == 0.0f && h[3] == 0.0f && bzi_kernel_affine(h); }
 
 /* The same, or once rows and columns of the output change places. */
 BZI_KERNEL_FN int bzi_kernel_is_separable(const float h[9])
@@ -316,10 +302,7 @@ BZI_KERNEL_FN void bzi_kernel_map(const float h[9], int32_t x, int32_t y, float 
 
 /* At most half a pixel outside 0..last? Then it counts as the border. NaN is outside; last < 0 is an empty picture,
  * which has no inside. */
-BZI_KERNEL_FN int bzi_kernel_inside(float t, float last)
-{
-    return t >= -0.5f && t <= last + 0.5f && last >= 0.0f;
-}
+BZI_KERNEL_FN int bzi_kernel_inside(float t, float last) { return t >= -0.5f && t <= last + 0.5f && last >= 0.0f; }
 
 /* Where two samples an axis are taken: chroma of the nearest luma sample, too. */
 BZI_KERNEL_FN float bzi_kernel_place(uint32_t filter, float t, float last)
@@ -337,10 +320,7 @@ BZI_KERNEL_FN bzi_kernel_tap bzi_kernel_tap_of(bzi_kernel_axis axis, float t)
     return tap;
 }
 
-BZI_KERNEL_FN float bzi_kernel_lerp(float a, float b, float weight)
-{
-    return a + (b - a) * weight;
-}
+BZI_KERNEL_FN float bzi_kernel_lerp(float a, float b, float weight) { return a + (b - a) * weight; }
 
 #if !BZI_KERNEL_CUDA
 BZI_KERNEL_FN uint16_t bzi_kernel_read16(const uint8_t *sample)
@@ -382,17 +362,25 @@ BZI_KERNEL_FN float bzi_kernel_bilinear(float p00, float p01, float p10, float p
     return bzi_kernel_lerp(bzi_kernel_lerp(p00, p10, y), bzi_kernel_lerp(p01, p11, y), x);
 }
 
+/* Sample (x, y) of plane p. Conditions, because an index that varies would put the slot into memory on the GPU. */
+BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int32_t x,
+                                     int32_t y)
+{
+    const uint64_t plane = p == 0 ? view->plane[0] : p == 1 ? view->plane[1] : view->plane[2];
+    const int32_t pitch = p == 0 ? slot->pitch[0] : p == 1 ? slot->pitch[1] : slot->pitch[2];
+    const int32_t step = p == 0 ? slot->step[0] : p == 1 ? slot->step[1] : slot->step[2];
+    const int64_t at = bzi_kernel_offset(y, pitch) + bzi_kernel_offset(x, step);
+    return bzi_kernel_load((const uint8_t *)(uintptr_t)(plane + (uint64_t)at), slot->depth, slot->low_zeros);
+}
+
 BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x,
                                       bzi_kernel_tap y)
 {
-    const uint8_t *row0 = bzi_kernel_row(slot, view, p, y.index) + (int64_t)x.index * slot->step[p];
-    const uint8_t *row1 = row0 + (int64_t)y.next * slot->pitch[p];
-    int64_t right = (int64_t)x.next * slot->step[p];
-    float p00 = bzi_kernel_load(row0, slot->depth, slot->low_zeros);
-    float p01 = bzi_kernel_load(row0 + right, slot->depth, slot->low_zeros);
-    float p10 = bzi_kernel_load(row1, slot->depth, slot->low_zeros);
-    float p11 = bzi_kernel_load(row1 + right, slot->depth, slot->low_zeros);
-    return bzi_kernel_bilinear(p00, p01, p10, p11, x.weight, y.weight);
+    const int32_t right = x.index + x.next, below = y.index + y.next;
+    return bzi_kernel_bilinear(bzi_kernel_fetch(slot, view, p, x.index, y.index),
+                               bzi_kernel_fetch(slot, view, p, right, y.index),
+                               bzi_kernel_fetch(slot, view, p, x.index, below),
+                               bzi_kernel_fetch(slot, view, p, right, below), x.weight, y.weight);
 }
 
 /* The samples of an axis that one pixel is made of, first..last, and what their weights come from. */
@@ -465,7 +453,7 @@ BZI_KERNEL_FN int32_t bzi_kernel_nearest_of(const bzi_kernel_taps *taps, int kin
     return kind == BZI_KERNEL_RAMP ? i : i < 0 ? 0 : i < taps->end ? i : taps->end;
 }
 
-/* axis[p], in the way of bzi_kernel_fetch. */
+/* axis[p], as bzi_kernel_fetch. */
 BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_choose(const bzi_kernel_axis axis[2], int p)
 {
     bzi_kernel_axis chosen;
@@ -473,17 +461,6 @@ BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_choose(const bzi_kernel_axis axis[2], i
     chosen.offset = p ? axis[1].offset : axis[0].offset;
     chosen.last   = p ? axis[1].last : axis[0].last;
     return chosen;
-}
-
-/* Sample (x, y) of plane p. Conditions, because an index that varies would put the slot into memory on the GPU. */
-BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int32_t x,
-                                     int32_t y)
-{
-    const uint64_t plane = p == 0 ? view->plane[0] : p == 1 ? view->plane[1] : view->plane[2];
-    const int32_t pitch = p == 0 ? slot->pitch[0] : p == 1 ? slot->pitch[1] : slot->pitch[2];
-    const int32_t step = p == 0 ? slot->step[0] : p == 1 ? slot->step[1] : slot->step[2];
-    const int64_t at = bzi_kernel_offset(y, pitch) + bzi_kernel_offset(x, step);
-    return bzi_kernel_load((const uint8_t *)(uintptr_t)(plane + (uint64_t)at), slot->depth, slot->low_zeros);
 }
 
 /* Any filter, of plane p, and of Cr beside Cb: vertical first, then horizontal, taps ascending, as the separable loop
@@ -597,16 +574,6 @@ BZI_KERNEL_FN void bzi_kernel_lerp_pixel(const bzi_kernel_slot *slot, const bzi_
     }
 }
 
-/* The lengths of the gradients of u and v where pixel x, y is mapped to u, v. */
-BZI_KERNEL_FN void bzi_kernel_shrink_at(const bzi_kernel_slot *slot, int32_t x, int32_t y, float u, float v,
-                                        float shrink[2])
-{
-    const float *h = slot->h;
-    float w = (h[6] * (float)x + h[7] * (float)y) + h[8];
-    bzi_kernel_shrink(slot, (h[0] - u * h[6]) / w, (h[1] - u * h[7]) / w, (h[3] - v * h[6]) / w,
-                      (h[4] - v * h[7]) / w, shrink);
-}
-
 /* One output pixel: all steps. kind is view->kind; as a constant, it leaves out the others. */
 BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                     const bzi_kernel_output *out, int kind, int32_t x, int32_t y, float c[3])
@@ -619,8 +586,11 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
         return;
     }
     float shrink[2] = { view->shrink[0], view->shrink[1] };
-    if (!bzi_kernel_affine(slot->h))
-        bzi_kernel_shrink_at(slot, x, y, u, v, shrink);
+    if (!bzi_kernel_affine(slot->h)) {         /* the gradients there */
+        const float *h = slot->h, w = (h[6] * (float)x + h[7] * (float)y) + h[8];
+        bzi_kernel_shrink(slot, (h[0] - u * h[6]) / w, (h[1] - u * h[7]) / w, (h[3] - v * h[6]) / w,
+                          (h[4] - v * h[7]) / w, shrink);
+    }
     if (kind == BZI_KERNEL_LERP)
         bzi_kernel_lerp_pixel(slot, view, u, v, c);
     else
@@ -700,17 +670,18 @@ BZI_KERNEL_PUT(bzi_kernel_half, uint16_t)
 BZI_KERNEL_PUT(bzi_kernel_bfloat, uint16_t)
 BZI_KERNEL_PUT(bzi_kernel_byte, uint8_t)
 
-BZI_KERNEL_FN void bzi_kernel_put(uint64_t address, const bzi_kernel_output *out, const float c[3])
-{
-    if (out->dtype == BZI_KERNEL_FLOAT32)
-        bzi_kernel_float_put(address, out, c);
-    else if (out->dtype == BZI_KERNEL_FLOAT16)
-        bzi_kernel_half_put(address, out, c);
-    else if (out->dtype == BZI_KERNEL_BFLOAT16)
-        bzi_kernel_bfloat_put(address, out, c);
-    else
-        bzi_kernel_byte_put(address, out, c);
-}
+/* The function of a type, with those arguments. */
+#define BZI_KERNEL_BY_TYPE(dtype, what, ...)                                                                           \
+    do {                                                                                                               \
+        if ((dtype) == BZI_KERNEL_FLOAT32)                                                                             \
+            bzi_kernel_float_##what(__VA_ARGS__);                                                                      \
+        else if ((dtype) == BZI_KERNEL_FLOAT16)                                                                        \
+            bzi_kernel_half_##what(__VA_ARGS__);                                                                       \
+        else if ((dtype) == BZI_KERNEL_BFLOAT16)                                                                       \
+            bzi_kernel_bfloat_##what(__VA_ARGS__);                                                                     \
+        else                                                                                                           \
+            bzi_kernel_byte_##what(__VA_ARGS__);                                                                       \
+    } while (0)
 
 /* log2 of an element's bytes. */
 BZI_KERNEL_FN int32_t bzi_kernel_element_shift(const bzi_kernel_output *out)
@@ -722,7 +693,7 @@ BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kerne
                                     const float c[3])
 {
     uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
-    bzi_kernel_put(slot->dst + (element << bzi_kernel_element_shift(out)), out, c);
+    BZI_KERNEL_BY_TYPE(out->dtype, put, slot->dst + (element << bzi_kernel_element_shift(out)), out, c);
 }
 
 /* The rest of this part is what one GPU thread does, in C too, for the tests. For the pictures that hardware decoders
@@ -818,7 +789,7 @@ BZI_KERNEL_FN void bzi_kernel_nv12_column(const bzi_kernel_slot *slot, const bzi
             bzi_kernel_nv12_sample(slot, view, column, row, c);
             bzi_kernel_color_convert(slot, slot->flags & 3, slot->bias, c);
         }
-        bzi_kernel_put(dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
+        BZI_KERNEL_BY_TYPE(out->dtype, put, dst + (uint64_t)bzi_kernel_offset((int32_t)y, step_y), out, c);
     }
 }
 
@@ -1284,13 +1255,6 @@ BZI_KERNEL_FN void bzi_kernel_lerp_columns(float *restrict row, const float *res
         row[i] = bzi_kernel_lerp(line[index[i]], line[index[i] + 1], weight[i]);
 }
 
-BZI_KERNEL_FN void bzi_kernel_scale_columns(float *restrict row, const float *restrict norm, float vertical,
-                                            int32_t columns)
-{
-    for (int32_t i = 0; i < columns; i++)
-        row[i] *= norm[i] * vertical;
-}
-
 /* The horizontal filter: a line becomes the inside of an output row. */
 BZI_KERNEL_FN void bzi_kernel_horizontal(const bzi_kernel_lines *lines, int kind, int p, float norm, float *row)
 {
@@ -1300,21 +1264,17 @@ BZI_KERNEL_FN void bzi_kernel_horizontal(const bzi_kernel_lines *lines, int kind
         bzi_kernel_lerp_columns(row, lines->line[p], lines->index[c], lines->weight[c], columns);
         return;
     }
-#define ADD(taps, more) bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, taps, more, columns)
+#define ADD(taps, more) case (taps) + 4 * (more):                                                                      \
+    bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, taps, more, columns); break;
     for (int32_t k = 0; k < taps; k += 4) {
         const float *line = lines->line[p] + k, *weight = lines->weight[c] + (size_t)k * lines->room;
         switch ((taps - k < 4 ? taps - k : 4) + (k ? 4 : 0)) {
-        case 2:  ADD(2, 0); break;
-        case 3:  ADD(3, 0); break;
-        case 4:  ADD(4, 0); break;
-        case 5:  ADD(1, 1); break;
-        case 6:  ADD(2, 1); break;
-        case 7:  ADD(3, 1); break;
-        default: ADD(4, 1); break;
+        ADD(2, 0) ADD(3, 0) ADD(4, 0) ADD(1, 1) ADD(2, 1) ADD(3, 1) ADD(4, 1)
         }
     }
 #undef ADD
-    bzi_kernel_scale_columns(row, lines->norm[c], norm, columns);
+    for (int32_t i = 0; i < columns; i++)
+        row[i] *= lines->norm[c][i] * norm;
 }
 
 /* mean: of each channel, where flags have BZI_KERNEL_MEAN. */
@@ -1325,12 +1285,9 @@ BZI_KERNEL_FN void bzi_kernel_color_convert_row(const bzi_kernel_slot *slot, uin
     const float *restrict mean0 = mean[0], *restrict mean1 = mean[1], *restrict mean2 = mean[2];
     float *restrict r = row[0], *restrict g = row[1], *restrict b = row[2];
     for (int32_t i = 0; i < columns; i++) {
-        float c[3] = { r[i], g[i], b[i] }, m[3] = { 0.0f, 0.0f, 0.0f };
-        if (flags & BZI_KERNEL_MEAN) {
-            m[0] = mean0[i];
-            m[1] = mean1[i];
-            m[2] = mean2[i];
-        }
+        const int has = flags & BZI_KERNEL_MEAN ? 1 : 0;
+        float c[3] = { r[i], g[i], b[i] };
+        const float m[3] = { has ? mean0[i] : 0.0f, has ? mean1[i] : 0.0f, has ? mean2[i] : 0.0f };
         bzi_kernel_color_convert(&local, flags, m, c);
         r[i] = c[0];
         g[i] = c[1];
@@ -1362,10 +1319,9 @@ BZI_KERNEL_ROWS(bzi_kernel_half, uint16_t)
 BZI_KERNEL_ROWS(bzi_kernel_bfloat, uint16_t)
 BZI_KERNEL_ROWS(bzi_kernel_byte, uint8_t)
 
-/* Bytes and halves as AVX2 and F16C, which come together, convert them; compilers take twice as long for them. What is
- * left of a row, less than eight or sixteen columns, is the functions' above. The same bits, NaN's too. */
+/* Bytes as AVX2 converts them; what is left of a row, less than sixteen columns, is for the functions above. */
 #if defined(__x86_64__) && defined(__GNUC__)
-#  define BZI_KERNEL_AVX2 __attribute__((target("avx2,f16c"))) BZI_KERNEL_CPU
+#  define BZI_KERNEL_AVX2 __attribute__((target("avx2"))) BZI_KERNEL_CPU
 
 /* min takes its second operand when one is NaN, which becomes the least integer, and that 0. */
 BZI_KERNEL_AVX2 __m128i bzi_kernel_bytes_avx2(const float *row)
@@ -1385,46 +1341,31 @@ BZI_KERNEL_AVX2 void bzi_kernel_byte_plane_avx2(uint64_t address, const float *r
     bzi_kernel_byte_plane(address + (uint64_t)x, row + x, columns - x);
 }
 
-/* Byte i of the part-th 16 of 48 is channel (16 part + i) % 3 of pixel (16 part + i) / 3. */
 BZI_KERNEL_AVX2 void bzi_kernel_byte_pixels_avx2(uint64_t address, float *const row[3], int32_t columns)
 {
-    __m128i place[3][3];
+#define X -1
+    static const int8_t place[3][3][16] = {        /* which of 16 bytes of a channel goes where, in each third of 48 */
+        { { 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X, 5 }, { X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X },
+          { X, X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X } }, { { X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10, X },
+          { 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10 }, { X, 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X } },
+        {{ X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X, X }, { X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X },
+          { 10, X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15 }} };
+#undef X
+#define PLACE(v, c) _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(const void *)place[part][c]))
     int32_t x = 0;
-    for (int part = 0; part < 3; part++)
-        for (int c = 0; c < 3; c++) {
-            uint8_t from[16];
-            for (int i = 0; i < 16; i++)
-                from[i] = (uint8_t)((16 * part + i) % 3 == c ? (16 * part + i) / 3 : 128);
-            memcpy(&place[part][c], from, sizeof from);
-        }
     for (; x + 16 <= columns; x += 16) {
         __m128i r = bzi_kernel_bytes_avx2(row[0] + x), g = bzi_kernel_bytes_avx2(row[1] + x),
                 b = bzi_kernel_bytes_avx2(row[2] + x);
         for (int part = 0; part < 3; part++) {
-            __m128i rg = _mm_or_si128(_mm_shuffle_epi8(r, place[part][0]), _mm_shuffle_epi8(g, place[part][1]));
-            _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)(3 * x + 16 * part)),
-                             _mm_or_si128(rg, _mm_shuffle_epi8(b, place[part][2])));
+            __m128i pixels = _mm_or_si128(_mm_or_si128(PLACE(r, 0), PLACE(g, 1)), PLACE(b, 2));
+            _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)(3 * x + 16 * part)), pixels);
         }
     }
     bzi_kernel_byte_pixels(address + 3 * (uint64_t)x, row[0] + x, row[1] + x, row[2] + x, columns - x);
-}
-
-BZI_KERNEL_AVX2 void bzi_kernel_half_plane_avx2(uint64_t address, const float *row, int32_t columns)
-{
-    int32_t x = 0;
-    for (; x + 8 <= columns; x += 8) {
-        __m256 value = _mm256_loadu_ps(row + x);
-        __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
-        __m128i nans = _mm_packs_epi32(_mm256_castsi256_si128(nan), _mm256_extracti128_si256(nan, 1));
-        __m128i half = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
-        _mm_storeu_si128((__m128i *)(uintptr_t)(address + 2 * (uint64_t)x),
-                         _mm_or_si128(half, _mm_srli_epi16(nans, 1)));
-    }
-    bzi_kernel_half_plane(address + 2 * (uint64_t)x, row + x, columns - x);
+#undef PLACE
 }
 #else
 #  define bzi_kernel_byte_plane_avx2 bzi_kernel_byte_plane
-#  define bzi_kernel_half_plane_avx2 bzi_kernel_half_plane
 #  define bzi_kernel_byte_pixels_avx2(address, row, columns) ((void)0)
 #endif
 
@@ -1432,31 +1373,8 @@ BZI_KERNEL_FN void bzi_kernel_store_plane(uint64_t address, uint32_t dtype, cons
 {
     if (avx2 && dtype == BZI_KERNEL_UINT8)
         bzi_kernel_byte_plane_avx2(address, row, columns);
-    else if (avx2 && dtype == BZI_KERNEL_FLOAT16)
-        bzi_kernel_half_plane_avx2(address, row, columns);
-    else if (dtype == BZI_KERNEL_FLOAT32)
-        bzi_kernel_float_plane(address, row, columns);
-    else if (dtype == BZI_KERNEL_FLOAT16)
-        bzi_kernel_half_plane(address, row, columns);
-    else if (dtype == BZI_KERNEL_BFLOAT16)
-        bzi_kernel_bfloat_plane(address, row, columns);
     else
-        bzi_kernel_byte_plane(address, row, columns);
-}
-
-BZI_KERNEL_FN void bzi_kernel_store_pixels(uint64_t address, uint32_t dtype, float *const row[3], int32_t columns,
-                                           int avx2)
-{
-    if (avx2 && dtype == BZI_KERNEL_UINT8)
-        bzi_kernel_byte_pixels_avx2(address, row, columns);
-    else if (dtype == BZI_KERNEL_FLOAT32)
-        bzi_kernel_float_pixels(address, row[0], row[1], row[2], columns);
-    else if (dtype == BZI_KERNEL_FLOAT16)
-        bzi_kernel_half_pixels(address, row[0], row[1], row[2], columns);
-    else if (dtype == BZI_KERNEL_BFLOAT16)
-        bzi_kernel_bfloat_pixels(address, row[0], row[1], row[2], columns);
-    else
-        bzi_kernel_byte_pixels(address, row[0], row[1], row[2], columns);
+        BZI_KERNEL_BY_TYPE(dtype, plane, address, row, columns);
 }
 
 /* lines->row to the batch, unless it lies there already. */
@@ -1470,7 +1388,10 @@ BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_k
             bzi_kernel_store_plane(address + ((uint64_t)(p * out->stride_c) << shift), out->dtype, lines->row[p],
                                    columns, lines->avx2);
     } else if (out->stride_x == 3 && out->stride_c == 1 && out->channels == 3) {
-        bzi_kernel_store_pixels(address, out->dtype, lines->row, columns, lines->avx2);
+        if (lines->avx2 && out->dtype == BZI_KERNEL_UINT8)
+            bzi_kernel_byte_pixels_avx2(address, lines->row, columns);
+        else
+            BZI_KERNEL_BY_TYPE(out->dtype, pixels, address, lines->row[0], lines->row[1], lines->row[2], columns);
     } else {
         for (int32_t i = 0; i < columns; i++) {
             float c[3] = { lines->row[0][i], lines->row[1][i], lines->row[2][i] };
@@ -1488,16 +1409,11 @@ BZI_KERNEL_FN void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kern
     for (uint32_t p = 0; p < 3 && out->mean; p++)
         mean[p] = (const float *)(uintptr_t)out->mean + lines->first +
                   (int64_t)out->width * (y + (int64_t)out->height * (p < out->channels ? p : 0));
+#define CONVERT(flags) case flags: bzi_kernel_color_convert_row(slot, flags, mean, row, columns); break;
     switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
-    case 0: bzi_kernel_color_convert_row(slot, 0, mean, row, columns); break;
-    case 1: bzi_kernel_color_convert_row(slot, 1, mean, row, columns); break;
-    case 2: bzi_kernel_color_convert_row(slot, 2, mean, row, columns); break;
-    case 3: bzi_kernel_color_convert_row(slot, 3, mean, row, columns); break;
-    case 4: bzi_kernel_color_convert_row(slot, 4, mean, row, columns); break;
-    case 5: bzi_kernel_color_convert_row(slot, 5, mean, row, columns); break;
-    case 6: bzi_kernel_color_convert_row(slot, 6, mean, row, columns); break;
-    case 7: bzi_kernel_color_convert_row(slot, 7, mean, row, columns); break;
+    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3) CONVERT(4) CONVERT(5) CONVERT(6) CONVERT(7)
     }
+#undef CONVERT
 }
 
 /* The inside of output row y. */
