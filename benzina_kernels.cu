@@ -1343,14 +1343,14 @@ BZI_KERNEL_AVX2 void bzi_kernel_byte_plane_avx2(uint64_t address, const float *r
 
 BZI_KERNEL_AVX2 void bzi_kernel_byte_pixels_avx2(uint64_t address, float *const row[3], int32_t columns)
 {
-#define X -1
+    enum { X = -1 };
     static const int8_t place[3][3][16] = {        /* which of 16 bytes of a channel goes where, in each third of 48 */
         { { 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X, 5 }, { X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X },
           { X, X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X } }, { { X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10, X },
           { 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10 }, { X, 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X } },
-        {{ X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X, X }, { X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X },
-          { 10, X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15 }} };
-#undef X
+        { { X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X, X },
+          { X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X },
+          { 10, X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15 } } };
 #define PLACE(v, c) _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(const void *)place[part][c]))
     int32_t x = 0;
     for (; x + 16 <= columns; x += 16) {
