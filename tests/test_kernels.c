@@ -1026,6 +1026,32 @@ TEST(nan_in_a_matrix_of_color_gives_black_not_nan)
     frame_free(&f);
 }
 
+TEST(a_mean_picture_is_subtracted_before_scale_from_fill_too_where_it_is_a_color)
+{
+    random_state = 18;
+    for (int i = 0; i < 60; i++) {
+        frame f = frame_make(20, 20, 3, 1, 1, 8, 0);
+        bzi_kernel_output out = i & 1 ? output_nhwc(17, 9) : output_nchw(17, 9);
+        double worst = 0;
+        random_crop(&f.slot, 17, 9);
+        random_filter(&f.slot);
+        for (int c = 0; c < 3; c++)
+            f.slot.scale[c] = (float)(c + 1);
+        render(warp_front, f.slot, out, buffer_a);
+        random_mean(&f.slot, &out);
+        render(warp_front, f.slot, out, buffer_b);
+        const float *mean = (const float *)(uintptr_t)out.mean;
+        for (int k = 0; k < 3 * 17 * 9; k++) {
+            int c = i & 1 ? k % 3 : k / (17 * 9), pixel = i & 1 ? k / 3 : k % (17 * 9);
+            int is_fill = buffer_a[k + 1] == f.slot.fill[c] && !(f.slot.flags & BZI_KERNEL_FILL_MEAN);
+            double expected = (double)buffer_a[k + 1] - (is_fill ? 0 : (double)mean[c * 17 * 9 + pixel] * (c + 1));
+            worst = fmax(worst, fabs((double)buffer_b[k + 1] - expected));
+        }
+        CHECK_NEAR(worst, 0, 1e-3);
+        frame_free(&f);
+    }
+}
+
 /* ---- The rest ---------------------------------------------------------------------------------------------------- */
 
 TEST(fill_fills_its_slot_and_nothing_else)
@@ -1095,6 +1121,7 @@ TEST_MAIN(
     RUN(every_matrix_and_depth_inverts_its_definition)
     RUN(jitter_stays_a_color_and_bias_comes_before_scale)
     RUN(nan_in_a_matrix_of_color_gives_black_not_nan)
+    RUN(a_mean_picture_is_subtracted_before_scale_from_fill_too_where_it_is_a_color)
     RUN(fill_fills_its_slot_and_nothing_else)
     RUN(a_workspace_too_small_changes_nothing_and_the_front_does_without)
     RUN(the_size_of_the_workspace_does_not_wrap_around))
