@@ -12896,8 +12896,9 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
 }
 
 /* The decoder for such pictures, or the one to turn into it: one that the self-check has left; a free slot, up to the
- * target; else the least recently used idle one that only needs another size; else, unless a busy one would only need that, a free slot, if one more
- * may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
+ * target; else the least recently used idle one that only needs another size; else, unless a busy one would only need
+ * that, a free slot, if one more may live, or the least recently used idle one. NULL: none until a picture is
+ * unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
     bzi_nvdec *found = NULL;

@@ -14,8 +14,7 @@
  *    5  Memory                       10  Versions and the ABI
  *
  * 1. VENDORING AND BUILDING
- * `make dist` writes the pair to build/dist: benzina.h, and benzina.c with the kernels inside. Copy
- * both into your tree and compile benzina.c as C11:
+ * `make dist` writes the pair, kernels inside, to build/dist. Copy it, compile benzina.c as C11:
  *
  *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c \
  *        $(pkg-config --cflags libavcodec libavutil libjpeg ffnvcodec)
@@ -79,7 +78,7 @@
  * target of bzna_sample_desc, none.) They are checked when used, and an error's message names the
  * field. bzna_X_get_info(x, &info, sizeof info, &err) tells about an object. Three structs are
  * values that one call gives and another takes, prepared by init, too: bzna_image, bzna_picture,
- * bzna_loader_state. Words called reserved must be zero.
+ * bzna_loader_state. Reserved words must be zero.
  *
  * 4. THREADS AND CALLBACKS
  * Contexts, datasets, loaders and batches may be used by any thread, concurrently, with two limits:
@@ -153,9 +152,8 @@
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any thread count and
  * any world size. A loader that makes pixels otherwise (sizes, warp, colors, which picture of a
- * sample) refuses it, unless pipeline.restore_any_pixels is set. Between machines, what may differ
- * is the last bit of the C library's exp, log, sin and cos, which warps are made of, and fused
- * multiply-adds, which -ffp-contract=off forbids.
+ * sample) refuses it, unless pipeline.restore_any_pixels is set. Between machines, the last bit
+ * of exp, log, sin and cos may differ, of which warps are made, and fused multiply-adds.
  *
  * 10. VERSIONS AND THE ABI
  * Structs only ever grow at their end, nested groups into their reserved words; struct_size says
@@ -177,7 +175,6 @@
  * What NVDEC cannot decode here (codec, depth, chroma format, size), or a call of the driver's
  * refuses, software decodes on the loader's threads; bzna_loader_stats counts it. Pixels are equal,
  * bit for bit, but damage may be noticed by one decoder alone.
- *
  * The kernel is checked when a device is opened, NVDEC before it decodes pictures of a kind (codec,
  * chroma format, depth): by built-in pictures, or the first one against libavcodec. What fails is
  * gone around, or decoded in software, and logged. BENZINA_NVDEC_CHECK=0 in the environment skips
@@ -202,7 +199,6 @@
  *
  * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
  * Batches are recycled in order of release: one that a slow stream reads delays those after it.
- *
  * The device's primary context is used, or context_config.cuda_context. A primary one that nobody
  * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's
  * own too; make the CUDA context first to have it otherwise. On the caller's threads it is pushed
@@ -216,12 +212,11 @@
  * backslash takes what follows literally. A folder of *.bzna, *.tar or *.rec stands for those. Of
  * many files some 64 are open at a time; one that is opened again must be as it was, else E_IO.
  *
- * ARCHIVES (.bzna) hold each picture as a frame of H.265, H.264 or AV1, or as the bytes of a JPEG
- * file (sample entry mjpg, HEIF's; QuickTime's jpeg is read, too; the original tools refuse both),
- * which say its EXIF orientation. For a GPU, pack H.265: small, and decoded by video engines since
- * Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell (not A100 or Hopper); JPEG is left
- * to the CPU. For CPUs, copy JPEG files (no loss), or pack JPEG: several times as fast as H.265.
- * H.264, tuned for decoding, serves both kinds, with larger files. tests/BENCHMARKS.md has figures.
+ * ARCHIVES (.bzna) hold frames of H.265, H.264 or AV1, or JPEG files as they are (sample entry
+ * mjpg, HEIF's; QuickTime's jpeg is read; the original tools refuse both). For GPUs pack H.265:
+ * small, decoded by video engines since Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell.
+ * For CPUs copy JPEG files, without loss: several times as fast as H.265. H.264 tuned for decoding
+ * serves both kinds, with larger files. tests/BENCHMARKS.md has figures.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
  * root is a class, and all pictures below it are of that class; without class folders there are no
@@ -263,10 +258,8 @@
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
  *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
- *     - No HEIF, AVIF, JPEG XL, animated WebP; no lossless JPEG, none of subsampled RGB; no TIFF in
- *       tiles or of JPEG data.
- *     - No network, compression, subprocess or spooling: other bytes come by a bzna_source.
- *     - Windows and macOS have not been tried.
+ *     - No HEIF, AVIF, JPEG XL, animated WebP, lossless or subsampled RGB JPEG, tiled or JPEG TIFF.
+ *     - No network, compression, subprocess, spooling: a bzna_source. Windows, macOS: not tried.
  */
 #ifndef BENZINA_H
 #define BENZINA_H
@@ -427,8 +420,7 @@ typedef struct bzna_context_config {
     uint32_t              struct_size;
     /* the most verbose level passed on; default BZNA_LOG_WARNING */
     int32_t               log_level;
-    /* AUTO: a GPU if there is one that this build can use (the device current on the thread that
-     * needs it first, else 0), else the CPU */
+    /* AUTO: a GPU that this build can use (current where it is needed first, or 0), or the CPU */
     bzna_device           device;
     bzna_allocator        allocator;
     /* NULL: silent. log_any_thread 1: called at once from any thread; 0: when a thread of the
@@ -480,8 +472,7 @@ typedef struct bzna_codec_info {
     char     check_message[128];
 } bzna_codec_info;
 
-/* CUDA devices of this machine. Starts CUDA in this process. Errors: E_DEVICE (no driver),
- * E_UNSUPPORTED (no GPU path in this build). */
+/* CUDA devices here. Starts CUDA. Errors: E_DEVICE (no driver), E_UNSUPPORTED (no GPU path). */
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 
 /* The context's device, which is made ready if it was not. Errors: as for a context that demands a
@@ -709,8 +700,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
  * NULL: the thumbnail where there is one, else the picture. buffer, of at least the sample's size
  * (bzna_dataset_get_sample), receives the whole sample. *image, prepared by bzna_image_init, is
  * filled in: config and data point into buffer (config of a plain video or raw records, whose
- * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND (no such picture), E_BUFFER,
- * E_IO, E_BOX, ... */
+ * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND, E_BUFFER, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
@@ -784,8 +774,7 @@ BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, ui
 /* ---- Transforms --------------------------------------------------------------------------- */
 /* CUBIC (a = -0.5), LANCZOS3: as in PIL, without samples from outside the picture. CUBIC_075
  * (a = -0.75), LANCZOS4: as in OpenCV, the border repeated. AREA: the mean of what is covered;
- * LINEAR where it enlarges. NEAREST: chroma is linear. AUTO: where a warp shrinks, filters widen by
- * as much (not NEAREST), as in PIL and torchvision. */
+ * LINEAR where it enlarges. NEAREST: chroma is linear. AUTO: where warps shrink, others widen. */
 enum { BZNA_FILTER_LINEAR = 0, BZNA_FILTER_NEAREST = 1, BZNA_FILTER_CUBIC = 2, BZNA_FILTER_AREA = 3,
        BZNA_FILTER_LANCZOS4 = 4, BZNA_FILTER_LANCZOS3 = 5, BZNA_FILTER_CUBIC_075 = 6 };
 enum { BZNA_ANTIALIAS_AUTO = 0, BZNA_ANTIALIAS_OFF = 1 };
@@ -932,8 +921,7 @@ typedef struct bzna_loader_output {
      * has the random numbers that are forked with n. slices: equal parts that a batch of one output
      * and view is delivered in (one a device, say), default 1; must divide batch_size */
     uint32_t           dtype, layout, channels, views, slices;
-    /* AUTO: on the context's device where it has one, else in host memory. CUDA: on the context's
-     * device; ordinal is 0 or that device's */
+    /* AUTO: on the context's device, else in host memory. CUDA: there; ordinal: 0 or its own */
     bzna_device        device;
     /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
      * non-blocking one, which the default stream does not wait for): chapter 11 */
@@ -1204,8 +1192,8 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 
 /* Goes on from a state. Seed and epochs come from it; world size, threads and batch size may
  * differ. E_ARGUMENT: it is of another dataset or order, or of a run whose pixels were made
- * otherwise (chapter 9). A state of version 1 (64 bytes, of 0.1) is taken, with a warning in the
- * log, since it does not say how pixels were made. */
+ * otherwise (chapter 9). A state of version 1 (64 bytes, of 0.1), which says less, is
+ * taken, with a warning. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
 
@@ -1247,8 +1235,7 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
 
 /* Moves a batch on the device to another stream of its context: what is enqueued there afterwards
  * reads the finished batch, and releasing orders behind that stream instead of the loader's.
- * Errors: E_STATE (not on loan, or to BZNA_STREAM_PER_THREAD while it has DLPack tensors),
- * E_UNSUPPORTED (on the host), E_DEVICE. */
+ * E_STATE: not on loan, or to PER_THREAD with DLPack tensors. E_UNSUPPORTED: on the host. */
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err);
 
 /* Kinds of DLPack tensors (dlpack.h): DLManagedTensor * ("dltensor" capsules), and
@@ -1285,8 +1272,7 @@ typedef struct bzna_sample_desc {
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
 
-/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND (its folder), E_IO,
- * E_UNSUPPORTED (built with BENZINA_NO_WRITER). */
+/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND, E_IO, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 

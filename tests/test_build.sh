@@ -118,9 +118,9 @@ small_without_shards() {
     gcc -std=c11 -O3 -ffp-contract=off -fvisibility=hidden -fPIC -shared $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -DBENZINA_NO_SHARDS -I. benzina.c $AV_LIBS $LIBS -o "$T/no_shards.so" &&
         small_enough 550000 "$T/no_shards.so"; }
 if have strip && [ -z "$SANITIZE" ]; then
-    check stripped_library_has_at_most_650_kB small_enough 650000 "$BUILD/libbenzina.so"
+    check stripped_library_has_at_most_860_kB small_enough 860000 "$BUILD/libbenzina.so"
     if [ -n "$TEST_ALL" ]; then cuda_with gcc stripped_library_without_shards_has_at_most_550_kB small_without_shards; fi
-else skip stripped_library_has_at_most_650_kB "no strip, or a sanitizer inside"; fi
+else skip stripped_library_has_at_most_860_kB "no strip, or a sanitizer inside"; fi
 if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null; then
     check header_goes_with_bzlib gcc -std=c11 $WARN -I. -fsyntax-only "$T/bzlib.c"
 else skip header_goes_with_bzlib "no bzlib.h here"; fi
@@ -161,9 +161,10 @@ check header_has_at_most_1300_lines at_most 1300 -l benzina.h
 check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests/abi.awk benzina.h | wc -l) -le 90 ]"
 # Of 15,000 lines and 650 kB, archives alone were the data sets and single frames of video the pictures. Five kinds of data sets (folders, tar,
 # RecordIO, lists, raw records) and eight kinds of pictures (JPEG, PNG, WebP, GIF, BMP, TIFF, PNM, JPEG 2000) took the difference.
-# The self-check of NVDEC and of the kernel took 400 lines more, 33 of them pictures.
-check library_has_at_most_18200_lines at_most 18200 -l benzina.c
-check library_has_at_most_800_kB at_most 800000 -c benzina.c
+# The self-check of NVDEC and of the kernel took 700 lines more, views and outputs 500, libjpeg-turbo and what of a JPEG is needed 450, archives of
+# JPEG and what stills and settings are refused 400.
+check library_has_at_most_19400_lines at_most 19400 -l benzina.c
+check library_has_at_most_865_kB at_most 865000 -c benzina.c
 check kernels_have_at_most_1500_lines at_most 1500 -l benzina_kernels.cu
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"

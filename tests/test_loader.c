@@ -1976,7 +1976,8 @@ TEST(every_limit_is_accepted_and_one_more_is_refused)
         { &c.output.slices, 4, 0, "output.slices" }, { &c.warp.kind, BZNA_WARP_SIMILARITY, 0, "warp.kind" },
         { &c.warp.law, BZNA_LAW_TORCHVISION, 0, "warp.law" },
         { &c.color.fill_space, BZNA_FILL_OUTPUT, 0, "fill_space" },
-        { &c.color.matrix, BZNA_MATRIX_BT2020_FULL, 0, "matrix" }, { &c.filter.kind, BZNA_FILTER_CUBIC_075, 0, "filter" },
+        { &c.color.matrix, BZNA_MATRIX_BT2020_FULL, 0, "matrix" },
+        { &c.filter.kind, BZNA_FILTER_CUBIC_075, 0, "filter" },
         { &c.filter.antialias, BZNA_ANTIALIAS_OFF, 0, "antialias" },
     };
     const struct { double *field, limit, past; const char *name; } ranges[] = {
