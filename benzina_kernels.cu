@@ -155,7 +155,6 @@ typedef struct bzi_kernel_output {
 } bzi_kernel_output;
 
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 288);
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) == 2304);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 48);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) + sizeof(bzi_kernel_output) <= 4096);
 
@@ -1400,7 +1399,7 @@ BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_k
     }
 }
 
-/* Colors of an output row: a loop each, since a test inside keeps one scalar. */
+/* Colors of an output row: a loop each, since a test inside keeps one scalar; so is that for mean pictures. */
 BZI_KERNEL_FN void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
                                      const bzi_kernel_output *out, int32_t y, float *const row[3])
 {
@@ -1411,7 +1410,8 @@ BZI_KERNEL_FN void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kern
                   (int64_t)out->width * (y + (int64_t)out->height * (p < out->channels ? p : 0));
 #define CONVERT(flags) case flags: bzi_kernel_color_convert_row(slot, flags, mean, row, columns); break;
     switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
-    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3) CONVERT(4) CONVERT(5) CONVERT(6) CONVERT(7)
+    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3)
+    default: bzi_kernel_color_convert_row(slot, slot->flags | BZI_KERNEL_MEAN, mean, row, columns); break;
     }
 #undef CONVERT
 }
