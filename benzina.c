@@ -11024,12 +11024,13 @@ static int32_t bzi_slot_row(const bzi_kernel_slot *slot, const bzi_kernel_view *
     return taps.last < taps.end ? taps.last : taps.end;
 }
 
-/* The same of all planes, as a row of the frame's luma: chroma's samples lie in the first row that they are of. */
+/* The same of all planes, as a row of the frame's luma: chroma's samples lie in the first row that they are of. Whether
+ * there is chroma, nobody knows before the picture is decoded; without subsampling, its rows are luma's. */
 static int32_t bzi_slot_luma_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float v)
 {
     const int32_t luma = slot->y0 + bzi_slot_row(slot, view, 0, v);
     const int32_t first = slot->y0 >> slot->shift_y;
-    const int32_t chroma = slot->plane[1] ? (first + bzi_slot_row(slot, view, 1, v)) * (1 << slot->shift_y) : 0;
+    const int32_t chroma = (first + bzi_slot_row(slot, view, 1, v)) * (1 << slot->shift_y);
     return luma > chroma ? luma : chroma;
 }
 
